@@ -1,0 +1,104 @@
+//! What the core reports: one [`Change`] for every transition of a record that this node observes.
+//!
+//! Invariant: setting `map[record.id] = record` for every change in order (and taking `NodeRemoved` out) always gives
+//! the view. Whoever derives public events from changes inherits that.
+
+use std::sync::Arc;
+
+use super::record::{DetectionMethod, LeaveReason, Record, Status};
+
+/// One observed transition of one member's record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The record from now on (for [`ChangeKind::Removed`]: the last one).
+    pub record: Arc<Record>,
+    /// How its death or silence was found out, while it is Suspect or Down.
+    pub method: Option<DetectionMethod>,
+    /// The record until now, where there was one.
+    pub previous: Option<Arc<Record>>,
+}
+
+/// The kinds of transitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChangeKind {
+    /// A sponsor sees a joiner, or a node sees itself start.
+    Joining,
+    /// Up for the first time, again after it was gone, or as a new run.
+    Joined,
+    /// Up → Suspect.
+    Suspected,
+    /// Suspect → Up.
+    Recovered,
+    /// → Down.
+    DetectedDown(DetectionMethod),
+    /// It says goodbye.
+    Leaving,
+    /// → Left.
+    Left(LeaveReason),
+    /// Any other change of its record.
+    Updated,
+    /// Reaped, or a joiner that gave up.
+    Removed,
+}
+
+impl Change {
+    /// The changes that lead from `held` to `new`, in order: at most three. `method` belongs to `new`.
+    ///
+    /// A new run of a live name first closes the old one's story; a record first learnt as Suspect or Leaving is first
+    /// reported as joined, so that whoever counts only joined, left and detected_down keeps a right live set.
+    pub fn between(
+        held: Option<&Arc<Record>>,
+        new: &Arc<Record>,
+        method: Option<DetectionMethod>,
+    ) -> impl Iterator<Item = Change> + use<> {
+        let mut changes = Vec::with_capacity(1);
+        let mut previous = held.map(Arc::clone);
+        let mut report = |kind, record: Arc<Record>, method| {
+            let previous = previous.replace(Arc::clone(&record));
+            changes.push(Change { kind, record, method, previous });
+        };
+        let mut before = held.map(|held| held.status);
+        if let Some(held) = held.filter(|held| held.run != new.run) {
+            match held.status {
+                Status::Up | Status::Suspect => {
+                    let method = DetectionMethod::Restarted;
+                    let closed = Arc::new(held.with_status(Status::Down));
+                    report(ChangeKind::DetectedDown(method), closed, Some(method));
+                    before = Some(Status::Down);
+                }
+                Status::Leaving => {
+                    let left = Status::Left(LeaveReason::Graceful);
+                    report(ChangeKind::Left(LeaveReason::Graceful), Arc::new(held.with_status(left)), None);
+                    before = Some(left);
+                }
+                Status::Joining | Status::Down | Status::Left(_) => {}
+            }
+        }
+        let was_listed_live = matches!(before, Some(Status::Up | Status::Suspect | Status::Leaving));
+        if matches!(new.status, Status::Suspect | Status::Leaving) && !was_listed_live {
+            report(ChangeKind::Joined, Arc::new(new.with_status(Status::Up)), None);
+            before = Some(Status::Up);
+        }
+        report(kind_of(before, new.status, method), Arc::clone(new), method);
+        changes.into_iter()
+    }
+}
+
+/// The kind of one step, both ends of which are the same run or follow each other directly.
+fn kind_of(before: Option<Status>, now: Status, method: Option<DetectionMethod>) -> ChangeKind {
+    use Status::{Down, Joining, Leaving, Left, Suspect, Up};
+    match (before, now) {
+        (None, Joining) => ChangeKind::Joining,
+        (None | Some(Joining | Down | Left(_)), Up) => ChangeKind::Joined,
+        (Some(Suspect), Up) => ChangeKind::Recovered,
+        (Some(Up | Leaving), Suspect) => ChangeKind::Suspected,
+        (Some(Up | Suspect), Leaving) => ChangeKind::Leaving,
+        (None | Some(Joining | Up | Suspect | Leaving | Left(_)), Down) => {
+            ChangeKind::DetectedDown(method.unwrap_or(DetectionMethod::HeartbeatTimeout))
+        }
+        (None | Some(Joining | Up | Suspect | Leaving | Down), Left(reason)) => ChangeKind::Left(reason),
+        _ => ChangeKind::Updated,
+    }
+}

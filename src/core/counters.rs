@@ -1,0 +1,122 @@
+//! What the core counts: traffic, and everything it refused, by reason.
+
+/// Why a packet or a part of it was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Drop {
+    /// Too short, wrong magic, bytes that do not decode or do not re-encode to themselves, values out of bounds.
+    Malformed,
+    /// A format version that this build does not speak.
+    UnknownVersion,
+    /// Sealed with a key, where none is used.
+    UnknownKey,
+    /// Another cluster's.
+    OtherCluster,
+    /// Seen before, or older than the replay window.
+    Replayed,
+    /// From this very process.
+    Own,
+    /// From a run that is not in the view.
+    UnknownRun,
+    /// A kind of message that this build does not know.
+    UnknownMessage,
+    /// An answer to a question that was not asked (any more).
+    Unasked,
+    /// A record too old to be merged, or covered by a tombstone.
+    Outdated,
+    /// More than a rate limit allows.
+    RateLimited,
+    /// A table is full.
+    TableFull,
+    /// Not meant for a node in this state.
+    WrongState,
+}
+
+impl Drop {
+    /// All reasons.
+    pub const ALL: [Drop; 13] = [
+        Drop::Malformed,
+        Drop::UnknownVersion,
+        Drop::UnknownKey,
+        Drop::OtherCluster,
+        Drop::Replayed,
+        Drop::Own,
+        Drop::UnknownRun,
+        Drop::UnknownMessage,
+        Drop::Unasked,
+        Drop::Outdated,
+        Drop::RateLimited,
+        Drop::TableFull,
+        Drop::WrongState,
+    ];
+
+    /// Its name as a metric label.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Drop::Malformed => "malformed",
+            Drop::UnknownVersion => "unknown_version",
+            Drop::UnknownKey => "unknown_key",
+            Drop::OtherCluster => "other_cluster",
+            Drop::Replayed => "replayed",
+            Drop::Own => "own",
+            Drop::UnknownRun => "unknown_run",
+            Drop::UnknownMessage => "unknown_message",
+            Drop::Unasked => "unasked",
+            Drop::Outdated => "outdated",
+            Drop::RateLimited => "rate_limited",
+            Drop::TableFull => "table_full",
+            Drop::WrongState => "wrong_state",
+        }
+    }
+}
+
+/// Totals since the start of the process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Datagrams received, whatever became of them.
+    pub packets_received: u64,
+    /// Their payload bytes.
+    pub bytes_received: u64,
+    /// Datagrams sent.
+    pub packets_sent: u64,
+    /// Their payload bytes.
+    pub bytes_sent: u64,
+    /// Packets sent for nothing but to be heard.
+    pub heartbeats_sent: u64,
+    /// Packets that were a sign of life.
+    pub signs_of_life: u64,
+    /// Gossip packets sent on the tick.
+    pub gossip_sent: u64,
+    /// Updates sent, in any packet.
+    pub updates_sent: u64,
+    /// Updates received, in any packet.
+    pub updates_received: u64,
+    /// Updates received that changed the view.
+    pub updates_merged: u64,
+    /// Repairs begun because fingerprints stayed different.
+    pub syncs: u64,
+    /// Probes sent.
+    pub probes_sent: u64,
+    /// Suspicions raised by this node.
+    pub suspicions_raised: u64,
+    /// Suspicions of anybody that were refuted.
+    pub suspicions_refuted: u64,
+    /// Suspicions of anybody that ended as Down.
+    pub suspicions_confirmed: u64,
+    /// Times this node refuted its own suspicion or death.
+    pub refutations: u64,
+    /// Pauses of this process.
+    pub pauses: u64,
+    drops: [u64; Drop::ALL.len()],
+}
+
+impl Counters {
+    /// Counts one drop.
+    pub(crate) fn drop(&mut self, reason: Drop) {
+        self.drops[reason as usize] += 1;
+    }
+
+    /// How often something was dropped for this reason.
+    pub fn dropped(&self, reason: Drop) -> u64 {
+        self.drops[reason as usize]
+    }
+}

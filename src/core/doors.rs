@@ -1,0 +1,312 @@
+//! The vocabulary of the core's two doors: what goes in ([`Input`]), what comes out ([`Output`]).
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use super::change::Change;
+use super::id::{NodeId, Run};
+use super::record::Tags;
+use super::settings::Settings;
+
+/// What a core is born with.
+#[derive(Debug, Clone)]
+pub struct Birth {
+    /// The node's name.
+    pub id: NodeId,
+    /// This process: 64 random bits.
+    pub run: Run,
+    /// The cluster's name (same alphabet as node names).
+    pub cluster: NodeId,
+    /// `max(unix milliseconds, stored bound + 1)`.
+    pub incarnation: u64,
+    /// The incarnation bound that is already stored (or that needs no storing, where nothing is durable).
+    pub stored_bound: u64,
+    /// Where others send to.
+    pub address: SocketAddr,
+    /// Where users of the node reach it.
+    pub api_address: Option<Box<str>>,
+    /// What it tells about itself.
+    pub tags: Tags,
+    /// Its software version.
+    pub version: Box<str>,
+    /// Pace and sizes, checked.
+    pub settings: Settings,
+    /// How many seeds the configuration names; their addresses arrive as [`Input::SeedAddresses`].
+    pub seeds: usize,
+    /// Addresses remembered from an earlier run.
+    pub remembered: Vec<SocketAddr>,
+    /// Seeds every random choice.
+    pub random_seed: u64,
+}
+
+/// What goes into the core.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// A datagram arrived.
+    Packet {
+        /// Its source address.
+        from: SocketAddr,
+        /// Its payload.
+        bytes: &'a [u8],
+    },
+    /// Time passed: fires what is due. Only this fires timers, so that a driver that comes late can hand in the packets
+    /// that arrived meanwhile first.
+    Tick,
+    /// The user wants something.
+    Command(Command),
+    /// The answer to [`Output::ResolveSeeds`]: for each seed, in order of configuration, all its addresses (none, if its
+    /// name did not resolve).
+    SeedAddresses(Vec<Vec<SocketAddr>>),
+    /// The answer to [`Output::Persist`]: what was given out last is on disk.
+    Persisted {
+        /// The bound that is stored now.
+        incarnation_bound: u64,
+    },
+}
+
+/// Matches a [`Reply`] with its [`Command`]; drawn by the driver.
+pub type Ticket = u64;
+
+/// What users ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Contact these addresses once and merge with whoever answers.
+    Join {
+        /// For the reply.
+        ticket: Ticket,
+        /// At most [`MAX_SEEDS`](super::limits::MAX_SEEDS).
+        addresses: Vec<SocketAddr>,
+    },
+    /// Say goodbye and stop.
+    Leave,
+    /// Take a member out of the listing.
+    Remove {
+        /// For the reply.
+        ticket: Ticket,
+        /// Whom.
+        id: NodeId,
+        /// Also if it is not Down.
+        force: bool,
+    },
+    /// Replace all tags of this node.
+    SetTags {
+        /// For the reply.
+        ticket: Ticket,
+        /// The new tags.
+        tags: Tags,
+    },
+}
+
+/// What comes out of the core.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Send this datagram. Best effort: losing it is normal.
+    Transmit {
+        /// To whom.
+        to: SocketAddr,
+        /// The payload, at most `mtu` bytes.
+        bytes: Vec<u8>,
+    },
+    /// A record changed.
+    Change(Change),
+    /// A packet of this member was a sign of life.
+    Heard(NodeId),
+    /// Make this durable, then hand in [`Input::Persisted`]. A newer one replaces an older one that is not yet written.
+    Persist(Durable),
+    /// Look the seeds' names up again and hand in [`Input::SeedAddresses`].
+    ResolveSeeds,
+    /// The answer to a command.
+    Reply {
+        /// The command's.
+        ticket: Ticket,
+        /// The answer.
+        reply: Reply,
+    },
+    /// Something an operator may want to read; already rate-limited.
+    Notice(Notice),
+    /// The core has ended: it takes no more input and gives no more output.
+    Stopped(StopReason),
+}
+
+/// What survives the process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Durable {
+    /// No incarnation above this was or will be used before a higher bound is stored.
+    pub incarnation_bound: u64,
+    /// Last known addresses of other members, at most [`MAX_REMEMBERED_ADDRESSES`](super::limits::MAX_REMEMBERED_ADDRESSES).
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// Answers to commands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// To [`Command::Join`]: for each address who answered there, `None` if nobody did.
+    Joined(Vec<(SocketAddr, Option<NodeId>)>),
+    /// To [`Command::Remove`]: the record stands as Left.
+    Removed {
+        /// How many peers are known to hold it.
+        held_by: usize,
+        /// Whether that is enough (three, or all live peers).
+        confirmed: bool,
+    },
+    /// To [`Command::SetTags`].
+    TagsSet,
+    /// The command was not carried out; nothing changed.
+    Refused(CommandError),
+}
+
+/// Why a command was not carried out. Nothing changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// Nobody of that name is listed.
+    #[error("no member is named {id:?}")]
+    NoSuchMember {
+        /// The name asked for.
+        id: NodeId,
+    },
+    /// Only Down members are removed without force.
+    #[error("{id:?} is {status}: only a member that is down is removed without force")]
+    NotDown {
+        /// The member.
+        id: NodeId,
+        /// Its status.
+        status: super::record::Status,
+    },
+    /// A node does not remove itself.
+    #[error("a node does not remove itself: leave instead")]
+    Oneself,
+    /// The node is on its way out.
+    #[error("this node is leaving")]
+    Leaving,
+    /// Too many commands are waiting for their answers.
+    #[error("too many commands are waiting for their answers: try again in a second")]
+    Busy,
+}
+
+/// Why the core stopped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// It left gracefully.
+    #[error("left the cluster")]
+    Left,
+    /// An operator removed it.
+    #[error("removed from the cluster by an operator; restart to join again")]
+    Removed,
+    /// Its name belongs to somebody else.
+    #[error("name {id:?} is already in use by {holder}: choose another with --name, or stop the other node first")]
+    NameInUse {
+        /// The name.
+        id: NodeId,
+        /// The address of the other node.
+        holder: SocketAddr,
+    },
+    /// The cluster will not have it.
+    #[error("refused by {by}: {refusal}")]
+    Refused {
+        /// Who said so.
+        by: SocketAddr,
+        /// In the refuser's words.
+        refusal: super::wire::Refusal,
+    },
+}
+
+/// Things an operator may want to read. `Display` says what happened and what to try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// Nobody answered a try to join for a while.
+    NoSeedAnswered {
+        /// How many addresses were tried.
+        tried: usize,
+    },
+    /// Seeds answer, but none is Up yet.
+    WaitingForSeeds {
+        /// How many answered.
+        answered: usize,
+    },
+    /// No address is known to join through.
+    SeedsUnresolved,
+    /// Started a cluster of its own.
+    Founded,
+    /// Somebody refused this node.
+    Refused {
+        /// Who.
+        by: SocketAddr,
+        /// Why.
+        refusal: super::wire::Refusal,
+    },
+    /// Packets of another cluster arrive.
+    OtherCluster {
+        /// From where.
+        from: SocketAddr,
+    },
+    /// Packets of an unknown format version arrive.
+    UnknownVersion {
+        /// From where.
+        from: SocketAddr,
+        /// The version found.
+        version: u8,
+    },
+    /// This process was paused.
+    Paused {
+        /// How late its timers are, in milliseconds.
+        late_ms: u64,
+    },
+    /// This node was thought dead and said otherwise.
+    Refuted {
+        /// Its new incarnation.
+        incarnation: u64,
+    },
+    /// Slept so long that its view is worthless.
+    RejoiningAfterIsolation,
+    /// A newcomer was turned away because its name is in use.
+    NameRefused {
+        /// The name.
+        id: NodeId,
+        /// The newcomer's address.
+        newcomer: SocketAddr,
+    },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::NoSeedAnswered { tried } => {
+                write!(f, "no seed answered ({tried} addresses tried): check address, firewall, key; still trying")
+            }
+            Notice::WaitingForSeeds { answered } => {
+                write!(f, "{answered} seed(s) answered, none is up yet; still trying")
+            }
+            Notice::SeedsUnresolved => {
+                f.write_str("no seed name resolves to an address: check the names; still trying")
+            }
+            Notice::Founded => f.write_str("no seed is up: started as the first of the cluster"),
+            Notice::Refused { by, refusal } => write!(f, "refused by {by}: {refusal}"),
+            Notice::OtherCluster { from } => write!(
+                f,
+                "ignored packets of another cluster from {from}: check the cluster name and the seeds on both sides"
+            ),
+            Notice::UnknownVersion { from, version } => {
+                write!(
+                    f,
+                    "ignored packets of unknown format version {version} from {from}: check the software versions"
+                )
+            }
+            Notice::Paused { late_ms } => write!(
+                f,
+                "this process stood still for {late_ms} ms (stopped, suspended or starved): observation starts anew"
+            ),
+            Notice::Refuted { incarnation } => {
+                write!(f, "was thought gone, refuted it as incarnation {incarnation}")
+            }
+            Notice::RejoiningAfterIsolation => {
+                f.write_str("heard nobody for longer than reap_after: dropping the view and joining anew")
+            }
+            Notice::NameRefused { id, newcomer } => {
+                write!(f, "turned {newcomer} away: the name {id:?} is in use by a node that answers")
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Names: the node's name, chosen by people, and its run, drawn by the process.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::{Serialize, Serializer};
+
+/// A node's name: 1–63 bytes of `[A-Za-z0-9._-]`, unique in its cluster. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(Arc<str>);
+
+impl NodeId {
+    /// The longest name, in bytes.
+    pub const MAX_BYTES: usize = 63;
+
+    /// Checks a name against the alphabet and the length.
+    pub fn new(name: &str) -> Result<Self, InvalidName> {
+        check_name(name)?;
+        Ok(Self(Arc::from(name)))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Names of nodes and of clusters share one alphabet.
+pub fn check_name(name: &str) -> Result<(), InvalidName> {
+    if name.is_empty() {
+        return Err(InvalidName::Empty);
+    }
+    if name.len() > NodeId::MAX_BYTES {
+        return Err(InvalidName::TooLong { bytes: name.len() });
+    }
+    match name.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))) {
+        Some(found) => Err(InvalidName::Character { found }),
+        None => Ok(()),
+    }
+}
+
+/// Why a text is no name. Names are 1–63 bytes of `[A-Za-z0-9._-]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidName {
+    /// Nothing at all.
+    #[error("a name has at least one character of [A-Za-z0-9._-]")]
+    Empty,
+    /// More than [`NodeId::MAX_BYTES`].
+    #[error("a name has at most 63 bytes, this one has {bytes}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A character outside the alphabet.
+    #[error("a name is made of [A-Za-z0-9._-], this one contains {found:?}")]
+    Character {
+        /// The first such character.
+        found: char,
+    },
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = InvalidName;
+    fn from_str(name: &str) -> Result<Self, InvalidName> {
+        Self::new(name)
+    }
+}
+
+impl Borrow<str> for NodeId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<str> for NodeId {
+    fn eq(&self, other: &str) -> bool {
+        &*self.0 == other
+    }
+}
+
+impl PartialEq<&str> for NodeId {
+    fn eq(&self, other: &&str) -> bool {
+        &*self.0 == *other
+    }
+}
+
+impl Serialize for NodeId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameVisitor;
+        impl Visitor<'_> for NameVisitor {
+            type Value = NodeId;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a node name")
+            }
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<NodeId, E> {
+                NodeId::new(name).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(NameVisitor)
+    }
+}
+
+/// The identity of one process: 64 random bits drawn at its start.
+///
+/// It tells a restart from a refutation, and it is what deduplication and replay windows are keyed by. Shown as 16 hex
+/// digits; eight raw bytes on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Run(pub u64);
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Run {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.to_le_bytes().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Run {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <[u8; 8]>::deserialize(deserializer).map(|bytes| Run(u64::from_le_bytes(bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_outside_the_alphabet_are_refused_with_the_reason() {
+        assert_eq!(NodeId::new(""), Err(InvalidName::Empty));
+        assert_eq!(NodeId::new("a b"), Err(InvalidName::Character { found: ' ' }));
+        assert_eq!(NodeId::new(&"x".repeat(64)), Err(InvalidName::TooLong { bytes: 64 }));
+        assert!(NodeId::new(&"x".repeat(63)).is_ok());
+        assert!(NodeId::new("eu-1_a.b").is_ok());
+    }
+
+    #[test]
+    fn runs_are_sixteen_hex_digits() {
+        assert_eq!(Run(0xab).to_string(), "00000000000000ab");
+    }
+}

@@ -1,0 +1,80 @@
+//! Named bounds of the core. Everything that can grow has its limit here, and a test at the limit.
+
+use std::time::Duration;
+
+/// Joiners that a sponsor holds beside its view, and joiners remembered while Joining itself.
+pub const MAX_JOINERS: usize = 1_024;
+/// Names whose present owner is being probed at one time.
+pub const MAX_NAME_PROBES: usize = 256;
+/// Most members in a view; a record of a further one is dropped and counted.
+pub const MAX_MEMBERS: usize = 131_072;
+/// Tombstones kept; the oldest go first.
+pub const MAX_TOMBSTONES: usize = 65_536;
+/// "Recent updates" are this many.
+pub const MAX_RECENT_UPDATES: usize = 256;
+/// Seeds in a configuration.
+pub const MAX_SEEDS: usize = 64;
+/// Addresses that one seed name may resolve to.
+pub const MAX_ADDRESSES_PER_SEED: usize = 16;
+/// Addresses remembered in the data directory.
+pub const MAX_REMEMBERED_ADDRESSES: usize = 256;
+/// Commands whose answer is outstanding.
+pub const MAX_PENDING_COMMANDS: usize = 1_024;
+/// Pages that one `Pull` asks for at most.
+pub const PAGES_IN_FLIGHT: u8 = 8;
+/// Times a page is asked for again before another sponsor is tried.
+pub const MAX_PULL_RETRIES: u8 = 10;
+/// Sequence numbers remembered per run to recognise replays.
+pub const REPLAY_WINDOW: u64 = 1_024;
+/// Messages in one packet; a datagram with more is malformed.
+pub const MAX_MESSAGES_PER_PACKET: usize = 256;
+
+/// The smallest payload of a `Join` or of a first `WhoAreYou`: what is answered to an unproven address is never larger.
+pub const MIN_QUESTION_BYTES: usize = 256;
+/// The largest payload pushed to a member whose address has not echoed a nonce of ours.
+pub const MAX_UNPROVEN_BYTES: usize = MIN_QUESTION_BYTES;
+
+/// At most one `Told` per member in this time.
+pub const TOLD_INTERVAL: Duration = Duration::from_millis(200);
+/// At most one answer per peer to differing fingerprints in this time.
+pub const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
+/// At most one `WhoAreYou` per address in this time …
+pub const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
+/// … and this many in the same time in all.
+pub const MAX_QUESTIONS_PER_INTERVAL: usize = 100;
+/// New updates are gathered for this long before they are sent on.
+pub const FLOOD_BATCH: Duration = Duration::from_millis(10);
+/// The origin of an update sends it once more after this long.
+pub const FLOOD_AGAIN: Duration = Duration::from_millis(100);
+/// Peers that a new update is sent on to, above the full mesh or as a relay.
+pub const FLOOD_FANOUT: usize = 6;
+/// At most one repair in this time.
+pub const SYNC_INTERVAL: Duration = Duration::from_millis(200);
+/// A repair waits until the view stood still for this long …
+pub const SYNC_QUIET: Duration = Duration::from_millis(250);
+/// … or fingerprints differed for this long.
+pub const SYNC_PATIENCE: Duration = Duration::from_secs(1);
+/// A seed does not make itself the first of its cluster before this long after its first try.
+pub const FOUNDING_DELAY: Duration = Duration::from_millis(500);
+/// A seed that reached no Up node starts alone after this many retry intervals.
+pub const FOUNDING_RETRIES: u32 = 3;
+/// The first pause between two tries to join; it doubles up to the retry interval.
+pub const FIRST_JOIN_RETRY: Duration = Duration::from_millis(100);
+/// How long `leave` and `remove` wait to be confirmed.
+pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a leaving node stays Leaving at most before it says Left.
+pub const LEAVING_TIMEOUT: Duration = Duration::from_millis(300);
+/// Unconfirmed departures and removals are sent again after this long.
+pub const CONFIRM_RETRY: Duration = Duration::from_millis(100);
+/// Peers that confirm a departure before it counts as known.
+pub const CONFIRMATIONS: usize = 3;
+/// How long the answers to a `join` command are awaited.
+pub const CONTACT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A joiner asks again within this time when it is told to wait.
+pub const MAX_JOIN_WAIT: Duration = Duration::from_secs(5);
+/// How far ahead of use the incarnation bound is stored; it is refreshed at half.
+pub const INCARNATION_STEP: u64 = 60_000;
+/// At least this late, and a quarter of a heartbeat, is a pause of this process.
+pub const MIN_PAUSE: Duration = Duration::from_millis(200);
+/// The same warning about the same cause is repeated after this long at the earliest.
+pub const NOTICE_INTERVAL: Duration = Duration::from_secs(10);

@@ -1,0 +1,240 @@
+//! The messages. Their doc comments are the specification of what travels.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::core::id::NodeId;
+use crate::core::record::{DetectionMethod, ProtocolRange, Record, Status};
+
+/// Eight raw bytes that only somebody who received them can echo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nonce(pub u64);
+
+impl Serialize for Nonce {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.to_le_bytes().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Nonce {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <[u8; 8]>::deserialize(deserializer).map(|bytes| Nonce(u64::from_le_bytes(bytes)))
+    }
+}
+
+/// A stamp of the sender, and the last stamp it got from the receiver: both ends learn the round trip time without a
+/// packet of its own. All three figures count tenths of a millisecond modulo 2^16, so that their differences are right
+/// as long as the round trip is below 6.5 s, however long the stamp was held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// The sender's clock.
+    #[serde(with = "postcard::fixint::le")]
+    pub stamp: u16,
+    /// What it heard from the receiver last.
+    pub echo: Option<Echo>,
+}
+
+/// A stamp on its way back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Echo {
+    /// The receiver's own stamp.
+    #[serde(with = "postcard::fixint::le")]
+    pub stamp: u16,
+    /// How long it lay here.
+    #[serde(with = "postcard::fixint::le")]
+    pub hold: u16,
+}
+
+/// What travels beside the record of a Suspect, Down or Left member. Never hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// How old the last known sign of life (or the departure) was when this was sent. Ages travel, times never do.
+    pub age_ms: u64,
+    /// How it was found out.
+    pub method: DetectionMethod,
+}
+
+impl Note {
+    /// The age as a duration.
+    pub const fn age(self) -> Duration {
+        Duration::from_millis(self.age_ms)
+    }
+}
+
+/// News about a member. The note comes first, so that the record's bytes are the tail of the message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Update {
+    /// For Suspect, Down and Left only.
+    pub note: Option<Note>,
+    /// The record.
+    pub record: Record,
+}
+
+/// Why somebody is not let in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// A node of this name answers at this address.
+    NameInUse {
+        /// Where the holder of the name is.
+        holder: SocketAddr,
+    },
+    /// The refuser belongs to another cluster.
+    OtherCluster,
+    /// No protocol version in common.
+    Protocol {
+        /// What the refuser speaks.
+        speaks: ProtocolRange,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::NameInUse { holder } => write!(f, "the name is already in use by {holder}"),
+            Refusal::OtherCluster => f.write_str("it belongs to another cluster: check the cluster name and the seeds"),
+            Refusal::Protocol { speaks } => {
+                write!(f, "no common protocol version: it speaks {} to {}; upgrade one side", speaks.min, speaks.max)
+            }
+        }
+    }
+}
+
+/// A peer's word that it holds a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmation {
+    /// The record's hash.
+    pub record: Nonce,
+}
+
+/// Everything that travels. Variants are only ever appended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// In every packet to a member.
+    Heartbeat(Heartbeat),
+    /// Marks an answer: it is never answered itself.
+    Reply,
+    /// News about a member, the receiver perhaps included.
+    Update(Update),
+    /// "Are you there?" To be answered with [`Message::Ack`] at once. `doubted`: the sender is about to suspect the
+    /// receiver.
+    Probe {
+        /// To be echoed.
+        nonce: Nonce,
+        /// The sender has not heard the receiver for most of its suspect timeout.
+        doubted: bool,
+    },
+    /// The answer to a probe; proves the sender's address to the receiver.
+    Ack {
+        /// The probe's.
+        nonce: Nonce,
+    },
+    /// "This is what I hold of you": for a receiver that its sender holds as Suspect, Down or Left (or buried). It
+    /// refutes, or obeys.
+    Told {
+        /// Of the held record or tombstone.
+        incarnation: u64,
+        /// The held status.
+        status: Status,
+        /// Of the last sign of life.
+        age_ms: u64,
+    },
+    /// "I do not know you": to be answered with [`Message::IAm`]. From one stranger to another the echo answers the
+    /// stranger's own question and proves the sender's address, no more.
+    WhoAreYou {
+        /// To be echoed.
+        nonce: Nonce,
+        /// The nonce of a `WhoAreYou` that this answers.
+        echo: Option<Nonce>,
+    },
+    /// The sender's record, on request.
+    IAm {
+        /// The question's.
+        nonce: Nonce,
+        /// The sender's own record.
+        record: Record,
+    },
+    /// "Let me in." Padded to 256 bytes at least, since nothing larger is answered before the cookie came back.
+    Join {
+        /// The joiner's; repeated in every answer.
+        nonce: Nonce,
+        /// The joiner's record, Joining.
+        record: Record,
+        /// From the sponsor's challenge.
+        cookie: Option<Nonce>,
+    },
+    /// The first answer to `Join`: come again with this cookie.
+    Challenge {
+        /// The joiner's.
+        nonce: Nonce,
+        /// A keyed hash of address, run and minute: the sponsor keeps no state for it.
+        cookie: Nonce,
+    },
+    /// "You are in: pull the view from me."
+    Welcome {
+        /// The joiner's.
+        nonce: Nonce,
+        /// The sponsor's record.
+        sponsor: Record,
+        /// How many records the sponsor holds.
+        count: u32,
+    },
+    /// "I am Joining myself."
+    NotUp {
+        /// The joiner's.
+        nonce: Nonce,
+        /// The sender's record.
+        record: Record,
+        /// How many joiners asked the sender so far.
+        joiners: u32,
+    },
+    /// "You are not let in."
+    Refused {
+        /// The joiner's.
+        nonce: Nonce,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// "Your incarnation is not above the last one of that name: raise it above this and come again."
+    Behind {
+        /// The joiner's.
+        nonce: Nonce,
+        /// The incarnation to exceed.
+        incarnation: u64,
+    },
+    /// "Come again in a moment": the present owner of the name is being asked.
+    Wait {
+        /// The joiner's.
+        nonce: Nonce,
+        /// How long.
+        wait_ms: u32,
+    },
+    /// "Send me the records after this name", up to so many packets. To be answered with packets that each hold one
+    /// [`Message::Page`] and the page's updates.
+    Pull {
+        /// Exclusive; from the start if absent.
+        after: Option<NodeId>,
+        /// At most [`PAGES_IN_FLIGHT`](crate::core::limits::PAGES_IN_FLIGHT).
+        pages: u8,
+    },
+    /// The updates of this packet are all the records in `(after, next]`, or to the end if there is no `next`.
+    Page {
+        /// As asked, or the `next` of the page before.
+        after: Option<NodeId>,
+        /// The last name on this page, if more follow.
+        next: Option<NodeId>,
+    },
+    /// "Tell me when you hold this record": comes with the update.
+    Confirm(Confirmation),
+    /// "I hold it."
+    Confirmed(Confirmation),
+    /// Makes a question as large as its answer may be. The bytes mean nothing.
+    Padding(Vec<u8>),
+}
+
+impl Message {
+    /// How many kinds this build knows; higher numbers are skipped and counted.
+    pub(super) const KINDS: u32 = 20;
+}

@@ -1,0 +1,125 @@
+//! [`Event`]: what subscribers receive.
+
+use std::time::SystemTime;
+
+use crate::core::{DetectionMethod, LeaveReason, NodeId};
+use crate::member::Member;
+
+/// One observed transition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its number in this run, from 1, without gaps.
+    pub sequence: u64,
+    /// When this node observed it.
+    pub at: SystemTime,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What happened. Each transition is reported once per node that observes it, in order, events about oneself included;
+/// folding the events over a snapshot always gives the view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A sponsor sees a joiner.
+    NodeJoining {
+        /// The joiner.
+        member: Member,
+    },
+    /// A member is Up: for the first time, after it was gone, or as a new run.
+    NodeJoined {
+        /// The member.
+        member: Member,
+    },
+    /// A member says goodbye.
+    NodeLeaving {
+        /// The member.
+        member: Member,
+    },
+    /// A member left on purpose.
+    NodeLeft {
+        /// The member.
+        member: Member,
+        /// Whose purpose.
+        reason: LeaveReason,
+    },
+    /// A member is gone without a word.
+    NodeDetectedDown {
+        /// The member.
+        member: Member,
+        /// How it was found out.
+        method: DetectionMethod,
+    },
+    /// A member is silent for its suspect timeout.
+    NodeSuspected {
+        /// The member.
+        member: Member,
+    },
+    /// A suspected member refuted.
+    NodeRecovered {
+        /// The member.
+        member: Member,
+    },
+    /// Any other change of a record.
+    NodeUpdated {
+        /// The member as it is now.
+        member: Member,
+        /// The member as it was.
+        previous: Member,
+    },
+    /// A member that was gone is forgotten, or a joiner gave up.
+    NodeRemoved {
+        /// The member as it was last.
+        member: Member,
+    },
+}
+
+impl EventKind {
+    /// Its name in the JSON contract, for example `node_joined`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            EventKind::NodeJoining { .. } => "node_joining",
+            EventKind::NodeJoined { .. } => "node_joined",
+            EventKind::NodeLeaving { .. } => "node_leaving",
+            EventKind::NodeLeft { .. } => "node_left",
+            EventKind::NodeDetectedDown { .. } => "node_detected_down",
+            EventKind::NodeSuspected { .. } => "node_suspected",
+            EventKind::NodeRecovered { .. } => "node_recovered",
+            EventKind::NodeUpdated { .. } => "node_updated",
+            EventKind::NodeRemoved { .. } => "node_removed",
+        }
+    }
+
+    /// All names.
+    pub const NAMES: [&'static str; 9] = [
+        "node_joining",
+        "node_joined",
+        "node_leaving",
+        "node_left",
+        "node_detected_down",
+        "node_suspected",
+        "node_recovered",
+        "node_updated",
+        "node_removed",
+    ];
+
+    /// The member it is about.
+    pub const fn member(&self) -> &Member {
+        match self {
+            EventKind::NodeJoining { member }
+            | EventKind::NodeJoined { member }
+            | EventKind::NodeLeaving { member }
+            | EventKind::NodeLeft { member, .. }
+            | EventKind::NodeDetectedDown { member, .. }
+            | EventKind::NodeSuspected { member }
+            | EventKind::NodeRecovered { member }
+            | EventKind::NodeUpdated { member, .. }
+            | EventKind::NodeRemoved { member } => member,
+        }
+    }
+
+    /// The name of the node it is about.
+    pub const fn node(&self) -> &NodeId {
+        &self.member().id
+    }
+}
