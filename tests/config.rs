@@ -209,14 +209,14 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     ("timing.heartbeat_interval = \"5 lightyears\"", "timing.heartbeat_interval", "lightyears", "is no duration"),
     ("timing.heartbeat_interval = 5.5", "timing.heartbeat_interval", "5.5", "write a duration with its unit"),
     ("timing.heartbeat_interval = \"49ms\"", "timing.heartbeat_interval", "49ms", "50ms to 1m"),
-    ("timing.heartbeat_interval = \"61s\"", "timing.heartbeat_interval", "1m 1s", "50ms to 1m"),
+    ("timing.heartbeat_interval = \"61s\"", "timing.heartbeat_interval", "\"61s\"", "50ms to 1m"),
     ("timing.suspect_timeout = \"9s\"", "timing.suspect_timeout", "9s", "10s (2 × heartbeat_interval) to 10m"),
     ("timing.suspect_timeout = \"11m\"", "timing.suspect_timeout", "11m", "to 10m"),
     ("timing.down_timeout = \"10s\"", "timing.down_timeout", "10s", "more than 10s (suspect_timeout), at most 1h"),
-    ("timing.down_timeout = \"61m\"", "timing.down_timeout", "1h 1m", "at most 1h"),
+    ("timing.down_timeout = \"61m\"", "timing.down_timeout", "\"61m\"", "at most 1h"),
     ("timing.gossip_interval = \"19ms\"", "timing.gossip_interval", "19ms", "20ms to 25s (5 × heartbeat_interval)"),
     ("timing.gossip_interval = \"26s\"", "timing.gossip_interval", "26s", "20ms to 25s (5 × heartbeat_interval)"),
-    ("timing.probe_timeout = \"0ms\"", "timing.probe_timeout", "0s", "1ms to 666ms (suspect_timeout / 15)"),
+    ("timing.probe_timeout = \"0ms\"", "timing.probe_timeout", "\"0ms\"", "1ms to 666ms (suspect_timeout / 15)"),
     ("timing.probe_timeout = \"700ms\"", "timing.probe_timeout", "700ms", "1ms to 666ms (suspect_timeout / 15)"),
     ("timing.probe_timeout = \"1500us\"", "timing.probe_timeout", "1500us", "whole number of milliseconds"),
     ("timing.retry_interval = \"99ms\"", "timing.retry_interval", "99ms", "100ms to 10m"),
@@ -226,8 +226,8 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     // http and log
     ("http.bind = \"on\"", "http.bind", "\"on\"", "or \"off\""),
     ("http.bind = false", "http.bind", "false", "or \"off\""),
-    ("http.bind = \"0.0.0.0:7118\"", "http.bind", "0.0.0.0:7118", "set http.token_file, or http.insecure = true"),
-    ("http.bind = \"127.0.0.1:7117\"", "http.bind", "127.0.0.1:7117", "takes the port of gossip"),
+    ("http.bind = \"0.0.0.0:7118\"", "http.bind", "\"0.0.0.0:7118\"", "set http.token_file, or http.insecure = true"),
+    ("http.bind = \"127.0.0.1:7117\"", "http.bind", "\"127.0.0.1:7117\"", "takes the port of gossip"),
     ("http.token_file = \"\"", "http.token_file", "\"\"", "a path"),
     ("http.insecure = \"false\"", "http.insecure", "\"false\"", "true or false, without quotes"),
     ("log.level = \"verbose\"", "log.level", "\"verbose\"", "which is no level: allowed is off, error, warn"),
@@ -328,8 +328,8 @@ fn two_keys_that_do_not_go_together_are_told_with_both_places() {
     assert_eq!(
         problem.to_string(),
         format!(
-            "{}:2: timing.suspect_timeout = 15s is out of range: allowed is 16s (2 × heartbeat_interval) to 10m; \
-             timing.heartbeat_interval = 8s comes from flag --heartbeat",
+            "{}:2: timing.suspect_timeout = \"15s\" is out of range: allowed is 16s (2 × heartbeat_interval) to 10m; \
+             timing.heartbeat_interval = \"8s\" comes from flag --heartbeat",
             file.path.display()
         )
     );

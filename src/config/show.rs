@@ -47,7 +47,7 @@ impl Loaded {
 }
 
 /// A value in a table; nothing for what is not set.
-fn cell(value: &Json) -> Option<String> {
+pub(super) fn cell(value: &Json) -> Option<String> {
     match value {
         Json::Null => None,
         Json::String(text) => Some(text.clone()),
