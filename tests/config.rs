@@ -391,7 +391,7 @@ fn an_entry_of_a_list_is_refused_on_its_own_line() {
 #[test]
 fn lists_and_tags_beyond_their_bounds_are_refused() {
     let seeds = vec!["\"a:1\""; 65].join(", ");
-    let tags: String = (0..33).map(|number| format!("k{number} = \"v\"\n")).collect();
+    let tags = (0..33).map(|number| format!("k{number} = \"v\"")).collect::<Vec<_>>().join("\n");
     let cases = [
         (format!("seeds = [{seeds}]"), "at most 64"),
         (format!("[tags]\n{tags}"), "at most 32"),
