@@ -21,7 +21,7 @@ use crate::core::{Durable, NodeId};
 
 pub use state::BadState;
 use state::Saved;
-pub(crate) use writer::Durability;
+pub(crate) use writer::{Durability, WriterDied};
 
 const LOCK_FILE: &str = "headcount.lock";
 const STATE_FILE: &str = "headcount.state";
