@@ -48,6 +48,10 @@ const MAX_ERRORS_IN_A_ROW: usize = 16;
 /// See [`MAX_ERRORS_IN_A_ROW`].
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
 
+/// The longest sleep before the clock is looked at again: it counts time in which the machine is suspended, the
+/// runtime's timers do not, and a machine that wakes should know soon how late it is.
+const MAX_NAP: Duration = Duration::from_secs(1);
+
 /// What handles ask the driver for.
 #[derive(Debug)]
 pub(super) enum Request {
@@ -136,14 +140,7 @@ impl Driver {
                     self.feed(Input::Tick);
                 }
                 found = found(&mut self.lookup) => self.found(found),
-                stored = self.parts.durability.stored(), if !self.writer_died => match stored {
-                    Ok(incarnation_bound) => self.feed(Input::Persisted { incarnation_bound }),
-                    Err(WriterDied) => {
-                        // The node is still of use to the cluster; its operator learns it from its health.
-                        self.writer_died = true;
-                        self.parts.shared.report(Failure::new("state writer", "it ended before the agent"));
-                    }
-                },
+                stored = self.parts.durability.stored(), if !self.writer_died => self.stored(stored),
             }
         }
     }
@@ -226,6 +223,15 @@ impl Driver {
         }
     }
 
+    fn stored(&mut self, stored: Result<u64, WriterDied>) {
+        if let Ok(incarnation_bound) = stored {
+            return self.feed(Input::Persisted { incarnation_bound });
+        }
+        // The node is still of use to the cluster; its operator learns it from its health.
+        self.writer_died = true;
+        self.parts.shared.report(Failure::new("state writer", "it ended before the agent"));
+    }
+
     /// Carries out everything that the core wants done.
     fn drain(&mut self, now: Time) {
         while let Some(output) = self.parts.core.poll() {
@@ -257,9 +263,10 @@ impl Driver {
             }
             Output::Notice(notice) => translate::log_notice(&notice),
             Output::Stopped(reason) => {
-                match &reason {
-                    StopReason::Left => tracing::info!("{reason}"),
-                    _ => tracing::error!("{reason}"),
+                if reason == StopReason::Left {
+                    tracing::info!("{reason}");
+                } else {
+                    tracing::error!("{reason}");
                 }
                 self.end.get_or_insert(Stop::Core(reason));
             }
@@ -283,9 +290,13 @@ impl Driver {
 
 /// Waits until the core wants to be called; for ever if it does not.
 async fn due(clock: &Clock, deadline: Option<Time>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep(deadline.since(clock.now())).await,
-        None => std::future::pending().await,
+    let Some(deadline) = deadline else { return std::future::pending().await };
+    loop {
+        let remaining = deadline.since(clock.now());
+        if remaining.is_zero() {
+            return;
+        }
+        tokio::time::sleep(remaining.min(MAX_NAP)).await;
     }
 }
 

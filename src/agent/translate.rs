@@ -31,7 +31,7 @@ pub(super) fn log(kind: &EventKind) {
     let Member { id, address, run, incarnation, .. } = kind.member();
     match kind {
         EventKind::NodeJoining { .. } => {
-            info!(node = %id, %address, %run, incarnation, "{id} is joining from {address}")
+            info!(node = %id, %address, %run, incarnation, "{id} is joining from {address}");
         }
         EventKind::NodeJoined { .. } => info!(node = %id, %address, %run, incarnation, "{id} is up at {address}"),
         EventKind::NodeSuspected { .. } => info!(node = %id, %address, %run, incarnation, "{id} is silent: suspected"),

@@ -288,7 +288,7 @@ mod tests {
         *flipped.last_mut().expect("not empty") ^= 1;
         let mut future = good.clone();
         future[8] = 9;
-        let longer = [good.as_slice(), &[0; state::MAX_BYTES]].concat();
+        let longer = [good.as_slice(), &vec![0; state::MAX_BYTES]].concat();
         let cases = [
             (Vec::new(), BadState::Truncated),
             (good[..good.len() - 1].to_vec(), BadState::Truncated),

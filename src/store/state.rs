@@ -169,8 +169,10 @@ pub(crate) mod tests {
     #[test]
     fn golden_bytes() {
         let bytes = encode(&saved(1)).expect("encodes");
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, "686373746174650a010012000000a72766574a2169640163016180d095ffbc3101000a000000cd37");
+        let body = *b"\x01c\x01a\x80\xd0\x95\xff\xbc\x31\x01\x00\x0a\x00\x00\x00\xcd\x37";
+        assert_eq!(bytes[..14], *b"hcstate\n\x01\x00\x12\x00\x00\x00");
+        assert_eq!(bytes[14..22], *b"\xa7\x27\x66\x57\x4a\x21\x69\x64");
+        assert_eq!(bytes[22..], body);
     }
 
     proptest! {

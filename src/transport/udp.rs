@@ -430,7 +430,7 @@ mod tests {
     async fn send_errors_are_classified_and_counted() {
         let a = bind(LOOPBACK);
         assert_eq!(a.send("[::1]:1".parse().expect("an address"), b"x"), Err(Trouble::Unreachable));
-        assert_eq!(a.send("127.0.0.1:1".parse().expect("an address"), &[0; 65_536]), Err(Trouble::TooLong));
+        assert_eq!(a.send("127.0.0.1:1".parse().expect("an address"), &vec![0; 65_536]), Err(Trouble::TooLong));
         assert_eq!(a.counters().errors(), 2);
     }
 
