@@ -282,7 +282,7 @@ async fn join_tells_for_each_address_who_answered() {
     let asked = vec![there.clone(), "no colon".to_owned(), silent.clone()];
     let results = in_time(a.join(asked)).await.expect("it runs");
     assert_eq!((results[0].address.as_str(), &results[0].outcome), (there.as_str(), &Ok(name("b"))));
-    assert!(results[1].outcome.as_ref().is_err_and(|error| error.contains("host:port")));
+    assert!(results[1].outcome.as_ref().is_err_and(|error| error.contains("has no port")));
     assert!(results[2].outcome.as_ref().is_err_and(|error| error.contains("nobody answered")));
     sees(&a, "b", Status::Up).await;
     sees(&b, "a", Status::Up).await;
@@ -331,10 +331,10 @@ fn an_agent_that_was_paused_accuses_nobody_and_is_welcome_back() {
     let mut seen_by_a = a.subscribe();
 
     // The only worker thread of a's runtime is kept until b has given a up: that is the pause.
-    let (give_up, given_up) = std::sync::mpsc::channel::<()>();
-    let paused = of_a.spawn(async move { given_up.recv().expect("the test goes on") });
+    let (resume, until_resumed) = std::sync::mpsc::channel::<()>();
+    let paused = of_a.spawn(async move { until_resumed.recv().expect("the test goes on") });
     of_b.block_on(next_of(&mut seen_by_b, "node_detected_down", "a"));
-    give_up.send(()).expect("it waits");
+    resume.send(()).expect("it waits");
     of_b.block_on(paused).expect("no panic");
 
     of_b.block_on(next_of(&mut seen_by_b, "node_joined", "a"));

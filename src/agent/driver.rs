@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(one_more.try_recv(), Ok(Reply::Refused(CommandError::Busy)));
         assert_eq!(driver.waiting.len(), MAX_PENDING_COMMANDS);
         waiting.clear();
-        let _ = join(&mut driver, silent.local_address());
+        drop(join(&mut driver, silent.local_address()));
         assert!(driver.waiting.len() <= 1, "who went away waits no more");
     }
 
