@@ -5,6 +5,8 @@ pub mod config;
 pub mod core;
 mod event;
 mod member;
+mod store;
+mod transport;
 
 pub use crate::core::{
     DetectionMethod, InvalidName, InvalidTags, LeaveReason, NodeId, OutOfRange, Profile, Run, Settings, Status,
