@@ -4,6 +4,8 @@ pub mod agent;
 pub mod config;
 pub mod core;
 mod event;
+#[cfg(feature = "agent")]
+pub mod json;
 mod member;
 
 pub use crate::core::{
