@@ -5,6 +5,8 @@ pub mod config;
 pub mod core;
 mod event;
 #[cfg(feature = "agent")]
+pub mod http;
+#[cfg(feature = "agent")]
 pub mod json;
 mod member;
 

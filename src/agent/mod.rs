@@ -120,3 +120,61 @@ impl Agent {
         unreachable!()
     }
 }
+
+/// Stub.
+#[derive(Debug)]
+pub struct Subscription {}
+/// Stub.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Stub.
+    pub sequence: u64,
+    /// Stub.
+    pub members: Vec<Member>,
+}
+/// Stub.
+#[derive(Debug, Clone, Copy)]
+pub struct Lagged {
+    /// Stub.
+    pub missed: u64,
+}
+/// Stub.
+#[derive(Debug, Clone, Copy)]
+pub enum RecvError {
+    /// Stub.
+    Lagged {
+        /// Stub.
+        missed: u64,
+    },
+    /// Stub.
+    Closed,
+}
+impl Subscription {
+    /// Stub.
+    pub async fn recv(&mut self) -> Result<std::sync::Arc<crate::Event>, RecvError> {
+        unreachable!()
+    }
+}
+impl Agent {
+    /// Stub.
+    pub fn subscribe(&self) -> Subscription {
+        unreachable!()
+    }
+    /// Stub.
+    pub fn subscribe_from_snapshot(&self) -> (Snapshot, Subscription) {
+        unreachable!()
+    }
+    /// Stub.
+    pub fn subscribe_after(&self, sequence: u64) -> Result<Subscription, Lagged> {
+        let _ = sequence;
+        unreachable!()
+    }
+    /// Stub.
+    pub fn health(&self) -> Result<(), String> {
+        unreachable!()
+    }
+    /// Stub.
+    pub async fn stopped(&self) -> StopReason {
+        unreachable!()
+    }
+}
