@@ -1,6 +1,9 @@
 //! Cluster membership, failure detection and leadership: who is here, who is gone, and who leads.
 
 pub mod agent;
+#[cfg(feature = "agent")]
+#[doc(hidden)]
+pub mod cli;
 pub mod config;
 pub mod core;
 mod event;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::config::Config;
-use crate::core::{CommandError, Counters, NodeId, Run, StopReason, Tags};
+use crate::core::{CommandError, Counters, NodeId, Profile, Run, Settings, StopReason, Tags};
 use crate::member::Member;
 
 /// A running node. Cheap to clone; dropping the last handle stops the agent without leaving.
@@ -18,6 +18,10 @@ pub struct Info {
     pub me: Member,
     /// The cluster's name.
     pub cluster: NodeId,
+    /// Where the figures of `settings` come from.
+    pub profile: Profile,
+    /// Pace and sizes.
+    pub settings: Settings,
     /// Local count of changes of the view.
     pub changes: u64,
     /// Order-independent hash of the view.
@@ -32,6 +36,12 @@ pub struct Info {
     pub receive_buffer_overflows: u64,
     /// Socket errors survived.
     pub socket_errors: u64,
+    /// Stub.
+    pub send_buffer_full: u64,
+    /// Stub.
+    pub oversized_datagrams: u64,
+    /// Stub.
+    pub state_write_failures: u64,
 }
 
 /// What became of one address of [`Agent::join`].
@@ -59,6 +69,12 @@ pub enum AgentError {
     /// The core refused; nothing changed.
     #[error(transparent)]
     Refused(#[from] CommandError),
+    /// Stub.
+    #[error("{asked} addresses are too many for one join")]
+    TooManyAddresses {
+        /// How many.
+        asked: usize,
+    },
     /// The agent has stopped.
     #[error("the agent has stopped")]
     Stopped,
@@ -67,7 +83,59 @@ pub enum AgentError {
 /// Why an agent did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StartError {}
+pub enum StartError {
+    /// Stub.
+    #[error("bind {address}: {source}")]
+    Bind {
+        /// Stub.
+        address: SocketAddr,
+        /// Stub.
+        source: std::io::Error,
+    },
+}
+
+impl StartError {
+    /// Stub.
+    pub const fn exit_code(&self) -> u8 {
+        3
+    }
+}
+
+/// Stub.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Stop {
+    /// Stub.
+    #[error(transparent)]
+    Core(#[from] StopReason),
+    /// Stub.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+impl Stop {
+    /// Stub.
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Stop::Core(StopReason::Left) => 0,
+            Stop::Core(StopReason::NameInUse { .. }) => 5,
+            Stop::Core(StopReason::Removed) => 6,
+            Stop::Core(StopReason::Refused { .. }) => 7,
+            Stop::Failed(_) => 1,
+        }
+    }
+}
+
+/// Stub.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("task {task} ended unexpectedly: {cause}")]
+#[non_exhaustive]
+pub struct Failure {
+    /// Its name.
+    pub task: &'static str,
+    /// A panic's message, or what else is known.
+    pub cause: String,
+}
 
 impl Agent {
     /// Binds, reads the durable state, starts the driver.
@@ -106,7 +174,7 @@ impl Agent {
         unreachable!()
     }
     /// Says goodbye, waits until a few peers know, stops.
-    pub async fn leave(&self) -> StopReason {
+    pub async fn leave(&self) -> Stop {
         unreachable!()
     }
     /// Takes a member out of the listing.
@@ -139,7 +207,28 @@ pub struct Lagged {
     pub missed: u64,
 }
 /// Stub.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter;
+impl Filter {
+    /// Stub.
+    pub fn all() -> Self {
+        Self
+    }
+    /// Stub.
+    pub fn kinds<K: AsRef<str>>(self, kinds: impl IntoIterator<Item = K>) -> Result<Self, String> {
+        let _ = kinds;
+        Ok(self)
+    }
+    /// Stub.
+    #[must_use]
+    pub fn nodes(self, nodes: impl IntoIterator<Item = NodeId>) -> Self {
+        let _ = nodes;
+        self
+    }
+}
+/// Stub.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum RecvError {
     /// Stub.
     Lagged {
@@ -151,8 +240,22 @@ pub enum RecvError {
 }
 impl Subscription {
     /// Stub.
-    pub async fn recv(&mut self) -> Result<std::sync::Arc<crate::Event>, RecvError> {
+    pub async fn recv(&mut self) -> Result<crate::Event, RecvError> {
         unreachable!()
+    }
+    /// Stub.
+    pub fn position(&self) -> u64 {
+        0
+    }
+    /// Stub.
+    pub fn resync(&mut self) -> Snapshot {
+        unreachable!()
+    }
+    /// Stub.
+    #[must_use]
+    pub fn filtered(self, filter: Filter) -> Self {
+        let _ = filter;
+        self
     }
 }
 impl Agent {
@@ -170,11 +273,13 @@ impl Agent {
         unreachable!()
     }
     /// Stub.
-    pub fn health(&self) -> Result<(), String> {
+    pub fn health(&self) -> Result<(), Failure> {
         unreachable!()
     }
     /// Stub.
-    pub async fn stopped(&self) -> StopReason {
+    pub async fn stopped(&self) -> Stop {
         unreachable!()
     }
+    /// Stub.
+    pub fn shutdown(&self) {}
 }

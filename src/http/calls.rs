@@ -21,7 +21,7 @@ type Body<T> = Result<Json<T>, JsonRejection>;
 
 pub(super) async fn info(State(app): State<App>, query: Pairs) -> Result<Json<json::Info>, Refusal> {
     query.only(&[])?;
-    Ok(Json(json::Info::new(&app.agent.info(), &app.facts, super::health::tasks(&app.agent))))
+    Ok(Json(json::Info::new(&app.agent.info(), Some(app.address), super::health::tasks(&app.agent))))
 }
 
 pub(super) async fn members(State(app): State<App>, query: Pairs) -> Result<Json<Vec<json::Member>>, Refusal> {

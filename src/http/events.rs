@@ -27,8 +27,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::problem::Refusal;
 use super::query::Pairs;
 use super::{App, COMMENT_INTERVAL, MAX_EVENT_STREAMS};
-use crate::agent::{RecvError, Subscription};
-use crate::core::{NodeId, Status};
+use crate::agent::{Filter, RecvError, Subscription};
+use crate::core::{NodeId, Run, Status};
 use crate::event::EventKind;
 use crate::json::{self, EventId};
 
@@ -39,11 +39,12 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 
 pub(super) async fn events(State(app): State<App>, headers: HeaderMap, query: Pairs) -> Result<Response, Refusal> {
     query.only(&["after", "kind", "node", "snapshot"])?;
-    let filter = Filter { kinds: query.words("kind", &EventKind::NAMES)?, nodes: query.nodes("node")? };
+    let nodes = query.nodes("node")?;
+    let filter = filter(&query.words("kind", &EventKind::NAMES)?, &nodes)?;
     let start = start(&headers, &query)?;
     let slot = Arc::clone(&app.streams).try_acquire_owned();
     let slot = slot.map_err(|_| Refusal::too_many_streams(MAX_EVENT_STREAMS))?;
-    let (feed, start) = Feed::open(app, filter, start, slot);
+    let (feed, start) = Feed::open(app, filter, nodes, &start, slot);
     let mut response =
         Sse::new(Frames::new(feed)).keep_alive(KeepAlive::new().interval(COMMENT_INTERVAL)).into_response();
     let headers = response.headers_mut();
@@ -81,28 +82,25 @@ fn start(headers: &HeaderMap, query: &Pairs) -> Result<Start, Refusal> {
     }
 }
 
-/// Which events a caller wants; empty lists want all.
-#[derive(Debug)]
-struct Filter {
-    kinds: Vec<&'static str>,
-    nodes: Vec<NodeId>,
-}
-
-impl Filter {
-    fn admits(&self, kind: &EventKind) -> bool {
-        (self.kinds.is_empty() || self.kinds.contains(&kind.name())) && self.admits_node(kind.node())
+/// What the query asks for; empty lists ask for all.
+fn filter(kinds: &[&'static str], nodes: &[NodeId]) -> Result<Filter, Refusal> {
+    let mut filter = Filter::all();
+    if !kinds.is_empty() {
+        filter = filter.kinds(kinds).map_err(|error| Refusal::query(error.to_string()))?;
     }
-
-    fn admits_node(&self, node: &NodeId) -> bool {
-        self.nodes.is_empty() || self.nodes.contains(node)
+    if !nodes.is_empty() {
+        filter = filter.nodes(nodes.iter().cloned());
     }
+    Ok(filter)
 }
 
 /// One caller's stream.
 struct Feed {
     app: App,
-    filter: Filter,
+    run: Run,
     subscription: Subscription,
+    /// Whom snapshots are about; all, if empty.
+    nodes: Vec<NodeId>,
     /// Said before the next event.
     ahead: VecDeque<Frame>,
     _slot: OwnedSemaphorePermit,
@@ -110,24 +108,29 @@ struct Feed {
 
 impl Feed {
     /// A feed and the event after which it starts.
-    fn open(app: App, filter: Filter, start: Start, slot: OwnedSemaphorePermit) -> (Self, EventId) {
+    fn open(
+        app: App,
+        filter: Filter,
+        nodes: Vec<NodeId>,
+        start: &Start,
+        slot: OwnedSemaphorePermit,
+    ) -> (Self, EventId) {
         let run = app.agent.run();
-        if let Start::After(id) = start
-            && id.run == run
-            && let Ok(subscription) = app.agent.subscribe_after(id.sequence)
-        {
-            return (Self { app, filter, subscription, ahead: VecDeque::new(), _slot: slot }, id);
-        }
-        let (snapshot, subscription) = app.agent.subscribe_from_snapshot();
-        let id = EventId { run, sequence: snapshot.sequence };
-        let mut feed = Self { app, filter, subscription, ahead: VecDeque::new(), _slot: slot };
-        if matches!(start, Start::After(_) | Start::AfterUnknown) {
+        let resumed = match start {
+            Start::After(id) if id.run == run => app.agent.subscribe_after(id.sequence).ok(),
+            _ => None,
+        };
+        let is_gap = resumed.is_none() && matches!(start, Start::After(_) | Start::AfterUnknown);
+        let subscription = resumed.unwrap_or_else(|| app.agent.subscribe()).filtered(filter);
+        let sequence = subscription.position();
+        let mut feed = Self { app, run, subscription, nodes, ahead: VecDeque::new(), _slot: slot };
+        if is_gap {
             feed.say("lagged", None, &json::Lagged { missed: None });
         }
-        if start != Start::Now {
-            feed.say_snapshot(id, &snapshot.members);
+        if is_gap || *start == Start::Snapshot {
+            feed.say_snapshot();
         }
-        (feed, id)
+        (feed, EventId { run, sequence })
     }
 
     /// What is said next; `None` at the end.
@@ -143,27 +146,27 @@ impl Feed {
                 () = self.app.shutdown.cancelled() => return None,
             };
             match received {
-                Ok(event) if self.filter.admits(&event.kind) => {
-                    let event = json::Event::new(self.app.agent.run(), &event);
+                Ok(event) => {
+                    let event = json::Event::new(self.run, &event);
                     self.say(&event.event, Some(&event.id), &event);
                 }
-                Ok(_) => {}
                 Err(RecvError::Lagged { missed }) => {
                     self.say("lagged", None, &json::Lagged { missed: Some(missed) });
-                    let (snapshot, subscription) = self.app.agent.subscribe_from_snapshot();
-                    self.subscription = subscription;
-                    let id = EventId { run: self.app.agent.run(), sequence: snapshot.sequence };
-                    self.say_snapshot(id, &snapshot.members);
+                    self.say_snapshot();
                 }
                 Err(_) => return None,
             }
         }
     }
 
-    fn say_snapshot(&mut self, id: EventId, members: &[crate::Member]) {
-        let listed =
-            |member: &&crate::Member| !matches!(member.status, Status::Left(_)) && self.filter.admits_node(&member.id);
-        let members = members.iter().filter(listed).map(json::Member::from).collect();
+    /// The members as they are; the stream goes on from there.
+    fn say_snapshot(&mut self) {
+        let snapshot = self.subscription.resync();
+        let id = EventId { run: self.run, sequence: snapshot.sequence };
+        let listed = |member: &&crate::Member| {
+            !matches!(member.status, Status::Left(_)) && (self.nodes.is_empty() || self.nodes.contains(&member.id))
+        };
+        let members = snapshot.members.iter().filter(listed).map(json::Member::from).collect();
         let snapshot = json::Snapshot::new(id, members);
         self.say("snapshot", Some(&snapshot.id), &snapshot);
     }

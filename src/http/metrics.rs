@@ -23,13 +23,11 @@ use crate::core::{Drop, Status};
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) async fn metrics(State(app): State<App>) -> Response {
-    match text(app.agent.info()) {
-        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
-        Err(_) => {
-            let detail = "the figures could not be written as text";
-            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "metrics", "Metrics failed", detail).into_response()
-        }
+    if let Ok(text) = text(app.agent.info()) {
+        return ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response();
     }
+    let detail = "the figures could not be written as text";
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "metrics", "Metrics failed", detail).into_response()
 }
 
 fn text(info: Info) -> Result<String, fmt::Error> {
@@ -84,7 +82,10 @@ impl Collector for Figures {
                 "Datagrams that the kernel dropped because the receive buffer was full",
                 info.receive_buffer_overflows,
             ),
+            ("send_buffer_full", "Datagrams not sent because the send buffer was full", info.send_buffer_full),
+            ("oversized_datagrams", "Datagrams longer than any packet", info.oversized_datagrams),
             ("socket_errors", "Socket errors survived", info.socket_errors),
+            ("state_write_failures", "Writes of the state file that failed", info.state_write_failures),
         ] {
             counter(&mut encoder, name, help, None, value)?;
         }

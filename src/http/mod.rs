@@ -39,8 +39,6 @@ use tokio_util::sync::CancellationToken;
 pub use guard::{BadToken, Token};
 
 use crate::agent::Agent;
-use crate::core::{Profile, Settings};
-use crate::json;
 
 /// The largest body of a request: a full set of addresses or tags is well below.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -59,21 +57,26 @@ pub const COMMENT_INTERVAL: Duration = Duration::from_secs(15);
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the server is told beside the agent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct HttpSettings {
     /// Asked of every request but health checks. `None`: nobody is asked.
     pub token: Option<Token>,
-    /// Shown by `/v1/info`.
-    pub profile: Profile,
-    /// Shown by `/v1/info`.
-    pub settings: Settings,
+}
+
+impl HttpSettings {
+    /// Asks for this token, if there is one.
+    pub fn new(token: Option<Token>) -> Self {
+        Self { token }
+    }
 }
 
 /// What handlers share.
 #[derive(Debug)]
 struct Shared {
     agent: Agent,
-    facts: json::Facts,
+    /// Where requests come in.
+    address: SocketAddr,
     token: Option<Token>,
     /// Whether only this machine reaches the listener.
     loopback: bool,
@@ -94,9 +97,9 @@ pub async fn serve(
     let router = router(agent, address, settings, shutdown.clone());
     let listener = connection::Bounded::new(listener, MAX_CONNECTIONS, SILENCE_TIMEOUT);
     let stopping = shutdown.clone();
-    let server = axum::serve(listener, router).with_graceful_shutdown(stopping.cancelled_owned());
+    let serving = axum::serve(listener, router).with_graceful_shutdown(stopping.cancelled_owned());
     tokio::select! {
-        served = server.into_future() => served,
+        end = serving.into_future() => end,
         () = async {
             shutdown.cancelled().await;
             tokio::time::sleep(STOP_TIMEOUT).await;
@@ -105,11 +108,10 @@ pub async fn serve(
 }
 
 fn router(agent: Agent, address: SocketAddr, settings: HttpSettings, shutdown: CancellationToken) -> Router {
-    let HttpSettings { token, profile, settings } = settings;
     let app: App = Arc::new(Shared {
         agent,
-        facts: json::Facts { http: Some(address), profile, settings },
-        token,
+        address,
+        token: settings.token,
         loopback: address.ip().to_canonical().is_loopback(),
         streams: Arc::new(Semaphore::new(MAX_EVENT_STREAMS)),
         shutdown,

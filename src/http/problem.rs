@@ -99,6 +99,9 @@ impl From<AgentError> for Refusal {
             AgentError::Refused(CommandError::Busy) => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too many commands", detail)
             }
+            AgentError::TooManyAddresses { .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "value", "Value refused", detail)
+            }
             AgentError::Refused(CommandError::Leaving) | AgentError::Stopped => Self::stopping(detail),
         }
     }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use super::time::millis;
-use crate::core::{Profile, ProtocolRange, Settings};
+use crate::core::{ProtocolRange, Settings};
 
 /// Figures about one node and its view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,20 +106,9 @@ impl From<&Settings> for Pace {
     }
 }
 
-/// What the faces know about a node beside what the agent tells.
-#[derive(Debug, Clone)]
-pub struct Facts {
-    /// Where HTTP listens.
-    pub http: Option<SocketAddr>,
-    /// The profile configured.
-    pub profile: Profile,
-    /// The figures configured.
-    pub settings: Settings,
-}
-
 impl Info {
-    /// The agent's figures, the faces' facts, and whether all tasks live.
-    pub fn new(info: &crate::agent::Info, facts: &Facts, tasks: String) -> Self {
+    /// The agent's figures, where its HTTP interface listens, and whether all tasks live.
+    pub fn new(info: &crate::agent::Info, http: Option<SocketAddr>, tasks: String) -> Self {
         let ProtocolRange { min, max } = ProtocolRange::OURS;
         Self {
             node: info.me.id.to_string(),
@@ -130,12 +119,12 @@ impl Info {
             status: info.me.status.name().to_owned(),
             incarnation: info.me.incarnation,
             address: info.me.address.to_string(),
-            http: facts.http.map(|address| address.to_string()),
+            http: http.map(|address| address.to_string()),
             changes: info.changes,
             fingerprint: format!("{:016x}", info.fingerprint),
             members: info.members.into(),
-            profile: facts.profile.name().to_owned(),
-            timing: Pace::from(&facts.settings),
+            profile: info.profile.name().to_owned(),
+            timing: Pace::from(&info.settings),
             uptime_ms: millis(info.uptime),
             tasks,
         }
@@ -226,6 +215,7 @@ pub struct Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Profile;
 
     #[test]
     fn a_problem_is_written_as_the_contract_says() {

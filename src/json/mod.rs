@@ -15,6 +15,6 @@ mod calls;
 mod time;
 mod view;
 
-pub use calls::{Counts, Facts, Info, JoinRequest, JoinResult, JoinResults, Pace, Problem, Protocol, Removed, SetTags};
+pub use calls::{Counts, Info, JoinRequest, JoinResult, JoinResults, Pace, Problem, Protocol, Removed, SetTags};
 pub use time::{parse_rfc3339, rfc3339};
 pub use view::{BadEventId, Event, EventId, Lagged, Member, Snapshot};
