@@ -23,7 +23,7 @@ use crate::config::{AgentConfig, HttpConfig, LoadError, Loaded, Loader, check_fi
 use crate::http::{self, HttpSettings};
 
 pub(super) fn check(file: &Path, out: &mut impl Write) -> Result<Exit, Failure> {
-    check_file(file).map_err(refused)?;
+    check_file(file).map_err(|error| refused(&error))?;
     writeln!(out, "{} is a good configuration", file.display())?;
     Ok(Exit::DONE)
 }
@@ -50,7 +50,7 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 fn load(args: &NodeArgs) -> Result<Loaded, Failure> {
-    loader(args).load().map_err(refused)
+    loader(args).load().map_err(|error| refused(&error))
 }
 
 /// The layers: flags, environment, file.
@@ -83,7 +83,7 @@ fn loader(args: &NodeArgs) -> Loader {
     loader
 }
 
-fn refused(error: LoadError) -> Failure {
+fn refused(error: &LoadError) -> Failure {
     Failure::usage(error.to_string())
 }
 
@@ -91,7 +91,7 @@ fn refused(error: LoadError) -> Failure {
 async fn live(config: AgentConfig, format: LineFormat, out: &mut impl Write) -> Result<Exit, Failure> {
     let mut signals = listen_for_signals()?;
     let door = Door::open(&config.http).await?;
-    let agent = Agent::start(config.config).await.map_err(not_started)?;
+    let agent = Agent::start(config.config).await.map_err(|error| not_started(&error))?;
     // Nobody may be reading: the node does not depend on it.
     let _ = announce(out, format, &agent, door.as_ref().map(|door| door.address));
     let stopping = CancellationToken::new();
@@ -119,8 +119,8 @@ pub(super) fn listen_for_signals() -> Result<Signals, Failure> {
     Signals::listen().map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
 }
 
-pub(super) fn not_started(error: StartError) -> Failure {
-    Failure::new(Exit::from(&error), error.to_string())
+pub(super) fn not_started(error: &StartError) -> Failure {
+    Failure::new(Exit::from(error), error.to_string())
 }
 
 /// How the agent's end looks to the shell.

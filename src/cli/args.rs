@@ -70,7 +70,7 @@ pub(super) enum ConfigCommand {
         file: PathBuf,
     },
     /// Show the values in effect, and where each comes from
-    Show(ShowArgs),
+    Show(Box<ShowArgs>),
 }
 
 /// The agent to talk to.

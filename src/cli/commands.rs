@@ -156,13 +156,11 @@ pub(super) fn json_line(out: &mut impl Write, value: &impl Serialize) -> Result<
 
 /// A path with lists in its query; empty ones are left out.
 pub(super) fn with_query(path: &str, lists: &[(&str, &[String])]) -> String {
-    let mut text = path.to_owned();
-    for (key, items) in lists.iter().filter(|(_, items)| !items.is_empty()) {
-        let items = items.iter().map(|item| percent(item)).collect::<Vec<_>>().join(",");
-        let mark = if text.contains('?') { '&' } else { '?' };
-        text.push_str(&format!("{mark}{key}={items}"));
-    }
-    text
+    let list = |(key, items): &(&str, &[String])| {
+        format!("{key}={}", items.iter().map(|item| percent(item)).collect::<Vec<_>>().join(","))
+    };
+    let query: Vec<_> = lists.iter().filter(|(_, items)| !items.is_empty()).map(list).collect();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) }
 }
 
 /// A text as it stands in a query (RFC 3986: all but unreserved characters in hex).

@@ -84,7 +84,7 @@ async fn start(index: u16, seed: Option<SocketAddr>) -> Result<(Agent, Door), Fa
         }
         started => started,
     };
-    Ok((agent.map_err(not_started)?, door))
+    Ok((agent.map_err(|error| not_started(&error))?, door))
 }
 
 async fn open(wanted: u16, name: &str) -> Result<Door, Failure> {
@@ -93,8 +93,8 @@ async fn open(wanted: u16, name: &str) -> Result<Door, Failure> {
     if !is_free {
         note(&format!("HTTP port {wanted} is taken: {name} uses a free one"));
     }
-    let mut config = HttpConfig::default();
-    config.bind = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, if is_free { wanted } else { 0 })));
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, if is_free { wanted } else { 0 }));
+    let config = HttpConfig { bind: Some(address), ..HttpConfig::default() };
     Door::open(&config).await?.ok_or_else(|| Failure::failed("HTTP is off"))
 }
 

@@ -112,29 +112,24 @@ fn read<T: serde::de::DeserializeOwned>(frame: &Frame) -> Result<T, Failure> {
 
 /// One event for people.
 pub(super) fn line(event: &Event) -> String {
-    let mut text = format!(
-        "{}  {:<18}  {}  {}",
-        human::time_of_day(event.at),
-        plain(&event.event),
-        plain(&event.node),
-        plain(&event.address)
-    );
+    let kind = format!("{:<18}", plain(&event.event));
+    let mut parts = vec![human::time_of_day(event.at), kind, plain(&event.node), plain(&event.address)];
     if let Some(why) = event.reason.as_ref().or(event.method.as_ref()) {
-        text.push_str(&format!("  ({})", plain(why)));
+        parts.push(format!("({})", plain(why)));
     }
     if let Some(previous) = &event.previous {
         let now = &event.member;
         if previous.status != now.status {
-            text.push_str(&format!("  {} → {}", plain(&previous.status), plain(&now.status)));
+            parts.push(format!("{} → {}", plain(&previous.status), plain(&now.status)));
         }
         if previous.tags != now.tags {
-            text.push_str(&format!("  tags {}", human::tags(&now.tags)));
+            parts.push(format!("tags {}", human::tags(&now.tags)));
         }
         if previous.incarnation != now.incarnation {
-            text.push_str(&format!("  incarnation {}", now.incarnation));
+            parts.push(format!("incarnation {}", now.incarnation));
         }
     }
-    text
+    parts.join("  ")
 }
 
 #[cfg(test)]
