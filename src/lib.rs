@@ -12,6 +12,8 @@ pub mod http;
 #[cfg(feature = "agent")]
 pub mod json;
 mod member;
+mod store;
+mod transport;
 
 pub use crate::core::{
     DetectionMethod, InvalidName, InvalidTags, LeaveReason, NodeId, OutOfRange, Profile, Run, Settings, Status,
