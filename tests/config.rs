@@ -104,9 +104,10 @@ fn lists_and_tags_replace_those_below_as_a_whole() {
     assert_eq!(loaded.agent.config.seeds, ["b:1", "[::1]:2"]);
     assert_eq!(loaded.agent.config.tags.iter().collect::<Vec<_>>(), [("zone", "us")]);
 
-    let loader = file.loader().environment(environment);
-    let loader = loader.flag("seeds", "--seed", "c:1").flag("seeds", "--seed", "d:1").flag("tags", "--tag", "k=v,w");
-    let loaded = loader.load().expect("flags");
+    let with_flags = file.loader().environment(environment);
+    let with_flags =
+        with_flags.flag("seeds", "--seed", "c:1").flag("seeds", "--seed", "d:1").flag("tags", "--tag", "k=v,w");
+    let loaded = with_flags.load().expect("flags");
     assert_eq!(loaded.agent.config.seeds, ["c:1", "d:1"]);
     assert_eq!(loaded.agent.config.tags.iter().collect::<Vec<_>>(), [("k", "v,w")]);
     assert_eq!(layer(&loaded, "seeds"), "flag --seed");
@@ -166,7 +167,7 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     // name, cluster, profile
     ("name = \"a b\"", "name", "\"a b\"", "1 to 63 bytes of [A-Za-z0-9._-]"),
     ("name = \"\"", "name", "\"\"", "1 to 63 bytes"),
-    ("name = 7", "name", "7", "is a whole number: allowed is 1 to 63 bytes"),
+    ("name = 7", "name", "7", "is a whole number; allowed is 1 to 63 bytes"),
     ("cluster = \"ü\"", "cluster", "\"ü\"", "1 to 63 bytes of [A-Za-z0-9._-]"),
     ("profile = \"fast\"", "profile", "\"fast\"", "default, local, lan, wan"),
     ("profile = true", "profile", "true", "write a string in quotes"),
@@ -230,7 +231,7 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     ("http.bind = \"127.0.0.1:7117\"", "http.bind", "\"127.0.0.1:7117\"", "takes the port of gossip"),
     ("http.token_file = \"\"", "http.token_file", "\"\"", "a path"),
     ("http.insecure = \"false\"", "http.insecure", "\"false\"", "true or false, without quotes"),
-    ("log.level = \"verbose\"", "log.level", "\"verbose\"", "which is no level: allowed is off, error, warn"),
+    ("log.level = \"verbose\"", "log.level", "\"verbose\"", "which is no level; allowed is off, error, warn"),
     ("log.level = \"headcount=loud\"", "log.level", "\"headcount=loud\"", "target=level"),
     ("log.level = \"\"", "log.level", "\"\"", "to log nothing write \"off\""),
     ("log.format = \"xml\"", "log.format", "\"xml\"", "text, json"),
@@ -282,11 +283,11 @@ fn what_is_not_known_is_refused_with_what_was_probably_meant() {
 #[test]
 fn variables_and_flags_are_refused_by_name() {
     for (name, value, reason) in [
-        ("HEADCOUNT_MTU", "9000", "mtu = 9000 is out of range: allowed is 1000 to 1400"),
-        ("HEADCOUNT_MTU", "large", "mtu = \"large\" is a string: allowed is 1000 to 1400"),
+        ("HEADCOUNT_MTU", "9000", "mtu = 9000 is out of range; allowed is 1000 to 1400"),
+        ("HEADCOUNT_MTU", "large", "mtu = \"large\" is a string; allowed is 1000 to 1400"),
         ("HEADCOUNT_NAME", "", "name = \"\" is no name"),
         ("HEADCOUNT_TIMING__DOWN_TIMEOUT", "15", "has no unit; write \"15s\""),
-        ("HEADCOUNT_HTTP__INSECURE", "1", "http.insecure = \"1\" is a string: allowed is true or false"),
+        ("HEADCOUNT_HTTP__INSECURE", "1", "http.insecure = \"1\" is a string; allowed is true or false"),
         ("HEADCOUNT_SEEDS", "a:1,b", "seeds = \"b\" has no port"),
         ("HEADCOUNT_TAGS", "zone", "tags = \"zone\" has no '='"),
         ("HEADCOUNT_DATA_DIR", "", "data_dir = \"\" is empty"),
@@ -328,7 +329,7 @@ fn two_keys_that_do_not_go_together_are_told_with_both_places() {
     assert_eq!(
         problem.to_string(),
         format!(
-            "{}:2: timing.suspect_timeout = \"15s\" is out of range: allowed is 16s (2 × heartbeat_interval) to 10m; \
+            "{}:2: timing.suspect_timeout = \"15s\" is out of range; allowed is 16s (2 × heartbeat_interval) to 10m; \
              timing.heartbeat_interval = \"8s\" comes from flag --heartbeat",
             file.path.display()
         )
@@ -390,13 +391,13 @@ fn an_entry_of_a_list_is_refused_on_its_own_line() {
 #[test]
 fn lists_and_tags_beyond_their_bounds_are_refused() {
     let seeds = vec!["\"a:1\""; 65].join(", ");
-    let tags: String = (0..33).map(|number| format!("k{number} = \"v\"\n")).collect();
+    let tags = (0..33).map(|number| format!("k{number} = \"v\"")).collect::<Vec<_>>().join("\n");
     let cases = [
         (format!("seeds = [{seeds}]"), "at most 64"),
         (format!("[tags]\n{tags}"), "at most 32"),
         (format!("tags = {{ k = \"{}\" }}", "v".repeat(512)), "512 bytes"),
         (format!("tags = {{ k = \"{0}\", l = \"{0}\" }}", "v".repeat(300)), "512 bytes"),
-        (format!("api_address = \"{}\"", "a".repeat(101)), "has 101 bytes: allowed is 1 to 100"),
+        (format!("api_address = \"{}\"", "a".repeat(101)), "has 101 bytes; allowed is 1 to 100"),
         (format!("name = \"{}\"", "n".repeat(64)), "at most 63 bytes"),
     ];
     for (text, reason) in cases {

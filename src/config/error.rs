@@ -122,6 +122,6 @@ impl ConfigError {
     }
 
     fn text(&self) -> String {
-        format!("{} = {} {}: allowed is {}", self.key(), self.found(), self.reason(), self.allowed())
+        format!("{} = {} {}; allowed is {}", self.key(), self.found(), self.reason(), self.allowed())
     }
 }

@@ -121,8 +121,8 @@ impl Reader<'_> {
     }
 
     fn source(&self, span: &Range<usize>) -> Source {
-        let before = self.text.as_bytes().get(..span.start).unwrap_or(self.text.as_bytes());
-        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        let line = 1 + before.matches('\n').count();
         Source::File { path: self.path.to_path_buf(), line }
     }
 }

@@ -55,25 +55,25 @@ impl Item {
     }
 
     /// The value of a variable: lists are separated by commas, tags are `k=v,k2=v2`, and nothing is an empty list.
-    pub(super) fn from_variable(key: &Key, source: Source, text: &str) -> Result<Self, Problem> {
+    pub(super) fn from_variable(key: &Key, source: Source, text: &str) -> Result<Self, Vec<Problem>> {
         let parts = || text.split(',').map(str::trim).filter(|part| !part.is_empty());
         match key.form() {
             Form::List => Ok(Self::list(source, parts())),
             Form::Table => Self::table(key, source, parts()),
-            form => Ok(Self::scalar(form, source, text)),
+            form => Ok(Self::scalar(form, &source, text)),
         }
     }
 
     /// The values of a flag: a list has one entry for each time it was given, anything else counts once, the last.
-    pub(super) fn from_flag(key: &Key, source: Source, values: &[String]) -> Result<Self, Problem> {
+    pub(super) fn from_flag(key: &Key, source: Source, values: &[String]) -> Result<Self, Vec<Problem>> {
         match key.form() {
             Form::List => Ok(Self::list(source, values.iter().map(String::as_str))),
             Form::Table => Self::table(key, source, values.iter().map(String::as_str)),
-            form => Ok(Self::scalar(form, source, values.last().map_or("", String::as_str))),
+            form => Ok(Self::scalar(form, &source, values.last().map_or("", String::as_str))),
         }
     }
 
-    fn scalar(form: Form, source: Source, text: &str) -> Self {
+    fn scalar(form: Form, source: &Source, text: &str) -> Self {
         let trimmed = text.trim();
         let value = match (form, trimmed) {
             (Form::Switch, "true") => Some(Value::Boolean(true)),
@@ -90,13 +90,13 @@ impl Item {
         Self::new(source, Value::List(items), &format!("[{found}]"))
     }
 
-    fn table<'a>(key: &Key, source: Source, parts: impl Iterator<Item = &'a str>) -> Result<Self, Problem> {
+    fn table<'a>(key: &Key, source: Source, parts: impl Iterator<Item = &'a str>) -> Result<Self, Vec<Problem>> {
         let mut table: Vec<(String, Item)> = Vec::new();
         let mut found = Vec::new();
         for part in parts {
             let problem = |reason: &str| {
                 let problem = Problem::new(source.clone(), reason).key(key.name());
-                problem.found(printable(&format!("\"{part}\""))).allowed("key=value")
+                vec![problem.found(printable(&format!("\"{part}\""))).allowed("key=value")]
             };
             let (name, value) = part.split_once('=').ok_or_else(|| problem("has no '='"))?;
             if table.iter().any(|(other, _)| other == name) {
@@ -115,7 +115,7 @@ mod tests {
     use super::super::keys::find;
     use super::*;
 
-    fn variable(key: &str, text: &str) -> Result<Value, Problem> {
+    fn variable(key: &str, text: &str) -> Result<Value, Vec<Problem>> {
         let key = find(key).expect("a key");
         Item::from_variable(key, Source::Environment(key.variable()), text).map(|item| item.value)
     }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(tags.len(), 2);
         assert_eq!(tags[1].1.value, Value::Text("x=y".into()));
         for (bad, reason) in [("a=1,b", "\"b\" has no '='"), ("a=1,a=2", "\"a=2\" names a key for the second time")] {
-            let problem = variable("tags", bad).expect_err(bad).to_string();
+            let problem = variable("tags", bad).expect_err(bad)[0].to_string();
             assert!(problem.contains(reason) && problem.contains("HEADCOUNT_TAGS"), "{problem}");
         }
     }

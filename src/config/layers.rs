@@ -148,7 +148,7 @@ impl Loader {
 type Given = (&'static Key, Item);
 
 /// A variable as a value; nothing if it is not ours.
-fn variable(name: &str, value: Option<&str>) -> Result<Option<Given>, Problem> {
+fn variable(name: &str, value: Option<&str>) -> Result<Option<Given>, Vec<Problem>> {
     if name == CLIENT_ADDRESS || name.starts_with(EVENT_PREFIX) {
         return Ok(None);
     }
@@ -158,7 +158,7 @@ fn variable(name: &str, value: Option<&str>) -> Result<Option<Given>, Problem> {
         let section = meant.split(['.', '_']).next().unwrap_or_default();
         if UNAVAILABLE.contains(&section) {
             let reason = format!("section [{section}] is not available in this version");
-            return Err(Problem::new(source, reason).hint("unset it"));
+            return Err(vec![Problem::new(source, reason).hint("unset it")]);
         }
         let hint = if is_service_link(name, value.unwrap_or_default()) {
             "it looks like a Kubernetes service link: set enableServiceLinks: false in the pod's specification".into()
@@ -167,10 +167,10 @@ fn variable(name: &str, value: Option<&str>) -> Result<Option<Given>, Problem> {
         } else {
             format!("unset it; variables are {PREFIX}<KEY> and {PREFIX}<SECTION>__<KEY>")
         };
-        return Err(Problem::new(source, "is no known variable").hint(hint));
+        return Err(vec![Problem::new(source, "is no known variable").hint(hint)]);
     };
     let Some(value) = value else {
-        return Err(Problem::new(source, "is not UTF-8").key(key.name()).allowed(key.range()));
+        return Err(vec![Problem::new(source, "is not UTF-8").key(key.name()).allowed(key.range())]);
     };
     Ok(Some((key, Item::from_variable(key, source, value)?)))
 }
@@ -183,10 +183,10 @@ fn is_service_link(name: &str, value: &str) -> bool {
     is_address || is_part || name.contains("_SERVICE_HOST") || name.contains("_SERVICE_PORT")
 }
 
-fn flag(flag: &Flag) -> Result<Option<Given>, Problem> {
+fn flag(flag: &Flag) -> Result<Option<Given>, Vec<Problem>> {
     let source = Source::Flag(flag.name.clone());
     let Some(key) = find(&flag.key) else {
-        return Err(Problem::new(source, format!("unknown key {}", printable(&flag.key))));
+        return Err(vec![Problem::new(source, format!("unknown key {}", printable(&flag.key)))]);
     };
     Ok(Some((key, Item::from_flag(key, source, &flag.values)?)))
 }
@@ -215,13 +215,13 @@ impl Merge {
         }
     }
 
-    fn note(&mut self, found: Result<Option<Given>, Problem>, given: &mut Vec<Given>) {
+    fn note(&mut self, found: Result<Option<Given>, Vec<Problem>>, given: &mut Vec<Given>) {
         match found {
             Ok(one) => given.extend(one),
-            Err(problem) => {
-                let key = problem.key.as_deref().and_then(find);
-                self.failed.extend(key.map(Key::name));
-                self.problems.push(problem);
+            Err(problems) => {
+                let keys = problems.iter().filter_map(|problem| problem.key.as_deref().and_then(find));
+                self.failed.extend(keys.map(Key::name));
+                self.problems.extend(problems);
             }
         }
     }
@@ -382,7 +382,7 @@ mod tests {
             ("HEADCOUNT_PORT", "tcp://10.0.0.1:7118"),
             ("HEADCOUNT_PORT_7118_TCP_PROTO", "tcp"),
         ] {
-            let problem = variable(name, Some(value)).expect_err(name).to_string();
+            let problem = variable(name, Some(value)).expect_err(name)[0].to_string();
             assert!(problem.contains("enableServiceLinks"), "{problem}");
         }
     }

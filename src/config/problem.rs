@@ -101,7 +101,7 @@ impl Problem {
     }
 }
 
-/// `config.toml:12: mtu = 9000 is out of range: allowed is 1000 to 1400`. A file stands without the word, as compilers
+/// `config.toml:12: mtu = 9000 is out of range; allowed is 1000 to 1400`. A file stands without the word, as compilers
 /// write it and editors follow it.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,7 +118,7 @@ impl fmt::Display for Problem {
         }
         f.write_str(&self.reason)?;
         if let Some(allowed) = &self.allowed {
-            write!(f, ": allowed is {allowed}")?;
+            write!(f, "; allowed is {allowed}")?;
         }
         if let Some(hint) = &self.hint {
             write!(f, "; {hint}")?;
@@ -158,8 +158,8 @@ fn list(problems: &[Problem]) -> String {
     match problems {
         [problem] => problem.to_string(),
         problems => {
-            let lines: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
-            format!("{} problems in the configuration:{lines}", problems.len())
+            let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            format!("{} problems in the configuration:\n  {}", problems.len(), lines.join("\n  "))
         }
     }
 }
@@ -186,7 +186,7 @@ mod tests {
     fn a_problem_reads_place_key_value_reason_range_hint() {
         let source = Source::File { path: "c.toml".into(), line: 12 };
         let problem = Problem::new(source, "is out of range").key("mtu").found("9000").allowed("1000 to 1400");
-        assert_eq!(problem.to_string(), "c.toml:12: mtu = 9000 is out of range: allowed is 1000 to 1400");
+        assert_eq!(problem.to_string(), "c.toml:12: mtu = 9000 is out of range; allowed is 1000 to 1400");
         let problem = Problem::new(Source::Flag("--x".into()), "is no key").hint("try --y");
         assert_eq!(problem.to_string(), "flag --x: is no key; try --y");
     }

@@ -16,12 +16,12 @@ impl Loaded {
     /// An aligned table: key, value, source. What is not set shows its default in parentheses.
     pub fn table(&self) -> String {
         let mut table = TabWriter::new(Vec::new()).padding(3);
-        let mut text = String::from("KEY\tVALUE\tFROM\n");
-        for key in keys() {
+        let rows = keys().map(|key| {
             let value = cell(&(key.get)(&self.agent)).unwrap_or_else(|| format!("({})", key.default()));
             let source = self.source(key.name()).unwrap_or(&Source::Default);
-            text.push_str(&format!("{}\t{value}\t{source}\n", key.name()));
-        }
+            format!("{}\t{value}\t{source}\n", key.name())
+        });
+        let text: String = std::iter::once("KEY\tVALUE\tFROM\n".to_owned()).chain(rows).collect();
         // Writing into memory does not fail; a table without alignment would still be right.
         let aligned = table.write_all(text.as_bytes()).and_then(|()| table.flush());
         let bytes = aligned.ok().and_then(|()| table.into_inner().ok()).unwrap_or_default();

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 /// A node's own pace, part of its record: how often it is heard, and how long a silence others forgive it.
 ///
 /// Kept and sent in whole milliseconds.
+#[expect(clippy::struct_field_names, reason = "the unit")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Timing {
     heartbeat_interval_ms: u32,
