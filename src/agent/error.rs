@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::core::limits::MAX_SEEDS;
-use crate::core::{CommandError, OutOfRange, Record, StopReason};
+use crate::core::{CommandError, Record, StopReason};
 use crate::store::StoreError;
 pub use crate::transport::resolve::InvalidAddress;
 
@@ -17,7 +17,7 @@ pub use crate::transport::resolve::InvalidAddress;
 pub enum StartError {
     /// A setting makes no sense.
     #[error(transparent)]
-    Config(#[from] OutOfRange),
+    Config(#[from] crate::config::ConfigError),
     /// A seed is not `host:port`.
     #[error("seed {0}")]
     Seed(#[from] InvalidAddress),
