@@ -38,22 +38,24 @@ fn random_mutated_and_replayed_datagrams_change_nothing_and_are_counted() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
-    let malformed = r#"headcount_packets_dropped_total{reason="malformed"}"#;
+    let malformed = r#"headcount_dropped_total{reason="malformed"}"#;
     wait_for("most of the nonsense is counted", || (a.metric(malformed) >= 2_000.0).then_some(()));
     assert!(a.is_running(), "{}", a.log());
     assert_eq!(a.members(), before);
 }
 
-/// Real packets of an agent, caught by pretending to be a seed that it looks for.
-fn record_packets_of(_agent: &Agent) -> Vec<Vec<u8>> {
+/// Real packets: a member's questions and a joiner's, caught by a socket that both are sent to.
+fn record_packets_of(agent: &Agent) -> Vec<Vec<u8>> {
     let trap = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     trap.set_read_timeout(Some(support::PATIENCE)).expect("set");
     let address = trap.local_addr().expect("bound").to_string();
     let _lured = Agent::start("lured", &[&address], &[]);
+    let (status, _) = agent.client(&["join", &address]);
+    assert_eq!(status.code(), Some(1), "nobody answers there");
     let mut buffer = [0; 2_048];
-    (0..5)
+    (0..10)
         .map(|_| {
-            let length = trap.recv(&mut buffer).expect("it asks its seed");
+            let length = trap.recv(&mut buffer).expect("it is asked");
             buffer[..length].to_vec()
         })
         .collect()

@@ -3,6 +3,7 @@
 //! Needs root, `ip` and `nft`. All names carry this process's id, and everything is taken down when dropped.
 
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Hosts 10.77.0.1, 10.77.0.2, … behind one bridge.
 pub struct Network {
@@ -17,19 +18,20 @@ impl Network {
             let found = Command::new(tool).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
             found.map_err(|error| format!("`{tool}` is needed: {error}"))?;
         }
-        let tag = std::process::id();
+        static NETWORKS: AtomicU32 = AtomicU32::new(0);
+        let tag = format!("{}x{}", std::process::id(), NETWORKS.fetch_add(1, Ordering::Relaxed));
         let switch = format!("hc{tag}sw");
         let mut network = Self { names: Vec::new(), switch: switch.clone() };
         run(&["ip", "netns", "add", &switch])?;
         network.inside(&switch, &["ip", "link", "add", "br0", "type", "bridge"])?;
         network.inside(&switch, &["ip", "link", "set", "br0", "up"])?;
         for host in 0..hosts {
-            network.add_host(tag, host)?;
+            network.add_host(&tag, host)?;
         }
         Ok(network)
     }
 
-    fn add_host(&mut self, tag: u32, host: usize) -> Result<(), String> {
+    fn add_host(&mut self, tag: &str, host: usize) -> Result<(), String> {
         let name = format!("hc{tag}n{host}");
         run(&["ip", "netns", "add", &name])?;
         self.names.push(name.clone());
