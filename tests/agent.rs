@@ -282,7 +282,7 @@ async fn join_tells_for_each_address_who_answered() {
     let asked = vec![there.clone(), "no colon".to_owned(), silent.clone()];
     let results = in_time(a.join(asked)).await.expect("it runs");
     assert_eq!((results[0].address.as_str(), &results[0].outcome), (there.as_str(), &Ok(name("b"))));
-    assert!(results[1].outcome.as_ref().is_err_and(|error| error.contains("host:port")));
+    assert!(results[1].outcome.as_ref().is_err_and(|error| error.contains("has no port")));
     assert!(results[2].outcome.as_ref().is_err_and(|error| error.contains("nobody answered")));
     sees(&a, "b", Status::Up).await;
     sees(&b, "a", Status::Up).await;
@@ -316,4 +316,31 @@ async fn a_name_in_use_stops_the_newcomer_and_says_where() {
     assert_eq!(error.exit_code(), 5);
     assert!(error.to_string().contains(&first.gossip_address().to_string()), "{error}");
     assert_eq!(first.stop(), None);
+}
+
+#[test]
+fn an_agent_that_was_paused_accuses_nobody_and_is_welcome_back() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("runs");
+    // Each in a runtime of its own, so that one can stand still while the other goes on.
+    let (of_a, of_b) = (runtime(), runtime());
+    let a = of_a.block_on(start("a", &[]));
+    let b = of_b.block_on(start("b", &[&a]));
+    of_b.block_on(up(&b));
+    of_a.block_on(sees(&a, "b", Status::Up));
+    let mut seen_by_b = b.subscribe();
+    let mut seen_by_a = a.subscribe();
+
+    // The only worker thread of a's runtime is kept until b has given a up: that is the pause.
+    let (resume, until_resumed) = std::sync::mpsc::channel::<()>();
+    let paused = of_a.spawn(async move { until_resumed.recv().expect("the test goes on") });
+    of_b.block_on(next_of(&mut seen_by_b, "node_detected_down", "a"));
+    resume.send(()).expect("it waits");
+    of_b.block_on(paused).expect("no panic");
+
+    of_b.block_on(next_of(&mut seen_by_b, "node_joined", "a"));
+    // Up to a's own news of its refutation, nothing that a said about b was an accusation.
+    while let Some(event) = seen_by_a.try_recv().expect("nothing is lost") {
+        let accusation = matches!(event.kind.name(), "node_suspected" | "node_detected_down");
+        assert!(!(accusation && *event.kind.node() == "b"), "{event:?}");
+    }
 }

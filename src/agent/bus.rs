@@ -333,7 +333,7 @@ mod tests {
             })
         };
         let mut followers = Vec::new();
-        while !publisher.is_finished() {
+        while !publisher.is_finished() && followers.len() < 500 {
             followers.push(bus.subscribe_from_snapshot());
         }
         publisher.join().expect("no panic");

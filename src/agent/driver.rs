@@ -41,7 +41,7 @@ pub(super) const MAX_QUEUED_REQUESTS: usize = 64;
 /// Datagrams taken from the socket in one go, so that a flood cannot keep commands and deadlines waiting.
 const MAX_BATCH: usize = 256;
 
-/// After a batch that ended in this many errors in a row the socket is left alone for [`ERROR_PAUSE`]: an error that
+/// After this many errors of our own system in a row the socket is left alone for [`ERROR_PAUSE`]: an error that
 /// does not pass must not become a loop that eats a core.
 const MAX_ERRORS_IN_A_ROW: usize = 16;
 
@@ -171,7 +171,9 @@ impl Driver {
                 Received::Trouble(Trouble::Fatal) => {
                     return self.fail(Failure::new("gossip socket", "the system no longer knows it"));
                 }
-                Received::Trouble(_) => {
+                // What peers and routers can provoke is used up by being reported, and must not be a way to stop us.
+                Received::Trouble(Trouble::TooLong | Trouble::PeerRefused | Trouble::Unreachable) => {}
+                Received::Trouble(Trouble::NoBuffers | Trouble::Other) => {
                     self.errors_in_a_row += 1;
                     if self.errors_in_a_row >= MAX_ERRORS_IN_A_ROW {
                         self.errors_in_a_row = 0;
@@ -314,5 +316,117 @@ async fn found(
     match lookup {
         Some(lookup) => lookup.await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::bus::Bus;
+    use crate::agent::directory::Directory;
+    use crate::agent::directory::tests::name;
+    use crate::core::{Birth, Profile, Run, StopReason};
+
+    /// A driver that nobody runs, its requests, and a socket that never answers.
+    fn driver() -> (Driver, mpsc::Sender<Request>, Udp) {
+        let bind = || Udp::bind(Some(SocketAddr::from(([127, 0, 0, 1], 0))), 0).expect("a free port");
+        let (socket, clock) = (bind(), Clock::start());
+        let birth = Birth {
+            id: name("me"),
+            run: Run(1),
+            cluster: name("c"),
+            incarnation: 1,
+            stored_bound: u64::MAX >> 1,
+            address: socket.local_address(),
+            api_address: None,
+            tags: Tags::default(),
+            version: "0".into(),
+            settings: Profile::Local.settings(),
+            seeds: 0,
+            remembered: Vec::new(),
+            random_seed: 1,
+        };
+        let bus = Bus::new(Directory::new(name("me"), clock));
+        let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
+        let driver = Driver::new(Parts {
+            core: Core::new(birth, clock.now()),
+            clock,
+            shared: Arc::new(Shared::new(bus, clock, socket.counters(), Arc::default())),
+            socket,
+            resolver: Resolver::new(),
+            seeds: Arc::new([]),
+            durability: Durability::none(),
+            requests: receiver,
+            cancel: CancellationToken::new(),
+        });
+        (driver, requests, bind())
+    }
+
+    fn join(driver: &mut Driver, address: SocketAddr) -> oneshot::Receiver<Reply> {
+        let (answer, answered) = oneshot::channel();
+        driver.ask(Request::Join { addresses: vec![address], answer });
+        answered
+    }
+
+    #[tokio::test]
+    async fn whoever_asks_when_too_many_wait_already_is_told_to_try_again() {
+        let (mut driver, _requests, silent) = driver();
+        let mut waiting: Vec<_> =
+            (0..MAX_PENDING_COMMANDS).map(|_| join(&mut driver, silent.local_address())).collect();
+        assert!(waiting.iter_mut().all(|answer| answer.try_recv().is_err()), "nobody is answered yet");
+        let mut one_more = join(&mut driver, silent.local_address());
+        assert_eq!(one_more.try_recv(), Ok(Reply::Refused(CommandError::Busy)));
+        assert_eq!(driver.waiting.len(), MAX_PENDING_COMMANDS);
+        waiting.clear();
+        drop(join(&mut driver, silent.local_address()));
+        assert!(driver.waiting.len() <= 1, "who went away waits no more");
+    }
+
+    #[tokio::test]
+    async fn requests_beyond_the_bound_wait_at_the_door() {
+        let (_driver, requests, _silent) = driver();
+        for _ in 0..MAX_QUEUED_REQUESTS {
+            requests.try_send(Request::Leave).expect("room");
+        }
+        assert!(requests.try_send(Request::Leave).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_flood_is_taken_in_bounded_batches() {
+        let (mut driver, _requests, peer) = driver();
+        let to = driver.parts.socket.local_address();
+        // Small enough for the least receive buffer that systems grant.
+        let sent = MAX_BATCH + 20;
+        for _ in 0..sent {
+            peer.send(to, b"?").expect("sent");
+        }
+        driver.parts.socket.readable().await.expect("readable");
+        let before = driver.parts.core.counters().packets_received;
+        driver.receive();
+        assert_eq!(driver.parts.core.counters().packets_received - before, MAX_BATCH as u64);
+        driver.receive();
+        assert!(driver.parts.core.counters().packets_received - before <= sent as u64);
+    }
+
+    #[tokio::test]
+    async fn oversized_datagrams_do_not_stop_the_reading() {
+        let (mut driver, _requests, peer) = driver();
+        let to = driver.parts.socket.local_address();
+        for _ in 0..MAX_ERRORS_IN_A_ROW {
+            peer.send(to, &[0; MAX_DATAGRAM_BYTES + 1]).expect("sent");
+        }
+        driver.parts.socket.readable().await.expect("readable");
+        driver.receive();
+        assert_eq!(driver.paused_until, None);
+        assert_eq!(driver.parts.shared.socket.oversized(), MAX_ERRORS_IN_A_ROW as u64);
+    }
+
+    #[tokio::test]
+    async fn after_its_end_the_core_gets_no_more_input() {
+        let (mut driver, _requests, _silent) = driver();
+        driver.end = Some(Stop::Core(StopReason::Left));
+        driver.feed(Input::Tick);
+        driver.fail(Failure::new("test", "too late"));
+        assert_eq!(driver.run().await, Stop::Core(StopReason::Left), "the first reason stands");
     }
 }

@@ -6,10 +6,10 @@
 use std::io;
 use std::net::SocketAddr;
 
+use crate::config::ConfigError;
 use crate::core::limits::MAX_SEEDS;
-use crate::core::{CommandError, Record, StopReason};
+use crate::core::{CommandError, StopReason};
 use crate::store::StoreError;
-pub use crate::transport::resolve::InvalidAddress;
 
 /// Why an agent did not start. Nothing runs, nothing is locked.
 #[derive(Debug, thiserror::Error)]
@@ -17,28 +17,7 @@ pub use crate::transport::resolve::InvalidAddress;
 pub enum StartError {
     /// A setting makes no sense.
     #[error(transparent)]
-    Config(#[from] crate::config::ConfigError),
-    /// A seed is not `host:port`.
-    #[error("seed {0}")]
-    Seed(#[from] InvalidAddress),
-    /// More seeds than are tried.
-    #[error("{found} seeds are configured, at most {MAX_SEEDS} are allowed: a few that are usually up are enough")]
-    TooManySeeds {
-        /// How many.
-        found: usize,
-    },
-    /// A free text that others would not believe.
-    #[error(
-        "api_address is too long or has control characters: at most {} bytes are allowed",
-        Record::MAX_API_ADDRESS_BYTES
-    )]
-    ApiAddress,
-    /// Nobody could send there.
-    #[error("others cannot send to {address}: advertise an address of this machine that they reach (--advertise)")]
-    Advertise {
-        /// The configured address.
-        address: SocketAddr,
-    },
+    Config(#[from] ConfigError),
     /// The gossip socket cannot be bound.
     #[error("cannot bind UDP {address} for gossip: {source}; {}", bind_hint(source))]
     Bind {
@@ -74,11 +53,7 @@ impl StartError {
     /// The command line's exit code: 2 configuration, 3 cannot bind, 4 state refused or in use, 1 anything else.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            StartError::Config(_)
-            | StartError::Seed(_)
-            | StartError::TooManySeeds { .. }
-            | StartError::ApiAddress
-            | StartError::Advertise { .. } => 2,
+            StartError::Config(_) => 2,
             StartError::Bind { .. } => 3,
             StartError::Store(_) => 4,
             StartError::Random { .. } | StartError::Internal(_) => 1,

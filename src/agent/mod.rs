@@ -31,14 +31,14 @@ use tokio_util::sync::CancellationToken;
 
 use self::driver::Request;
 use self::shared::Shared;
-use crate::config::Config;
+use crate::config::{Config, check_host_port};
 use crate::core::limits::{CONTACT_TIMEOUT, MAX_SEEDS};
 use crate::core::{Counters, NodeId, Profile, Reply, Run, Settings, Status, Tags};
 use crate::member::Member;
 use crate::transport::resolve::Resolver;
 
 pub use self::bus::{KEPT_EVENTS, Snapshot};
-pub use self::error::{AgentError, Failure, InvalidAddress, StartError, Stop};
+pub use self::error::{AgentError, Failure, StartError, Stop};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
 pub use crate::store::{BadState, StoreError};
 
@@ -375,6 +375,9 @@ async fn contact(
     requests: &mpsc::Sender<Request>,
     address: &str,
 ) -> Result<Result<NodeId, String>, AgentError> {
+    if let Err(fault) = check_host_port(address) {
+        return Ok(Err(fault.to_string()));
+    }
     let addresses = match resolver.resolve(address).await {
         Ok(addresses) => addresses,
         Err(error) => return Ok(Err(error.to_string())),

@@ -26,8 +26,8 @@ use super::driver::{Driver, MAX_QUEUED_REQUESTS, Parts};
 use super::error::{Failure, StartError, Stop};
 use super::shared::Shared;
 use crate::config::{Config, DEFAULT_GOSSIP_PORT};
-use crate::core::limits::{INCARNATION_STEP, MAX_SEEDS};
-use crate::core::{Birth, Core, Durable, NodeId, Record, Run};
+use crate::core::limits::INCARNATION_STEP;
+use crate::core::{Birth, Core, Durable, NodeId, Run};
 use crate::member::Member;
 use crate::store::{Durability, Store, StoreError};
 use crate::transport::resolve::{self, Resolver};
@@ -41,7 +41,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Starts everything. Inside a tokio runtime.
 pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
-    check(&config)?;
+    config.check()?;
     let run = Run(random()?);
     let random_seed = random()?;
     let socket = Udp::bind(config.bind, DEFAULT_GOSSIP_PORT)
@@ -56,7 +56,7 @@ pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
     }
     let resolver = Resolver::new();
     let seeds: Arc<[String]> = config.seeds.clone().into();
-    let address = advertised(&config, bound, &resolver, &seeds).await?;
+    let address = advertised(&config, bound, &resolver, &seeds).await;
     let tasks = TaskTracker::new();
     let memory = recall(&config).await?;
     let durability = memory.store.map_or_else(Durability::none, |store| Durability::of(store, &tasks));
@@ -111,36 +111,17 @@ async fn supervise(driver: impl Future<Output = Stop> + Send + 'static, tasks: T
     shared.finish(stop);
 }
 
-fn check(config: &Config) -> Result<(), StartError> {
-    config.check()?;
-    if config.seeds.len() > MAX_SEEDS {
-        return Err(StartError::TooManySeeds { found: config.seeds.len() });
-    }
-    config.seeds.iter().try_for_each(|seed| resolve::check(seed))?;
-    let good = |text: &str| text.len() <= Record::MAX_API_ADDRESS_BYTES && !text.contains(char::is_control);
-    if config.api_address.as_deref().is_some_and(|text| !good(text)) {
-        return Err(StartError::ApiAddress);
-    }
-    Ok(())
-}
-
 fn random() -> Result<u64, StartError> {
     SysRng.try_next_u64().map_err(|error| StartError::Random { reason: error.to_string() })
 }
 
-async fn advertised(
-    config: &Config,
-    bound: SocketAddr,
-    resolver: &Resolver,
-    seeds: &Arc<[String]>,
-) -> Result<SocketAddr, StartError> {
+async fn advertised(config: &Config, bound: SocketAddr, resolver: &Resolver, seeds: &Arc<[String]>) -> SocketAddr {
     let seeds = if resolve::needs_seeds(config.advertise, bound) {
         resolver.resolve_seeds(Arc::clone(seeds)).await
     } else {
         Vec::new()
     };
-    let unusable = || StartError::Advertise { address: config.advertise.unwrap_or(bound) };
-    resolve::advertised(config.advertise, bound, &seeds).ok_or_else(unusable)
+    resolve::advertised(config.advertise, bound, &seeds)
 }
 
 /// What this run is born with.
@@ -210,22 +191,13 @@ mod tests {
         assert_eq!(start(9_000_000).expect("opens"), (9_000_000, 9_060_000));
     }
 
-    #[test]
-    fn configurations_that_cannot_work_are_refused_before_anything_is_touched() {
-        let with = |change: fn(&mut Config)| {
-            let mut config = Config::new("a").expect("a name");
-            change(&mut config);
-            check(&config)
-        };
-        assert!(with(|c| c.seeds = vec!["a:1".to_owned(); MAX_SEEDS]).is_ok());
-        let refused = [
-            with(|c| c.seeds = vec!["a:1".to_owned(); MAX_SEEDS + 1]),
-            with(|c| c.seeds = vec!["a".to_owned()]),
-            with(|c| c.api_address = Some("a".repeat(101))),
-            with(|c| c.settings.mtu = 1),
-        ];
-        for refused in refused {
-            assert_eq!(refused.expect_err("refused").exit_code(), 2);
-        }
+    #[tokio::test]
+    async fn a_configuration_that_cannot_work_is_refused_before_anything_is_touched() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let mut config = Config::new("a").expect("a name").with_seeds(["no-port"]);
+        config.data_dir = Some(parent.path().join("data"));
+        let error = start(config).await.expect_err("refused");
+        assert_eq!(error.exit_code(), 2);
+        assert!(!parent.path().join("data").exists());
     }
 }

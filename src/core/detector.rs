@@ -12,8 +12,6 @@
 //! starts anew ("self-doubt"; compare Lifeguard, DSN 2018, section 3). That is one number, `awake_since`, below which no
 //! silence counts; it is never told to others.
 
-use std::time::Duration;
-
 use super::limits::MIN_PAUSE;
 use super::time::Time;
 use super::timers::Timer;
@@ -149,10 +147,9 @@ impl Core {
         self.send_to(slot, packet);
     }
 
-    /// How long ago a member was heard by this node itself.
-    pub fn last_heard(&self, id: &super::NodeId) -> Option<Duration> {
+    /// When this node itself last heard a member.
+    pub fn last_heard(&self, id: &super::NodeId) -> Option<Time> {
         let slot = self.view.slot_of(id.as_str())?;
-        let session = self.view.entry(slot).peer.session.as_ref()?;
-        Some(self.now.since(session.heard))
+        self.view.entry(slot).peer.session.as_ref().map(|session| session.heard)
     }
 }

@@ -102,6 +102,11 @@ impl Core {
         self.view.replace(slot, record, peer);
         self.view.peer_mut(slot).method = note.map(|note| note.method);
         self.settle(slot, from);
+        let was_forced = held.status == Status::Left(super::LeaveReason::Forced);
+        if was_forced && !is_new_run && self.view.record(slot).status.is_live() {
+            // It spoke before it was told: the removal holds for the whole run.
+            self.remind_evicted(slot, held.incarnation);
+        }
     }
 
     /// This node's own verdict about a member.
@@ -148,6 +153,9 @@ impl Core {
     }
 
     /// The same record with another note: the fresher sign of life wins, and spreads.
+    ///
+    /// Fresher by more than `probe_timeout`, that is: a note grows younger by its own travelling time, and would grow
+    /// younger for ever if every small difference went round.
     fn compare_notes(&mut self, slot: Slot, note: Note) {
         let status = self.view.record(slot).status;
         let heartbeat = self.view.record(slot).timing.heartbeat_interval();
@@ -156,7 +164,7 @@ impl Core {
         let now = self.now;
         let peer = self.view.peer_mut(slot);
         let ours = peer.last_sign;
-        if theirs > ours {
+        if theirs > ours + tolerance {
             peer.last_sign = theirs;
         }
         let differs = theirs > ours + tolerance || ours > theirs + tolerance;

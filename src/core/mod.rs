@@ -135,7 +135,10 @@ pub struct Core {
     reunion: Reunion,
     joiners: Joiners,
     name_probes: NameProbes,
+    /// Questions to strangers.
     questions: Questions,
+    /// Questions to those we buried.
+    introductions: Questions,
     notices: NoticeRate,
 }
 
@@ -199,6 +202,7 @@ impl Core {
             joiners: Joiners::default(),
             name_probes: NameProbes::default(),
             questions: Questions::default(),
+            introductions: Questions::default(),
             notices: NoticeRate::default(),
             settings: birth.settings,
             rng,

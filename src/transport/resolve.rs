@@ -14,7 +14,6 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use crate::core::is_reachable;
 use crate::core::limits::{MAX_ADDRESSES_PER_SEED, MAX_SEEDS};
 
 /// Lookups alive at one time.
@@ -23,21 +22,10 @@ pub(crate) const MAX_LOOKUPS: usize = MAX_SEEDS;
 /// How long a name is waited for. Shorter than a resolver's own patience: another seed may answer at once.
 pub(crate) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A text that is not `host:port`.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no address: write host:port, for example 10.0.0.1:7117 or seeds.example.internal:7117")]
-pub struct InvalidAddress {
-    /// The text.
-    pub text: String,
-}
-
 /// Why a text gave no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ResolveError {
-    /// It could never do so.
-    #[error(transparent)]
-    Invalid(#[from] InvalidAddress),
     /// The name server says no.
     #[error("{name:?} does not resolve: {reason}")]
     Failed {
@@ -54,19 +42,6 @@ pub(crate) enum ResolveError {
     },
 }
 
-/// Checks that a text is `host:port` without looking anything up.
-pub(crate) fn check(text: &str) -> Result<(), InvalidAddress> {
-    if text.parse::<SocketAddr>().is_ok() {
-        return Ok(());
-    }
-    let good = text.rsplit_once(':').is_some_and(|(host, port)| {
-        // More colons mean an IPv6 address that lacks its brackets.
-        let host_is_good = !host.is_empty() && !host.contains([':', ' ', '/', '[', ']']);
-        host_is_good && port.parse::<u16>().is_ok_and(|port| port != 0)
-    });
-    if good { Ok(()) } else { Err(InvalidAddress { text: text.to_owned() }) }
-}
-
 /// Looks names up. Cheap to clone; clones share the bound.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolver {
@@ -80,7 +55,6 @@ impl Resolver {
 
     /// All addresses of one `host:port`, at most [`MAX_ADDRESSES_PER_SEED`], in the system's order.
     pub(crate) async fn resolve(&self, name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
-        check(name)?;
         if let Ok(address) = name.parse::<SocketAddr>() {
             return Ok(vec![address]);
         }
@@ -139,23 +113,14 @@ fn distinct(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     kept
 }
 
-/// The address that others are told to send to: what is configured, else the bound one if it is specific, else the
+/// The address that others are told to send to: what is configured (and was checked), else the bound one if it is specific, else the
 /// source address toward the first seed that has one, else the first address that is not loopback, else loopback.
-///
-/// `None` if the configured address is one that nobody can send to.
-pub(crate) fn advertised(
-    configured: Option<SocketAddr>,
-    bound: SocketAddr,
-    seeds: &[Vec<SocketAddr>],
-) -> Option<SocketAddr> {
-    if let Some(mut address) = configured {
-        if address.port() == 0 {
-            address.set_port(bound.port());
-        }
-        return is_reachable(address).then_some(address);
+pub(crate) fn advertised(configured: Option<SocketAddr>, bound: SocketAddr, seeds: &[Vec<SocketAddr>]) -> SocketAddr {
+    if let Some(address) = configured {
+        return address;
     }
     if !bound.ip().is_unspecified() {
-        return Some(bound);
+        return bound;
     }
     let toward_seed = || seeds.iter().flatten().find_map(|seed| source_toward(*seed, bound));
     let ip = toward_seed().or_else(|| first_that_is_not_loopback(bound)).unwrap_or_else(|| {
@@ -165,7 +130,7 @@ pub(crate) fn advertised(
         );
         Ipv4Addr::LOCALHOST.into()
     });
-    Some(SocketAddr::new(ip, bound.port()))
+    SocketAddr::new(ip, bound.port())
 }
 
 /// Whether the addresses are wanted at all, so that a start does not wait for a name server in vain.
@@ -235,28 +200,16 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_no_addresses_are_refused() {
-        for text in ["", "a", "a:", "a:0", "a:x", ":7117", "::1:7117", "http://a:1", "a b:1", "a:70000"] {
-            assert!(check(text).is_err(), "{text}");
-        }
-        for text in ["a:1", "seeds.example.internal:7117", "[::1]:7117", "10.0.0.1:7117"] {
-            assert!(check(text).is_ok(), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_advertised_address_is_the_configured_one_with_the_bound_port_where_it_has_none() {
+    fn the_configured_address_is_advertised_whatever_is_bound() {
         let bound = address("0.0.0.0:7117");
-        let seeds = [];
-        assert_eq!(advertised(Some(address("10.9.9.9:1")), bound, &seeds), Some(address("10.9.9.9:1")));
-        assert_eq!(advertised(Some(address("10.9.9.9:0")), bound, &seeds), Some(address("10.9.9.9:7117")));
-        assert_eq!(advertised(Some(address("0.0.0.0:1")), bound, &seeds), None);
+        assert_eq!(advertised(Some(address("10.9.9.9:1")), bound, &[]), address("10.9.9.9:1"));
+        assert!(!needs_seeds(Some(address("10.9.9.9:1")), bound));
     }
 
     #[test]
     fn a_specific_bound_address_is_advertised() {
         let bound = address("127.0.0.1:7117");
-        assert_eq!(advertised(None, bound, &[vec![address("10.0.0.1:1")]]), Some(bound));
+        assert_eq!(advertised(None, bound, &[vec![address("10.0.0.1:1")]]), bound);
         assert!(!needs_seeds(None, bound));
     }
 
@@ -264,14 +217,14 @@ mod tests {
     fn bound_everywhere_the_source_toward_the_first_seed_is_advertised() {
         let seeds = [Vec::new(), vec![address("127.0.0.1:1")]];
         for bound in ["0.0.0.0:7117", "[::]:7117"] {
-            assert_eq!(advertised(None, address(bound), &seeds), Some(address("127.0.0.1:7117")));
+            assert_eq!(advertised(None, address(bound), &seeds), address("127.0.0.1:7117"));
             assert!(needs_seeds(None, address(bound)));
         }
     }
 
     #[test]
     fn without_seeds_there_is_always_an_address_that_can_be_sent_to() {
-        let found = advertised(None, address("0.0.0.0:7117"), &[]).expect("one");
-        assert!(is_reachable(found), "{found}");
+        let found = advertised(None, address("0.0.0.0:7117"), &[]);
+        assert!(crate::core::is_reachable(found), "{found}");
     }
 }

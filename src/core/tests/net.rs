@@ -267,7 +267,7 @@ impl Net {
 
     pub(super) fn describe(&self) -> String {
         let mut text = String::new();
-        for node in self.running() {
+        for node in self.running().take(8) {
             let me = node.core.me();
             text += &format!("{} {} {}: ", me.id, me.status, me.incarnation);
             for (record, _) in node.core.records().take(20) {
