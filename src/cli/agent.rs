@@ -8,7 +8,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use serde_json::json;
+use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -93,7 +93,7 @@ async fn live(config: AgentConfig, format: LineFormat, out: &mut impl Write) -> 
     let door = Door::open(&config.http).await?;
     let agent = Agent::start(config.config).await.map_err(|error| not_started(&error))?;
     // Nobody may be reading: the node does not depend on it.
-    let _ = announce(out, format, &agent, door.as_ref().map(|door| door.address));
+    let _ = Announcement::new(&agent, door.as_ref().map(|door| door.address)).print(out, format);
     let stopping = CancellationToken::new();
     let serving = door.map(|door| tokio::spawn(door.serve(agent.clone(), stopping.clone())));
 
@@ -126,25 +126,35 @@ pub(super) fn not_started(error: &StartError) -> Failure {
 /// How the agent's end looks to the shell.
 fn end(stop: &Stop) -> Result<Exit, Failure> {
     let exit = Exit::from(stop);
-    if exit == Exit::DONE {
-        tracing::info!("{stop}");
-        return Ok(exit);
-    }
-    Err(Failure::new(exit, stop.to_string()))
+    if exit == Exit::DONE { Ok(exit) } else { Err(Failure::new(exit, stop.to_string())) }
 }
 
-fn announce(out: &mut impl Write, format: LineFormat, agent: &Agent, http: Option<SocketAddr>) -> Result<(), Failure> {
-    let node = agent.me().id;
-    let gossip = agent.gossip_address();
-    match format {
-        LineFormat::Json => {
-            let http = http.map(|address| address.to_string());
-            json_line(out, &json!({ "node": node.as_str(), "gossip": gossip.to_string(), "http": http }))
+/// The line on standard output: where the node really listens.
+#[derive(Debug, Serialize)]
+struct Announcement {
+    node: String,
+    gossip: String,
+    http: Option<String>,
+}
+
+impl Announcement {
+    fn new(agent: &Agent, http: Option<SocketAddr>) -> Self {
+        Self {
+            node: agent.me().id.to_string(),
+            gossip: agent.gossip_address().to_string(),
+            http: http.map(|address| address.to_string()),
         }
-        LineFormat::Text => {
-            let http = http.map_or_else(|| "-".to_owned(), |address| address.to_string());
-            writeln!(out, "headcount: node={node} gossip={gossip} http={http}")?;
-            Ok(out.flush()?)
+    }
+
+    fn print(&self, out: &mut impl Write, format: LineFormat) -> Result<(), Failure> {
+        let Self { node, gossip, http } = self;
+        match format {
+            LineFormat::Json => json_line(out, self),
+            LineFormat::Text => {
+                let http = http.as_deref().unwrap_or("-");
+                writeln!(out, "headcount: node={node} gossip={gossip} http={http}")?;
+                Ok(out.flush()?)
+            }
         }
     }
 }
@@ -221,6 +231,25 @@ mod tests {
         let failure = load(&args).expect_err("no name");
         assert_eq!(failure.exit(), Exit::USAGE);
         assert!(failure.to_string().contains("--name"), "{failure}");
+    }
+
+    #[test]
+    fn the_announcement_keeps_its_shape() {
+        let printed = |http: Option<&str>, format| {
+            let http = http.map(str::to_owned);
+            let announcement = Announcement { node: "a".to_owned(), gossip: "127.0.0.1:7117".to_owned(), http };
+            let mut out = Vec::new();
+            announcement.print(&mut out, format).expect("printed");
+            String::from_utf8(out).expect("text")
+        };
+        let http = Some("127.0.0.1:7118");
+        assert_eq!(printed(http, LineFormat::Text), "headcount: node=a gossip=127.0.0.1:7117 http=127.0.0.1:7118\n");
+        assert_eq!(printed(None, LineFormat::Text), "headcount: node=a gossip=127.0.0.1:7117 http=-\n");
+        assert_eq!(
+            printed(http, LineFormat::Json),
+            "{\"node\":\"a\",\"gossip\":\"127.0.0.1:7117\",\"http\":\"127.0.0.1:7118\"}\n"
+        );
+        assert_eq!(printed(None, LineFormat::Json), "{\"node\":\"a\",\"gossip\":\"127.0.0.1:7117\",\"http\":null}\n");
     }
 
     #[tokio::test]

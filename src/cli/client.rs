@@ -150,13 +150,7 @@ impl Client {
         }
         let problem = response.body_mut().read_json::<Problem>().ok();
         let failure = match problem {
-            Some(problem) => {
-                let failure = Failure::failed(plain(&problem.detail));
-                match problem.hint {
-                    Some(hint) => failure.hint(plain(&hint)),
-                    None => failure,
-                }
-            }
+            Some(problem) => told(&problem),
             None => Failure::failed(format!("{} answered {status} to {path}", self.address))
                 .hint("is this a headcount agent? name one with --http"),
         };
@@ -185,7 +179,7 @@ impl Client {
             }
             other => {
                 let why = match &other {
-                    ureq::Error::Io(error) => format!(" ({})", error.kind()),
+                    ureq::Error::Io(error) => format!(" ({error})"),
                     ureq::Error::ConnectionFailed => String::new(),
                     other => format!(" ({other})"),
                 };
@@ -194,6 +188,20 @@ impl Client {
             }
         }
         .passing()
+    }
+}
+
+/// An agent's refusal, with what to type instead of what to send.
+fn told(problem: &Problem) -> Failure {
+    let failure = Failure::failed(plain(&problem.detail));
+    let word = problem.kind.rsplit(':').next().unwrap_or_default();
+    match (word, &problem.hint) {
+        ("no-such-member", _) => failure.hint("`headcount members` lists them all"),
+        ("not-down", _) => failure.hint("--force removes it all the same, and its process will stop"),
+        ("oneself", _) => failure.hint("`headcount leave` does that"),
+        ("token", _) => failure.hint("name the file with the agent's token by --token-file"),
+        (_, Some(hint)) => failure.hint(plain(hint)),
+        (_, None) => failure,
     }
 }
 

@@ -81,14 +81,13 @@ pub(super) fn remove(args: &RemoveArgs, out: &mut impl Write) -> Result<Exit, Fa
     const CONFIRMED: u16 = 200;
     let client = Client::new(&args.target.agent)?;
     let force = if args.force { "?force=true" } else { "" };
-    let answer: Result<(u16, Removed), _> = client.delete(&format!("/v1/members/{}{force}", args.node));
-    let (status, removed) = answer?;
+    let (status, removed): (_, Removed) = client.delete(&format!("/v1/members/{}{force}", args.node))?;
     match args.target.format {
         Format::Json => json_line(out, &removed)?,
         Format::Table => {
             let peers = human::count(removed.held_by, "peer");
-            let doubt = if status == CONFIRMED { "" } else { ", not confirmed yet" };
-            writeln!(out, "{} is removed: {peers} hold the record{doubt}", args.node)?;
+            let doubt = if status == CONFIRMED { "" } else { "; not confirmed yet, it spreads further" };
+            writeln!(out, "{} is removed, known to {peers}{doubt}", args.node)?;
         }
     }
     Ok(Exit::DONE)

@@ -117,17 +117,24 @@ impl Feed {
     ) -> (Self, EventId) {
         let run = app.agent.run();
         let resumed = match start {
-            Start::After(id) if id.run == run => app.agent.subscribe_after(id.sequence).ok(),
-            _ => None,
+            Start::After(id) if id.run == run => app.agent.subscribe_after(id.sequence).map_err(Some),
+            Start::After(_) | Start::AfterUnknown => Err(None),
+            Start::Now | Start::Snapshot => Ok(app.agent.subscribe()),
         };
-        let is_gap = resumed.is_none() && matches!(start, Start::After(_) | Start::AfterUnknown);
-        let subscription = resumed.unwrap_or_else(|| app.agent.subscribe()).filtered(filter);
+        let (subscription, gap) = match resumed {
+            Ok(subscription) => (subscription, None),
+            // Zero: that many is not what was missed, the number is not of this run's.
+            Err(lagged) => {
+                (app.agent.subscribe(), Some(lagged.map(|lagged| lagged.missed).filter(|missed| *missed > 0)))
+            }
+        };
+        let subscription = subscription.filtered(filter);
         let sequence = subscription.position();
         let mut feed = Self { app, run, subscription, nodes, ahead: VecDeque::new(), _slot: slot };
-        if is_gap {
-            feed.say("lagged", None, &json::Lagged { missed: None });
+        if let Some(missed) = gap {
+            feed.say("lagged", None, &json::Lagged { missed });
         }
-        if is_gap || *start == Start::Snapshot {
+        if gap.is_some() || *start == Start::Snapshot {
             feed.say_snapshot();
         }
         (feed, EventId { run, sequence })

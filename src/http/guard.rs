@@ -83,7 +83,7 @@ fn check_token(app: &App, request: &Request) -> Result<(), Refusal> {
     }
     let refuse = |detail: &str| {
         Err(Refusal::new(StatusCode::UNAUTHORIZED, "token", "Token required", detail)
-            .hint("send `Authorization: Bearer TOKEN`, or name its file with --token-file"))
+            .hint("send `Authorization: Bearer TOKEN`"))
     };
     let Some(value) = request.headers().get(header::AUTHORIZATION) else {
         return refuse("this agent asks for a token, and none was presented");
