@@ -5,6 +5,7 @@ pub mod config;
 pub mod core;
 mod event;
 mod member;
+pub mod sim;
 
 pub use crate::core::{
     DetectionMethod, InvalidName, InvalidTags, LeaveReason, NodeId, OutOfRange, Profile, Run, Settings, Status,
