@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use headcount::Profile;
+
+mod planted;
 use headcount::sim::campaign::{Outcome, campaign_settings, run_schedule, run_seed};
 use headcount::sim::faults::Schedule;
 use headcount::sim::scenario::{Scenario, ScenarioOptions, run_scenario};

@@ -288,9 +288,7 @@ impl World {
 
     fn transmit(&mut self, node: usize, to: SocketAddr, bytes: Vec<u8>) {
         let Some(receiver) = node_at(to).filter(|receiver| *receiver < self.nodes.len()) else {
-            // Nobody lives there; the bytes were sent all the same.
-            self.network.send(self.now, node, usize::MAX >> 1, bytes, |_, _| {});
-            return;
+            return self.network.send_to_nobody(node, &bytes);
         };
         if let Some(checker) = &mut self.checker
             && !checker.was_up(receiver)
