@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{Event, Nanos, Waiting, World};
-use crate::core::{Birth, Command, Core, NodeId, Record, Run, Status, StopReason, Tags};
+use crate::core::limits::INCARNATION_STEP;
+use crate::core::{Birth, Command, Core, Durable, NodeId, Record, Run, Status, StopReason, Tags};
 use crate::sim::invariants::Invariant;
 use crate::sim::node::{Clock, Disk, Node, Process, address_of};
 use crate::sim::random::nanos;
@@ -63,22 +64,26 @@ impl World {
         true
     }
 
+    /// As a driver does: the first incarnation is on disk, with room above it, before the core hears of it.
     fn birth(&mut self, node: usize) -> Birth {
-        let place = &self.nodes[node];
-        let stored = place.disk.stored();
+        let place = &mut self.nodes[node];
         let true_ms = (EPOCH_MS + self.now / 1_000_000).cast_signed();
         let unix_ms = u64::try_from(true_ms + place.wall_offset_ms).unwrap_or(0);
-        let stored_bound = match (place.is_durable, stored) {
-            (false, _) => Record::INCARNATION_LIMIT - 1,
-            (true, None) => 0,
-            (true, Some(stored)) => stored.incarnation_bound,
-        };
-        let least = if place.is_durable { stored_bound + 1 } else { 0 };
+        let stored = place.disk.stored().cloned();
+        let remembered = stored.as_ref().map(|stored| stored.addresses.clone()).unwrap_or_default();
+        let incarnation = stored.map_or(unix_ms, |stored| unix_ms.max(stored.incarnation_bound + 1));
+        let stored_bound =
+            if place.is_durable { incarnation + INCARNATION_STEP } else { Record::INCARNATION_LIMIT - 1 };
+        if place.is_durable {
+            let first = Durable { incarnation_bound: stored_bound, addresses: remembered.clone() };
+            place.disk.write(first);
+            place.disk.written();
+        }
         Birth {
             id: place.id.clone(),
             run: Run(self.random.bits()),
             cluster: NodeId::new("simulated").expect("letters"),
-            incarnation: unix_ms.max(least),
+            incarnation,
             stored_bound,
             address: place.address,
             api_address: None,
@@ -86,7 +91,7 @@ impl World {
             version: "0.0.0".into(),
             settings: self.options.settings.clone(),
             seeds: self.options.seeds,
-            remembered: stored.map(|stored| stored.addresses.clone()).unwrap_or_default(),
+            remembered,
             random_seed: self.random.bits(),
         }
     }
