@@ -12,6 +12,6 @@ pub use crate::core::{
     StopReason, Tags, Timing,
 };
 pub use agent::Agent;
-pub use config::Config;
+pub use config::{Config, ConfigError};
 pub use event::{Event, EventKind};
 pub use member::Member;

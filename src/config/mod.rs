@@ -1,42 +1,97 @@
 //! [`Config`]: everything an agent can be told, checked.
 //!
-//! This module holds the values and what they mean together. Where they come from (flags, environment, file, profile) is
-//! the business of the layers above; the core's own figures are checked by [`Settings::check`].
+//! The top of this module is for programs that build a [`Config`] in code: it holds the values and what they mean
+//! together, and knows nothing of files, variables or flags. The core's own figures are checked by
+//! [`Settings::check`], so that a value from code, a file or the wire meets the same bounds.
+//!
+//! With the cargo feature `agent` come the layers of the binary: [`Loader`] merges flags, environment, file and profile
+//! into an [`AgentConfig`] and remembers where each value came from. All of it works from one table of keys
+//! ([`keys()`]); a key that is not in the table does not exist.
+//!
+//! ```
+//! use headcount::{Config, Profile};
+//!
+//! let config = Config::new("cache-1")?
+//!     .with_profile(Profile::Lan)
+//!     .with_seeds(["10.0.0.1:7117", "seeds.example.internal:7117"])
+//!     .with_tags([("zone", "eu-1")])?;
+//! config.check()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+#[cfg(feature = "agent")]
+mod agent;
+mod error;
+#[cfg(feature = "agent")]
+mod file;
+#[cfg(feature = "agent")]
+mod given;
+#[cfg(feature = "agent")]
+mod keys;
+#[cfg(feature = "agent")]
+mod layers;
+#[cfg(feature = "agent")]
+mod problem;
+#[cfg(feature = "agent")]
+mod set;
+#[cfg(feature = "agent")]
+mod show;
+
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::core::{InvalidName, NodeId, OutOfRange, Profile, Settings, Tags};
+use crate::core::limits::MAX_SEEDS;
+use crate::core::{InvalidName, InvalidTags, NodeId, Profile, Record, Settings, Tags, is_reachable};
+
+#[cfg(feature = "agent")]
+pub use agent::{AgentConfig, HttpConfig, LogConfig, LogFormat};
+pub use error::{ConfigError, SeedFault};
+#[cfg(feature = "agent")]
+pub use keys::{Key, keys};
+#[cfg(feature = "agent")]
+pub use layers::{Loaded, Loader, check_file};
+#[cfg(feature = "agent")]
+pub use problem::{LoadError, Problem, Source};
 
 /// The gossip port where none is said.
 pub const DEFAULT_GOSSIP_PORT: u16 = 7117;
 /// The HTTP port where none is said.
 pub const DEFAULT_HTTP_PORT: u16 = 7118;
+/// The cluster's name where none is said.
+pub const DEFAULT_CLUSTER: &str = "headcount";
 
 /// Everything an agent can be told. Start from [`Config::new`] and change what you must.
+///
+/// The fields are open; [`Config::check`] judges them together, and the agent calls it before it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// The node's name, unique in the cluster.
+    /// The node's name, unique in the cluster. A second live node of the same name stops with an error.
     pub name: NodeId,
-    /// The cluster's name; nodes of other clusters refuse each other.
+    /// The cluster's name; nodes of other clusters refuse each other. Default [`DEFAULT_CLUSTER`].
     pub cluster: NodeId,
-    /// Where the figures of `settings` come from, shown to operators.
+    /// Where the figures of `settings` come from, shown to operators. Set it with [`Config::with_profile`], which sets
+    /// both.
     pub profile: Profile,
     /// Pace and sizes.
     pub settings: Settings,
-    /// Where gossip is received. `None`: port 7117 on every address, IPv6 and IPv4 where both exist.
+    /// Where gossip is received, UDP and TCP on one number; port 0 takes a free one. `None`: port
+    /// [`DEFAULT_GOSSIP_PORT`] on every address, IPv6 and IPv4 where both exist.
     pub bind: Option<SocketAddr>,
-    /// Where others send to. `None`: the bound address if it is specific, else the source address toward the first
-    /// seed, else the first address that is not loopback.
+    /// Where others send to, which must be an address that a packet can be sent to. `None`: the bound address if it is
+    /// specific, else the source address toward the first seed, else the first address that is not loopback.
     pub advertise: Option<SocketAddr>,
-    /// Where users of this node reach it: free text for the members' listing.
+    /// Where users of this node reach it: free text for the members' listing, 1–100 bytes without control characters.
     pub api_address: Option<String>,
-    /// `host:port` of nodes to join through, at most 64. Names are looked up again at every try.
+    /// `host:port` of nodes to join through, at most 64; IPv6 addresses in brackets. Names are looked up again at every
+    /// try, and all their addresses count. One's own address among them is recognised and harmless, so that all nodes
+    /// may share one list.
     pub seeds: Vec<String>,
-    /// Where the state that survives a restart lives. `None`: nowhere.
+    /// Where the state that survives a restart lives; created if it is missing. `None`: nowhere, and a restarted node
+    /// has to find its way back through the seeds.
     pub data_dir: Option<PathBuf>,
-    /// What the node tells about itself.
+    /// What the node tells about itself: at most 32 keys, 512 bytes in all.
     pub tags: Tags,
 }
 
@@ -45,7 +100,7 @@ impl Config {
     pub fn new(name: &str) -> Result<Self, InvalidName> {
         Ok(Self {
             name: NodeId::new(name)?,
-            cluster: NodeId::new("headcount")?,
+            cluster: NodeId::new(DEFAULT_CLUSTER)?,
             profile: Profile::Default,
             settings: Profile::Default.settings(),
             bind: None,
@@ -57,7 +112,7 @@ impl Config {
         })
     }
 
-    /// The same with the figures of a profile.
+    /// The same with the figures of a profile, which replace all of `settings`: call it before changing single ones.
     #[must_use]
     pub fn with_profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
@@ -65,8 +120,192 @@ impl Config {
         self
     }
 
-    /// Checks the figures that [`Config`] cannot keep by type.
-    pub fn check(&self) -> Result<(), OutOfRange> {
-        self.settings.check()
+    /// The same, receiving gossip on this address only.
+    #[must_use]
+    pub fn with_bind(mut self, address: SocketAddr) -> Self {
+        self.bind = Some(address);
+        self
+    }
+
+    /// The same with these seeds instead of its own.
+    #[must_use]
+    pub fn with_seeds<S: Into<String>>(mut self, seeds: impl IntoIterator<Item = S>) -> Self {
+        self.seeds = seeds.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The same with these tags instead of its own; of two with one key the later counts.
+    pub fn with_tags<K: Into<String>, V: Into<String>>(
+        mut self,
+        tags: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, InvalidTags> {
+        let tags: BTreeMap<_, _> = tags.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        self.tags = Tags::new(tags)?;
+        Ok(self)
+    }
+
+    /// Checks everything that the types do not keep by themselves; the first problem is the error.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.problems().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// All that [`Config::check`] would complain about, one after the other.
+    pub fn problems(&self) -> Vec<ConfigError> {
+        let mut problems: Vec<ConfigError> = self.settings.problems().into_iter().map(Into::into).collect();
+        if let Some(address) = self.bind {
+            problems.extend(check_bind(address).err());
+        }
+        if let Some(address) = self.advertise {
+            problems.extend(check_advertise(address).err());
+        }
+        if let Some(text) = &self.api_address {
+            problems.extend(check_api_address(text).err());
+        }
+        problems.extend(check_seed_count(self.seeds.len()).err());
+        problems.extend(self.seeds.iter().filter_map(|seed| check_seed(seed).err()));
+        problems
+    }
+}
+
+/// Any address of this machine will do, whether it exists is found out by binding it; a group is none.
+fn check_bind(address: SocketAddr) -> Result<(), ConfigError> {
+    if address.ip().is_multicast() { Err(ConfigError::BindMulticast { address }) } else { Ok(()) }
+}
+
+fn check_advertise(address: SocketAddr) -> Result<(), ConfigError> {
+    if is_reachable(address) { Ok(()) } else { Err(ConfigError::AdvertiseUnreachable { address }) }
+}
+
+/// The same bounds as for a record from the wire, and something to show.
+fn check_api_address(text: &str) -> Result<(), ConfigError> {
+    if text.is_empty() || text.len() > Record::MAX_API_ADDRESS_BYTES || text.contains(char::is_control) {
+        return Err(ConfigError::ApiAddress { found: text.to_owned() });
+    }
+    Ok(())
+}
+
+fn check_seed_count(count: usize) -> Result<(), ConfigError> {
+    if count > MAX_SEEDS { Err(ConfigError::TooManySeeds { count }) } else { Ok(()) }
+}
+
+/// `host:port`, `1.2.3.4:port` or `[v6]:port`. Whether a name resolves is no business of the configuration: it may do so
+/// later, and is tried again for ever.
+fn check_seed(seed: &str) -> Result<(), ConfigError> {
+    let fault = |fault| Err(ConfigError::Seed { seed: seed.to_owned(), fault });
+    if let Ok(address) = seed.parse::<SocketAddr>() {
+        return if is_reachable(address) { Ok(()) } else { fault(SeedFault::Unreachable) };
+    }
+    if seed.parse::<std::net::Ipv6Addr>().is_ok() || seed.matches(':').count() > 1 && !seed.starts_with('[') {
+        return fault(SeedFault::Brackets);
+    }
+    let Some((host, port)) = seed.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) else {
+        return fault(SeedFault::NoPort);
+    };
+    // `parse` alone would take "+7117".
+    let port_is_good =
+        port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port != 0);
+    if !port_is_good {
+        return fault(SeedFault::Port);
+    }
+    if is_host_name(host) { Ok(()) } else { fault(SeedFault::Host) }
+}
+
+/// A name that a resolver could know. Underscores occur in the wild; a last label of digits alone is a mistyped IPv4
+/// address and never a name.
+fn is_host_name(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    let last_is_number = host.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
+    host.len() <= 253 && host.split('.').all(label) && !last_is_number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        Config::new("a").expect("a good name")
+    }
+
+    #[test]
+    fn a_new_config_is_complete() {
+        assert_eq!(config().check(), Ok(()));
+        for profile in Profile::ALL {
+            assert_eq!(config().with_profile(profile).check(), Ok(()), "{profile}");
+        }
+    }
+
+    #[test]
+    fn seeds_are_host_and_port() {
+        let long_name = format!("{}.example:1", "a".repeat(63));
+        for good in ["10.0.0.1:7117", "[::1]:7117", "[fe80::1%2]:7117", "a:1", "n_1.example.:65535", &long_name] {
+            assert_eq!(check_seed(good), Ok(()), "{good}");
+        }
+        let too_long = format!("{}:1", "a".repeat(64));
+        let cases = [
+            ("", SeedFault::NoPort),
+            ("host", SeedFault::NoPort),
+            ("10.0.0.1", SeedFault::NoPort),
+            ("[::1]", SeedFault::NoPort),
+            ("host:", SeedFault::Port),
+            ("host:0", SeedFault::Port),
+            ("host:+1", SeedFault::Port),
+            ("host:65536", SeedFault::Port),
+            ("host:http", SeedFault::Port),
+            ("::1", SeedFault::Brackets),
+            ("fe80::1:7117", SeedFault::Brackets),
+            (":7117", SeedFault::Host),
+            ("a b:7117", SeedFault::Host),
+            ("a..b:7117", SeedFault::Host),
+            ("10.0.0.256:7117", SeedFault::Host),
+            ("http://host:7117", SeedFault::Brackets),
+            ("[nonsense]:7117", SeedFault::Host),
+            (&too_long, SeedFault::Host),
+            ("0.0.0.0:7117", SeedFault::Unreachable),
+            ("10.0.0.1:0", SeedFault::Unreachable),
+            ("[ff02::1]:7117", SeedFault::Unreachable),
+        ];
+        for (bad, fault) in cases {
+            assert_eq!(check_seed(bad), Err(ConfigError::Seed { seed: bad.to_owned(), fault }), "{bad}");
+        }
+    }
+
+    #[test]
+    fn each_bound_refuses_with_key_and_value() {
+        type Change = fn(&mut Config);
+        let address = |text: &str| -> Option<SocketAddr> { text.parse().ok() };
+        assert!(address("[::]:0").is_some());
+        let cases: [(&str, &str, Change); 8] = [
+            ("mtu", "9000", |c| c.settings.mtu = 9000),
+            ("bind", "224.0.0.1:7117", |c| c.bind = "224.0.0.1:7117".parse().ok()),
+            ("advertise", "0.0.0.0:7117", |c| c.advertise = "0.0.0.0:7117".parse().ok()),
+            ("advertise", "10.0.0.1:0", |c| c.advertise = "10.0.0.1:0".parse().ok()),
+            ("api_address", "", |c| c.api_address = Some(String::new())),
+            ("api_address", "a\\nb", |c| c.api_address = Some("a\nb".into())),
+            ("seeds", "65", |c| c.seeds = vec!["a:1".into(); 65]),
+            ("seeds", "host", |c| c.seeds = vec!["a:1".into(), "host".into()]),
+        ];
+        for (key, found, change) in cases {
+            let mut config = config();
+            change(&mut config);
+            let error = config.check().expect_err(key);
+            assert_eq!(error.key(), key);
+            let text = error.to_string();
+            assert!(text.contains(key) && text.contains(found) && text.contains("allowed"), "{text}");
+        }
+        let api_address = |bytes| Config { api_address: Some("a".repeat(bytes)), ..config() };
+        assert_eq!(api_address(100).check(), Ok(()));
+        assert!(api_address(101).check().is_err());
+        assert_eq!(config().with_seeds(vec!["a:1"; 64]).check(), Ok(()));
+    }
+
+    #[test]
+    fn tags_are_checked_as_they_are_set() {
+        let config = config().with_tags([("zone", "eu-1"), ("zone", "eu-2")]).expect("good tags");
+        assert_eq!(config.tags.get("zone"), Some("eu-2"));
+        assert!(config.with_tags([("a=b", "")]).is_err());
     }
 }

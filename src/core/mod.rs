@@ -1,14 +1,80 @@
 //! The pure core: membership as a state machine without sockets, clocks, threads or global randomness.
+//!
+//! ```text
+//! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
+//! │ The contract of the two doors                                                                │
+//! │                                                                                              │
+//! │ 1. After `Core::new` and after every `handle(now, input)`, call `poll()` until it is `None`,  │
+//! │    and carry the outputs out in order.                                                       │
+//! │ 2. Hand in `Input::Tick` when `next_deadline()` is reached; coming late is judged as a pause  │
+//! │    of this process, so hand in first what arrived meanwhile.                                  │
+//! │ 3. `now` never falls.                                                                        │
+//! │ 4. After `Output::Stopped` nothing more comes out and nothing more is taken in.               │
+//! │ 5. The same birth and the same inputs at the same times give the same outputs, byte by byte.  │
+//! └──────────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Debug builds assert 1 and 3. The same core runs in the agent, in the simulator, in the tests and in the benchmarks.
+//!
+//! Where to find what (each file opens with its rules):
+//!
+//! | idea | file |
+//! |---|---|
+//! | names, records and how they merge | `id`, `record` |
+//! | the table of members and its fingerprint | `view`; what one observer alone knows: `peer` |
+//! | packets in, packets out | `receive`, `send`, `wire/` |
+//! | merging news into the view | `merge`, reported as `change` |
+//! | joining a cluster; letting somebody in; who owns a name | `join`, `sponsor`, `names` |
+//! | moving a whole view; repairing a difference | `transfer`, `sync` |
+//! | being heard; judging silence; the own pause | `heartbeat`, `detector` |
+//! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
+//! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `confirm` |
+//! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
+//! | proofs of address, rate limits, bounds | `proof`, `rates`, `limits` |
 
 mod change;
+mod confirm;
 mod counters;
+mod detector;
 mod doors;
+mod flood;
+mod gossip;
+mod heartbeat;
 mod id;
+mod join;
+mod lifecycle;
 pub mod limits;
+mod merge;
+mod names;
+mod peer;
+mod proof;
+mod rates;
+mod reap;
+mod receive;
+mod recent;
 mod record;
+mod remove;
+mod reunion;
+mod send;
 mod settings;
+mod sponsor;
+mod sync;
 mod time;
+mod timers;
+mod tombstones;
+mod transfer;
+mod view;
 pub mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
 
 pub use change::{Change, ChangeKind};
 pub use counters::{Counters, Drop};
@@ -18,50 +84,282 @@ pub use record::{DetectionMethod, InvalidTags, LeaveReason, ProtocolRange, Recor
 pub use settings::{OutOfRange, Profile, Settings, Timing};
 pub use time::Time;
 
-use std::sync::Arc;
-use std::time::Duration;
+use confirm::Confirmations;
+use detector::Attention;
+use flood::Flooding;
+use gossip::Gossiping;
+use join::Joining;
+use lifecycle::Incarnation;
+use names::NameProbes;
+use peer::Peer;
+use proof::Prover;
+use rates::{NoticeRate, Questions};
+use reunion::Reunion;
+use sponsor::Joiners;
+use sync::Disagreement;
+use timers::{Timer, Timers};
+use tombstones::Tombstones;
+use transfer::{Serving, Transfer};
+use view::{Slot, View};
+use wire::Header;
 
-/// One node's membership. (Under construction.)
+/// One node's membership: a state machine with two doors. See the [module's page](self) for their contract.
 #[derive(Debug)]
-pub struct Core {}
+pub struct Core {
+    /// The latest time handed in.
+    now: Time,
+    run: Run,
+    cluster: u32,
+    settings: Settings,
+    rng: ChaCha8Rng,
+    prover: Prover,
+    phase: Phase,
+    /// The last sequence number given to a packet.
+    sequence: u64,
+    outputs: VecDeque<Output>,
+    timers: Timers,
+    counters: Counters,
+
+    view: View,
+    /// When the view last changed.
+    changed_at: Time,
+    tombstones: Tombstones,
+    incarnation: Incarnation,
+    attention: Attention,
+    gossiping: Gossiping,
+    flooding: Flooding,
+    disagreement: Disagreement,
+    transfer: Option<Transfer>,
+    serving: Serving,
+    confirmations: Confirmations,
+    reunion: Reunion,
+    joiners: Joiners,
+    name_probes: NameProbes,
+    questions: Questions,
+    notices: NoticeRate,
+}
+
+/// Where this node is in its own life.
+#[derive(Debug)]
+enum Phase {
+    /// Looking for a cluster, or pulling its view.
+    Joining(Joining),
+    /// A member.
+    Up,
+    /// Saying goodbye.
+    Leaving,
+    /// Stopped: both doors are shut.
+    Stopped,
+}
 
 impl Core {
-    /// Starts a node.
+    /// Brings a node to life. Drain [`Core::poll`] before anything else.
+    ///
+    /// # Panics
+    /// If `birth` breaks bounds that its maker must check: settings, incarnation, an address that cannot be reached.
     pub fn new(birth: Birth, now: Time) -> Self {
-        let _ = (birth, now);
-        Self {}
+        birth.settings.check().expect("settings are checked before the core is born");
+        let record = Record {
+            id: birth.id,
+            run: birth.run,
+            incarnation: birth.incarnation,
+            status: Status::Joining,
+            address: birth.address,
+            api_address: birth.api_address,
+            tags: birth.tags,
+            timing: birth.settings.timing().expect("checked above"),
+            version: birth.version,
+            protocol: ProtocolRange::OURS,
+        };
+        assert!(birth.stored_bound >= birth.incarnation, "the first incarnation is stored before it is used");
+        assert!(record.is_well_formed(), "a node is born with a record that others will believe: {record:?}");
+        let mut rng = ChaCha8Rng::seed_from_u64(birth.random_seed);
+        let mut core = Self {
+            now,
+            run: birth.run,
+            cluster: Header::cluster_hash(birth.cluster.as_str()),
+            prover: Prover::new(&mut rng),
+            phase: Phase::Stopped,
+            sequence: 0,
+            outputs: VecDeque::new(),
+            timers: Timers::default(),
+            counters: Counters::default(),
+            view: View::default(),
+            changed_at: now,
+            tombstones: Tombstones::default(),
+            incarnation: Incarnation::new(birth.stored_bound),
+            attention: Attention::new(now),
+            gossiping: Gossiping::default(),
+            flooding: Flooding::default(),
+            disagreement: Disagreement::default(),
+            transfer: None,
+            serving: Serving::default(),
+            confirmations: Confirmations::default(),
+            reunion: Reunion::new(birth.seeds, birth.remembered),
+            joiners: Joiners::default(),
+            name_probes: NameProbes::default(),
+            questions: Questions::default(),
+            notices: NoticeRate::default(),
+            settings: birth.settings,
+            rng,
+        };
+        let record = Arc::new(record);
+        let me = core.view.insert(Arc::clone(&record), Peer::new(now));
+        debug_assert_eq!(me, View::ME);
+        core.report(None, &record, None);
+        core.start_joining();
+        core
     }
-    /// The way in.
+
+    /// The way in. `now` must not be before the last one.
     pub fn handle(&mut self, now: Time, input: Input<'_>) {
-        let _ = (now, input);
+        debug_assert!(self.outputs.is_empty(), "drain poll() after every handle()");
+        debug_assert!(now >= self.now, "time never falls: {now:?} after {:?}", self.now);
+        if matches!(self.phase, Phase::Stopped) {
+            return;
+        }
+        self.now = now.max(self.now);
+        self.notice_pause();
+        match input {
+            Input::Packet { from, bytes } => self.receive(from, bytes),
+            Input::Tick => self.fire(),
+            Input::Command(command) => self.command(command),
+            Input::SeedAddresses(addresses) => self.seed_addresses(addresses),
+            Input::Persisted { incarnation_bound } => self.persisted(incarnation_bound),
+        }
+        debug_assert!(self.outputs.iter().all(|output| match output {
+            Output::Transmit { bytes, .. } => bytes.len() <= self.settings.mtu,
+            _ => true,
+        }));
     }
+
     /// The way out: to be drained until `None` after every [`Core::handle`] (and after [`Core::new`]).
     pub fn poll(&mut self) -> Option<Output> {
-        None
+        self.outputs.pop_front()
     }
-    /// When to hand in [`Input::Tick`] at the latest.
+
+    /// When to hand in [`Input::Tick`] at the latest; `None` once stopped.
     pub fn next_deadline(&self) -> Option<Time> {
-        None
+        self.timers.next()
     }
+
+    fn fire(&mut self) {
+        while let Some(timer) = self.timers.pop_due(self.now) {
+            match timer {
+                Timer::JoinTry => self.try_to_join(),
+                Timer::Found => self.consider_founding(),
+                Timer::Transfer => self.pull_again(),
+                Timer::Gossip => self.gossip(),
+                Timer::Flood => self.flood(),
+                Timer::FloodAgain => self.flood_own_again(),
+                Timer::Reunite => self.reunite(),
+                Timer::Judge(run) => self.judge(run),
+                Timer::Heartbeat(run) => self.heartbeat(run),
+                Timer::Joiner(run) => self.judge_joiner(run),
+                Timer::NameProbe(run) => self.probe_name_again(run),
+                Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
+                Timer::Contact(ticket) => self.end_contact(ticket),
+            }
+            if matches!(self.phase, Phase::Stopped) {
+                break;
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Join { ticket, addresses } => self.contact(ticket, &addresses),
+            Command::Leave => self.leave(),
+            Command::Remove { ticket, id, force } => self.remove(ticket, &id, force),
+            Command::SetTags { ticket, tags } => self.set_tags(ticket, tags),
+        }
+    }
+
+    /// Ends the core.
+    fn stop(&mut self, reason: StopReason) {
+        self.phase = Phase::Stopped;
+        self.timers.clear();
+        self.outputs.push_back(Output::Stopped(reason));
+    }
+
+    /// Reports one transition as the changes that fold to it.
+    fn report(&mut self, held: Option<&Arc<Record>>, new: &Arc<Record>, method: Option<DetectionMethod>) {
+        for change in Change::between(held, new, method) {
+            self.outputs.push_back(Output::Change(change));
+        }
+    }
+
+    /// Gives a notice, at most one of its kind in a while.
+    fn notice(&mut self, kind: &'static str, notice: Notice) {
+        if self.notices.allow(self.now, kind) {
+            self.outputs.push_back(Output::Notice(notice));
+        }
+    }
+
+    /// Everything that remembers slots forgets this one, before the table gives it to somebody else.
+    fn forget(&mut self, slot: Slot) {
+        self.gossiping.forget(slot);
+        self.flooding.forget(slot);
+        let run = self.view.record(slot).run;
+        self.timers.cancel(Timer::Judge(run));
+        self.timers.cancel(Timer::Heartbeat(run));
+    }
+
+    fn reply(&mut self, ticket: Ticket, reply: Reply) {
+        self.outputs.push_back(Output::Reply { ticket, reply });
+    }
+}
+
+/// What drivers and tests may look at. Nothing here changes anything.
+impl Core {
     /// This node's own record.
     pub fn me(&self) -> &Arc<Record> {
-        unreachable!()
+        self.view.record(View::ME)
     }
+
+    /// Whether this node is a full member: it holds a whole view and said so.
+    pub fn is_up(&self) -> bool {
+        matches!(self.phase, Phase::Up)
+    }
+
     /// Order-independent sum of the hashes of all records in the view.
     pub fn fingerprint(&self) -> u64 {
-        0
+        self.view.fingerprint()
     }
+
     /// Local count of changes of the view.
     pub fn changes(&self) -> u64 {
-        0
+        self.view.changes()
     }
-    /// What was counted.
-    pub fn counters(&self) -> &Counters {
-        unreachable!()
+
+    /// Members by status, in the order of [`Status::NAMES`]; joiners held beside the view are counted as joining.
+    pub fn counts(&self) -> [usize; Status::NAMES.len()] {
+        let mut counts = self.view.counts();
+        counts[Status::Joining.index()] += self.joiners.listed();
+        counts
     }
+
+    /// All records of the view in the order of names, this node's included, with the method by which a Suspect or Down
+    /// one was found out.
+    pub fn records(&self) -> impl Iterator<Item = (&Arc<Record>, Option<DetectionMethod>)> {
+        self.view.iter().map(|(_, entry)| {
+            let is_shown = matches!(entry.record.status, Status::Suspect | Status::Down);
+            (&entry.record, entry.peer.method.filter(|_| is_shown))
+        })
+    }
+
+    /// One member's record.
+    pub fn record(&self, id: &NodeId) -> Option<&Arc<Record>> {
+        self.view.slot_of(id.as_str()).map(|slot| self.view.record(slot))
+    }
+
     /// Smoothed round trip time to a member, if it was ever measured.
     pub fn rtt(&self, id: &NodeId) -> Option<Duration> {
-        let _ = id;
-        None
+        self.view.slot_of(id.as_str()).and_then(|slot| self.view.entry(slot).peer.rtt)
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 }

@@ -314,10 +314,10 @@ pub fn is_reachable(address: SocketAddr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    pub(crate) fn record(id: &str, incarnation: u64, status: Status) -> Record {
+    pub(in crate::core) fn record(id: &str, incarnation: u64, status: Status) -> Record {
         Record {
             id: NodeId::new(id).expect("a good name"),
             run: Run(7),

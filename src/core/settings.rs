@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 /// A node's own pace, part of its record: how often it is heard, and how long a silence others forgive it.
 ///
 /// Kept and sent in whole milliseconds.
+#[expect(clippy::struct_field_names, reason = "the unit")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Timing {
     heartbeat_interval_ms: u32,
@@ -26,7 +27,7 @@ impl Timing {
         down_timeout: Duration,
     ) -> Result<Self, OutOfRange> {
         within("timing.heartbeat_interval", heartbeat_interval, Duration::from_millis(50), Duration::from_secs(60))?;
-        let least_suspect = heartbeat_interval * 2;
+        let least_suspect = heartbeat_interval * 2; // cannot overflow: at most a minute
         if suspect_timeout < least_suspect || suspect_timeout > Duration::from_secs(600) {
             return Err(OutOfRange::new(
                 "timing.suspect_timeout",
@@ -99,24 +100,28 @@ pub struct Settings {
 impl Settings {
     /// Checks every figure and how they go together; the error names the key, the value and what is allowed.
     pub fn check(&self) -> Result<(), OutOfRange> {
-        self.timing()?;
-        within(
-            "timing.gossip_interval",
-            self.gossip_interval,
-            Duration::from_millis(20),
-            self.heartbeat_interval.saturating_mul(5),
-        )?;
-        count("timing.gossip_fanout", self.gossip_fanout, 1, 16)?;
-        within("timing.probe_timeout", self.probe_timeout, Duration::from_millis(1), self.suspect_timeout / 15)?;
-        within("timing.retry_interval", self.retry_interval, Duration::from_millis(100), Duration::from_secs(600))?;
-        within(
-            "timing.reap_after",
-            self.reap_after,
-            Duration::from_secs(60).max(self.down_timeout),
-            Duration::from_secs(30 * 24 * 3600),
-        )?;
-        count("mtu", self.mtu, 1000, 1400)?;
-        count("observers", self.observers, 2, 64)
+        self.problems().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// All that [`Settings::check`] would complain about, one after the other; of the three figures of [`Timing`] only
+    /// the first, since each is judged by the one before.
+    pub fn problems(&self) -> Vec<OutOfRange> {
+        let most_gossip = self.heartbeat_interval.saturating_mul(5);
+        let most_probe = Duration::from_millis((self.suspect_timeout / 15).as_millis() as u64);
+        let minute = Duration::from_secs(60);
+        let reap_rule = if self.down_timeout > minute { " (down_timeout)" } else { "" };
+        let (key, key_probe, key_reap) = ("timing.gossip_interval", "timing.probe_timeout", "timing.reap_after");
+        let checks = [
+            self.timing().map(drop),
+            between(key, self.gossip_interval, (ms(20), ""), (most_gossip, " (5 × heartbeat_interval)")),
+            count("timing.gossip_fanout", self.gossip_fanout, 1, 16),
+            between(key_probe, self.probe_timeout, (ms(1), ""), (most_probe, " (suspect_timeout / 15)")),
+            within("timing.retry_interval", self.retry_interval, ms(100), minute * 10),
+            between(key_reap, self.reap_after, (minute.max(self.down_timeout), reap_rule), (minute * 60 * 24 * 30, "")),
+            count("mtu", self.mtu, 1000, 1400),
+            count("observers", self.observers, 2, 64),
+        ];
+        checks.into_iter().filter_map(Result::err).collect()
     }
 
     /// The part that travels in the node's record.
@@ -162,7 +167,6 @@ impl Profile {
 
     /// Its figures.
     pub const fn settings(self) -> Settings {
-        let ms = Duration::from_millis;
         let (heartbeat, suspect, down, gossip, probe, retry) = match self {
             Profile::Default => (5_000, 10_000, 15_000, 1_000, 500, 5_000),
             Profile::Local => (200, 1_000, 2_000, 500, 50, 1_000),
@@ -220,10 +224,25 @@ impl OutOfRange {
 }
 
 fn within(key: &'static str, found: Duration, least: Duration, most: Duration) -> Result<(), OutOfRange> {
+    between(key, found, (least, ""), (most, ""))
+}
+
+/// Each end comes with the rule it follows from, if it follows from another key.
+fn between(
+    key: &'static str,
+    found: Duration,
+    (least, why_least): (Duration, &str),
+    (most, why_most): (Duration, &str),
+) -> Result<(), OutOfRange> {
     if found < least || found > most {
-        return Err(OutOfRange::new(key, found, format!("{} to {}", human(least), human(most))));
+        let allowed = format!("{}{why_least} to {}{why_most}", human(least), human(most));
+        return Err(OutOfRange::new(key, found, allowed));
     }
     Ok(())
+}
+
+const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
 }
 
 fn count(key: &'static str, found: usize, least: usize, most: usize) -> Result<(), OutOfRange> {
@@ -252,7 +271,6 @@ mod tests {
     #[test]
     fn each_bound_refuses_with_key_value_and_range() {
         type Change = fn(&mut Settings);
-        let ms = Duration::from_millis;
         let cases: [(&str, Change); 12] = [
             ("timing.heartbeat_interval", |s| s.heartbeat_interval = Duration::from_millis(49)),
             ("timing.heartbeat_interval", |s| s.heartbeat_interval = Duration::from_secs(61)),
@@ -275,5 +293,16 @@ mod tests {
             assert!(error.to_string().contains(&error.found) && !error.allowed.is_empty(), "{error}");
         }
         assert!(Timing::new(ms(50), ms(100), ms(101)).is_ok());
+    }
+
+    #[test]
+    fn independent_problems_are_all_told_and_a_bound_names_the_key_it_follows_from() {
+        let settings = Settings { probe_timeout: ms(700), mtu: 9000, gossip_fanout: 0, ..Settings::default() };
+        let problems = settings.problems();
+        assert_eq!(
+            problems.iter().map(|problem| problem.key).collect::<Vec<_>>(),
+            ["timing.gossip_fanout", "timing.probe_timeout", "mtu"]
+        );
+        assert_eq!(problems[1].allowed, "1ms to 666ms (suspect_timeout / 15)");
     }
 }

@@ -219,12 +219,12 @@ pub enum Message {
         /// At most [`PAGES_IN_FLIGHT`](crate::core::limits::PAGES_IN_FLIGHT).
         pages: u8,
     },
-    /// The updates of this packet are all the records in `(after, next]`, or to the end if there is no `next`.
+    /// The updates of this packet are all the records after `after` up to the last of them, or to the end.
     Page {
-        /// As asked, or the `next` of the page before.
+        /// As asked, or the last name of the page before.
         after: Option<NodeId>,
-        /// The last name on this page, if more follow.
-        next: Option<NodeId>,
+        /// Whether more follow.
+        more: bool,
     },
     /// "Tell me when you hold this record": comes with the update.
     Confirm(Confirmation),
@@ -237,4 +237,6 @@ pub enum Message {
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
     pub(super) const KINDS: u32 = 20;
+    /// The kind of [`Message::Update`].
+    pub(super) const UPDATE_KIND: u32 = 2;
 }

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-use super::message::Message;
+use super::message::{Message, Note, Update};
 use crate::core::id::Run;
-use crate::core::limits::MAX_MESSAGES_PER_PACKET;
+use crate::core::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
+use crate::core::record::{Record, Status};
 
 /// The format version that this build speaks.
 pub const VERSION: u8 = 1;
@@ -170,13 +171,17 @@ fn is_canonical(value: &impl Serialize, bytes: &[u8]) -> bool {
 /// Bounds that the types themselves do not keep.
 fn is_well_formed(message: &Message) -> bool {
     match message {
-        Message::Update(update) => update.record.is_well_formed(),
+        Message::Update(Update { note, record }) => {
+            let is_noted = matches!(record.status, Status::Suspect | Status::Down | Status::Left(_));
+            record.is_well_formed() && note.is_some() == is_noted && record.status != Status::Joining
+        }
         Message::IAm { record, .. } | Message::Join { record, .. } | Message::NotUp { record, .. } => {
             record.is_well_formed()
         }
         Message::Welcome { sponsor, .. } => sponsor.is_well_formed(),
+        Message::Pull { pages, .. } => (1..=PAGES_IN_FLIGHT).contains(pages),
         Message::Told { incarnation, .. } | Message::Behind { incarnation, .. } => {
-            *incarnation < crate::core::record::Record::INCARNATION_LIMIT
+            *incarnation < Record::INCARNATION_LIMIT - 1
         }
         _ => true,
     }
@@ -192,6 +197,7 @@ pub struct PacketBuilder {
 
 impl PacketBuilder {
     /// A packet of at most `limit` bytes, the header included.
+    #[expect(clippy::missing_panics_doc, reason = "encoding into memory does not fail")]
     pub fn new(header: &Header, limit: usize) -> Self {
         let mut bytes = Vec::with_capacity(96);
         bytes.extend_from_slice(&MAGIC);
@@ -206,6 +212,16 @@ impl PacketBuilder {
 
     /// Adds a message if it fits; says whether it did.
     pub fn push(&mut self, message: &Message) -> bool {
+        self.push_encoding(message)
+    }
+
+    /// Adds a [`Message::Update`] without cloning the record, if it fits; says whether it did.
+    pub fn push_update(&mut self, note: Option<Note>, record: &Record) -> bool {
+        // postcard writes a variant's number and then its fields, so this tuple is the message.
+        self.push_encoding(&(Message::UPDATE_KIND, note, record))
+    }
+
+    fn push_encoding(&mut self, message: &impl Serialize) -> bool {
         if self.messages == MAX_MESSAGES_PER_PACKET {
             return false;
         }
@@ -238,6 +254,11 @@ impl PacketBuilder {
             let zeros = (size - self.bytes.len()).saturating_sub(3);
             self.push(&Message::Padding(vec![0; zeros]));
         }
+    }
+
+    /// Gives back room that was held back for a last message.
+    pub fn raise_limit(&mut self, limit: usize) {
+        self.limit = self.limit.max(limit);
     }
 
     /// Whether nothing was added yet.

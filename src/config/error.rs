@@ -1,0 +1,127 @@
+//! Why a [`Config`](super::Config) is refused: always with the key, the value found and what is allowed.
+//!
+//! Knows nothing of where a value came from; the layers put the source in front.
+
+use std::net::SocketAddr;
+
+use crate::core::OutOfRange;
+
+/// A value, or a combination of values, that an agent cannot work with. Nothing was started or changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A figure of [`Settings`](crate::Settings).
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
+    /// Packets come from one address, not from a group.
+    #[error("{}", self.text())]
+    BindMulticast {
+        /// The value of `bind`.
+        address: SocketAddr,
+    },
+    /// Others could not send to it.
+    #[error("{}", self.text())]
+    AdvertiseUnreachable {
+        /// The value of `advertise`.
+        address: SocketAddr,
+    },
+    /// Empty, too long, or not printable.
+    #[error("{}", self.text())]
+    ApiAddress {
+        /// The value of `api_address`.
+        found: String,
+    },
+    /// More than 64.
+    #[error("{}", self.text())]
+    TooManySeeds {
+        /// How many.
+        count: usize,
+    },
+    /// One of `seeds` is no `host:port`.
+    #[error("{}", self.text())]
+    Seed {
+        /// The one.
+        seed: String,
+        /// What is wrong with it.
+        fault: SeedFault,
+    },
+}
+
+/// What is wrong with a seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SeedFault {
+    /// No port: it is never guessed, since a wrong guess looks like a node that is down.
+    #[error("has no port; write it as in \"10.0.0.1:7117\"")]
+    NoPort,
+    /// A port that is none.
+    #[error("has no usable port after the last ':'")]
+    Port,
+    /// Neither a name nor an address.
+    #[error("has no host name or address before the ':'")]
+    Host,
+    /// An IPv6 address without brackets, where the port cannot be told from the address.
+    #[error("has more than one ':'; write an IPv6 address in brackets, as in \"[2001:db8::1]:7117\"")]
+    Brackets,
+    /// An address that nothing can be sent to.
+    #[error("is an address that no packet can be sent to")]
+    Unreachable,
+}
+
+impl ConfigError {
+    /// The key, with its section, as in the configuration file.
+    pub fn key(&self) -> &'static str {
+        match self {
+            ConfigError::OutOfRange(error) => error.key,
+            ConfigError::BindMulticast { .. } => "bind",
+            ConfigError::AdvertiseUnreachable { .. } => "advertise",
+            ConfigError::ApiAddress { .. } => "api_address",
+            ConfigError::TooManySeeds { .. } | ConfigError::Seed { .. } => "seeds",
+        }
+    }
+
+    /// The value found, safe to print.
+    pub fn found(&self) -> String {
+        match self {
+            ConfigError::OutOfRange(error) => error.found.clone(),
+            ConfigError::BindMulticast { address } | ConfigError::AdvertiseUnreachable { address } => {
+                address.to_string()
+            }
+            ConfigError::ApiAddress { found } => format!("{found:?}"),
+            ConfigError::TooManySeeds { count } => format!("a list of {count}"),
+            ConfigError::Seed { seed, .. } => format!("{seed:?}"),
+        }
+    }
+
+    /// What is wrong with it.
+    pub fn reason(&self) -> String {
+        match self {
+            ConfigError::OutOfRange(_) => "is out of range".to_owned(),
+            ConfigError::BindMulticast { .. } => "is a multicast group, no address of this machine".to_owned(),
+            ConfigError::AdvertiseUnreachable { .. } => "is an address that no packet can be sent to".to_owned(),
+            ConfigError::ApiAddress { found } if found.is_empty() => "is empty; leave the key out instead".to_owned(),
+            ConfigError::ApiAddress { found } if found.contains(char::is_control) => {
+                "contains a control character".to_owned()
+            }
+            ConfigError::ApiAddress { found } => format!("has {} bytes", found.len()),
+            ConfigError::TooManySeeds { .. } => "is too long; a few seeds are enough to find all others".to_owned(),
+            ConfigError::Seed { fault, .. } => fault.to_string(),
+        }
+    }
+
+    /// What is allowed, in words.
+    pub fn allowed(&self) -> &str {
+        match self {
+            ConfigError::OutOfRange(error) => &error.allowed,
+            ConfigError::BindMulticast { .. } => "IP:PORT of this machine; 0.0.0.0 or [::] for all",
+            ConfigError::AdvertiseUnreachable { .. } => "IP:PORT, neither unspecified nor multicast, port not 0",
+            ConfigError::ApiAddress { .. } => "1 to 100 bytes without control characters",
+            ConfigError::TooManySeeds { .. } => "at most 64",
+            ConfigError::Seed { .. } => "host:port, port 1 to 65535",
+        }
+    }
+
+    fn text(&self) -> String {
+        format!("{} = {} {}; allowed is {}", self.key(), self.found(), self.reason(), self.allowed())
+    }
+}

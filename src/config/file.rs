@@ -1,0 +1,188 @@
+//! The file layer: TOML text to values with their lines.
+//!
+//! Refuses syntax, unknown keys and sections, each with its line; values are judged by the table of keys. Never prints
+//! the value of a key that it does not know: it may be a secret in the wrong place.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeInteger, DeString, DeTable, DeValue};
+
+use super::given::{Item, Value};
+use super::keys::{Key, SECTIONS, UNAVAILABLE, find, keys, nearest};
+use super::problem::{Problem, Source, printable};
+
+/// The largest file that is read. The longest sensible one is a hundredth of it.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// The text of a configuration file.
+pub(super) fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 1 MiB"));
+    }
+    Ok(text)
+}
+
+/// What a file says, key by key in its order, and what is wrong with it before any value is judged.
+pub(super) fn parse(path: &Path, text: &str) -> (Vec<(&'static Key, Item)>, Vec<Problem>) {
+    // Editors of some systems begin a file with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = Reader { path, text, given: Vec::new(), problems: Vec::new() };
+    match DeTable::parse(text) {
+        Ok(table) => reader.top(table.get_ref()),
+        Err(error) => {
+            let source = reader.source(&error.span().unwrap_or_default());
+            reader.problems.push(Problem::new(source, format!("is no TOML: {}", printable(error.message()))));
+        }
+    }
+    reader.given.sort_by_key(|(_, item)| line_of(item));
+    reader.problems.sort_by_key(Problem::line);
+    (reader.given, reader.problems)
+}
+
+fn line_of(item: &Item) -> usize {
+    if let Source::File { line, .. } = item.source { line } else { 0 }
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    text: &'a str,
+    given: Vec<(&'static Key, Item)>,
+    problems: Vec<Problem>,
+}
+
+type Name<'a> = Spanned<DeString<'a>>;
+
+impl Reader<'_> {
+    fn top(&mut self, table: &DeTable<'_>) {
+        for (name, value) in table {
+            let text = name.get_ref().as_ref();
+            if UNAVAILABLE.contains(&text) {
+                self.refuse(name, format!("section [{text}] is not available in this version"), "remove it".into());
+            } else if !SECTIONS.contains(&text) {
+                self.key(text, name, value);
+            } else if let DeValue::Table(section) = value.get_ref() {
+                for (name, value) in section {
+                    self.key(&format!("{text}.{}", name.get_ref()), name, value);
+                }
+            } else {
+                let reason = format!("[{text}] is a section, not a single value");
+                self.refuse(name, reason, format!("write [{text}] on a line of its own and its keys below"));
+            }
+        }
+    }
+
+    fn key(&mut self, full: &str, name: &Name<'_>, value: &Spanned<DeValue<'_>>) {
+        if let Some(key) = find(full) {
+            // The line of the name, where a value of many lines begins.
+            let item = Item { source: self.source(&name.span()), ..self.item(value) };
+            self.given.push((key, item));
+        } else if value.get_ref().is_table() && !full.contains('.') {
+            let nearest = SECTIONS.into_iter().find(|section| strsim::jaro_winkler(section, full) >= 0.8);
+            let hint = match nearest {
+                Some(section) => format!("did you mean [{section}]?"),
+                None => format!("sections are [{}]", SECTIONS.join("], [")),
+            };
+            self.refuse(name, format!("unknown section [{}]", printable(full)), hint);
+        } else {
+            self.refuse(name, format!("unknown key {}", printable(full)), hint_for(full));
+        }
+    }
+
+    fn refuse(&mut self, name: &Name<'_>, reason: String, hint: String) {
+        let problem = Problem::new(self.source(&name.span()), reason).hint(hint);
+        self.problems.push(problem);
+    }
+
+    fn item(&self, value: &Spanned<DeValue<'_>>) -> Item {
+        let written = self.text.get(value.span()).unwrap_or_default();
+        let (value_of_item, found) = match value.get_ref() {
+            DeValue::String(text) => (Value::Text(text.clone().into_owned()), written),
+            DeValue::Integer(number) => (Value::Integer(integer(number)), written),
+            DeValue::Boolean(on) => (Value::Boolean(*on), written),
+            DeValue::Float(_) => (Value::Other("a number with a fraction"), written),
+            DeValue::Datetime(_) => (Value::Other("a date or time"), written),
+            DeValue::Array(items) => (Value::List(items.iter().map(|item| self.item(item)).collect()), written),
+            DeValue::Table(entries) => {
+                let entry = |(name, value): (&Name<'_>, &Spanned<DeValue<'_>>)| {
+                    (name.get_ref().clone().into_owned(), self.item(value))
+                };
+                // Written under a header, a table is no text in one place.
+                let found = if written.starts_with('{') { written } else { "{…}" };
+                (Value::Table(entries.iter().map(entry).collect()), found)
+            }
+        };
+        Item::new(self.source(&value.span()), value_of_item, found)
+    }
+
+    fn source(&self, span: &Range<usize>) -> Source {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        let line = 1 + before.matches('\n').count();
+        Source::File { path: self.path.to_path_buf(), line }
+    }
+}
+
+fn integer(number: &DeInteger<'_>) -> i128 {
+    let digits = number.as_str();
+    i128::from_str_radix(digits, number.radix()).unwrap_or(if digits.starts_with('-') { i128::MIN } else { i128::MAX })
+}
+
+/// What an unknown key was meant to be, or what there is.
+fn hint_for(unknown: &str) -> String {
+    let section = unknown.split_once('.').map(|(section, _)| section);
+    if let Some(key) = nearest(unknown) {
+        return match key.section() {
+            there if there == section => format!("did you mean {}?", key.name()),
+            Some(section) => format!("did you mean {}, in section [{section}]?", key.short()),
+            None => format!("did you mean {}, at the top, before any section?", key.name()),
+        };
+    }
+    let known: Vec<_> = keys().filter(|key| key.section() == section).map(Key::short).collect();
+    format!("keys here are {}", known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> (Vec<(&'static str, usize)>, Vec<String>) {
+        let (given, problems) = parse(Path::new("c.toml"), text);
+        let given = given.iter().map(|(key, item)| (key.name(), line_of(item))).collect();
+        (given, problems.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn every_key_comes_with_its_line_in_the_order_of_the_file() {
+        let text = "# first\nseeds = [\n  \"a:1\",\n]\nmtu = 0x500\ntags.b = \"1\"\n[timing]\nreap_after = \"1h\"\n";
+        let expected = vec![("seeds", 2), ("mtu", 5), ("tags", 6), ("timing.reap_after", 8)];
+        assert_eq!(lines(text), (expected, vec![]));
+        assert_eq!(lines("\u{feff}mtu = 1\r\nname = 'a'\r\n").0, [("mtu", 1), ("name", 2)]);
+    }
+
+    #[test]
+    fn a_list_keeps_the_line_of_each_entry() {
+        let (given, _) = parse(Path::new("c.toml"), "seeds = [\n  \"a:1\",\n  \"b:1\",\n]");
+        let Value::List(items) = &given[0].1.value else { panic!("a list") };
+        assert_eq!(items.iter().map(line_of).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(items[1].found, "\"b:1\"");
+    }
+
+    #[test]
+    fn an_integer_beyond_all_bounds_is_still_an_integer() {
+        let (given, problems) = parse(Path::new("c.toml"), "mtu = 99999999999999999999999999999999999999999999");
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!(given[0].1.value, Value::Integer(i128::MAX));
+    }
+
+    #[test]
+    fn the_value_of_an_unknown_key_is_not_repeated() {
+        let (_, problems) = lines("[http]\ntoken = \"hunter2\"\n[seal]\nkeys = [\"hunter2\"]\n");
+        assert_eq!(problems.len(), 2);
+        assert!(problems.iter().all(|problem| !problem.contains("hunter2")), "{problems:?}");
+    }
+}

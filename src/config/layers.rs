@@ -1,0 +1,395 @@
+//! The layers: flag > environment > file > profile > default, and where each value came from.
+//!
+//! Every value given is judged where it stands, also one that a stronger layer hides: a file that is refused today is
+//! refused however it is started. What goes together is judged once, on the values that count. Nothing is read but the
+//! file: environment and flags are handed in, so that a test is as good as a process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::agent::AgentConfig;
+use super::file;
+use super::given::Item;
+use super::keys::{Key, PREFIX, UNAVAILABLE, find, keys, nearest};
+use super::problem::{LoadError, Problem, Source, printable};
+use super::{Config, ConfigError};
+use crate::core::NodeId;
+
+/// Variables that begin like ours and are none of the configuration: the address that client commands talk to.
+const CLIENT_ADDRESS: &str = "HEADCOUNT_AGENT";
+/// What handlers are told about an event; present where an agent is started by a handler.
+const EVENT_PREFIX: &str = "HEADCOUNT_EVENT_";
+
+/// Collects the layers. [`Loader::load`] merges and judges them.
+///
+/// ```no_run
+/// let loaded = headcount::config::Loader::new()
+///     .file("config.toml")
+///     .process_environment()
+///     .flag("name", "--name", "a")
+///     .flag("seeds", "--seed", "10.0.0.1:7117")
+///     .flag("seeds", "--seed", "10.0.0.2:7117")
+///     .load()?;
+/// println!("{}", loaded.table());
+/// # Ok::<(), headcount::config::LoadError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Loader {
+    file: Option<PathBuf>,
+    /// `None`: not UTF-8.
+    environment: Vec<(String, Option<String>)>,
+    flags: Vec<Flag>,
+    host_name: Option<String>,
+}
+
+#[derive(Debug)]
+struct Flag {
+    key: String,
+    name: String,
+    values: Vec<String>,
+}
+
+/// A configuration that an agent can work with, and where each value came from.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Loaded {
+    /// The values.
+    pub agent: AgentConfig,
+    sources: BTreeMap<&'static str, Source>,
+}
+
+impl Loaded {
+    /// Where the value of a key came from; `None` if there is no such key.
+    pub fn source(&self, key: &str) -> Option<&Source> {
+        self.sources.get(key)
+    }
+}
+
+/// `headcount config check FILE`: whether the file alone makes a configuration, on whatever machine it is read.
+pub fn check_file(path: impl Into<PathBuf>) -> Result<(), LoadError> {
+    Loader::new().file(path).host_name("any").load().map(drop)
+}
+
+impl Loader {
+    /// No layer yet: all defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The configuration file. Relative paths in it are relative to where the process was started, as on the command
+    /// line.
+    #[must_use]
+    pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.file = Some(path.into());
+        self
+    }
+
+    /// Variables: those that begin with `HEADCOUNT_` count, all others are passed over.
+    #[must_use]
+    pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        let ours = variables.into_iter().filter(|(name, _)| name.starts_with(PREFIX));
+        self.environment.extend(ours.map(|(name, value)| (name, Some(value))));
+        self
+    }
+
+    /// The variables of this process.
+    #[must_use]
+    pub fn process_environment(mut self) -> Self {
+        let named = std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value));
+        let ours = named.filter(|(name, _)| name.starts_with(PREFIX));
+        self.environment.extend(ours.map(|(name, value)| (name, value.into_string().ok())));
+        self
+    }
+
+    /// A value from the command line, for a key such as `http.bind` under the name of its flag, such as `--http`. A list
+    /// (`seeds`) or table (`tags`) is given one entry at a time; of anything else the last counts.
+    #[must_use]
+    pub fn flag(mut self, key: &str, name: &str, value: impl Into<String>) -> Self {
+        match self.flags.iter_mut().find(|flag| flag.key == key && flag.name == name) {
+            Some(flag) => flag.values.push(value.into()),
+            None => self.flags.push(Flag { key: key.into(), name: name.into(), values: vec![value.into()] }),
+        }
+        self
+    }
+
+    /// The default of `name`, instead of asking the system for the host's.
+    #[must_use]
+    pub fn host_name(mut self, name: &str) -> Self {
+        self.host_name = Some(name.to_owned());
+        self
+    }
+
+    /// Merges the layers and judges the result.
+    pub fn load(&self) -> Result<Loaded, LoadError> {
+        let mut given = Vec::new();
+        let mut merge = Merge::new();
+        if let Some(path) = &self.file {
+            let unreadable = |error| LoadError::Unreadable { path: path.clone(), error };
+            let (from_file, problems) = file::parse(path, &file::read(path).map_err(unreadable)?);
+            given.extend(from_file);
+            merge.problems.extend(problems);
+        }
+        for (name, value) in &self.environment {
+            merge.note(variable(name, value.as_deref()), &mut given);
+        }
+        for flag in &self.flags {
+            merge.note(self::flag(flag), &mut given);
+        }
+        // A profile replaces all figures, so it goes first, whatever layer it is from.
+        let (profile, others): (Vec<_>, Vec<_>) = given.into_iter().partition(|(key, _)| key.name() == "profile");
+        merge.profile(&profile);
+        merge.apply(&others);
+        merge.name(self.host_name.as_deref());
+        merge.judge_together();
+        merge.finish(self.file.as_deref())
+    }
+}
+
+type Given = (&'static Key, Item);
+
+/// A variable as a value; nothing if it is not ours.
+fn variable(name: &str, value: Option<&str>) -> Result<Option<Given>, Vec<Problem>> {
+    if name == CLIENT_ADDRESS || name.starts_with(EVENT_PREFIX) {
+        return Ok(None);
+    }
+    let source = Source::Environment(printable(name));
+    let meant = name.trim_start_matches(PREFIX).to_lowercase().replace("__", ".");
+    let Some(key) = keys().find(|key| key.variable() == name) else {
+        let section = meant.split(['.', '_']).next().unwrap_or_default();
+        if UNAVAILABLE.contains(&section) {
+            let reason = format!("section [{section}] is not available in this version");
+            return Err(vec![Problem::new(source, reason).hint("unset it")]);
+        }
+        let hint = if is_service_link(name, value.unwrap_or_default()) {
+            "it looks like a Kubernetes service link: set enableServiceLinks: false in the pod's specification".into()
+        } else if let Some(key) = nearest(&meant) {
+            format!("did you mean {}?", key.variable())
+        } else {
+            format!("unset it; variables are {PREFIX}<KEY> and {PREFIX}<SECTION>__<KEY>")
+        };
+        return Err(vec![Problem::new(source, "is no known variable").hint(hint)]);
+    };
+    let Some(value) = value else {
+        return Err(vec![Problem::new(source, "is not UTF-8").key(key.name()).allowed(key.range())]);
+    };
+    Ok(Some((key, Item::from_variable(key, source, value)?)))
+}
+
+/// For a service named `headcount…` Kubernetes sets `HEADCOUNT_SERVICE_HOST`, `HEADCOUNT_PORT_7117_UDP_ADDR` and more in
+/// every pod of the namespace.
+fn is_service_link(name: &str, value: &str) -> bool {
+    let is_address = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
+    let is_part = ["_TCP", "_UDP", "_SCTP"].iter().any(|part| name.contains(part)) && name.contains("_PORT_");
+    is_address || is_part || name.contains("_SERVICE_HOST") || name.contains("_SERVICE_PORT")
+}
+
+fn flag(flag: &Flag) -> Result<Option<Given>, Vec<Problem>> {
+    let source = Source::Flag(flag.name.clone());
+    let Some(key) = find(&flag.key) else {
+        return Err(vec![Problem::new(source, format!("unknown key {}", printable(&flag.key)))]);
+    };
+    Ok(Some((key, Item::from_flag(key, source, &flag.values)?)))
+}
+
+/// The work of one [`Loader::load`].
+struct Merge {
+    agent: AgentConfig,
+    sources: BTreeMap<&'static str, Source>,
+    /// What counts, as it was written: a person looks for `"31d"`, not for what it comes to.
+    written: BTreeMap<&'static str, String>,
+    problems: Vec<Problem>,
+    /// Keys with a refused value: nothing that follows from them is judged.
+    failed: BTreeSet<&'static str>,
+}
+
+impl Merge {
+    fn new() -> Self {
+        // A name of some sort until the layers gave one; never the result.
+        let config = Config::new("unnamed").expect("letters are a name");
+        Self {
+            agent: AgentConfig::new(config),
+            sources: keys().map(|key| (key.name(), Source::Default)).collect(),
+            written: BTreeMap::new(),
+            problems: Vec::new(),
+            failed: BTreeSet::new(),
+        }
+    }
+
+    fn note(&mut self, found: Result<Option<Given>, Vec<Problem>>, given: &mut Vec<Given>) {
+        match found {
+            Ok(one) => given.extend(one),
+            Err(problems) => {
+                let keys = problems.iter().filter_map(|problem| problem.key.as_deref().and_then(find));
+                self.failed.extend(keys.map(Key::name));
+                self.problems.extend(problems);
+            }
+        }
+    }
+
+    /// From the weakest layer to the strongest, so that the strongest stays.
+    fn apply(&mut self, given: &[Given]) {
+        for (key, item) in given {
+            match key.set(&mut self.agent, item) {
+                Ok(()) => {
+                    self.sources.insert(key.name(), item.source.clone());
+                    self.written.insert(key.name(), item.found.clone());
+                }
+                Err(problems) => {
+                    self.failed.insert(key.name());
+                    self.problems.extend(problems);
+                }
+            }
+        }
+    }
+
+    fn profile(&mut self, given: &[Given]) {
+        self.apply(given);
+        let profile = self.agent.config.profile;
+        for key in keys().filter(|key| key.is_of_the_profile()) {
+            self.sources.insert(key.name(), Source::Profile(profile));
+        }
+    }
+
+    /// The host's name, if nobody gave one.
+    fn name(&mut self, host_name: Option<&str>) {
+        let is_given = self.sources.get("name").is_some_and(|source| *source != Source::Default);
+        if is_given || self.failed.contains("name") {
+            return;
+        }
+        let system = || hostname::get().map(|name| name.to_string_lossy().into_owned());
+        let problem = |reason: String| {
+            let hint = "give the node a name with --name, HEADCOUNT_NAME or name in the file";
+            Problem::new(Source::Default, reason).key("name").hint(hint)
+        };
+        match host_name.map_or_else(system, |name| Ok(name.to_owned())) {
+            Err(error) => self.problems.push(problem(format!("is unknown: the host name cannot be read ({error})"))),
+            Ok(host) => match NodeId::new(&host) {
+                Ok(name) => self.agent.config.name = name,
+                Err(error) => {
+                    let problem = problem(format!("(the host name) is no node name: {error}"));
+                    let allowed = find("name").map_or("", Key::range);
+                    self.problems.push(problem.found(printable(&format!("\"{host}\""))).allowed(allowed));
+                }
+            },
+        }
+    }
+
+    fn judge_together(&mut self) {
+        // The figures of an unknown profile are nobody's.
+        if !self.failed.contains("profile") {
+            for error in self.agent.config.problems() {
+                // Refused or not judged, what follows from it is not judged either.
+                let problem = self.of_combination(&error);
+                self.failed.insert(error.key());
+                self.problems.extend(problem);
+            }
+        }
+        let http = |this: &Self, reason: &str, hint: &str| {
+            let problem = Problem::new(this.source_of("http.bind"), reason).key("http.bind");
+            problem.found(this.value_of("http.bind")).hint(hint)
+        };
+        if self.agent.http_is_open_by_accident() && !self.any_failed(&["http.bind", "http.token_file", "http.insecure"])
+        {
+            let reason = "would let every machine that reaches it control this node";
+            let hint = "set http.token_file, or http.insecure = true if that is what you want";
+            let problem = http(self, reason, hint).allowed("a loopback address without a token, any with one");
+            self.problems.push(problem);
+        }
+        if self.agent.http_and_gossip_collide() && !self.any_failed(&["http.bind", "bind"]) {
+            let hint = format!("bind = {} comes from {}", self.value_of("bind"), self.source_of("bind"));
+            let problem = http(self, "takes the port of gossip, which listens on UDP and TCP", &hint);
+            self.problems.push(problem.allowed("a port of its own"));
+        }
+    }
+
+    /// A value that does not go with another: told with both places, unless one of them is refused already.
+    fn of_combination(&self, error: &ConfigError) -> Option<Problem> {
+        let key = find(error.key())?;
+        let source = self.source_of(key.name());
+        if self.failed.contains(key.name()) {
+            return None;
+        }
+        let problem = Problem::new(source, error.reason()).key(key.name());
+        let problem = problem.found(self.value_of(key.name())).allowed(error.allowed());
+        let Some(other) = key.follows().filter(|other| error.allowed().contains(other.short())) else {
+            return Some(problem);
+        };
+        if self.failed.contains(other.name()) {
+            return None;
+        }
+        let (name, value, source) = (other.name(), self.value_of(other.name()), self.source_of(other.name()));
+        Some(problem.hint(format!("{name} = {value} comes from {source}")))
+    }
+
+    fn any_failed(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.failed.contains(name))
+    }
+
+    fn source_of(&self, key: &str) -> Source {
+        self.sources.get(key).cloned().unwrap_or(Source::Default)
+    }
+
+    fn value_of(&self, key: &str) -> String {
+        let written = self.written.get(key).cloned();
+        let shown =
+            || find(key).map(|key| super::show::cell(&(key.get)(&self.agent)).unwrap_or(key.default().to_owned()));
+        written.or_else(shown).unwrap_or_default()
+    }
+
+    fn finish(mut self, file: Option<&Path>) -> Result<Loaded, LoadError> {
+        if self.problems.is_empty() {
+            return Ok(Loaded { agent: self.agent, sources: self.sources });
+        }
+        // The file's first and in its order; the others stay as they came.
+        if file.is_some() {
+            let rank = |problem: &Problem| if problem.line() == 0 { usize::MAX } else { problem.line() };
+            self.problems.sort_by_key(rank);
+        }
+        Err(LoadError::Refused { problems: self.problems })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserved_and_foreign_variables_are_passed_over() {
+        let variables = [("HEADCOUNT_AGENT", "x"), ("HEADCOUNT_EVENT_NODE", "x"), ("HEADCOUNTER", "x"), ("PATH", "x")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let loaded = Loader::new().host_name("h").environment(variables).load().expect("nothing of ours");
+        assert_eq!(loaded.agent.config.name, "h");
+        assert_eq!(loaded.source("name"), Some(&Source::Default));
+        assert_eq!(loaded.source("nothing"), None);
+    }
+
+    #[test]
+    fn a_variable_that_is_not_utf8_is_refused_by_name() {
+        let mut loader = Loader::new().host_name("h");
+        loader.environment.push(("HEADCOUNT_DATA_DIR".to_owned(), None));
+        let error = loader.load().expect_err("not UTF-8").to_string();
+        assert!(
+            error.contains("HEADCOUNT_DATA_DIR") && error.contains("data_dir") && error.contains("UTF-8"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn service_links_are_recognised() {
+        for (name, value) in [
+            ("HEADCOUNT_SERVICE_HOST", "10.0.0.1"),
+            ("HEADCOUNT_SERVICE_PORT_HTTP", "7118"),
+            ("HEADCOUNT_PORT", "tcp://10.0.0.1:7118"),
+            ("HEADCOUNT_PORT_7118_TCP_PROTO", "tcp"),
+        ] {
+            let problem = variable(name, Some(value)).expect_err(name)[0].to_string();
+            assert!(problem.contains("enableServiceLinks"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_flag_for_a_key_that_does_not_exist_is_refused() {
+        let error = Loader::new().host_name("h").flag("nmae", "--name", "a").load().expect_err("no such key");
+        assert!(error.to_string().contains("flag --name: unknown key nmae"), "{error}");
+    }
+}

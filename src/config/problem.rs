@@ -1,0 +1,200 @@
+//! What a person reads when a configuration is refused, and where a value came from.
+//!
+//! Every [`Problem`] says where (file and line, variable or flag), which key, what was found and what is allowed; the
+//! parts are fields, so that tests and tools need not take the text apart. Nothing here knows any key.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::core::Profile;
+
+/// Where a value came from, from the strongest to the weakest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Source {
+    /// A flag of the command line, such as `--name`.
+    Flag(String),
+    /// A variable of the environment, such as `HEADCOUNT_NAME`.
+    Environment(String),
+    /// A line of the configuration file.
+    File {
+        /// The file, as it was named.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// The profile's figure.
+    Profile(Profile),
+    /// Nobody said anything.
+    Default,
+}
+
+impl Source {
+    /// The layer in one word: `flag`, `environment`, `file`, `profile` or `default`.
+    pub const fn layer(&self) -> &'static str {
+        match self {
+            Source::Flag(_) => "flag",
+            Source::Environment(_) => "environment",
+            Source::File { .. } => "file",
+            Source::Profile(_) => "profile",
+            Source::Default => "default",
+        }
+    }
+}
+
+/// As in `config show`: `flag --name`, `environment HEADCOUNT_NAME`, `file config.toml:12`, `profile lan`, `default`.
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.layer())?;
+        match self {
+            Source::Flag(name) | Source::Environment(name) => write!(f, " {name}"),
+            Source::File { path, line } => write!(f, " {}:{line}", path.display()),
+            Source::Profile(profile) => write!(f, " {profile}"),
+            Source::Default => Ok(()),
+        }
+    }
+}
+
+/// One reason why a configuration is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// Where the refused value came from.
+    pub source: Source,
+    /// The key with its section, as far as it is known.
+    pub key: Option<String>,
+    /// The value found, as it was written where that is known, safe to print.
+    pub found: Option<String>,
+    /// What is wrong.
+    pub reason: String,
+    /// What is allowed, in words.
+    pub allowed: Option<String>,
+    /// What to try.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn new(source: Source, reason: impl Into<String>) -> Self {
+        Self { source, key: None, found: None, reason: reason.into(), allowed: None, hint: None }
+    }
+
+    pub(super) fn key(self, key: impl Into<String>) -> Self {
+        Self { key: Some(key.into()), ..self }
+    }
+
+    pub(super) fn found(self, found: impl Into<String>) -> Self {
+        Self { found: Some(found.into()), ..self }
+    }
+
+    pub(super) fn allowed(self, allowed: impl Into<String>) -> Self {
+        Self { allowed: Some(allowed.into()), ..self }
+    }
+
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The line of the file, 0 for what is in no file: file problems are told in the order of the file.
+    pub(super) fn line(&self) -> usize {
+        if let Source::File { line, .. } = self.source { line } else { 0 }
+    }
+}
+
+/// `config.toml:12: mtu = 9000 is out of range; allowed is 1000 to 1400`. A file stands without the word, as compilers
+/// write it and editors follow it.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Source::File { path, line } => write!(f, "{}:{line}: ", path.display())?,
+            source => write!(f, "{source}: ")?,
+        }
+        if let Some(key) = &self.key {
+            f.write_str(key)?;
+            if let Some(found) = &self.found {
+                write!(f, " = {found}")?;
+            }
+            f.write_str(" ")?;
+        }
+        f.write_str(&self.reason)?;
+        if let Some(allowed) = &self.allowed {
+            write!(f, "; allowed is {allowed}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "; {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why there is no configuration. Nothing was started or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration file {}: {error}; check the path given with --config", path.display())]
+    Unreadable {
+        /// The file, as it was named.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// What was said is refused: at least one problem, all that could be told apart at once.
+    #[error("{}", list(problems))]
+    Refused {
+        /// Those of the file in its order, then environment, flags, and what does not go together.
+        problems: Vec<Problem>,
+    },
+}
+
+impl LoadError {
+    /// The refusals; none if the file could not be read at all.
+    pub fn problems(&self) -> &[Problem] {
+        if let LoadError::Refused { problems } = self { problems } else { &[] }
+    }
+}
+
+fn list(problems: &[Problem]) -> String {
+    match problems {
+        [problem] => problem.to_string(),
+        problems => {
+            let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            format!("{} problems in the configuration:\n  {}", problems.len(), lines.join("\n  "))
+        }
+    }
+}
+
+/// A value as it may be shown: on one line, without control characters, not endless.
+pub(super) fn printable(text: &str) -> String {
+    const MOST: usize = 80;
+    let mut shown = String::new();
+    for (count, character) in text.trim().chars().enumerate() {
+        if count == MOST {
+            shown.push('…');
+            break;
+        }
+        if character.is_control() { shown.extend(character.escape_default()) } else { shown.push(character) }
+    }
+    if shown.is_empty() { "\"\"".to_owned() } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_reads_place_key_value_reason_range_hint() {
+        let source = Source::File { path: "c.toml".into(), line: 12 };
+        let problem = Problem::new(source, "is out of range").key("mtu").found("9000").allowed("1000 to 1400");
+        assert_eq!(problem.to_string(), "c.toml:12: mtu = 9000 is out of range; allowed is 1000 to 1400");
+        let problem = Problem::new(Source::Flag("--x".into()), "is no key").hint("try --y");
+        assert_eq!(problem.to_string(), "flag --x: is no key; try --y");
+    }
+
+    #[test]
+    fn what_is_shown_is_short_and_on_one_line() {
+        assert_eq!(printable(" a\nb\u{1b}[0m "), "a\\nb\\u{1b}[0m");
+        assert_eq!(printable(&"x".repeat(500)).chars().count(), 81);
+        assert_eq!(printable(""), "\"\"");
+    }
+}

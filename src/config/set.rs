@@ -1,0 +1,216 @@
+//! How a value given reaches its place: one judgement per form, used by every row of the table of keys.
+//!
+//! Judges a value alone: its type, its syntax, its unit. A refused value changes nothing. Knows no layers.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::agent::AgentConfig;
+use super::given::{Item, Value};
+use super::keys::{Key, Slot};
+use super::problem::Problem;
+use super::{ConfigError, check_advertise, check_api_address, check_bind, check_seed, check_seed_count};
+use crate::core::Tags;
+
+impl Key {
+    /// Puts a value in its place, or says why not.
+    pub(super) fn set(&self, agent: &mut AgentConfig, item: &Item) -> Result<(), Vec<Problem>> {
+        match (&self.slot, &item.value) {
+            (Slot::Text(set), Value::Text(text)) => {
+                self.judge(item).map_err(|error| self.of_config(item, &error))?;
+                set(agent, text).map_err(|reason| self.refuse(item, reason))
+            }
+            (Slot::Duration(place), Value::Text(text)) => {
+                *place(agent) = duration(text).map_err(|reason| self.refuse(item, reason))?;
+                Ok(())
+            }
+            (Slot::Duration(_), Value::Integer(_)) => {
+                Err(self.refuse(item, format!("has no unit; write \"{0}s\" or \"{0}ms\"", item.found)))
+            }
+            (Slot::Count(place), Value::Integer(number)) => {
+                *place(agent) = usize::try_from(*number).map_err(|_| self.refuse(item, "is out of range"))?;
+                Ok(())
+            }
+            (Slot::Switch(place), Value::Boolean(on)) => {
+                *place(agent) = *on;
+                Ok(())
+            }
+            (Slot::Seeds, Value::List(items)) => {
+                agent.config.seeds = self.seeds(item, items)?;
+                Ok(())
+            }
+            (Slot::Tags, Value::Table(entries)) => {
+                agent.config.tags = self.tags(item, entries)?;
+                Ok(())
+            }
+            (_, value) => Err(self.wrong_type(item, value)),
+        }
+    }
+
+    /// The judgements that [`Config::problems`](super::Config::problems) makes of single values, made here too: so a
+    /// value is judged where it stands even if a stronger layer hides it.
+    fn judge(&self, item: &Item) -> Result<(), ConfigError> {
+        let Value::Text(text) = &item.value else { return Ok(()) };
+        match (self.name(), text.parse::<SocketAddr>()) {
+            ("bind", Ok(address)) => check_bind(address),
+            ("advertise", Ok(address)) => check_advertise(address),
+            ("api_address", _) => check_api_address(text),
+            _ => Ok(()),
+        }
+    }
+
+    fn seeds(&self, whole: &Item, items: &[Item]) -> Result<Vec<String>, Vec<Problem>> {
+        let mut seeds = Vec::new();
+        let mut problems = Vec::new();
+        for item in items {
+            match &item.value {
+                Value::Text(seed) => match check_seed(seed) {
+                    Ok(()) => seeds.push(seed.clone()),
+                    Err(error) => problems.extend(self.of_config(item, &error)),
+                },
+                value => problems.extend(self.wrong_type(item, value)),
+            }
+        }
+        if let Err(error) = check_seed_count(items.len()) {
+            problems.extend(self.of_config(whole, &error));
+        }
+        if problems.is_empty() { Ok(seeds) } else { Err(problems) }
+    }
+
+    fn tags(&self, whole: &Item, entries: &[(String, Item)]) -> Result<Tags, Vec<Problem>> {
+        let mut tags = BTreeMap::new();
+        let mut problems = Vec::new();
+        for (name, item) in entries {
+            let key = format!("{}.{}", self.name(), super::problem::printable(name));
+            let refuse = |reason: String| {
+                Problem::new(item.source.clone(), reason).key(&*key).found(&*item.found).allowed(self.range())
+            };
+            match &item.value {
+                // Alone first, so that a malformed one is told with its own line.
+                Value::Text(text) => match Tags::new(BTreeMap::from([(name.clone(), text.clone())])) {
+                    Ok(_) => {
+                        tags.insert(name.clone(), text.clone());
+                    }
+                    Err(error) => problems.push(refuse(format!("is no tag: {error}"))),
+                },
+                value => problems.push(refuse(format!("is {}, a tag is a string in quotes", value.type_name()))),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Tags::new(tags).map_err(|error| self.refuse(whole, format!("is too much: {error}")))
+    }
+
+    fn wrong_type(&self, item: &Item, value: &Value) -> Vec<Problem> {
+        let problem = self.problem(item, format!("is {}", value.type_name()));
+        vec![problem.hint(format!("write {}", self.form().description()))]
+    }
+
+    fn refuse(&self, item: &Item, reason: impl Into<String>) -> Vec<Problem> {
+        vec![self.problem(item, reason)]
+    }
+
+    fn of_config(&self, item: &Item, error: &ConfigError) -> Vec<Problem> {
+        vec![self.problem(item, error.reason()).allowed(error.allowed())]
+    }
+
+    fn problem(&self, item: &Item, reason: impl Into<String>) -> Problem {
+        Problem::new(item.source.clone(), reason).key(self.name()).found(&*item.found).allowed(self.range())
+    }
+}
+
+/// A number with its unit, in whole milliseconds: finer ones would be lost on the wire without a word.
+fn duration(text: &str) -> Result<Duration, String> {
+    let trimmed = text.trim();
+    if !trimmed.is_empty() && trimmed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return Err(format!("has no unit; write \"{trimmed}s\" or \"{trimmed}ms\""));
+    }
+    let duration = humantime::parse_duration(trimmed)
+        .map_err(|error| format!("is no duration ({error}); write a number and its unit, as in \"5s\" or \"500ms\""))?;
+    if duration.subsec_nanos() % 1_000_000 != 0 {
+        return Err("is no whole number of milliseconds".to_owned());
+    }
+    Ok(duration)
+}
+
+/// An address to bind or to tell others: names may mean several, so they are not taken.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        if text.parse::<IpAddr>().is_ok() {
+            "has no port; write it as in \"10.0.0.1:7117\" or \"[2001:db8::1]:7117\"".to_owned()
+        } else {
+            "is no IP address with a port; write it as in \"10.0.0.1:7117\" or \"[2001:db8::1]:7117\"".to_owned()
+        }
+    })
+}
+
+/// Relative paths are relative to where the process was started.
+pub(super) fn path(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "" => Err("is empty; leave the key out instead".to_owned()),
+        text if text.contains('\0') => Err("contains a NUL byte".to_owned()),
+        text => Ok(PathBuf::from(text)),
+    }
+}
+
+/// Log directives. A word alone is a level here: `EnvFilter` would take any other as the name of a target and then log
+/// nothing else, which is never what `level = "verbose"` meant.
+pub(super) fn directives(text: &str) -> Result<String, String> {
+    use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+    if text.trim().is_empty() {
+        return Err("is empty; to log nothing write \"off\"".to_owned());
+    }
+    for directive in text.split(',').map(str::trim) {
+        // An empty text parses as a level, too.
+        let is_level = !directive.is_empty() && directive.parse::<LevelFilter>().is_ok();
+        if !is_level && !directive.contains(['=', '[']) {
+            return Err(format!("contains {directive:?}, which is no level"));
+        }
+    }
+    EnvFilter::try_new(text).map_err(|error| format!("is no log directive ({error})"))?;
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_has_a_unit_and_is_whole_milliseconds() {
+        for (text, milliseconds) in [("5s", 5_000), ("500ms", 500), ("1m 30s", 90_000), (" 24h ", 86_400_000)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for (text, reason) in [
+            ("5", "has no unit; write \"5s\" or \"5ms\""),
+            ("0.5", "has no unit"),
+            ("", "is no duration"),
+            ("-5s", "is no duration"),
+            ("5 parsecs", "is no duration"),
+            ("1500us", "is no whole number of milliseconds"),
+            ("99999999999999999999s", "is no duration"),
+        ] {
+            let refused = duration(text).expect_err(text);
+            assert!(refused.contains(reason), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn log_directives_are_levels_or_targets_with_levels() {
+        for good in ["info", "WARN", "off", "headcount=debug", "warn,headcount::core=trace", "[span]=info"] {
+            assert!(directives(good).is_ok(), "{good}");
+        }
+        for bad in ["", "verbose", "info,", "headcount=loud", "info,headcount"] {
+            assert!(directives(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_address_has_a_port_and_no_name() {
+        assert!(address("[::1]:0").is_ok());
+        assert!(address("10.0.0.1").is_err_and(|reason| reason.contains("has no port")));
+        assert!(address("localhost:7117").is_err_and(|reason| reason.contains("is no IP address")));
+    }
+}

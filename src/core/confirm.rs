@@ -1,0 +1,134 @@
+//! Knowing that others know: a departure or a removal is done when a few peers say that they hold the record.
+//!
+//! The update goes out with `Confirm{hash}`, again every [`CONFIRM_RETRY`] to peers that have not answered, until
+//! [`CONFIRMATIONS`] of them (or all live ones) have, or the time is over. It always ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rand::seq::IndexedRandom;
+
+use super::limits::{CONFIRM_RETRY, CONFIRMATIONS, FLOOD_FANOUT, MAX_PENDING_COMMANDS};
+use super::time::Time;
+use super::timers::Timer;
+use super::view::Slot;
+use super::wire::{Confirmation, Message, Nonce};
+use super::{Core, Reply, Run, StopReason, Ticket};
+
+/// What happens at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Own Leaving → say Left.
+    Leaving,
+    /// Own Left → stop.
+    Left,
+    /// Answer a `remove` command.
+    Removal(Ticket),
+}
+
+impl Purpose {
+    /// Own departures have tickets that no driver draws.
+    fn ticket(self) -> Ticket {
+        match self {
+            Purpose::Leaving => Ticket::MAX,
+            Purpose::Left => Ticket::MAX - 1,
+            Purpose::Removal(ticket) => ticket,
+        }
+    }
+}
+
+/// What is waiting to be confirmed; at most [`MAX_PENDING_COMMANDS`].
+#[derive(Debug, Default)]
+pub(super) struct Confirmations {
+    open: BTreeMap<Ticket, Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    purpose: Purpose,
+    slot: Slot,
+    hash: u64,
+    by: BTreeSet<Run>,
+    deadline: Time,
+}
+
+impl Confirmations {
+    pub(super) fn cancel(&mut self, purpose: Purpose) {
+        self.open.remove(&purpose.ticket());
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.open.len() < MAX_PENDING_COMMANDS
+    }
+}
+
+impl Core {
+    /// Spreads the present record of `slot` and asks for its confirmation, for at most `wait`.
+    pub(super) fn ask_for_confirmation(&mut self, purpose: Purpose, slot: Slot, wait: Duration) {
+        let hash = self.view.entry(slot).hash;
+        let open = Open { purpose, slot, hash, by: BTreeSet::new(), deadline: self.now + wait };
+        self.confirmations.open.insert(purpose.ticket(), open);
+        self.ask_for_confirmation_again(purpose.ticket());
+    }
+
+    /// Asks those that have not answered, or ends.
+    pub(super) fn ask_for_confirmation_again(&mut self, ticket: Ticket) {
+        let Some(open) = self.confirmations.open.get(&ticket) else { return };
+        let (slot, hash, deadline) = (open.slot, open.hash, open.deadline);
+        let is_current = self.view.get(slot).is_some_and(|entry| entry.hash == hash);
+        if self.now >= deadline || !is_current || open.by.len() >= self.confirmations_needed() {
+            return self.end_confirmation(ticket);
+        }
+        let unasked: Vec<Slot> = self
+            .view
+            .live()
+            .iter()
+            .copied()
+            .filter(|peer| !open.by.contains(&self.view.record(*peer).run) && *peer != slot)
+            .collect();
+        let peers: Vec<Slot> =
+            unasked.sample(&mut self.rng, FLOOD_FANOUT.max(self.settings.observers)).copied().collect();
+        for peer in peers {
+            let mut packet = self.packet_to(peer);
+            if self.push_update(&mut packet, slot) {
+                packet.push(&Message::Confirm(Confirmation { record: Nonce(hash) }));
+            }
+            self.send_to(peer, packet);
+        }
+        self.timers.set(Timer::Confirm(ticket), deadline.min(self.now + CONFIRM_RETRY));
+    }
+
+    /// A peer holds a record.
+    pub(super) fn confirmed(&mut self, peer: Slot, hash: u64) {
+        let run = self.view.record(peer).run;
+        let needed = self.confirmations_needed();
+        let mut done = Vec::new();
+        for (ticket, open) in self.confirmations.open.iter_mut().filter(|(_, open)| open.hash == hash) {
+            open.by.insert(run);
+            if open.by.len() >= needed {
+                done.push(*ticket);
+            }
+        }
+        for ticket in done {
+            self.end_confirmation(ticket);
+        }
+    }
+
+    fn confirmations_needed(&self) -> usize {
+        CONFIRMATIONS.min(self.view.live().len())
+    }
+
+    fn end_confirmation(&mut self, ticket: Ticket) {
+        self.timers.cancel(Timer::Confirm(ticket));
+        let Some(open) = self.confirmations.open.remove(&ticket) else { return };
+        match open.purpose {
+            Purpose::Leaving => self.say_left(0),
+            Purpose::Left => self.stop(StopReason::Left),
+            Purpose::Removal(ticket) => {
+                let held_by = open.by.len();
+                let confirmed = held_by >= self.confirmations_needed();
+                self.reply(ticket, Reply::Removed { held_by, confirmed });
+            }
+        }
+    }
+}

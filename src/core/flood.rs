@@ -1,0 +1,113 @@
+//! Flooding: news does not wait for the gossip tick.
+//!
+//! A new update is gathered with others for [`FLOOD_BATCH`] and sent on once by every node that learns it, except to
+//! where it came from, and once more after [`FLOOD_AGAIN`] by its origin. In a full mesh the origin reaches everybody
+//! itself; relays, and everybody in larger clusters, send to [`FLOOD_FANOUT`] random live peers. What does not fit into
+//! one packet goes in the next batch, so that a mass change is paced and bounded.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::seq::IndexedRandom;
+
+use super::Core;
+use super::limits::{FLOOD_AGAIN, FLOOD_BATCH, FLOOD_FANOUT, MAX_RECENT_UPDATES};
+use super::timers::Timer;
+use super::view::{Slot, View};
+
+/// News that is still to be sent on. Both tables are bounded by [`MAX_RECENT_UPDATES`]: what is beyond travels by
+/// gossip and sync.
+#[derive(Debug, Default)]
+pub(super) struct Flooding {
+    /// New updates, and where each came from.
+    fresh: BTreeMap<Slot, Option<Slot>>,
+    /// Own news: sent to more peers, and once more.
+    own: BTreeSet<Slot>,
+    again: BTreeSet<Slot>,
+}
+
+impl Flooding {
+    /// The news about this member is our own.
+    pub(super) fn originate(&mut self, slot: Slot) {
+        self.own.insert(slot);
+    }
+
+    pub(super) fn forget(&mut self, slot: Slot) {
+        self.fresh.remove(&slot);
+        self.own.remove(&slot);
+        self.again.remove(&slot);
+    }
+}
+
+impl Core {
+    /// Something about a member is new.
+    pub(super) fn flood_news(&mut self, slot: Slot, from: Option<Slot>) {
+        self.flooding.own.remove(&slot);
+        if self.flooding.fresh.len() < MAX_RECENT_UPDATES || self.flooding.fresh.contains_key(&slot) {
+            self.flooding.fresh.insert(slot, from);
+            self.timers.set_by(Timer::Flood, self.now + FLOOD_BATCH);
+        }
+    }
+
+    /// Sends on what has gathered.
+    pub(super) fn flood(&mut self) {
+        let fresh = std::mem::take(&mut self.flooding.fresh);
+        let is_own = fresh.keys().any(|slot| self.flooding.own.contains(slot));
+        let sent = self.flood_to_targets(&fresh, is_own);
+        for (slot, from) in fresh {
+            if sent.contains(&slot) {
+                if self.flooding.own.remove(&slot) {
+                    self.flooding.again.insert(slot);
+                    self.timers.set_by(Timer::FloodAgain, self.now + FLOOD_AGAIN);
+                }
+            } else {
+                self.flooding.fresh.insert(slot, from);
+                self.timers.set_by(Timer::Flood, self.now + FLOOD_BATCH);
+            }
+        }
+    }
+
+    /// The origin's second time.
+    pub(super) fn flood_own_again(&mut self) {
+        let again: BTreeMap<_, _> =
+            std::mem::take(&mut self.flooding.again).into_iter().map(|slot| (slot, None)).collect();
+        self.flood_to_targets(&again, true);
+    }
+
+    /// Sends news to this batch's targets; gives back what fitted (or needs no sending).
+    fn flood_to_targets(&mut self, news: &BTreeMap<Slot, Option<Slot>>, is_own: bool) -> BTreeSet<Slot> {
+        let targets = self.flood_targets(is_own);
+        let mut sent: BTreeSet<Slot> =
+            if targets.is_empty() { news.keys().copied().collect() } else { BTreeSet::new() };
+        for target in targets {
+            let mut packet = self.packet_to(target);
+            let mut carries_news = false;
+            for (slot, from) in news {
+                // Who told us knows; and a node knows itself best.
+                if *from == Some(target) || *slot == target {
+                    sent.insert(*slot);
+                    continue;
+                }
+                if !self.push_update(&mut packet, *slot) {
+                    break;
+                }
+                carries_news = true;
+                sent.insert(*slot);
+                self.gossiping.recent.sent(*slot);
+            }
+            // A suspect learns of its suspicion from whoever spreads it, by the word that every packet carries.
+            if carries_news || news.contains_key(&target) {
+                self.send_to(target, packet);
+            }
+        }
+        sent
+    }
+
+    fn flood_targets(&mut self, is_own: bool) -> Vec<Slot> {
+        let live = self.view.live();
+        debug_assert!(!live.contains(&View::ME));
+        if live.len() <= FLOOD_FANOUT || (is_own && live.len() <= self.settings.observers) {
+            return live.to_vec();
+        }
+        live.sample(&mut self.rng, FLOOD_FANOUT).copied().collect()
+    }
+}

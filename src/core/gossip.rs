@@ -1,0 +1,97 @@
+//! Gossip: every `gossip_interval` a packet to the next `gossip_fanout` peers, in random turns.
+//!
+//! Turns rather than dice: everybody is met once before anybody is met again, so that the longest wait is bounded (the
+//! round-robin selection of SWIM, section 4.3). The packet carries the fingerprint, and recent updates for a peer whose
+//! own fingerprint, as last heard, differs; each update is carried at most 3 × ⌈log2(n + 1)⌉ times.
+
+use rand::RngExt;
+use rand::seq::SliceRandom;
+
+use super::recent::Recent;
+use super::timers::Timer;
+use super::view::Slot;
+use super::wire::PacketBuilder;
+use super::{Core, Phase};
+
+/// What gossip remembers between ticks.
+#[derive(Debug, Default)]
+pub(super) struct Gossiping {
+    /// Updates that may still be worth telling.
+    pub(super) recent: Recent,
+    /// Live members that were not met in this round yet.
+    turns: Vec<Slot>,
+}
+
+impl Gossiping {
+    pub(super) fn forget(&mut self, slot: Slot) {
+        self.recent.forget(slot);
+        self.turns.retain(|turn| *turn != slot);
+    }
+}
+
+impl Core {
+    /// Begins at a random point of the interval, so that nodes started together do not speak together.
+    pub(super) fn start_gossip(&mut self) {
+        let phase = self.rng.random::<f64>();
+        self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(phase));
+    }
+
+    /// One tick.
+    pub(super) fn gossip(&mut self) {
+        if matches!(self.phase, Phase::Joining(_)) {
+            return;
+        }
+        let pace = 0.95 + 0.05 * self.rng.random::<f64>();
+        self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(pace));
+        for slot in self.next_turns() {
+            let mut packet = self.packet_to(slot);
+            if self.may_lack_news(slot) {
+                let limit = self.carry_limit();
+                self.push_recent_updates(&mut packet, limit);
+            }
+            self.send_to(slot, packet);
+            self.counters.gossip_sent += 1;
+        }
+        self.repair();
+    }
+
+    /// The next peers in turn, each at most once.
+    fn next_turns(&mut self) -> Vec<Slot> {
+        let fanout = self.settings.gossip_fanout.min(self.view.live().len());
+        let mut chosen = Vec::with_capacity(fanout);
+        while chosen.len() < fanout {
+            let Some(slot) = self.gossiping.turns.pop() else {
+                self.gossiping.turns.extend_from_slice(self.view.live());
+                self.gossiping.turns.shuffle(&mut self.rng);
+                continue;
+            };
+            let is_live = self.view.get(slot).is_some_and(|entry| entry.record.status.is_live());
+            if is_live && !chosen.contains(&slot) {
+                chosen.push(slot);
+            }
+        }
+        chosen
+    }
+
+    fn may_lack_news(&self, slot: Slot) -> bool {
+        let session = self.view.entry(slot).peer.session.as_ref();
+        session.is_none_or(|session| session.fingerprint != self.view.fingerprint())
+    }
+
+    /// How often one update is carried: 3 × ⌈log2(n + 1)⌉.
+    pub(super) fn carry_limit(&self) -> u32 {
+        let members = self.view.live().len() + 1;
+        3 * (usize::BITS - members.leading_zeros())
+    }
+
+    /// Adds recent updates that were sent fewer than `limit` times, as many as fit.
+    pub(super) fn push_recent_updates(&mut self, packet: &mut PacketBuilder, limit: u32) {
+        let slots: Vec<Slot> = self.gossiping.recent.fewest_sent(limit).collect();
+        for slot in slots {
+            if !self.push_update(packet, slot) {
+                break;
+            }
+            self.gossiping.recent.sent(slot);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Being heard: every observer of this node gets a packet from it at least every `heartbeat_interval`.
+//!
+//! Gossip goes round the same peers and is a heartbeat too, so a plain one is sent only to a peer that otherwise got
+//! nothing for nine tenths of the interval. Each peer has its own phase, so that heartbeats are spread over the interval
+//! rather than sent in one burst, and the period carries some jitter and never divides the suspect timeout exactly: a
+//! heartbeat due at the very deadline would make ten times the false alarms.
+
+use std::time::Duration;
+
+use rand::RngExt;
+
+use super::timers::Timer;
+use super::view::Slot;
+use super::{Core, Phase, Run};
+
+/// A peer that got no packet for this share of the interval gets a heartbeat …
+const SHARE: f64 = 0.9;
+/// … or up to this share earlier.
+const JITTER: f64 = 0.05;
+
+impl Core {
+    /// A member became live, or stopped being so.
+    pub(super) fn schedule_heartbeat(&mut self, slot: Slot) {
+        let record = self.view.record(slot);
+        let timer = Timer::Heartbeat(record.run);
+        if !record.status.is_live() {
+            self.timers.cancel(timer);
+        } else if !self.timers.is_set(timer) {
+            let phase = self.settings.heartbeat_interval.mul_f64(self.rng.random::<f64>());
+            self.timers.set(timer, self.now + phase);
+        }
+    }
+
+    /// A member may be due a sign of life: most often some other packet was one.
+    pub(super) fn heartbeat(&mut self, run: Run) {
+        let Some(slot) = self.view.slot_of_run(run) else { return };
+        let period = self.heartbeat_period();
+        let is_sending = !matches!(self.phase, Phase::Joining(_));
+        let due = match self.view.entry(slot).peer.last_sent {
+            Some(sent) => sent + period,
+            None => self.now,
+        };
+        if due > self.now || !is_sending {
+            return self.timers.set(Timer::Heartbeat(run), due.max(self.now + period / 2));
+        }
+        let packet = self.packet_to(slot);
+        self.send_to(slot, packet);
+        self.counters.heartbeats_sent += 1;
+        self.timers.set(Timer::Heartbeat(run), self.now + period);
+    }
+
+    fn heartbeat_period(&mut self) -> Duration {
+        let share = SHARE - JITTER * self.rng.random::<f64>();
+        self.settings.heartbeat_interval.mul_f64(share)
+    }
+}

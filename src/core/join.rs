@@ -1,0 +1,301 @@
+//! Becoming a member: from the first try to the whole view.
+//!
+//! ```text
+//! Join ─▶ Challenge{cookie} ─▶ Join{cookie} ─▶ Welcome ─▶ Pull ⇄ Page … ─▶ Up, flooded
+//!                                            ├▶ NotUp     a seed that is Joining itself
+//!                                            ├▶ Behind    raise the incarnation, come again
+//!                                            ├▶ Wait      the name's present owner is being asked
+//!                                            └▶ Refused   name in use: stop; else try on, and stop if nobody accepts
+//! ```
+//!
+//! All seeds are tried at once, then every 100 ms doubling up to `retry_interval`, for ever. Who may start a cluster
+//! alone: a node without seeds at once (or, if it remembers addresses, when none of them answered for
+//! 3 × `retry_interval`); a seed that reaches only seeds that are Joining, if its address is the smallest among them,
+//! after [`FOUNDING_DELAY`]; a seed that reached no Up node for 3 × `retry_interval`. A node with seeds that is none of
+//! them never starts alone.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rand::Rng;
+
+use super::limits::{
+    FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_JOIN_WAIT, MAX_JOINERS, MIN_QUESTION_BYTES,
+};
+use super::receive::Sender;
+use super::time::Time;
+use super::timers::Timer;
+use super::view::View;
+use super::wire::{Message, Nonce, Refusal};
+use super::{Core, Drop, Notice, Output, Phase, Record, Run, Status, StopReason};
+
+/// What a joiner knows.
+#[derive(Debug)]
+pub(super) struct Joining {
+    /// Stands in all our questions of this attempt, and in their answers.
+    nonce: Nonce,
+    /// The first try.
+    began: Option<Time>,
+    /// The pause before the next try.
+    pause: Duration,
+    /// What sponsors want to see again. Bounded by the answers to what we asked.
+    cookies: BTreeMap<SocketAddr, Nonce>,
+    /// Our own packets came back, or a seed's address is ours.
+    is_seed: bool,
+    /// Some seed is not ourselves.
+    has_other_seeds: bool,
+    /// Other nodes that are Joining themselves.
+    not_up: BTreeMap<Run, SocketAddr>,
+    /// The last word of an Up node.
+    reached: Option<Time>,
+    /// Refusals, by whoever refused.
+    refused: Option<(SocketAddr, Refusal)>,
+    /// The sponsor whose view was to be pulled and did not come.
+    avoid: Option<Run>,
+}
+
+impl Joining {
+    /// Time since the first try.
+    fn waited(&self, now: Time) -> Duration {
+        self.began.map_or(Duration::ZERO, |began| now.since(began))
+    }
+
+    /// Among the seeds that were reached, all of them Joining, this node comes first.
+    fn is_alone_or_smallest(&self, mine: SocketAddr) -> bool {
+        if self.not_up.is_empty() { !self.has_other_seeds } else { self.not_up.values().all(|other| mine < *other) }
+    }
+}
+
+impl Core {
+    /// Looks for a cluster, or is one.
+    pub(super) fn start_joining(&mut self) {
+        let nonce = Nonce(self.rng.next_u64());
+        self.phase = Phase::Joining(Joining {
+            nonce,
+            began: None,
+            pause: FIRST_JOIN_RETRY,
+            cookies: BTreeMap::new(),
+            is_seed: false,
+            has_other_seeds: false,
+            not_up: BTreeMap::new(),
+            reached: None,
+            refused: None,
+            avoid: None,
+        });
+        if !self.reunion.has_anywhere_to_go() {
+            return self.become_up();
+        }
+        if self.reunion.has_seeds() {
+            // The first try follows when the names are resolved.
+            self.outputs.push_back(Output::ResolveSeeds);
+            self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
+        } else {
+            self.try_to_join();
+        }
+    }
+
+    /// Asks all seeds (or remembered addresses) to be let in.
+    pub(super) fn try_to_join(&mut self) {
+        let retry_interval = self.settings.retry_interval;
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        let pause = joining.pause;
+        joining.pause = (pause * 2).min(retry_interval);
+        let (reached, answered) = (joining.reached.is_some() || joining.refused.is_some(), joining.not_up.len());
+        self.timers.set(Timer::JoinTry, self.now + pause);
+        let targets = self.reunion.join_targets();
+        if targets.is_empty() || pause >= retry_interval {
+            self.outputs.push_back(Output::ResolveSeeds);
+        }
+        if self.transfer.is_some() {
+            return;
+        }
+        let began = *joining.began.get_or_insert(self.now);
+        if began == self.now {
+            self.timers.set(Timer::Found, self.now + FOUNDING_DELAY);
+        }
+        let waited = self.now.since(began);
+        if waited >= retry_interval && !reached {
+            if targets.is_empty() {
+                self.notice("seeds unresolved", Notice::SeedsUnresolved);
+            } else if answered == 0 {
+                self.notice("no seed answered", Notice::NoSeedAnswered { tried: targets.len() });
+            } else {
+                self.notice("waiting for seeds", Notice::WaitingForSeeds { answered });
+            }
+        }
+        for to in targets {
+            self.ask_to_join(to);
+        }
+    }
+
+    fn ask_to_join(&mut self, to: SocketAddr) {
+        let mine = self.me().address;
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        if to == mine {
+            joining.is_seed |= self.reunion.has_seeds();
+            return;
+        }
+        joining.has_other_seeds = true;
+        let (nonce, cookie) = (joining.nonce, joining.cookies.get(&to).copied());
+        let record = Record::clone(self.me());
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Join { nonce, record, cookie });
+        packet.pad_to(MIN_QUESTION_BYTES);
+        self.transmit(to, packet);
+    }
+
+    /// Our own packet came back: the address it was sent to is ours.
+    pub(super) fn met_myself(&mut self, from: SocketAddr) {
+        self.reunion.is_me(from);
+        if let Phase::Joining(joining) = &mut self.phase {
+            joining.is_seed |= self.reunion.has_seeds();
+        }
+    }
+
+    /// New seed addresses: the first ones begin the first try.
+    pub(super) fn seed_addresses(&mut self, addresses: Vec<Vec<SocketAddr>>) {
+        self.reunion.set_seeds(addresses);
+        if let Phase::Joining(joining) = &self.phase
+            && joining.pause == FIRST_JOIN_RETRY
+        {
+            self.try_to_join();
+        }
+    }
+
+    /// The joining state, if the answer is to our present attempt.
+    fn joining(&mut self, nonce: Nonce) -> Option<&mut Joining> {
+        match &mut self.phase {
+            Phase::Joining(joining) if joining.nonce == nonce => Some(joining),
+            _ => {
+                self.counters.drop(Drop::Unasked);
+                None
+            }
+        }
+    }
+
+    pub(super) fn challenged(&mut self, from: SocketAddr, nonce: Nonce, cookie: Nonce) {
+        let Some(joining) = self.joining(nonce) else { return };
+        let is_news = joining.cookies.get(&from) != Some(&cookie);
+        if joining.cookies.len() < MAX_JOINERS && is_news {
+            joining.cookies.insert(from, cookie);
+            if self.transfer.is_none() {
+                self.ask_to_join(from);
+            }
+        }
+    }
+
+    pub(super) fn welcomed(&mut self, sender: Sender, nonce: Nonce, sponsor: &Record) {
+        let now = self.now;
+        let Some(joining) = self.joining(nonce) else { return };
+        joining.reached = Some(now);
+        if joining.avoid == Some(sender.run) {
+            joining.avoid = None;
+        } else if self.transfer.is_none() && sponsor.run == sender.run {
+            self.pull_from(sender.from, sender.run);
+        }
+    }
+
+    pub(super) fn not_up(&mut self, nonce: Nonce, record: &Record, _joiners: u32) {
+        let Some(joining) = self.joining(nonce) else { return };
+        if joining.not_up.len() < MAX_JOINERS {
+            joining.not_up.insert(record.run, record.address);
+        }
+        self.consider_founding();
+    }
+
+    pub(super) fn behind(&mut self, nonce: Nonce, incarnation: u64) {
+        let now = self.now;
+        let Some(joining) = self.joining(nonce) else { return };
+        joining.reached = Some(now);
+        if incarnation >= self.me().incarnation {
+            self.raise_incarnation(incarnation + 1);
+            self.timers.set_by(Timer::JoinTry, self.now);
+        }
+    }
+
+    pub(super) fn told_to_wait(&mut self, nonce: Nonce, wait_ms: u32) {
+        let now = self.now;
+        let Some(joining) = self.joining(nonce) else { return };
+        joining.reached = Some(now);
+        let wait = Duration::from_millis(u64::from(wait_ms)).min(MAX_JOIN_WAIT);
+        self.timers.set(Timer::JoinTry, now + wait);
+    }
+
+    /// Somebody will not have us.
+    pub(super) fn refused(&mut self, by: SocketAddr, nonce: Nonce, refusal: Refusal) {
+        let patience = self.settings.retry_interval * FOUNDING_RETRIES;
+        let now = self.now;
+        let joining = match &mut self.phase {
+            Phase::Joining(joining) if joining.nonce == nonce => joining,
+            // A member looking for lost ones met somebody else's cluster.
+            _ if nonce == self.prover.nonce(by) => return self.notice("refused", Notice::Refused { by, refusal }),
+            _ => return self.counters.drop(Drop::Unasked),
+        };
+        if let Refusal::NameInUse { holder } = refusal {
+            let id = self.me().id.clone();
+            return self.stop(StopReason::NameInUse { id, holder });
+        }
+        let is_final = joining.waited(now) >= patience && joining.reached.is_none() && joining.not_up.is_empty();
+        joining.refused = Some((by, refusal.clone()));
+        if is_final {
+            return self.stop(StopReason::Refused { by, refusal });
+        }
+        self.notice("refused", Notice::Refused { by, refusal });
+    }
+
+    /// The sponsor's pages stopped coming: another one, or the same one at the next try.
+    pub(super) fn sponsor_failed(&mut self, sponsor: Run) {
+        if let Phase::Joining(joining) = &mut self.phase {
+            joining.pause = FIRST_JOIN_RETRY;
+            joining.avoid = Some(sponsor);
+        }
+        self.try_to_join();
+    }
+
+    /// Whether to start a cluster alone; asked at the founding delay, with every word of another Joining seed after it,
+    /// and when patience ends.
+    pub(super) fn consider_founding(&mut self) {
+        let patience = self.settings.retry_interval * FOUNDING_RETRIES;
+        let mine = self.me().address;
+        let Phase::Joining(joining) = &self.phase else { return };
+        let waited = joining.waited(self.now);
+        if waited < FOUNDING_DELAY {
+            return;
+        }
+        let next_look = match patience.saturating_sub(waited) {
+            Duration::ZERO => self.settings.retry_interval,
+            rest => rest,
+        };
+        self.timers.set_by(Timer::Found, self.now + next_look);
+        let is_first = joining.is_seed && joining.reached.is_none() && joining.is_alone_or_smallest(mine);
+        let unreached = joining.reached.map_or(waited, |at| self.now.since(at));
+        let may_start = joining.is_seed || !self.reunion.has_seeds();
+        let is_patient = may_start && waited >= patience && unreached >= patience && joining.refused.is_none();
+        if (is_first || is_patient) && self.transfer.is_none() && !self.incarnation.is_waiting() {
+            self.outputs.push_back(Output::Notice(Notice::Founded));
+            self.become_up();
+        }
+    }
+
+    /// A pull is complete.
+    pub(super) fn pulled_everything(&mut self) {
+        if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() {
+            self.become_up();
+        }
+    }
+
+    /// Joining → Up, at the same incarnation.
+    fn become_up(&mut self) {
+        self.phase = Phase::Up;
+        for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer] {
+            self.timers.cancel(timer);
+        }
+        self.transfer = None;
+        self.attention.start(self.now);
+        self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
+        self.start_gossip();
+        self.start_reunion();
+        self.welcome_waiting();
+    }
+}

@@ -1,0 +1,177 @@
+//! News into the view: the one place where somebody else's word changes a member's record.
+//!
+//! Invariants:
+//! - A held record only ever gives way to one that supersedes it (see [`Record::supersedes`]).
+//! - This node's own record is written by nobody else: news about oneself goes to `lifecycle`.
+//! - What is older than `reap_after`, or covered by a tombstone, is not merged and never provokes a sync.
+//! - `last_sign` only moves forward within one run: it is the freshest of own hearing, notes, and raised incarnations.
+
+use std::sync::Arc;
+
+use super::limits::MAX_MEMBERS;
+use super::peer::{Peer, is_due};
+use super::timers::Timer;
+use super::view::{Slot, View};
+use super::wire::{Note, Update};
+use super::{Core, DetectionMethod, Drop, Record, Status};
+
+impl Core {
+    /// Merges one update. Gives back the hash of the record that is held for that name afterwards, if one is.
+    pub(super) fn learn(&mut self, update: Update, from: Option<Slot>) -> Option<u64> {
+        self.counters.updates_received += 1;
+        let Update { note, record } = update;
+        if record.id == self.me().id {
+            self.hear_of_myself(&record);
+            return None;
+        }
+        let is_old = note.is_some_and(|note| note.age() >= self.settings.reap_after);
+        if is_old || self.tombstones.cover(&record) {
+            self.counters.drop(Drop::Outdated);
+            return None;
+        }
+        match self.view.slot_of(record.id.as_str()) {
+            None => self.meet(record, note, from),
+            Some(slot) => {
+                let held = self.view.record(slot);
+                if record.supersedes(held) {
+                    self.supersede(slot, record, note, from);
+                } else if record == **held
+                    && let Some(note) = note
+                {
+                    self.compare_notes(slot, note);
+                }
+                self.view.get(slot).map(|entry| entry.hash)
+            }
+        }
+    }
+
+    /// A name that was not in the view.
+    fn meet(&mut self, record: Record, note: Option<Note>, from: Option<Slot>) -> Option<u64> {
+        if self.view.slot_of_run(record.run).is_some() || record.run == self.run {
+            // One process has one name.
+            self.counters.drop(Drop::Malformed);
+            return None;
+        }
+        if self.view.len() >= MAX_MEMBERS {
+            self.counters.drop(Drop::TableFull);
+            return None;
+        }
+        self.tombstones.lift(&record.id);
+        let joiner = self.joiners.take(&record);
+        let record = Arc::new(record);
+        let mut peer = Peer::new(self.now - note.map_or_else(Default::default, Note::age));
+        peer.method = note.map(|note| note.method);
+        peer.proven = joiner.proven;
+        self.report(joiner.listed.as_ref(), &record, method_shown(&record, note));
+        let slot = self.view.insert(record, peer);
+        self.settle(slot, from);
+        Some(self.view.entry(slot).hash)
+    }
+
+    /// A newer record of a member.
+    fn supersede(&mut self, slot: Slot, record: Record, note: Option<Note>, from: Option<Slot>) {
+        let held = Arc::clone(self.view.record(slot));
+        let is_new_run = held.run != record.run;
+        if is_new_run && (self.view.slot_of_run(record.run).is_some() || record.run == self.run) {
+            return self.counters.drop(Drop::Malformed);
+        }
+        let sign = self.now - note.map_or_else(Default::default, Note::age);
+        if held.status == Status::Suspect && record.incarnation > held.incarnation && !is_new_run {
+            self.counters.suspicions_refuted += 1;
+        } else if held.status == Status::Suspect && record.status == Status::Down {
+            self.counters.suspicions_confirmed += 1;
+        }
+        let peer = if is_new_run {
+            self.timers.cancel(Timer::Judge(held.run));
+            self.timers.cancel(Timer::Heartbeat(held.run));
+            let mut peer = Peer::new(sign);
+            peer.proven = self.joiners.take(&record).proven;
+            Some(peer)
+        } else {
+            let peer = self.view.peer_mut(slot);
+            peer.proven &= held.address == record.address;
+            peer.last_sign = match record.status {
+                // Departures are dated, not observed: everybody reaps at the same age.
+                Status::Left(_) => sign,
+                _ => peer.last_sign.max(sign),
+            };
+            None
+        };
+        let record = Arc::new(record);
+        self.report(Some(&held), &record, method_shown(&record, note));
+        self.view.replace(slot, record, peer);
+        self.view.peer_mut(slot).method = note.map(|note| note.method);
+        self.settle(slot, from);
+    }
+
+    /// This node's own verdict about a member.
+    pub(super) fn pronounce(&mut self, slot: Slot, status: Status, method: DetectionMethod) {
+        let held = Arc::clone(self.view.record(slot));
+        let record = Arc::new(held.with_status(status));
+        debug_assert!(record.supersedes(&held));
+        let peer = self.view.peer_mut(slot);
+        peer.method = Some(method);
+        if matches!(status, Status::Left(_)) {
+            peer.last_sign = self.now;
+        }
+        self.report(Some(&held), &record, Some(method).filter(|_| shows_method(status)));
+        self.view.replace(slot, record, None);
+        self.settle(slot, None);
+        self.flooding.originate(slot);
+    }
+
+    /// Rewrites this node's own record.
+    pub(super) fn rewrite_myself(&mut self, record: Record) {
+        let held = Arc::clone(self.me());
+        let record = Arc::new(record);
+        debug_assert!(record.run == self.run && record.incarnation >= held.incarnation);
+        self.report(Some(&held), &record, None);
+        self.view.replace(View::ME, record, None);
+        self.view.peer_mut(View::ME).last_sign = self.now;
+        self.changed_at = self.now;
+        if !matches!(self.phase, super::Phase::Joining(_)) {
+            self.gossiping.recent.note(View::ME);
+            self.flood_news(View::ME, None);
+            self.flooding.originate(View::ME);
+        }
+    }
+
+    /// After any change of a member's record: its deadlines, its heartbeats, and the news.
+    fn settle(&mut self, slot: Slot, from: Option<Slot>) {
+        self.counters.updates_merged += 1;
+        self.changed_at = self.now;
+        self.watch(slot);
+        if !matches!(self.phase, super::Phase::Joining(_)) {
+            self.gossiping.recent.note(slot);
+            self.flood_news(slot, from);
+        }
+    }
+
+    /// The same record with another note: the fresher sign of life wins, and spreads.
+    fn compare_notes(&mut self, slot: Slot, note: Note) {
+        let status = self.view.record(slot).status;
+        let heartbeat = self.view.record(slot).timing.heartbeat_interval();
+        let theirs = self.now - note.age();
+        let tolerance = self.settings.probe_timeout;
+        let now = self.now;
+        let peer = self.view.peer_mut(slot);
+        let ours = peer.last_sign;
+        if theirs > ours {
+            peer.last_sign = theirs;
+        }
+        let differs = theirs > ours + tolerance || ours > theirs + tolerance;
+        if differs && status == Status::Suspect && is_due(now, peer.last_passed_on, heartbeat) {
+            peer.last_passed_on = Some(now);
+            self.gossiping.recent.note(slot);
+            self.flood_news(slot, None);
+        }
+    }
+}
+
+fn method_shown(record: &Record, note: Option<Note>) -> Option<DetectionMethod> {
+    note.map(|note| note.method).filter(|_| shows_method(record.status))
+}
+
+fn shows_method(status: Status) -> bool {
+    matches!(status, Status::Suspect | Status::Down)
+}

@@ -1,0 +1,103 @@
+//! Same name twice: before a sponsor gives a name away that a live member (or another joiner) holds, it asks the holder.
+//!
+//! Three questions, `probe_timeout` apart, to the holder's address. An answer from the holder's own run refuses the
+//! newcomer; an answer from there by another run (a restart on the same port), or silence, gives it the name.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use super::limits::{MAX_NAME_PROBES, MIN_QUESTION_BYTES};
+use super::receive::Sender;
+use super::sponsor::Newcomer;
+use super::timers::Timer;
+use super::wire::{Message, Nonce, Refusal};
+use super::{Core, Notice, Record, Run};
+
+/// Questions before silence counts.
+const PROBES: u8 = 3;
+
+/// Probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`].
+#[derive(Debug, Default)]
+pub(super) struct NameProbes {
+    open: BTreeMap<Run, NameProbe>,
+}
+
+#[derive(Debug)]
+struct NameProbe {
+    newcomer: Newcomer,
+    holder: Run,
+    address: SocketAddr,
+    sent: u8,
+}
+
+impl Core {
+    /// Asks a name's holder whether it is still there; meanwhile the newcomer waits.
+    pub(super) fn probe_name(&mut self, newcomer: Newcomer, owner: &Record) {
+        let run = newcomer.record.run;
+        let wait_ms = (self.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
+        self.decide(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
+        let is_open = self.name_probes.open.contains_key(&run);
+        if is_open || self.name_probes.open.len() >= MAX_NAME_PROBES {
+            return;
+        }
+        let probe = NameProbe { newcomer, holder: owner.run, address: owner.address, sent: 0 };
+        self.name_probes.open.insert(run, probe);
+        self.probe_name_again(run);
+    }
+
+    /// Asks again, or takes silence for an answer.
+    pub(super) fn probe_name_again(&mut self, newcomer: Run) {
+        let Some(probe) = self.name_probes.open.get_mut(&newcomer) else { return };
+        if probe.sent >= PROBES {
+            return self.name_is_free(newcomer);
+        }
+        probe.sent += 1;
+        let address = probe.address;
+        self.ask_who(address);
+        self.timers.set(Timer::NameProbe(newcomer), self.now + self.settings.probe_timeout);
+    }
+
+    /// "Who are you?", to an address.
+    pub(super) fn ask_who(&mut self, address: SocketAddr) {
+        let nonce = self.prover.nonce(address);
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::WhoAreYou { nonce, echo: None });
+        packet.pad_to(MIN_QUESTION_BYTES);
+        self.transmit(address, packet);
+    }
+
+    /// Somebody answered a question of ours: it may be what a newcomer waits for.
+    pub(super) fn name_answered(&mut self, sender: Sender, nonce: Nonce) {
+        let answered: Vec<(Run, bool)> = self
+            .name_probes
+            .open
+            .iter()
+            .filter(|(_, probe)| nonce == self.prover.nonce(probe.address))
+            .filter(|(_, probe)| probe.holder == sender.run || probe.address == sender.from)
+            .map(|(newcomer, probe)| (*newcomer, probe.holder == sender.run))
+            .collect();
+        for (newcomer, is_holder) in answered {
+            if is_holder {
+                self.name_is_taken(newcomer);
+            } else {
+                self.name_is_free(newcomer);
+            }
+        }
+    }
+
+    fn name_is_taken(&mut self, newcomer: Run) {
+        self.timers.cancel(Timer::NameProbe(newcomer));
+        let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
+        let Newcomer { from, nonce, ref record } = probe.newcomer;
+        self.notice("name refused", Notice::NameRefused { id: record.id.clone(), newcomer: from });
+        let refusal = Refusal::NameInUse { holder: probe.address };
+        self.decide(&probe.newcomer, &Message::Refused { nonce, refusal });
+    }
+
+    fn name_is_free(&mut self, newcomer: Run) {
+        self.timers.cancel(Timer::NameProbe(newcomer));
+        if let Some(probe) = self.name_probes.open.remove(&newcomer) {
+            self.admit(probe.newcomer, Some(probe.holder));
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What this node alone knows of a member: when it was heard, how far away it is, what was sent to it.
+//!
+//! Nothing here is in a record, and nothing here is ever hashed.
+
+use std::time::Duration;
+
+use super::limits::REPLAY_WINDOW;
+use super::record::DetectionMethod;
+use super::time::Time;
+use super::wire::{Echo, Heartbeat};
+
+/// One observer's side of the acquaintance with one run of one member.
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// The freshest evidence that the member lived: own hearing, the age in a note, a raised incarnation.
+    pub(super) last_sign: Time,
+    /// How its silence or death was found out, as first learnt.
+    pub(super) method: Option<DetectionMethod>,
+    /// The last packet to it.
+    pub(super) last_sent: Option<Time>,
+    /// The last answer to its differing fingerprint.
+    pub(super) last_answer: Option<Time>,
+    /// The last `Told`.
+    pub(super) last_told: Option<Time>,
+    /// The last time a fresher note about it was passed on.
+    pub(super) last_passed_on: Option<Time>,
+    /// Its address has echoed a nonce of ours.
+    pub(super) proven: bool,
+    /// Smoothed round trip time.
+    pub(super) rtt: Option<Duration>,
+    /// What its packets taught; empty until the first one.
+    pub(super) session: Option<Box<Session>>,
+}
+
+/// What only members that have sent us packets need.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// When the last packet came.
+    pub(super) heard: Time,
+    /// The view's fingerprint in its last packet.
+    pub(super) fingerprint: u64,
+    stamp: Option<(u16, Time)>,
+    replay: ReplayWindow,
+}
+
+impl Peer {
+    /// A member first seen alive at `last_sign`.
+    pub(super) fn new(last_sign: Time) -> Self {
+        Self {
+            last_sign,
+            method: None,
+            last_sent: None,
+            last_answer: None,
+            last_told: None,
+            last_passed_on: None,
+            proven: false,
+            rtt: None,
+            session: None,
+        }
+    }
+
+    /// Takes note of a packet; `false` if its sequence number is not fresh.
+    pub(super) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64) -> bool {
+        let session = self.session.get_or_insert_with(|| {
+            Box::new(Session { heard: now, fingerprint, stamp: None, replay: ReplayWindow::default() })
+        });
+        if !session.replay.accept(sequence) {
+            return false;
+        }
+        session.heard = now;
+        session.fingerprint = fingerprint;
+        true
+    }
+
+    /// Learns the round trip time from an echo, and keeps the stamp to echo it.
+    pub(super) fn heartbeat(&mut self, now: Time, heartbeat: Heartbeat) {
+        if let Some(session) = &mut self.session {
+            session.stamp = Some((heartbeat.stamp, now));
+        }
+        if let Some(Echo { stamp, hold }) = heartbeat.echo {
+            let tenths = ticks(now).wrapping_sub(stamp).wrapping_sub(hold);
+            // A hold that was rounded up can exceed a round trip of almost nothing: that wraps to just below 2^16.
+            let sample = if tenths > u16::MAX - 8 { 0 } else { tenths };
+            let sample = Duration::from_micros(u64::from(sample) * 100);
+            self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
+        }
+    }
+
+    /// The heartbeat to put into a packet to this member.
+    pub(super) fn stamp(&self, now: Time) -> Heartbeat {
+        let echo = self
+            .session
+            .as_ref()
+            .and_then(|session| session.stamp)
+            .map(|(stamp, at)| Echo { stamp, hold: (now.since(at).as_nanos() / NANOS_PER_TICK) as u16 });
+        Heartbeat { stamp: ticks(now), echo }
+    }
+}
+
+const NANOS_PER_TICK: u128 = 100_000;
+
+/// Tenths of a millisecond, modulo 2^16.
+fn ticks(now: Time) -> u16 {
+    (u128::from(now.as_nanos()) / NANOS_PER_TICK) as u16
+}
+
+/// Whether at least `pause` passed since `last`, or there was no last time.
+pub(super) fn is_due(now: Time, last: Option<Time>, pause: Duration) -> bool {
+    last.is_none_or(|last| now.since(last) >= pause)
+}
+
+/// Which of a run's last [`REPLAY_WINDOW`] sequence numbers were seen (the sliding window of RFC 4303, section 3.4.3).
+#[derive(Debug)]
+struct ReplayWindow {
+    highest: u64,
+    seen: [u64; (REPLAY_WINDOW / 64) as usize],
+}
+
+impl Default for ReplayWindow {
+    fn default() -> Self {
+        Self { highest: 0, seen: [0; (REPLAY_WINDOW / 64) as usize] }
+    }
+}
+
+impl ReplayWindow {
+    /// Marks a number as seen; `false` if it was, or may have been.
+    fn accept(&mut self, sequence: u64) -> bool {
+        if sequence > self.highest {
+            if sequence - self.highest >= REPLAY_WINDOW {
+                self.seen.fill(0);
+            } else {
+                for skipped in self.highest + 1..sequence {
+                    self.mark(skipped, false);
+                }
+            }
+            self.highest = sequence;
+        } else if self.highest - sequence >= REPLAY_WINDOW || self.is_marked(sequence) {
+            return false;
+        }
+        self.mark(sequence, true);
+        true
+    }
+
+    fn is_marked(&self, sequence: u64) -> bool {
+        let bit = sequence % REPLAY_WINDOW;
+        self.seen[(bit / 64) as usize] & (1 << (bit % 64)) != 0
+    }
+
+    fn mark(&mut self, sequence: u64, seen: bool) {
+        let bit = sequence % REPLAY_WINDOW;
+        let word = &mut self.seen[(bit / 64) as usize];
+        if seen {
+            *word |= 1 << (bit % 64);
+        } else {
+            *word &= !(1 << (bit % 64));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sequence_number_is_accepted_once_in_any_order() {
+        let mut window = ReplayWindow::default();
+        for sequence in [5, 3, 9, 1, 1_000, 4] {
+            assert!(window.accept(sequence), "{sequence} is new");
+            assert!(!window.accept(sequence), "{sequence} was seen");
+        }
+    }
+
+    #[test]
+    fn numbers_that_left_the_window_are_not_believed() {
+        let mut window = ReplayWindow::default();
+        assert!(window.accept(1));
+        assert!(window.accept(REPLAY_WINDOW + 1));
+        assert!(!window.accept(1), "exactly the window's length behind");
+        assert!(window.accept(2), "the oldest that is still inside");
+        assert!(window.accept(10 * REPLAY_WINDOW));
+        assert!(!window.accept(REPLAY_WINDOW + 1));
+    }
+
+    #[test]
+    fn both_ends_learn_the_round_trip_however_long_a_stamp_is_held() {
+        let one_way = Duration::from_millis(20);
+        for hold in [0, 3, 7_000, 70_000] {
+            let (mut a, mut b) = (Peer::new(Time::ORIGIN), Peer::new(Time::ORIGIN));
+            let sent = Time::ORIGIN + Duration::from_secs(1);
+            assert!(b.receive(sent + one_way, 1, 0) && a.receive(sent, 1, 0));
+            b.heartbeat(sent + one_way, a.stamp(sent));
+            let answered = sent + one_way + Duration::from_millis(hold);
+            a.heartbeat(answered + one_way, b.stamp(answered));
+            assert_eq!(a.rtt, Some(one_way * 2), "held for {hold} ms");
+        }
+    }
+}

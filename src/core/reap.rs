@@ -1,0 +1,38 @@
+//! Forgetting the dead: Down and Left records go at age `reap_after`, everywhere at the same age, since their ages travel
+//! with them. A tombstone stays as long again, so that a late copy does not come back as news.
+
+use super::flood::Flooding;
+use super::gossip::Gossiping;
+use super::sync::Disagreement;
+use super::view::{Slot, View};
+use super::{Change, ChangeKind, Core, Output};
+
+impl Core {
+    /// Takes a member out of the view for good.
+    pub(super) fn reap(&mut self, slot: Slot) {
+        self.tombstones.bury(self.now, self.view.record(slot));
+        self.drop_from_view(slot);
+    }
+
+    fn drop_from_view(&mut self, slot: Slot) {
+        self.forget(slot);
+        let record = self.view.remove(slot);
+        self.changed_at = self.now;
+        let previous = Some(std::sync::Arc::clone(&record));
+        self.outputs.push_back(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
+    }
+
+    /// Forgets all members but this node, and everything that was remembered about them.
+    pub(super) fn forget_everybody(&mut self) {
+        let others: Vec<Slot> = self.view.iter().map(|(slot, _)| slot).filter(|slot| *slot != View::ME).collect();
+        for slot in others {
+            self.drop_from_view(slot);
+        }
+        self.timers.clear();
+        self.gossiping = Gossiping::default();
+        self.flooding = Flooding::default();
+        self.disagreement = Disagreement::default();
+        self.transfer = None;
+        self.joiners.clear();
+    }
+}

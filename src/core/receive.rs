@@ -1,0 +1,296 @@
+//! Packets in: whom they are from, whether that is believed, and who handles what they say.
+//!
+//! Invariants:
+//! - A packet of a member's run with a fresh sequence number is a sign of life, whatever it says; it never changes a
+//!   status.
+//! - From a run that is not in the view nothing is believed but questions (`Join`, `WhoAreYou`) and the answers to our
+//!   own (`IAm`, and what a joiner waits for), each of which proves by a nonce that we asked.
+//! - One packet is answered by at most one packet to its sender, plus what the join handshake needs. Answers carry the
+//!   reply flag and are never answered with updates.
+
+use std::net::SocketAddr;
+
+use super::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
+use super::peer::is_due;
+use super::reunion::Introduction;
+use super::view::Slot;
+use super::wire::{Confirmation, Message, Nonce, Packet, PacketError, Refusal, Update};
+use super::{Core, Drop, NodeId, Notice, Output, Phase, Record, Run, Status};
+
+/// What the answer to one packet must hold, gathered message by message.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent marks, not a state")]
+struct Answer {
+    is_reply: bool,
+    acks: Vec<Nonce>,
+    introduce: Option<Nonce>,
+    /// Hashes of the records held for the names that the packet brought news about.
+    held: Vec<u64>,
+    confirmed: Vec<u64>,
+    /// The last name that the packet brought news about, where it is a page.
+    last_on_page: Option<NodeId>,
+    /// The sender echoed a nonce that was sent to where the packet came from.
+    has_echoed: bool,
+    /// What became of the sender's introduction.
+    introduction: Option<Introduction>,
+    /// Our own record, because the sender's picture of us is old.
+    myself: bool,
+    /// Something was said that is only believed from members.
+    stranger: bool,
+}
+
+/// Where a packet came from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sender {
+    pub(super) from: SocketAddr,
+    pub(super) run: Run,
+    /// Size of the packet: no answer to an unproven address is larger.
+    pub(super) bytes: usize,
+}
+
+impl Core {
+    pub(super) fn receive(&mut self, from: SocketAddr, bytes: &[u8]) {
+        self.counters.packets_received += 1;
+        self.counters.bytes_received += bytes.len() as u64;
+        let packet = match Packet::decode(bytes) {
+            Ok(packet) => packet,
+            Err(error) => return self.reject(from, error),
+        };
+        for _ in 0..packet.unknown {
+            self.counters.drop(Drop::UnknownMessage);
+        }
+        let sender = Sender { from, run: packet.header.run, bytes: bytes.len() };
+        if packet.header.cluster != self.cluster {
+            return self.receive_from_other_cluster(sender, &packet.messages);
+        }
+        if sender.run == self.run {
+            self.counters.drop(Drop::Own);
+            return self.met_myself(from);
+        }
+        if let Some(slot) = self.view.slot_of_run(sender.run) {
+            let header = &packet.header;
+            if !self.view.peer_mut(slot).receive(self.now, header.sequence, header.fingerprint) {
+                return self.counters.drop(Drop::Replayed);
+            }
+            self.sign_of_life(slot);
+        }
+        let mut answer = Answer::default();
+        for message in packet.messages {
+            self.dispatch(sender, message, &mut answer);
+            if matches!(self.phase, Phase::Stopped) {
+                return;
+            }
+        }
+        match self.view.slot_of_run(sender.run) {
+            Some(slot) => self.answer_member(slot, sender, packet.header.fingerprint, &answer),
+            None => self.answer_stranger(sender, &answer),
+        }
+    }
+
+    fn reject(&mut self, from: SocketAddr, error: PacketError) {
+        match error {
+            PacketError::Malformed => self.counters.drop(Drop::Malformed),
+            PacketError::UnknownKey { .. } => self.counters.drop(Drop::UnknownKey),
+            PacketError::UnknownVersion { found } => {
+                self.counters.drop(Drop::UnknownVersion);
+                self.notice("unknown version", Notice::UnknownVersion { from, version: found });
+            }
+        }
+    }
+
+    /// Another cluster's packet is only ever answered by a refusal, and only read for one.
+    fn receive_from_other_cluster(&mut self, sender: Sender, messages: &[Message]) {
+        self.counters.drop(Drop::OtherCluster);
+        for message in messages {
+            match message {
+                Message::Refused { nonce, refusal } => return self.refused(sender.from, *nonce, refusal.clone()),
+                Message::Join { nonce, .. } | Message::WhoAreYou { nonce, .. } => {
+                    self.notice("other cluster", Notice::OtherCluster { from: sender.from });
+                    if self.questions.allow(self.now, sender.from) {
+                        self.answer_with(sender, &Message::Refused { nonce: *nonce, refusal: Refusal::OtherCluster });
+                    }
+                    return;
+                }
+                _ => {}
+            }
+        }
+        self.notice("other cluster", Notice::OtherCluster { from: sender.from });
+    }
+
+    /// Answers a stranger with one message, never larger than its question.
+    pub(super) fn answer_with(&mut self, sender: Sender, message: &Message) {
+        let mut packet = self.packet(sender.bytes.max(MIN_QUESTION_BYTES));
+        packet.push(&Message::Reply);
+        if packet.push(message) && packet.len() <= sender.bytes {
+            self.transmit(sender.from, packet);
+        }
+    }
+
+    fn dispatch(&mut self, sender: Sender, message: Message, answer: &mut Answer) {
+        match message {
+            Message::Reply => answer.is_reply = true,
+            Message::Padding(_) => {}
+            Message::WhoAreYou { nonce, echo } => {
+                answer.has_echoed = echo.is_some_and(|echo| self.echoed(sender, echo));
+                answer.introduce = Some(nonce);
+            }
+            Message::IAm { nonce, record } => answer.introduction = Some(self.introduced(sender, nonce, record)),
+            Message::Join { nonce, record, cookie } => self.asked_to_admit(sender, nonce, record, cookie),
+            Message::Challenge { nonce, cookie } => self.challenged(sender.from, nonce, cookie),
+            Message::Welcome { nonce, sponsor, .. } => self.welcomed(sender, nonce, &sponsor),
+            Message::NotUp { nonce, record, joiners } => self.not_up(nonce, &record, joiners),
+            Message::Refused { nonce, refusal } => self.refused(sender.from, nonce, refusal),
+            Message::Behind { nonce, incarnation } => self.behind(nonce, incarnation),
+            Message::Wait { nonce, wait_ms } => self.told_to_wait(nonce, wait_ms),
+            Message::Update(update) if self.is_pulling_from(sender.run) || self.is_joiner_up(sender, &update) => {
+                answer.last_on_page = Some(update.record.id.clone());
+                let from = self.view.slot_of_run(sender.run);
+                answer.held.extend(self.learn(update, from));
+            }
+            Message::Page { after, more } if self.is_pulling_from(sender.run) => {
+                self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
+            }
+            Message::Pull { after, pages } => self.serve(sender, after.as_ref(), pages),
+            message => match self.view.slot_of_run(sender.run) {
+                Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
+                    self.dispatch_from_member(slot, message, answer);
+                }
+                _ => answer.stranger = true,
+            },
+        }
+    }
+
+    /// A joiner of ours says that it is Up: its address is proven, it need not introduce itself again.
+    fn is_joiner_up(&self, sender: Sender, update: &Update) -> bool {
+        self.joiners.contains(sender.run) && update.record.run == sender.run
+    }
+
+    fn dispatch_from_member(&mut self, slot: Slot, message: Message, answer: &mut Answer) {
+        match message {
+            Message::Heartbeat(heartbeat) => self.view.peer_mut(slot).heartbeat(self.now, heartbeat),
+            Message::Update(update) => answer.held.extend(self.learn(update, Some(slot))),
+            Message::Probe { nonce, .. } => answer.acks.push(nonce),
+            Message::Ack { nonce } => self.proved(slot, nonce),
+            Message::Told { incarnation, status, .. } => {
+                answer.myself |= self.told(incarnation, status);
+            }
+            Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),
+            Message::Confirmed(Confirmation { record }) => self.confirmed(slot, record.0),
+            Message::Page { .. } => self.counters.drop(Drop::Unasked),
+            // All other kinds are dispatched before it matters who the sender is.
+            _ => self.counters.drop(Drop::WrongState),
+        }
+    }
+
+    /// A packet of a member's run: it lives. What it is held as does not change by that.
+    fn sign_of_life(&mut self, slot: Slot) {
+        self.counters.signs_of_life += 1;
+        self.attention.heard(self.now);
+        let record = self.view.record(slot);
+        let (id, status) = (record.id.clone(), record.status);
+        if matches!(status, Status::Up | Status::Suspect | Status::Leaving) {
+            self.view.peer_mut(slot).last_sign = self.now;
+        }
+        self.outputs.push_back(Output::Heard(id));
+    }
+
+    /// The member's address returned a nonce that was sent there.
+    fn proved(&mut self, slot: Slot, nonce: Nonce) {
+        if nonce == self.prover.nonce(self.view.record(slot).address) {
+            self.view.peer_mut(slot).proven = true;
+        } else {
+            self.counters.drop(Drop::Unasked);
+        }
+    }
+
+    fn answer_member(&mut self, slot: Slot, sender: Sender, fingerprint: u64, answer: &Answer) {
+        if matches!(self.phase, Phase::Joining(_)) {
+            return self.answer_stranger(sender, answer);
+        }
+        let is_live = self.view.record(slot).status.is_live();
+        let differs = is_live && self.compare(slot, fingerprint);
+        let peer = &self.view.entry(slot).peer;
+        let with_updates = differs && !answer.is_reply && is_due(self.now, peer.last_answer, ANSWER_INTERVAL);
+        let confirmed: Vec<u64> = answer.confirmed.iter().copied().filter(|hash| answer.held.contains(hash)).collect();
+        let is_needed = with_updates
+            || answer.myself
+            || answer.introduce.is_some()
+            || !answer.acks.is_empty()
+            || !confirmed.is_empty()
+            || self.owes_word_to(slot);
+        if !is_needed {
+            return;
+        }
+        let mut packet = self.packet_to(slot);
+        packet.push(&Message::Reply);
+        for nonce in answer.acks.iter().copied() {
+            packet.push(&Message::Ack { nonce });
+        }
+        for hash in confirmed {
+            packet.push(&Message::Confirmed(Confirmation { record: Nonce(hash) }));
+        }
+        if let Some(nonce) = answer.introduce {
+            packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
+        } else if answer.myself {
+            self.push_update(&mut packet, super::View::ME);
+        }
+        if with_updates {
+            self.push_recent_updates(&mut packet, u32::MAX);
+            self.view.peer_mut(slot).last_answer = Some(self.now);
+        }
+        self.send_to(slot, packet);
+    }
+
+    /// A stranger's question is answered by a question: who proves its address by coming back is a stranger no more.
+    fn answer_stranger(&mut self, sender: Sender, answer: &Answer) {
+        if answer.stranger {
+            self.counters.drop(Drop::UnknownRun);
+        }
+        if matches!(self.phase, Phase::Up | Phase::Leaving) && self.answer_proven(sender, answer) {
+            return;
+        }
+        let is_ignored = answer.stranger && !matches!(self.phase, Phase::Joining(_));
+        if answer.introduce.is_none() && !is_ignored {
+            return;
+        }
+        if !self.questions.allow(self.now, sender.from) {
+            return self.counters.drop(Drop::RateLimited);
+        }
+        let nonce = self.prover.nonce(sender.from);
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::WhoAreYou { nonce, echo: answer.introduce });
+        if packet.len() <= sender.bytes {
+            self.transmit(sender.from, packet);
+        }
+    }
+
+    /// Answers a stranger whose address this very packet proved; says whether there was anything to answer.
+    fn answer_proven(&mut self, sender: Sender, answer: &Answer) -> bool {
+        let mut packet = self.packet(usize::MAX);
+        let is_introduced = matches!(
+            answer.introduction,
+            Some(Introduction::Buried { .. } | Introduction::Outdated { .. } | Introduction::Member)
+        );
+        if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
+            packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
+        }
+        match answer.introduction {
+            Some(Introduction::Buried { incarnation }) => {
+                packet.push(&Message::Told { incarnation, status: Status::Down, age_ms: 0 });
+            }
+            Some(Introduction::Outdated { newer }) => {
+                self.push_update(&mut packet, newer);
+            }
+            _ => {}
+        }
+        if answer.has_echoed {
+            let nonce = self.prover.nonce(sender.from);
+            packet.push(&Message::WhoAreYou { nonce, echo: None });
+        }
+        let is_needed = !packet.is_empty();
+        if is_needed {
+            self.transmit(sender.from, packet);
+        }
+        is_needed
+    }
+}

@@ -1,0 +1,96 @@
+//! Recent updates: which members changed lately, and how often each change was sent.
+//!
+//! A change is remembered by its member's slot, since only the newest record of a member is worth sending. At most
+//! [`MAX_RECENT_UPDATES`] are kept; the most-sent and then the oldest give way. What is not kept any more travels by
+//! sync.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::limits::MAX_RECENT_UPDATES;
+use super::view::Slot;
+
+/// Updates by how often they were sent, fewest first, the newest first among equals.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    order: BTreeSet<Carried>,
+    by_slot: BTreeMap<Slot, Carried>,
+    counter: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Carried {
+    times: u32,
+    newest_first: std::cmp::Reverse<u64>,
+    slot: Slot,
+}
+
+impl Recent {
+    /// A member changed: its update starts anew.
+    pub(super) fn note(&mut self, slot: Slot) {
+        self.forget(slot);
+        self.counter += 1;
+        self.add(Carried { times: 0, newest_first: std::cmp::Reverse(self.counter), slot });
+        if self.by_slot.len() > MAX_RECENT_UPDATES
+            && let Some(last) = self.order.last().copied()
+        {
+            self.forget(last.slot);
+        }
+    }
+
+    /// An update was put into a packet.
+    pub(super) fn sent(&mut self, slot: Slot) {
+        if let Some(carried) = self.by_slot.get(&slot).copied() {
+            self.forget(slot);
+            self.add(Carried { times: carried.times.saturating_add(1), ..carried });
+        }
+    }
+
+    /// The member is gone from the table.
+    pub(super) fn forget(&mut self, slot: Slot) {
+        if let Some(carried) = self.by_slot.remove(&slot) {
+            self.order.remove(&carried);
+        }
+    }
+
+    /// Members whose update was sent fewer than `limit` times, fewest first.
+    pub(super) fn fewest_sent(&self, limit: u32) -> impl Iterator<Item = Slot> {
+        self.order.iter().take_while(move |carried| carried.times < limit).map(|carried| carried.slot)
+    }
+
+    fn add(&mut self, carried: Carried) {
+        self.by_slot.insert(carried.slot, carried);
+        self.order.insert(carried);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_fewest_goes_first_and_stops_at_the_limit() {
+        let mut recent = Recent::default();
+        for slot in [1, 2, 3] {
+            recent.note(slot);
+        }
+        recent.sent(3);
+        recent.sent(3);
+        recent.sent(1);
+        assert_eq!(recent.fewest_sent(u32::MAX).collect::<Vec<_>>(), [2, 1, 3]);
+        assert_eq!(recent.fewest_sent(2).collect::<Vec<_>>(), [2, 1]);
+        recent.note(3);
+        assert_eq!(recent.fewest_sent(u32::MAX).next(), Some(3), "news starts anew");
+    }
+
+    #[test]
+    fn the_most_sent_gives_way_at_the_bound() {
+        let mut recent = Recent::default();
+        for slot in 0..MAX_RECENT_UPDATES as Slot {
+            recent.note(slot);
+        }
+        recent.sent(7);
+        recent.note(10_000);
+        assert_eq!(recent.fewest_sent(u32::MAX).count(), MAX_RECENT_UPDATES);
+        assert!(!recent.fewest_sent(u32::MAX).any(|slot| slot == 7));
+    }
+}

@@ -1,0 +1,52 @@
+//! Removing others: an operator takes a member out of the listing.
+//!
+//! A Down member is removed as it is; one that may live only by force. The record says Left (forced), which outranks
+//! everything of its incarnation and obliges its owner, whenever it hears of it, to stop.
+
+use super::confirm::Purpose;
+use super::limits::CONFIRM_TIMEOUT;
+use super::view::Slot;
+use super::wire::Message;
+use super::{CommandError, Core, DetectionMethod, LeaveReason, NodeId, Phase, Reply, Status, Ticket};
+
+impl Core {
+    /// The command to remove a member.
+    pub(super) fn remove(&mut self, ticket: Ticket, id: &NodeId, force: bool) {
+        match self.removable(id, force) {
+            Ok(slot) => {
+                let forced = Status::Left(LeaveReason::Forced);
+                if !matches!(self.view.record(slot).status, Status::Left(_)) {
+                    self.pronounce(slot, forced, DetectionMethod::HeartbeatTimeout);
+                    self.tell_evicted(slot);
+                }
+                self.ask_for_confirmation(Purpose::Removal(ticket), slot, CONFIRM_TIMEOUT);
+            }
+            Err(error) => self.reply(ticket, Reply::Refused(error)),
+        }
+    }
+
+    fn removable(&self, id: &NodeId, force: bool) -> Result<Slot, CommandError> {
+        if *id == self.me().id {
+            return Err(CommandError::Oneself);
+        }
+        if !matches!(self.phase, Phase::Up) {
+            return Err(CommandError::Leaving);
+        }
+        if !self.confirmations.has_room() {
+            return Err(CommandError::Busy);
+        }
+        let slot = self.view.slot_of(id.as_str()).ok_or_else(|| CommandError::NoSuchMember { id: id.clone() })?;
+        match self.view.record(slot).status {
+            Status::Down | Status::Left(_) => Ok(slot),
+            _ if force => Ok(slot),
+            status => Err(CommandError::NotDown { id: id.clone(), status }),
+        }
+    }
+
+    /// The evicted is told at once, and again whenever it is heard.
+    fn tell_evicted(&mut self, slot: Slot) {
+        let mut packet = self.packet_to(slot);
+        packet.push(&Message::Reply);
+        self.send_to(slot, packet);
+    }
+}

@@ -1,0 +1,321 @@
+//! Never islands: seeds are contacted for ever, and the lost are looked for until they are reaped.
+//!
+//! Every `retry_interval` a node contacts one seed that is not Up in its view, the most recently lost Down member, and
+//! one other Down member in turn. Two halves that declared each other Down find each other again that way: the first
+//! packet across is answered by what is held of its sender, and everybody refutes. Strangers introduce themselves:
+//!
+//! ```text
+//! A ─ WhoAreYou(a) ─▶ B        B ─ WhoAreYou(b, echo a) ─▶ A        (B's address is proven to A)
+//! A ─ IAm(b), WhoAreYou(a) ─▶ B (A's is proven to B)                 B ─ IAm(a) ─▶ A
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rand::RngExt;
+
+use super::limits::{
+    CONTACT_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS,
+    MIN_QUESTION_BYTES,
+};
+use super::receive::Sender;
+use super::time::Time;
+use super::timers::Timer;
+use super::view::Slot;
+use super::wire::{Message, Nonce, Update};
+use super::{CommandError, Core, Drop, NodeId, Output, Phase, Record, Reply, Run, Status, Ticket};
+
+/// How often the addresses of a `join` command are asked until they answer.
+const CONTACT_RETRY: Duration = Duration::from_millis(500);
+
+/// Addresses beyond the view, and who is being looked for.
+#[derive(Debug)]
+pub(super) struct Reunion {
+    seeds_configured: usize,
+    /// What the seeds' names resolved to last.
+    seeds: Vec<SocketAddr>,
+    /// Last known addresses, from the data directory or from before an isolation.
+    remembered: Vec<SocketAddr>,
+    /// Addresses under which this node met itself.
+    mine: BTreeSet<SocketAddr>,
+    /// Other addresses of members: who answered there.
+    aliases: BTreeMap<SocketAddr, Run>,
+    next_seed: usize,
+    /// The last Down member that had its turn.
+    last_down: Option<NodeId>,
+    contacts: BTreeMap<Ticket, Contact>,
+}
+
+/// A `join` command under way.
+#[derive(Debug)]
+struct Contact {
+    deadline: Time,
+    results: Vec<(SocketAddr, Option<NodeId>)>,
+}
+
+/// Most addresses that are remembered as this node's own or as another name of a member's.
+const MAX_ALIASES: usize = MAX_SEEDS * MAX_ADDRESSES_PER_SEED;
+
+/// What became of an introduction.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Introduction {
+    /// Not asked for, or not to be believed now.
+    Ignored,
+    /// It is in the view.
+    Member,
+    /// It lives, but we have buried it: it must be told, and refute.
+    Buried {
+        /// Of the tombstone.
+        incarnation: u64,
+    },
+    /// We hold a newer record of its name.
+    Outdated {
+        /// Where.
+        newer: Slot,
+    },
+}
+
+impl Reunion {
+    pub(super) fn new(seeds_configured: usize, mut remembered: Vec<SocketAddr>) -> Self {
+        remembered.truncate(MAX_REMEMBERED_ADDRESSES);
+        Self {
+            seeds_configured,
+            seeds: Vec::new(),
+            remembered,
+            mine: BTreeSet::new(),
+            aliases: BTreeMap::new(),
+            next_seed: 0,
+            last_down: None,
+            contacts: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn has_seeds(&self) -> bool {
+        self.seeds_configured > 0
+    }
+
+    pub(super) fn has_anywhere_to_go(&self) -> bool {
+        self.has_seeds() || !self.remembered.is_empty()
+    }
+
+    /// Seeds if there are any, else what is remembered.
+    pub(super) fn join_targets(&self) -> Vec<SocketAddr> {
+        if self.has_seeds() { self.seeds.clone() } else { self.remembered.clone() }
+    }
+
+    pub(super) fn set_seeds(&mut self, addresses: Vec<Vec<SocketAddr>>) {
+        self.seeds = addresses
+            .into_iter()
+            .take(MAX_SEEDS)
+            .flat_map(|addresses| addresses.into_iter().take(MAX_ADDRESSES_PER_SEED))
+            .filter(|address| super::is_reachable(*address))
+            .collect();
+        self.seeds.sort_unstable();
+        self.seeds.dedup();
+    }
+
+    pub(super) fn remembered(&self) -> &[SocketAddr] {
+        &self.remembered
+    }
+
+    /// Remembers these addresses instead; says whether that is a change.
+    pub(super) fn remember(&mut self, addresses: impl Iterator<Item = SocketAddr>) -> bool {
+        let addresses: Vec<SocketAddr> = addresses.take(MAX_REMEMBERED_ADDRESSES).collect();
+        let is_change = addresses != self.remembered;
+        self.remembered = addresses;
+        is_change
+    }
+
+    /// This node met itself under this address.
+    pub(super) fn is_me(&mut self, address: SocketAddr) {
+        if self.mine.len() < MAX_ALIASES {
+            self.mine.insert(address);
+        }
+    }
+}
+
+impl Core {
+    pub(super) fn start_reunion(&mut self) {
+        let pace = 0.5 + 0.5 * self.rng.random::<f64>();
+        self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
+    }
+
+    /// Looks for lost seeds and members, and remembers where the others are.
+    pub(super) fn reunite(&mut self) {
+        let pace = 0.9 + 0.1 * self.rng.random::<f64>();
+        self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
+        self.tombstones.expire(self.now, self.settings.reap_after);
+        if let Some(seed) = self.next_missing_seed() {
+            self.ask_who(seed);
+            self.outputs.push_back(Output::ResolveSeeds);
+        }
+        for slot in self.next_lost() {
+            self.look_for(slot);
+        }
+        let up = self.view.iter().filter(|(_, entry)| entry.record.status == Status::Up);
+        let mine = self.me().address;
+        let addresses: Vec<_> = up.map(|(_, entry)| entry.record.address).filter(|address| *address != mine).collect();
+        // Who lost everybody keeps the last addresses it knew.
+        if !addresses.is_empty() && self.reunion.remember(addresses.into_iter()) {
+            self.persist();
+        }
+    }
+
+    fn next_missing_seed(&mut self) -> Option<SocketAddr> {
+        let up: BTreeSet<SocketAddr> = self
+            .view
+            .iter()
+            .filter(|(_, entry)| entry.record.status == Status::Up)
+            .map(|(_, entry)| entry.record.address)
+            .collect();
+        let is_up_alias = |address: &SocketAddr| {
+            let run = self.reunion.aliases.get(address);
+            run.and_then(|run| self.view.slot_of_run(*run))
+                .is_some_and(|slot| self.view.record(slot).status == Status::Up)
+        };
+        let missing: Vec<SocketAddr> = self
+            .reunion
+            .seeds
+            .iter()
+            .copied()
+            .filter(|seed| !up.contains(seed) && !self.reunion.mine.contains(seed) && !is_up_alias(seed))
+            .collect();
+        self.reunion.next_seed = self.reunion.next_seed.wrapping_add(1);
+        (!missing.is_empty()).then(|| missing[self.reunion.next_seed % missing.len()])
+    }
+
+    /// The most recently lost Down member, and one other in turn.
+    fn next_lost(&mut self) -> Vec<Slot> {
+        let down: Vec<Slot> =
+            self.view.iter().filter(|(_, entry)| entry.record.status == Status::Down).map(|(slot, _)| slot).collect();
+        let latest = down.iter().copied().max_by_key(|slot| self.view.entry(*slot).peer.last_sign);
+        let others = || down.iter().copied().filter(|slot| Some(*slot) != latest);
+        let last = self.reunion.last_down.as_ref();
+        let in_turn = others()
+            .find(|slot| last.is_none_or(|last| self.view.record(*slot).id > *last))
+            .or_else(|| others().next());
+        if let Some(slot) = in_turn {
+            self.reunion.last_down = Some(self.view.record(slot).id.clone());
+        }
+        latest.into_iter().chain(in_turn).collect()
+    }
+
+    /// Tells a Down member what it is held as, and asks whoever is there now.
+    fn look_for(&mut self, slot: Slot) {
+        let nonce = self.prover.nonce(self.view.record(slot).address);
+        let mut packet = self.packet_to(slot);
+        packet.push(&Message::WhoAreYou { nonce, echo: None });
+        packet.pad_to(MIN_QUESTION_BYTES);
+        self.send_to(slot, packet);
+    }
+
+    /// A stranger (or a member) echoed our nonce: its address is proven. Says whether the echo is right.
+    pub(super) fn echoed(&mut self, sender: Sender, echo: Nonce) -> bool {
+        self.name_answered(sender, echo);
+        let is_right = echo == self.prover.nonce(sender.from);
+        if !is_right {
+            self.counters.drop(Drop::Unasked);
+        } else if let Some(slot) = self.view.slot_of_run(sender.run)
+            && self.view.record(slot).address == sender.from
+        {
+            self.view.peer_mut(slot).proven = true;
+        }
+        is_right
+    }
+
+    /// Somebody says who it is, because we asked.
+    pub(super) fn introduced(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
+        self.name_answered(sender, nonce);
+        let is_asked = nonce == self.prover.nonce(sender.from) || nonce == self.prover.nonce(record.address);
+        if !is_asked {
+            self.counters.drop(Drop::Unasked);
+            return Introduction::Ignored;
+        }
+        if record.run != sender.run {
+            self.counters.drop(Drop::Malformed);
+            return Introduction::Ignored;
+        }
+        self.answered_contact(sender.from, &record.id);
+        // What is said with a note is said by others, never by oneself.
+        let says_so_itself = matches!(record.status, Status::Up | Status::Leaving);
+        if !says_so_itself || !matches!(self.phase, Phase::Up | Phase::Leaving) {
+            return Introduction::Ignored;
+        }
+        if sender.from != record.address && self.reunion.aliases.len() < MAX_ALIASES {
+            self.reunion.aliases.insert(sender.from, record.run);
+        }
+        if let Some(incarnation) = self.tombstones.incarnation(record.id.as_str()).filter(|b| record.incarnation <= *b)
+        {
+            self.counters.drop(Drop::Outdated);
+            return Introduction::Buried { incarnation };
+        }
+        let (run, id) = (record.run, record.id.clone());
+        self.learn(Update { note: None, record }, None);
+        match self.view.slot_of_run(run) {
+            Some(slot) => {
+                let is_there = self.view.record(slot).address == sender.from;
+                self.view.peer_mut(slot).proven |= is_there;
+                Introduction::Member
+            }
+            None => match self.view.slot_of(id.as_str()) {
+                Some(slot) => Introduction::Outdated { newer: slot },
+                None => Introduction::Ignored,
+            },
+        }
+    }
+
+    /// The command to contact addresses.
+    pub(super) fn contact(&mut self, ticket: Ticket, addresses: &[SocketAddr]) {
+        if self.reunion.contacts.len() >= MAX_PENDING_COMMANDS {
+            return self.reply(ticket, Reply::Refused(CommandError::Busy));
+        }
+        let results = addresses.iter().take(MAX_SEEDS).map(|address| (*address, None)).collect();
+        let contact = Contact { deadline: self.now + CONTACT_TIMEOUT, results };
+        self.reunion.contacts.insert(ticket, contact);
+        let me = self.me();
+        let (mine, id) = (me.address, me.id.clone());
+        self.answered_contact(mine, &id);
+        self.end_contact(ticket);
+    }
+
+    /// Asks again, or ends when all have answered or the time is over.
+    pub(super) fn end_contact(&mut self, ticket: Ticket) {
+        let Some(contact) = self.reunion.contacts.get(&ticket) else { return };
+        let unanswered: Vec<SocketAddr> =
+            contact.results.iter().filter(|(_, id)| id.is_none()).map(|(address, _)| *address).collect();
+        if unanswered.is_empty() || self.now >= contact.deadline {
+            self.timers.cancel(Timer::Contact(ticket));
+            if let Some(contact) = self.reunion.contacts.remove(&ticket) {
+                self.reply(ticket, Reply::Joined(contact.results));
+            }
+            return;
+        }
+        let next = contact.deadline.min(self.now + CONTACT_RETRY);
+        for address in unanswered {
+            self.ask_who(address);
+        }
+        self.timers.set(Timer::Contact(ticket), next);
+    }
+
+    fn answered_contact(&mut self, from: SocketAddr, id: &NodeId) {
+        let mut answered = Vec::new();
+        for (ticket, contact) in &mut self.reunion.contacts {
+            for (address, result) in contact.results.iter_mut().filter(|(address, _)| *address == from) {
+                debug_assert!(*address == from);
+                result.get_or_insert_with(|| id.clone());
+                answered.push(*ticket);
+            }
+        }
+        for ticket in answered {
+            let is_complete = self
+                .reunion
+                .contacts
+                .get(&ticket)
+                .is_some_and(|contact| contact.results.iter().all(|(_, id)| id.is_some()));
+            if is_complete {
+                self.end_contact(ticket);
+            }
+        }
+    }
+}

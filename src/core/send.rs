@@ -1,0 +1,87 @@
+//! Packets out: what stands in every packet to a member, and how large it may be.
+//!
+//! Packets to members go to the address in their *record*, wherever their packets came from, and every one of them is
+//! a heartbeat. Until that address has echoed a nonce of ours, a packet to it stays as small as a stranger's question
+//! and carries a probe.
+
+use std::net::SocketAddr;
+
+use super::limits::{MAX_UNPROVEN_BYTES, TOLD_INTERVAL};
+use super::peer::is_due;
+use super::view::{Entry, Slot, View};
+use super::wire::{Header, Message, Note, PacketBuilder};
+use super::{Core, Output, Status};
+
+impl Core {
+    /// A packet to a stranger: at most `limit` bytes, no heartbeat.
+    pub(super) fn packet(&mut self, limit: usize) -> PacketBuilder {
+        self.sequence += 1;
+        let header = Header {
+            cluster: self.cluster,
+            run: self.run,
+            sequence: self.sequence,
+            fingerprint: self.view.fingerprint(),
+        };
+        PacketBuilder::new(&header, limit.min(self.settings.mtu))
+    }
+
+    /// A packet to a member: heartbeat, what it must be told about itself, and a probe if its address is unproven.
+    pub(super) fn packet_to(&mut self, slot: Slot) -> PacketBuilder {
+        let proven = self.view.entry(slot).peer.proven;
+        let mut packet = self.packet(if proven { usize::MAX } else { MAX_UNPROVEN_BYTES });
+        let entry = self.view.entry(slot);
+        packet.push(&Message::Heartbeat(entry.peer.stamp(self.now)));
+        if self.owes_word_to(slot) {
+            let age_ms = self.now.since(entry.peer.last_sign).as_millis() as u64;
+            let (incarnation, status) = (entry.record.incarnation, entry.record.status);
+            packet.push(&Message::Told { incarnation, status, age_ms });
+            self.view.peer_mut(slot).last_told = Some(self.now);
+        }
+        if !proven {
+            let nonce = self.prover.nonce(self.view.record(slot).address);
+            packet.push(&Message::Probe { nonce, doubted: false });
+        }
+        packet
+    }
+
+    /// Whether a member should be told now that it is held as suspect or gone.
+    pub(super) fn owes_word_to(&self, slot: Slot) -> bool {
+        let Entry { record, peer, .. } = self.view.entry(slot);
+        slot != View::ME
+            && matches!(record.status, Status::Suspect | Status::Down | Status::Left(_))
+            && is_due(self.now, peer.last_told, TOLD_INTERVAL)
+    }
+
+    /// Adds what is known of a member, if it fits.
+    pub(super) fn push_update(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
+        let entry = self.view.entry(slot);
+        let fits = packet.push_update(self.note_on(entry), &entry.record);
+        if fits {
+            self.counters.updates_sent += 1;
+        }
+        fits
+    }
+
+    /// What travels beside the record of a Suspect, Down or Left member.
+    fn note_on(&self, entry: &Entry) -> Option<Note> {
+        matches!(entry.record.status, Status::Suspect | Status::Down | Status::Left(_)).then(|| Note {
+            age_ms: self.now.since(entry.peer.last_sign).as_millis() as u64,
+            method: entry.peer.method.unwrap_or(super::DetectionMethod::HeartbeatTimeout),
+        })
+    }
+
+    /// Sends a packet to a member.
+    pub(super) fn send_to(&mut self, slot: Slot, packet: PacketBuilder) {
+        self.view.peer_mut(slot).last_sent = Some(self.now);
+        let to = self.view.record(slot).address;
+        self.transmit(to, packet);
+    }
+
+    /// Sends a packet to an address.
+    pub(super) fn transmit(&mut self, to: SocketAddr, packet: PacketBuilder) {
+        let bytes = packet.finish();
+        self.counters.packets_sent += 1;
+        self.counters.bytes_sent += bytes.len() as u64;
+        self.outputs.push_back(Output::Transmit { to, bytes });
+    }
+}

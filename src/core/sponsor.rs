@@ -1,0 +1,218 @@
+//! Letting somebody in: the sponsor's side of joining.
+//!
+//! Invariants:
+//! - Before the cookie came back nothing is remembered of a joiner, and no answer is larger than its question.
+//! - A joiner is held *beside* the view (listed as joining; neither hashed, gossiped nor synced), at most
+//!   [`MAX_JOINERS`]; silent for its down timeout, it is dropped.
+//! - A name that a live member holds is only given away after that member was asked (see `names`).
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::limits::MAX_JOINERS;
+use super::receive::Sender;
+use super::time::Time;
+use super::timers::Timer;
+use super::wire::{Message, Nonce, Refusal};
+use super::{Change, ChangeKind, Core, Drop, NodeId, Phase, ProtocolRange, Record, Run, Status};
+
+/// Everybody who asked to be let in, by run.
+#[derive(Debug, Default)]
+pub(super) struct Joiners {
+    held: BTreeMap<Run, Joiner>,
+    /// Asked while this node was Joining itself; welcomed when it is Up.
+    waiting: BTreeMap<Run, Newcomer>,
+}
+
+#[derive(Debug)]
+struct Joiner {
+    record: Arc<Record>,
+    /// Where its cookie came back from.
+    from: SocketAddr,
+    heard: Time,
+    /// Reported as joining: its name is in no other way in the listing.
+    is_listed: bool,
+}
+
+/// Somebody whose cookie came back.
+#[derive(Debug, Clone)]
+pub(super) struct Newcomer {
+    pub(super) from: SocketAddr,
+    pub(super) nonce: Nonce,
+    pub(super) record: Record,
+}
+
+/// What was known of a member while it was joining.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// The joining record under that name that was reported.
+    pub(super) listed: Option<Arc<Record>>,
+    /// Its address has echoed a cookie.
+    pub(super) proven: bool,
+}
+
+impl Joiners {
+    pub(super) fn contains(&self, run: Run) -> bool {
+        self.held.contains_key(&run)
+    }
+
+    /// Where a joiner's pages go.
+    pub(super) fn proven_address(&self, run: Run) -> Option<SocketAddr> {
+        self.held.get(&run).map(|joiner| joiner.from)
+    }
+
+    /// How many are listed as joining.
+    pub(super) fn listed(&self) -> usize {
+        self.held.values().filter(|joiner| joiner.is_listed).count()
+    }
+
+    fn of_name(&self, id: &NodeId) -> Option<&Joiner> {
+        self.held.values().find(|joiner| joiner.record.id == *id)
+    }
+
+    /// A record enters the view: the joiner behind it is one no more, and its name is no more listed as joining.
+    pub(super) fn take(&mut self, record: &Record) -> Taken {
+        let mut taken = Taken::default();
+        if let Some(joiner) = self.held.remove(&record.run) {
+            taken.proven = joiner.from == record.address;
+            taken.listed = Some(joiner.record).filter(|_| joiner.is_listed);
+        }
+        for joiner in self.held.values_mut().filter(|joiner| joiner.is_listed && joiner.record.id == record.id) {
+            joiner.is_listed = false;
+            taken.listed = Some(Arc::clone(&joiner.record));
+        }
+        taken
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Core {
+    /// `Join`: first a challenge, then a decision.
+    pub(super) fn asked_to_admit(&mut self, sender: Sender, nonce: Nonce, record: Record, cookie: Option<Nonce>) {
+        let is_proven = cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, sender.from, sender.run, self.now));
+        if !is_proven {
+            let cookie = self.prover.cookie(sender.from, sender.run, self.now);
+            return self.answer_with(sender, &Message::Challenge { nonce, cookie });
+        }
+        if record.run != sender.run || record.status != Status::Joining {
+            return self.counters.drop(Drop::Malformed);
+        }
+        let newcomer = Newcomer { from: sender.from, nonce, record };
+        if !newcomer.record.protocol.overlaps(ProtocolRange::OURS) {
+            let refusal = Refusal::Protocol { speaks: ProtocolRange::OURS };
+            return self.decide(&newcomer, &Message::Refused { nonce, refusal });
+        }
+        match self.phase {
+            Phase::Joining(_) => self.keep_waiting(&newcomer),
+            Phase::Up => self.admit(newcomer, None),
+            Phase::Leaving | Phase::Stopped => self.counters.drop(Drop::WrongState),
+        }
+    }
+
+    /// Tells a newcomer what was decided. Its address is proven.
+    pub(super) fn decide(&mut self, newcomer: &Newcomer, message: &Message) {
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Reply);
+        packet.push(message);
+        self.transmit(newcomer.from, packet);
+    }
+
+    fn keep_waiting(&mut self, newcomer: &Newcomer) {
+        let run = newcomer.record.run;
+        if self.joiners.waiting.len() < MAX_JOINERS || self.joiners.waiting.contains_key(&run) {
+            self.joiners.waiting.insert(run, newcomer.clone());
+        }
+        let (record, joiners) = (Record::clone(self.me()), self.joiners.waiting.len() as u32);
+        self.decide(newcomer, &Message::NotUp { nonce: newcomer.nonce, record, joiners });
+    }
+
+    /// This node is Up: whoever asked it before is let in now.
+    pub(super) fn welcome_waiting(&mut self) {
+        for newcomer in std::mem::take(&mut self.joiners.waiting).into_values() {
+            self.admit(newcomer, None);
+        }
+    }
+
+    /// Lets a newcomer in, or says why not (yet). `vacated_by` is the run that was asked for this name and is gone.
+    pub(super) fn admit(&mut self, newcomer: Newcomer, vacated_by: Option<Run>) {
+        let Newcomer { from, nonce, ref record } = newcomer;
+        if record.id == self.me().id {
+            let refusal = Refusal::NameInUse { holder: self.me().address };
+            return self.decide(&newcomer, &Message::Refused { nonce, refusal });
+        }
+        let held = self.view.slot_of(record.id.as_str()).map(|slot| Arc::clone(self.view.record(slot)));
+        let last = self.tombstones.incarnation(record.id.as_str()).max(held.as_ref().map(|held| held.incarnation));
+        if let Some(incarnation) = last.filter(|last| record.incarnation <= *last) {
+            return self.decide(&newcomer, &Message::Behind { nonce, incarnation });
+        }
+        let rival = self.joiners.of_name(&record.id).map(|joiner| Arc::clone(&joiner.record));
+        let is_held = |held: &Arc<Record>| matches!(held.status, Status::Up | Status::Suspect | Status::Leaving);
+        let owner = held.clone().filter(is_held).or(rival).filter(|owner| owner.run != record.run);
+        if let Some(owner) = owner
+            && vacated_by != Some(owner.run)
+            && !self.joiners.contains(record.run)
+            && owner.address != from
+        {
+            return self.probe_name(newcomer, &owner);
+        }
+        if self.joiners.held.len() >= MAX_JOINERS && !self.joiners.contains(record.run) {
+            return self.decide(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
+        }
+        self.hold(&newcomer, held.is_some());
+        let (sponsor, count) = (Record::clone(self.me()), self.view.len() as u32);
+        self.decide(&newcomer, &Message::Welcome { nonce, sponsor, count });
+    }
+
+    /// Holds a joiner beside the view, and reports it if its name is new in the listing.
+    fn hold(&mut self, newcomer: &Newcomer, is_in_view: bool) {
+        let record = Arc::new(newcomer.record.clone());
+        let rivals: Vec<Run> = self
+            .joiners
+            .held
+            .iter()
+            .filter(|(run, joiner)| joiner.record.id == record.id && **run != record.run)
+            .map(|(run, _)| *run)
+            .collect();
+        let mut previous = None;
+        for run in rivals {
+            self.timers.cancel(Timer::Joiner(run));
+            previous = self.joiners.held.remove(&run).filter(|joiner| joiner.is_listed).map(|joiner| joiner.record);
+        }
+        let before = self.joiners.held.get(&record.run);
+        previous = before.filter(|joiner| joiner.is_listed).map(|joiner| Arc::clone(&joiner.record)).or(previous);
+        let is_listed = !is_in_view;
+        if is_listed && previous.as_ref() != Some(&record) {
+            self.report(previous.as_ref(), &record, None);
+        }
+        self.timers.set_by(Timer::Joiner(record.run), self.now + record.timing.down_timeout());
+        let joiner = Joiner { from: newcomer.from, heard: self.now, is_listed, record };
+        self.joiners.held.insert(joiner.record.run, joiner);
+    }
+
+    /// A joiner of ours pulls: it lives.
+    pub(super) fn heard_joiner(&mut self, run: Run) {
+        if let Some(joiner) = self.joiners.held.get_mut(&run) {
+            joiner.heard = self.now;
+        }
+    }
+
+    /// A joiner may have been silent for its down timeout.
+    pub(super) fn judge_joiner(&mut self, run: Run) {
+        let Some(joiner) = self.joiners.held.get(&run) else { return };
+        let deadline = joiner.heard + joiner.record.timing.down_timeout();
+        if deadline > self.now {
+            return self.timers.set(Timer::Joiner(run), deadline);
+        }
+        if let Some(joiner) = self.joiners.held.remove(&run)
+            && joiner.is_listed
+        {
+            let previous = Some(Arc::clone(&joiner.record));
+            let change = Change { kind: ChangeKind::Removed, record: joiner.record, method: None, previous };
+            self.outputs.push_back(super::Output::Change(change));
+        }
+    }
+}

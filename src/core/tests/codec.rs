@@ -1,0 +1,230 @@
+//! The wire: golden bytes, round trips, and bytes that nobody sent.
+
+use proptest::prelude::*;
+
+use super::merging::any_status;
+use super::net::{Net, address, id};
+use crate::core::limits::MAX_MESSAGES_PER_PACKET;
+use crate::core::record::tests::record;
+use crate::core::wire::{
+    Confirmation, Echo, Header, Heartbeat, Message, Nonce, Note, Packet, PacketBuilder, PacketError, Refusal, Update,
+};
+use crate::core::{DetectionMethod, Drop, Input, Profile, ProtocolRange, Run, Status, Tags};
+
+fn header() -> Header {
+    Header { cluster: 0x0403_0201, run: Run(0x0807_0605_0403_0201), sequence: 300, fingerprint: 0x1122_3344_5566_7788 }
+}
+
+fn encode(messages: &[Message]) -> Vec<u8> {
+    let mut packet = PacketBuilder::new(&header(), 1400);
+    for message in messages {
+        assert!(packet.push(message));
+    }
+    packet.finish()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// One of every kind, in the order of their numbers.
+fn one_of_each() -> Vec<Message> {
+    let mut tagged = record("node-a", 1_700_000_000_000, Status::Suspect);
+    tagged.tags = Tags::new([("zone".to_owned(), "eu".to_owned())].into()).expect("good");
+    tagged.api_address = Some("10.0.0.1:80".into());
+    let up = record("b", 300, Status::Up);
+    let nonce = Nonce(0x0102_0304_0506_0708);
+    let joiner = record("j", 1, Status::Joining);
+    vec![
+        Message::Heartbeat(Heartbeat { stamp: 0x1234, echo: Some(Echo { stamp: 0x5678, hold: 0x9abc }) }),
+        Message::Reply,
+        Message::Update(Update {
+            note: Some(Note { age_ms: 10_000, method: DetectionMethod::HeartbeatTimeout }),
+            record: tagged,
+        }),
+        Message::Probe { nonce, doubted: true },
+        Message::Ack { nonce },
+        Message::Told { incarnation: 300, status: Status::Down, age_ms: 15_000 },
+        Message::WhoAreYou { nonce, echo: Some(nonce) },
+        Message::IAm { nonce, record: up.clone() },
+        Message::Join { nonce, record: joiner, cookie: Some(nonce) },
+        Message::Challenge { nonce, cookie: nonce },
+        Message::Welcome { nonce, sponsor: up.clone(), count: 5 },
+        Message::NotUp { nonce, record: up, joiners: 2 },
+        Message::Refused { nonce, refusal: Refusal::NameInUse { holder: address(0) } },
+        Message::Behind { nonce, incarnation: 300 },
+        Message::Wait { nonce, wait_ms: 300 },
+        Message::Pull { after: Some(id("a")), pages: 8 },
+        Message::Page { after: None, more: true },
+        Message::Confirm(Confirmation { record: nonce }),
+        Message::Confirmed(Confirmation { record: nonce }),
+        Message::Padding(vec![0; 3]),
+    ]
+}
+
+#[test]
+fn the_bytes_of_every_message_are_golden() {
+    let golden = include_str!("golden.txt");
+    let seen: String = one_of_each()
+        .iter()
+        .map(|message| format!("{}\n", hex(&encode(std::slice::from_ref(message))[26..])))
+        .collect();
+    let fixed = format!("{}\n{seen}", hex(&encode(&[])));
+    assert_eq!(golden, fixed, "the wire format changed: that breaks running clusters");
+}
+
+#[test]
+fn every_message_survives_the_round_trip() {
+    let messages = one_of_each();
+    for message in &messages {
+        let packet = Packet::decode(&encode(std::slice::from_ref(message))).expect("decodes");
+        assert_eq!(packet.messages, std::slice::from_ref(message));
+    }
+    let mut packet = PacketBuilder::new(&header(), 1400);
+    let up = record("b", 300, Status::Up);
+    assert!(packet.push_update(None, &up));
+    let decoded = Packet::decode(&packet.finish()).expect("decodes");
+    assert_eq!(decoded.messages, [Message::Update(Update { note: None, record: up })], "encoded without a clone");
+}
+
+#[test]
+fn a_heartbeat_fits_into_forty_bytes_after_years_of_packets() {
+    let header = Header { sequence: 1 << 34, ..header() };
+    let mut packet = PacketBuilder::new(&header, 1400);
+    let echo = Some(Echo { stamp: u16::MAX, hold: u16::MAX });
+    packet.push(&Message::Heartbeat(Heartbeat { stamp: u16::MAX, echo }));
+    assert!(packet.len() <= 40, "{} bytes", packet.len());
+}
+
+#[test]
+fn unknown_kinds_are_skipped_and_counted() {
+    let mut bytes = encode(&[Message::Reply]);
+    bytes.extend_from_slice(&[4, 200, 1, 7, 7]);
+    let packet = Packet::decode(&bytes).expect("decodes");
+    assert_eq!((packet.messages, packet.unknown), (vec![Message::Reply], 1));
+}
+
+#[test]
+fn there_is_one_encoding_of_everything() {
+    let good = encode(&[Message::Behind { nonce: Nonce(1), incarnation: 1 }]);
+    assert!(Packet::decode(&good).is_ok());
+    // The same incarnation as a longer varint, the message's length adjusted.
+    let mut padded = good.clone();
+    let last = padded.pop().expect("not empty");
+    padded.extend_from_slice(&[last | 0x80, 0]);
+    padded[26] += 1;
+    assert_eq!(Packet::decode(&padded), Err(PacketError::Malformed));
+    // Bytes behind a message inside its length.
+    let mut longer = good;
+    longer.push(0);
+    longer[26] += 1;
+    assert_eq!(Packet::decode(&longer), Err(PacketError::Malformed));
+}
+
+#[test]
+fn headers_that_are_not_ours_are_told_apart() {
+    let good = encode(&[]);
+    let with = |at: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = byte;
+        Packet::decode(&bytes)
+    };
+    assert_eq!(with(0, b'X'), Err(PacketError::Malformed));
+    assert_eq!(with(2, 9), Err(PacketError::UnknownVersion { found: 9 }));
+    assert_eq!(with(3, 4), Err(PacketError::UnknownKey { found: 4 }));
+    for length in 0..good.len() {
+        assert_eq!(Packet::decode(&good[..length]), Err(PacketError::Malformed));
+    }
+}
+
+#[test]
+fn records_out_of_bounds_are_malformed() {
+    let reject = |message: Message| {
+        assert_eq!(Packet::decode(&encode(&[message])), Err(PacketError::Malformed));
+    };
+    let update = |record, note| Message::Update(Update { note, record });
+    let note = Some(Note { age_ms: 1, method: DetectionMethod::HeartbeatTimeout });
+    reject(update(record("a", 1 << 63, Status::Up), None));
+    reject(update(record("a", 1, Status::Up), note));
+    reject(update(record("a", 1, Status::Down), None));
+    reject(update(record("a", 1, Status::Joining), None));
+    let mut old_and_new = record("a", 1, Status::Up);
+    old_and_new.protocol = ProtocolRange { min: 2, max: 1 };
+    reject(update(old_and_new, None));
+    let mut wordy = record("a", 1, Status::Up);
+    wordy.version = "v".repeat(33).into();
+    reject(update(wordy, None));
+    reject(Message::Pull { after: None, pages: 0 });
+    reject(Message::Pull { after: None, pages: 9 });
+    reject(Message::Told { incarnation: u64::MAX, status: Status::Down, age_ms: 0 });
+}
+
+#[test]
+fn a_packet_of_too_many_messages_is_malformed() {
+    let mut bytes = encode(&[]);
+    for _ in 0..MAX_MESSAGES_PER_PACKET {
+        bytes.extend_from_slice(&[1, 1]);
+    }
+    assert!(Packet::decode(&bytes).is_ok());
+    bytes.extend_from_slice(&[1, 1]);
+    assert_eq!(Packet::decode(&bytes), Err(PacketError::Malformed));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn updates_round_trip(
+        name in "[A-Za-z0-9._-]{1,63}", incarnation in 0..1u64 << 63, status in any_status(), age_ms: u64,
+        tags in prop::collection::btree_map("[a-z]{1,8}", "[a-z]{0,8}", 0..16), port in 1..u16::MAX,
+    ) {
+        let mut record = record(&name, incarnation, status);
+        record.tags = Tags::new(tags).expect("within bounds");
+        record.address.set_port(port);
+        let is_noted = !matches!(status, Status::Up | Status::Leaving);
+        let note = is_noted.then_some(Note { age_ms, method: DetectionMethod::Restarted });
+        let message = Message::Update(Update { note, record });
+        let packet = Packet::decode(&encode(std::slice::from_ref(&message))).expect("decodes");
+        prop_assert_eq!(packet.messages, vec![message]);
+    }
+
+    #[test]
+    fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..1500)) {
+        let _ = Packet::decode(&bytes);
+        let mut behind_a_header = encode(&[]);
+        behind_a_header.extend_from_slice(&bytes);
+        if let Ok(packet) = Packet::decode(&behind_a_header) {
+            prop_assert!(packet.messages.len() + packet.unknown <= MAX_MESSAGES_PER_PACKET);
+        }
+    }
+}
+
+#[test]
+fn ten_thousand_random_mutated_and_replayed_datagrams_change_nothing() {
+    use rand::{Rng, RngExt, SeedableRng};
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(4);
+    let mut net = Net::cluster(Profile::Default, 3);
+    let recorded: Vec<Vec<u8>> = one_of_each().iter().map(|message| encode(std::slice::from_ref(message))).collect();
+    let before = (net.nodes[0].core.fingerprint(), net.nodes[0].core.records().count());
+    let dropped = |net: &Net| Drop::ALL.iter().map(|reason| net.nodes[0].core.counters().dropped(*reason)).sum::<u64>();
+    let dropped_before = dropped(&net);
+    for i in 0..10_000usize {
+        let mut bytes = match i % 3 {
+            0 => {
+                let mut bytes = vec![0; rng.random_range(0..1500)];
+                rng.fill_bytes(&mut bytes);
+                bytes
+            }
+            _ => recorded[rng.random_range(0..recorded.len())].clone(),
+        };
+        if i % 3 == 1 && !bytes.is_empty() {
+            let at = rng.random_range(0..bytes.len());
+            bytes[at] ^= 1 << rng.random_range(0..8);
+        }
+        net.input(0, Input::Packet { from: address(60_000 + i % 500), bytes: &bytes });
+    }
+    assert_eq!((net.nodes[0].core.fingerprint(), net.nodes[0].core.records().count()), before);
+    assert!(dropped(&net) >= dropped_before + 9_000, "every one of them is counted");
+    net.run(std::time::Duration::from_secs(30));
+    net.assert_all_up();
+}

@@ -1,0 +1,133 @@
+use std::time::Duration;
+
+use super::net::{Net, id, ms};
+use crate::core::{ChangeKind, DetectionMethod, Notice, Profile, Status, Time};
+
+fn when(net: &Net, observer: usize, name: &str, kind: ChangeKind) -> Time {
+    let about = |change: &&(Time, crate::core::Change)| change.1.record.id == *name && change.1.kind == kind;
+    let found: Vec<_> = net.nodes[observer].changes.iter().filter(about).collect();
+    assert_eq!(found.len(), 1, "exactly one {kind:?} of {name} at {observer}: {found:?}");
+    found[0].0
+}
+
+const DOWN: ChangeKind = ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout);
+
+#[test]
+fn a_silent_node_is_suspect_and_down_exactly_at_its_timeouts() {
+    for profile in Profile::ALL {
+        let mut net = Net::cluster(profile, 5);
+        net.run(Duration::from_secs(30));
+        net.forget_reports();
+        let last_heard: Vec<Time> =
+            (0..4).map(|i| net.now - net.nodes[i].core.last_heard(&id("n4")).expect("heard")).collect();
+        net.kill(4);
+        net.run(net.settings.down_timeout + ms(1_000));
+        let first = *last_heard.iter().min().expect("four");
+        let latest = *last_heard.iter().max().expect("four") + ms(5);
+        for observer in 0..4 {
+            let suspected = when(&net, observer, "n4", ChangeKind::Suspected);
+            let down = when(&net, observer, "n4", DOWN);
+            assert!(suspected >= first + net.settings.suspect_timeout, "{profile}: never before its timeout");
+            assert!(suspected <= latest + net.settings.suspect_timeout + ms(20), "{profile}");
+            assert!(down >= first + net.settings.down_timeout, "{profile}: never before its timeout");
+            assert!(down <= latest + net.settings.down_timeout + ms(20), "{profile}");
+        }
+    }
+}
+
+#[test]
+fn two_nodes_judge_each_other_inclusively_at_the_very_deadline() {
+    let mut net = Net::cluster(Profile::Default, 2);
+    net.run(Duration::from_secs(20));
+    net.forget_reports();
+    let heard = net.now - net.nodes[0].core.last_heard(&id("n1")).expect("heard");
+    net.kill(1);
+    net.run(Duration::from_secs(20));
+    // A packet may have been under way.
+    let late = when(&net, 0, "n1", ChangeKind::Suspected).since(heard);
+    assert!(late == Duration::from_secs(10) || late <= Duration::from_secs(10) + ms(1), "{late:?}");
+    assert_eq!(when(&net, 0, "n1", DOWN).since(when(&net, 0, "n1", ChangeKind::Suspected)), Duration::from_secs(5));
+}
+
+#[test]
+fn a_member_that_was_never_heard_is_judged_from_the_moment_it_was_added() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.cut(2, 3, true);
+    net.add("mute", 9, &[0]);
+    net.cut(2, 3, true);
+    net.run(ms(300));
+    net.kill(3);
+    net.run(net.settings.down_timeout + ms(500));
+    assert_eq!(net.status(2, "mute"), Some(Status::Down), "also by whom never heard it");
+}
+
+#[test]
+fn refuted_suspicion_raises_incarnation() {
+    let mut net = Net::cluster(Profile::Local, 4);
+    let before = net.nodes[3].core.me().incarnation;
+    net.forget_reports();
+    net.pause(3, true);
+    net.run(ms(1_500));
+    assert_eq!(net.status(0, "n3"), Some(Status::Suspect));
+    net.pause(3, false);
+    net.run_until(ms(500), "it refuted", Net::all_agree);
+    assert!(net.nodes[3].core.me().incarnation > before);
+    for observer in 0..3 {
+        assert_eq!(net.reported(observer, "n3"), [ChangeKind::Suspected, ChangeKind::Recovered]);
+    }
+}
+
+#[test]
+fn a_down_member_that_wakes_up_comes_back_everywhere_and_accuses_nobody() {
+    let mut net = Net::cluster(Profile::Local, 5);
+    net.forget_reports();
+    net.pause(4, true);
+    net.run(Duration::from_secs(30));
+    net.pause(4, false);
+    net.run_until(ms(1_500), "everybody agrees again", Net::all_agree);
+    net.run(Duration::from_secs(5));
+    for observer in 0..4 {
+        assert_eq!(net.reported(observer, "n4"), [ChangeKind::Suspected, DOWN, ChangeKind::Joined]);
+    }
+    let accused = net.nodes[4].changes.iter().filter(|(_, change)| change.record.id != *"n4").count();
+    assert_eq!(accused, 0, "it slept through their silence, not they through its");
+    assert!(net.nodes[4].notices.iter().any(|notice| matches!(notice, Notice::Paused { .. })));
+    assert_eq!(net.nodes[4].core.counters().pauses, 1);
+}
+
+#[test]
+fn a_healthy_idle_cluster_accuses_nobody() {
+    for profile in Profile::ALL {
+        let mut net = Net::cluster(profile, 10);
+        net.forget_reports();
+        net.run(Duration::from_secs(600));
+        assert!(net.nodes.iter().all(|node| node.changes.is_empty()), "{profile}");
+        assert!(net.nodes.iter().all(|node| node.core.counters().syncs <= 1), "{profile}: views agree at rest");
+    }
+}
+
+#[test]
+fn both_ends_know_their_round_trip() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.latency = ms(5);
+    net.run(Duration::from_secs(60));
+    let rtt = net.nodes[0].core.rtt(&id("n1")).expect("measured");
+    assert!(rtt >= ms(9) && rtt <= ms(11), "{rtt:?}");
+}
+
+#[test]
+fn every_observer_hears_from_its_subject_once_per_interval() {
+    for profile in Profile::ALL {
+        let mut net = Net::cluster(profile, 10);
+        net.run(net.settings.heartbeat_interval * 3);
+        for _ in 0..200 {
+            net.run(ms(101));
+            for node in &net.nodes {
+                for other in net.nodes.iter().filter(|other| other.address != node.address) {
+                    let age = node.core.last_heard(&other.core.me().id).expect("heard");
+                    assert!(age <= net.settings.heartbeat_interval + ms(2), "{profile}: {age:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::net::{Net, address, id, ms};
+use crate::core::limits::INCARNATION_STEP;
+use crate::core::wire::Refusal;
+use crate::core::{Birth, ChangeKind, Notice, Profile, Run, Status, StopReason, Tags};
+
+#[test]
+fn a_node_without_seeds_is_up_at_once() {
+    let mut net = Net::new(Profile::Default);
+    let a = net.add("a", 0, &[]);
+    assert!(net.nodes[a].core.is_up());
+    assert_eq!(net.reported(a, "a"), [ChangeKind::Joining, ChangeKind::Joined]);
+}
+
+#[test]
+fn three_seeds_started_together_are_a_cluster_in_a_second() {
+    for profile in Profile::ALL {
+        let mut net = Net::new(profile);
+        for i in 0..3 {
+            net.add(&format!("n{i}"), i, &[0, 1, 2]);
+        }
+        let took = net.run_until(Duration::from_secs(1), "three nodes agree", Net::all_agree);
+        assert!(took >= ms(500), "nobody starts before the others had time to answer");
+        assert!(net.nodes[0].notices.contains(&Notice::Founded), "the smallest address starts");
+        assert!(net.nodes[1..].iter().all(|node| !node.notices.contains(&Notice::Founded)));
+    }
+}
+
+#[test]
+fn a_joiner_knows_everybody_when_it_is_up() {
+    let mut net = Net::cluster(Profile::Local, 8);
+    let joiner = net.add("late", 20, &[0]);
+    net.run_until(ms(100), "the joiner is up", |net| net.nodes[joiner].core.is_up());
+    assert_eq!(net.nodes[joiner].core.records().count(), 9);
+    net.run_until(ms(200), "everybody knows the joiner", Net::all_agree);
+    assert_eq!(net.reported(0, "late"), [ChangeKind::Joining, ChangeKind::Joined], "the sponsor sees it come");
+    assert_eq!(net.reported(3, "late"), [ChangeKind::Joined]);
+}
+
+#[test]
+fn a_seed_that_reaches_nobody_starts_alone_and_the_islands_merge() {
+    let mut net = Net::new(Profile::Local);
+    let (a, b) = (net.add("a", 0, &[0, 1]), net.add("b", 1, &[0, 1]));
+    net.cut(a, b, true);
+    net.run(net.settings.retry_interval * 3 - ms(10));
+    assert!(!net.nodes[a].core.is_up() && !net.nodes[b].core.is_up());
+    net.run(ms(1_000));
+    assert!(net.nodes[a].core.is_up() && net.nodes[b].core.is_up(), "{}", net.describe());
+    net.cut(a, b, false);
+    net.run_until(net.settings.retry_interval * 2 + ms(2_000), "islands merge", Net::all_agree);
+}
+
+#[test]
+fn a_node_that_is_no_seed_never_starts_alone_and_says_so() {
+    let mut net = Net::new(Profile::Local);
+    let lonely = net.add("lonely", 5, &[0, 1]);
+    net.run(Duration::from_secs(60));
+    assert!(!net.nodes[lonely].core.is_up());
+    assert!(net.nodes[lonely].notices.contains(&Notice::NoSeedAnswered { tried: 2 }));
+    net.add("n0", 0, &[]);
+    net.run_until(net.settings.retry_interval * 2, "seeds are retried for ever", Net::all_agree);
+}
+
+#[test]
+fn a_second_node_of_the_same_name_is_refused_while_the_first_answers() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let thief = net.add("n1", 30, &[0]);
+    net.run(ms(500));
+    let holder = address(1);
+    assert_eq!(net.nodes[thief].stopped, Some(StopReason::NameInUse { id: id("n1"), holder }));
+    assert!(net.nodes[0].notices.contains(&Notice::NameRefused { id: id("n1"), newcomer: address(30) }));
+    net.assert_all_up();
+}
+
+#[test]
+fn a_restart_on_the_same_port_joins_at_once_and_the_old_run_is_reported_down() {
+    let mut net = Net::cluster(Profile::Default, 3);
+    net.forget_reports();
+    net.kill(1);
+    net.run(ms(20));
+    net.add("n1", 1, &[0]);
+    net.run_until(ms(300), "the new run is up", Net::all_agree);
+    let restarted = ChangeKind::DetectedDown(crate::core::DetectionMethod::Restarted);
+    for observer in [0, 2] {
+        assert_eq!(net.reported(observer, "n1"), [restarted, ChangeKind::Joined]);
+    }
+}
+
+#[test]
+fn a_restart_on_another_port_takes_its_name_over_when_nobody_answers() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.kill(1);
+    net.add("n1", 40, &[0]);
+    let took = net.run_until(ms(600), "the new run is up", Net::all_agree);
+    assert!(took >= net.settings.probe_timeout * 3, "the old one had its three chances to answer");
+}
+
+#[test]
+fn a_node_behind_its_own_past_raises_its_incarnation() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let before = net.nodes[1].core.me().incarnation;
+    net.kill(1);
+    // Its disk is lost, and its clock stands at the beginning of time.
+    let reborn = net.add_born("n1", 1, &[0], 7);
+    net.run_until(ms(500), "the new run is up", Net::all_agree);
+    assert!(net.nodes[reborn].core.me().incarnation > before);
+}
+
+#[test]
+fn another_cluster_refuses_and_both_sides_hear_of_it() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let birth = Birth {
+        id: id("stranger"),
+        run: Run(99),
+        cluster: id("other"),
+        incarnation: 5,
+        stored_bound: 5 + INCARNATION_STEP,
+        address: address(9),
+        api_address: None,
+        tags: Tags::default(),
+        version: "0.1.0".into(),
+        settings: net.settings.clone(),
+        seeds: 1,
+        remembered: Vec::new(),
+        random_seed: 9,
+    };
+    let stranger = net.add_birth(birth, vec![address(0)]);
+    net.run(Duration::from_secs(6));
+    let (by, refusal) = (address(0), Refusal::OtherCluster);
+    assert_eq!(net.nodes[stranger].stopped, Some(StopReason::Refused { by, refusal }));
+    assert!(net.nodes[0].notices.contains(&Notice::OtherCluster { from: address(9) }));
+    assert_eq!(net.nodes[0].core.records().count(), 2);
+}
+
+#[test]
+fn a_large_view_with_long_names_and_tags_arrives_whole_in_small_datagrams() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let tags = Tags::new(BTreeMap::from([("k".to_owned(), "v".repeat(480))])).expect("within bounds");
+    for i in 0..200 {
+        let birth = Birth {
+            id: id(&format!("{}-{i:04}", "long".repeat(14))),
+            run: Run(0xff_0000 + i),
+            cluster: id("test"),
+            incarnation: 5,
+            stored_bound: u64::MAX >> 1,
+            address: address(300 + i as usize),
+            api_address: Some("api".repeat(30).into()),
+            tags: tags.clone(),
+            version: "0.1.0".into(),
+            settings: net.settings.clone(),
+            seeds: 1,
+            remembered: Vec::new(),
+            random_seed: i,
+        };
+        net.add_birth(birth, vec![address(0)]);
+    }
+    net.run_until(Duration::from_secs(20), "two hundred agree", Net::all_agree);
+    net.assert_all_up();
+    let joiner = net.add("late", 20, &[0]);
+    net.run_until(ms(1_000), "the joiner is up", |net| net.nodes[joiner].core.is_up());
+    assert!(net.nodes[joiner].core.records().filter(|(record, _)| record.status == Status::Up).count() >= 203);
+}
+
+#[test]
+fn remembered_addresses_are_tried_before_a_node_without_seeds_starts_alone() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let birth = |random_seed, remembered| Birth {
+        id: id("back"),
+        run: Run(500 + random_seed),
+        cluster: id("test"),
+        incarnation: 5,
+        stored_bound: 5 + INCARNATION_STEP,
+        address: address(50),
+        api_address: None,
+        tags: Tags::default(),
+        version: "0.1.0".into(),
+        settings: Profile::Local.settings(),
+        seeds: 0,
+        remembered,
+        random_seed,
+    };
+    let back = net.add_birth(birth(1, vec![address(77), address(1)]), Vec::new());
+    net.run_until(ms(500), "found its cluster again", Net::all_agree);
+    net.kill(back);
+    let alone = net.add_birth(birth(2, vec![address(77)]), Vec::new());
+    net.run(net.settings.retry_interval * 3 + ms(100));
+    assert!(net.nodes[alone].core.is_up(), "nobody answers: it starts");
+}

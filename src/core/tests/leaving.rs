@@ -1,0 +1,119 @@
+use std::time::Duration;
+
+use super::net::{Net, id, ms};
+use crate::core::{ChangeKind, Command, CommandError, LeaveReason, Profile, Reply, Status, StopReason, Tags};
+
+const GRACEFUL: LeaveReason = LeaveReason::Graceful;
+const FORCED: LeaveReason = LeaveReason::Forced;
+
+#[test]
+fn a_leaver_is_known_to_have_left_before_it_stops() {
+    for profile in Profile::ALL {
+        let mut net = Net::cluster(profile, 5);
+        net.forget_reports();
+        net.command(2, Command::Leave);
+        let took = net.run_until(ms(1_000), "it stopped", |net| net.nodes[2].stopped.is_some());
+        assert!(took <= ms(100), "{profile}: confirmed at once, {took:?}");
+        net.run(ms(50));
+        for observer in [0, 1, 3, 4] {
+            let kinds = net.reported(observer, "n2");
+            assert_eq!(kinds.last(), Some(&ChangeKind::Left(GRACEFUL)), "{profile}");
+            assert!(kinds.len() <= 2 && !kinds.contains(&ChangeKind::Suspected));
+        }
+        net.run(net.settings.down_timeout + ms(1_000));
+        assert_eq!(net.status(0, "n2"), Some(Status::Left(GRACEFUL)));
+    }
+}
+
+#[test]
+fn leaving_ends_also_when_nobody_answers() {
+    let mut net = Net::cluster(Profile::Default, 2);
+    net.kill(1);
+    net.command(0, Command::Leave);
+    net.run_until(ms(1_400), "it stopped", |net| net.nodes[0].stopped == Some(StopReason::Left));
+    let mut alone = Net::cluster(Profile::Default, 1);
+    alone.command(0, Command::Leave);
+    assert_eq!(alone.nodes[0].stopped, Some(StopReason::Left), "nobody to tell");
+}
+
+#[test]
+fn a_leaving_node_that_goes_silent_has_left() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.command(1, Command::Leave);
+    net.run(ms(2));
+    net.kill(1);
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.status(0, "n1"), Some(Status::Left(GRACEFUL)));
+}
+
+#[test]
+fn a_down_member_is_removed_and_confirmed() {
+    let mut net = Net::cluster(Profile::Local, 5);
+    net.kill(4);
+    net.run(Duration::from_secs(4));
+    net.command(0, Command::Remove { ticket: 1, id: id("n4"), force: false });
+    net.run(ms(50));
+    assert_eq!(net.nodes[0].replies, [Reply::Removed { held_by: 3, confirmed: true }]);
+    for observer in 0..4 {
+        assert_eq!(net.status(observer, "n4"), Some(Status::Left(FORCED)));
+    }
+}
+
+#[test]
+fn a_living_member_is_removed_only_by_force_and_obeys() {
+    let mut net = Net::cluster(Profile::Local, 4);
+    net.command(0, Command::Remove { ticket: 1, id: id("n2"), force: false });
+    let not_down = CommandError::NotDown { id: id("n2"), status: Status::Up };
+    assert_eq!(net.nodes[0].replies, [Reply::Refused(not_down)]);
+    net.command(0, Command::Remove { ticket: 2, id: id("n2"), force: true });
+    net.run(ms(200));
+    assert_eq!(net.nodes[2].stopped, Some(StopReason::Removed));
+    for observer in [0, 1, 3] {
+        assert_eq!(net.status(observer, "n2"), Some(Status::Left(FORCED)));
+    }
+    net.add("n2", 2, &[0]);
+    net.run_until(ms(500), "it may come back by a restart", Net::all_agree);
+}
+
+#[test]
+fn an_evicted_node_obeys_also_after_it_raised_its_incarnation() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    for other in [0, 1] {
+        net.cut(other, 2, true);
+    }
+    net.command(0, Command::Remove { ticket: 1, id: id("n2"), force: true });
+    net.run(ms(100));
+    let tags = Tags::new([("k".to_owned(), "v".to_owned())].into()).expect("good");
+    net.command(2, Command::SetTags { ticket: 1, tags });
+    for other in [0, 1] {
+        net.cut(other, 2, false);
+    }
+    net.run(ms(3_000));
+    assert_eq!(net.nodes[2].stopped, Some(StopReason::Removed), "{}", net.describe());
+    net.run(ms(500));
+    assert_eq!(net.status(0, "n2"), Some(Status::Left(FORCED)));
+    assert_eq!(net.status(1, "n2"), Some(Status::Left(FORCED)));
+}
+
+#[test]
+fn removing_answers_for_every_other_case() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    net.command(0, Command::Remove { ticket: 1, id: id("nobody"), force: false });
+    net.command(0, Command::Remove { ticket: 2, id: id("n0"), force: true });
+    let nobody = CommandError::NoSuchMember { id: id("nobody") };
+    assert_eq!(net.nodes[0].replies, [Reply::Refused(nobody), Reply::Refused(CommandError::Oneself)]);
+}
+
+#[test]
+fn new_tags_are_known_everywhere_and_reported_as_an_update() {
+    let mut net = Net::cluster(Profile::Default, 5);
+    net.forget_reports();
+    let tags = Tags::new([("zone".to_owned(), "eu-1".to_owned())].into()).expect("good");
+    net.command(3, Command::SetTags { ticket: 1, tags: tags.clone() });
+    net.run_until(ms(100), "everybody agrees", Net::all_agree);
+    assert_eq!(net.nodes[3].replies, [Reply::TagsSet]);
+    for observer in 0..5 {
+        assert_eq!(net.reported(observer, "n3"), [ChangeKind::Updated]);
+        assert_eq!(net.nodes[observer].core.record(&id("n3")).expect("listed").tags, tags);
+    }
+}

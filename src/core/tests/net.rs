@@ -1,0 +1,293 @@
+//! A few cores and a perfect little network with a fake clock: `step` jumps to the next thing that happens.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::core::limits::INCARNATION_STEP;
+use crate::core::{
+    Birth, Change, ChangeKind, Command, Core, Input, NodeId, Notice, Output, Profile, Reply, Run, Settings, Status,
+    StopReason, Tags, Time,
+};
+
+/// One node of the network.
+pub(super) struct Node {
+    pub(super) core: Core,
+    pub(super) address: SocketAddr,
+    pub(super) changes: Vec<(Time, Change)>,
+    pub(super) notices: Vec<Notice>,
+    pub(super) replies: Vec<Reply>,
+    pub(super) stopped: Option<StopReason>,
+    seeds: Vec<SocketAddr>,
+    paused: bool,
+    largest: usize,
+    pub(super) sent: usize,
+}
+
+/// The network.
+pub(super) struct Net {
+    pub(super) now: Time,
+    pub(super) nodes: Vec<Node>,
+    pub(super) latency: Duration,
+    pub(super) settings: Settings,
+    in_flight: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
+    cut: BTreeSet<(usize, usize)>,
+    counter: u64,
+}
+
+pub(super) fn id(name: &str) -> NodeId {
+    NodeId::new(name).expect("a good name")
+}
+
+pub(super) fn address(host: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, (host / 250) as u8, (host % 250) as u8 + 1], 7117))
+}
+
+pub(super) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+impl Net {
+    pub(super) fn new(profile: Profile) -> Self {
+        Self {
+            now: Time::ORIGIN,
+            nodes: Vec::new(),
+            latency: ms(1),
+            settings: profile.settings(),
+            in_flight: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            counter: 0,
+        }
+    }
+
+    /// `n` nodes n0, n1, … that all have n0's address as their seed, and are a cluster.
+    pub(super) fn cluster(profile: Profile, n: usize) -> Self {
+        let mut net = Self::new(profile);
+        for i in 0..n {
+            net.add(&format!("n{i}"), i, &[0]);
+        }
+        net.run(Duration::from_secs(3));
+        net.assert_all_up();
+        net
+    }
+
+    /// Adds a node at a host; its incarnation grows with virtual time.
+    pub(super) fn add(&mut self, name: &str, host: usize, seeds: &[usize]) -> usize {
+        let incarnation = 1_000_000 + (self.now.since(Time::ORIGIN).as_millis() as u64) + self.nodes.len() as u64;
+        self.add_born(name, host, seeds, incarnation)
+    }
+
+    pub(super) fn add_born(&mut self, name: &str, host: usize, seeds: &[usize], incarnation: u64) -> usize {
+        self.counter += 1;
+        let birth = Birth {
+            id: id(name),
+            run: Run(0x1000 + self.counter),
+            cluster: id("test"),
+            incarnation,
+            stored_bound: incarnation + INCARNATION_STEP,
+            address: address(host),
+            api_address: None,
+            tags: Tags::default(),
+            version: "0.1.0".into(),
+            settings: self.settings.clone(),
+            seeds: seeds.len(),
+            remembered: Vec::new(),
+            random_seed: self.counter,
+        };
+        self.add_birth(birth, seeds.iter().map(|host| address(*host)).collect())
+    }
+
+    pub(super) fn add_birth(&mut self, birth: Birth, seeds: Vec<SocketAddr>) -> usize {
+        let (address, now) = (birth.address, self.now);
+        let node = Node {
+            core: Core::new(birth, now),
+            address,
+            changes: Vec::new(),
+            notices: Vec::new(),
+            replies: Vec::new(),
+            stopped: None,
+            seeds,
+            paused: false,
+            largest: 0,
+            sent: 0,
+        };
+        self.nodes.push(node);
+        let at = self.nodes.len() - 1;
+        self.drain(at);
+        at
+    }
+
+    /// Ends a process without a word.
+    pub(super) fn kill(&mut self, node: usize) {
+        self.nodes[node].stopped = Some(StopReason::Left);
+    }
+
+    pub(super) fn pause(&mut self, node: usize, paused: bool) {
+        self.nodes[node].paused = paused;
+    }
+
+    /// Cuts (or heals) both directions between two nodes.
+    pub(super) fn cut(&mut self, a: usize, b: usize, is_cut: bool) {
+        for pair in [(a, b), (b, a)] {
+            if is_cut {
+                self.cut.insert(pair);
+            } else {
+                self.cut.remove(&pair);
+            }
+        }
+    }
+
+    pub(super) fn input(&mut self, node: usize, input: Input<'_>) {
+        if self.nodes[node].stopped.is_none() {
+            let now = self.now;
+            self.nodes[node].core.handle(now, input);
+            self.drain(node);
+        }
+    }
+
+    pub(super) fn command(&mut self, node: usize, command: Command) {
+        self.input(node, Input::Command(command));
+    }
+
+    fn drain(&mut self, at: usize) {
+        let mut resolve = false;
+        let mut persist = None;
+        while let Some(output) = self.nodes[at].core.poll() {
+            let node = &mut self.nodes[at];
+            match output {
+                Output::Transmit { to, bytes } => {
+                    node.largest = node.largest.max(bytes.len());
+                    node.sent += 1;
+                    self.counter += 1;
+                    self.in_flight.insert((self.now + self.latency, self.counter), (node.address, to, bytes));
+                }
+                Output::Change(change) => node.changes.push((self.now, change)),
+                Output::Heard(_) => {}
+                Output::Persist(durable) => persist = Some(durable.incarnation_bound),
+                Output::ResolveSeeds => resolve = true,
+                Output::Reply { reply, .. } => node.replies.push(reply),
+                Output::Notice(notice) => node.notices.push(notice),
+                Output::Stopped(reason) => node.stopped = Some(reason),
+            }
+        }
+        if let Some(incarnation_bound) = persist {
+            self.input(at, Input::Persisted { incarnation_bound });
+        }
+        if resolve {
+            let seeds = self.nodes[at].seeds.iter().map(|seed| vec![*seed]).collect();
+            self.input(at, Input::SeedAddresses(seeds));
+        }
+    }
+
+    /// Hands in the packets that arrive next, or the ticks that are due next.
+    fn step(&mut self, until: Time) -> bool {
+        let packet = self.in_flight.keys().next().copied();
+        let running = |node: &&Node| node.stopped.is_none() && !node.paused;
+        let tick = self.nodes.iter().filter(running).filter_map(|node| node.core.next_deadline()).min();
+        let next = match (packet, tick) {
+            (Some((at, _)), tick) if tick.is_none_or(|tick| at <= tick) => at,
+            (_, Some(tick)) => tick,
+            _ => return false,
+        };
+        if next > until {
+            return false;
+        }
+        self.now = self.now.max(next);
+        if let Some(key) = packet.filter(|(at, _)| *at <= next) {
+            let (from, to, bytes) = self.in_flight.remove(&key).expect("just seen");
+            self.deliver(from, to, &bytes);
+        } else {
+            for at in 0..self.nodes.len() {
+                let node = &self.nodes[at];
+                if !node.paused && node.core.next_deadline().is_some_and(|deadline| deadline <= self.now) {
+                    self.input(at, Input::Tick);
+                }
+            }
+        }
+        true
+    }
+
+    fn deliver(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
+        let find = |address| self.nodes.iter().rposition(|node| node.address == address && node.stopped.is_none());
+        let Some(to) = find(to) else { return };
+        let sender = self.nodes.iter().rposition(|node| node.address == from);
+        if sender.is_some_and(|sender| self.cut.contains(&(sender, to))) {
+            return;
+        }
+        if self.nodes[to].paused {
+            // The kernel keeps it.
+            self.counter += 1;
+            self.in_flight.insert((self.now + ms(10), self.counter), (from, self.nodes[to].address, bytes.to_vec()));
+            return;
+        }
+        self.input(to, Input::Packet { from, bytes });
+    }
+
+    pub(super) fn run(&mut self, duration: Duration) {
+        let until = self.now + duration;
+        while self.step(until) {}
+        self.now = until;
+    }
+
+    /// Runs until a condition holds; fails after `within`.
+    pub(super) fn run_until(&mut self, within: Duration, what: &str, mut holds: impl FnMut(&Net) -> bool) -> Duration {
+        let (start, until) = (self.now, self.now + within);
+        while !holds(self) {
+            assert!(self.step(until), "not within {within:?}: {what}\n{}", self.describe());
+        }
+        self.now.since(start)
+    }
+
+    pub(super) fn status(&self, observer: usize, name: &str) -> Option<Status> {
+        self.nodes[observer].core.record(&id(name)).map(|record| record.status)
+    }
+
+    pub(super) fn running(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.stopped.is_none())
+    }
+
+    /// Everybody who runs is Up in the view of everybody who runs, and all views are equal.
+    pub(super) fn all_agree(&self) -> bool {
+        let fingerprints: BTreeSet<u64> = self.running().map(|node| node.core.fingerprint()).collect();
+        fingerprints.len() == 1
+            && self.running().all(|node| {
+                node.core.is_up()
+                    && self.running().all(|other| {
+                        node.core.record(&other.core.me().id).is_some_and(|record| record.status == Status::Up)
+                    })
+            })
+    }
+
+    pub(super) fn assert_all_up(&self) {
+        assert!(self.all_agree(), "{}", self.describe());
+        for node in &self.nodes {
+            assert!(node.largest <= self.settings.mtu);
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let mut text = String::new();
+        for node in self.running() {
+            let me = node.core.me();
+            text += &format!("{} {} {}: ", me.id, me.status, me.incarnation);
+            for (record, _) in node.core.records().take(20) {
+                text += &format!("{}={}@{} ", record.id, record.status, record.incarnation);
+            }
+            text += &format!("\n  {:?}\n", node.notices);
+        }
+        text
+    }
+
+    /// The kinds of changes that an observer reported about a node, in order.
+    pub(super) fn reported(&self, observer: usize, name: &str) -> Vec<ChangeKind> {
+        let about = self.nodes[observer].changes.iter().filter(|(_, change)| change.record.id == *name);
+        about.map(|(_, change)| change.kind).collect()
+    }
+
+    pub(super) fn forget_reports(&mut self) {
+        for node in &mut self.nodes {
+            node.changes.clear();
+            node.notices.clear();
+        }
+    }
+}

@@ -1,0 +1,145 @@
+use std::time::Duration;
+
+use super::net::{Net, address, id, ms};
+use crate::core::{ChangeKind, Command, Profile, Reply, Status, StopReason};
+
+fn partition(net: &mut Net, side: usize, is_cut: bool) {
+    for a in 0..side {
+        for b in side..net.nodes.len() {
+            net.cut(a, b, is_cut);
+        }
+    }
+}
+
+#[test]
+fn two_halves_that_declared_each_other_down_find_each_other_again() {
+    for profile in Profile::ALL {
+        let mut net = Net::cluster(profile, 6);
+        partition(&mut net, 3, true);
+        net.run(net.settings.down_timeout + Duration::from_secs(60));
+        assert_eq!(net.status(0, "n5"), Some(Status::Down));
+        assert_eq!(net.status(5, "n0"), Some(Status::Down));
+        partition(&mut net, 3, false);
+        let within = net.settings.retry_interval * 2 + Duration::from_secs(2);
+        net.run_until(within, "both halves agree", Net::all_agree);
+    }
+}
+
+#[test]
+fn a_single_cut_between_two_nodes_never_takes_either_down() {
+    let mut net = Net::cluster(Profile::Local, 6);
+    net.forget_reports();
+    net.cut(1, 4, true);
+    net.run(Duration::from_secs(30));
+    let is_down = |change: &(_, crate::core::Change)| matches!(change.1.kind, ChangeKind::DetectedDown(_));
+    assert!(!net.nodes.iter().any(|node| node.changes.iter().any(is_down)));
+    net.cut(1, 4, false);
+    net.run_until(Duration::from_secs(2), "all agree", Net::all_agree);
+}
+
+#[test]
+fn islands_without_common_seeds_are_joined_by_command() {
+    let mut net = Net::new(Profile::Default);
+    for (name, host, seed) in [("a1", 0, 0), ("a2", 1, 0), ("b1", 10, 10), ("b2", 11, 10)] {
+        net.add(name, host, &[seed]);
+    }
+    net.run(Duration::from_secs(30));
+    assert_eq!(net.nodes[0].core.records().count(), 2);
+    net.command(1, Command::Join { ticket: 1, addresses: vec![address(11)] });
+    net.run_until(Duration::from_secs(4), "one cluster", Net::all_agree);
+    assert_eq!(net.nodes[1].replies, [Reply::Joined(vec![(address(11), Some(id("b2")))])]);
+}
+
+#[test]
+fn joining_an_address_where_nobody_is_ends_with_nobody() {
+    let mut net = Net::cluster(Profile::Default, 1);
+    net.command(0, Command::Join { ticket: 1, addresses: vec![address(99), address(0)] });
+    net.run(Duration::from_secs(6));
+    let results = vec![(address(99), None), (address(0), Some(id("n0")))];
+    assert_eq!(net.nodes[0].replies, [Reply::Joined(results)]);
+}
+
+#[test]
+fn the_same_name_on_both_sides_of_a_cut_leaves_one() {
+    let mut net = Net::cluster(Profile::Local, 4);
+    partition(&mut net, 2, true);
+    net.run(Duration::from_secs(5));
+    let older = net.add("twin", 20, &[0]);
+    for other in [2, 3] {
+        net.cut(older, other, true);
+    }
+    net.run(Duration::from_secs(2));
+    let newer = net.add("twin", 21, &[2]);
+    for other in [0, 1, older] {
+        net.cut(newer, other, true);
+    }
+    net.nodes[newer].stopped.take();
+    net.run(Duration::from_secs(2));
+    // n2 knows n0's seed only as Down; the newer twin joined on its side.
+    assert!(net.nodes[older].core.is_up() && net.nodes[newer].core.is_up(), "{}", net.describe());
+    for a in 0..net.nodes.len() {
+        for b in 0..net.nodes.len() {
+            net.cut(a, b, false);
+        }
+    }
+    net.run_until(Duration::from_secs(6), "one twin is left", |net| {
+        matches!(net.nodes[older].stopped, Some(StopReason::NameInUse { .. })) && net.all_agree()
+    });
+}
+
+#[test]
+fn the_dead_are_reaped_everywhere_and_stay_away() {
+    let mut net = Net::new(Profile::Local);
+    net.settings.reap_after = Duration::from_secs(60);
+    for i in 0..4 {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(Duration::from_secs(3));
+    net.forget_reports();
+    net.kill(3);
+    net.run(Duration::from_secs(59));
+    assert_eq!(net.status(0, "n3"), Some(Status::Down));
+    net.run(Duration::from_secs(4));
+    for observer in 0..3 {
+        assert_eq!(net.status(observer, "n3"), None);
+        assert_eq!(net.reported(observer, "n3").last(), Some(&ChangeKind::Removed));
+        assert_eq!(net.reported(observer, "n3").len(), 3);
+    }
+    net.run(Duration::from_secs(300));
+    assert_eq!(net.nodes[0].core.records().count(), 3);
+}
+
+#[test]
+fn a_living_node_that_was_buried_refutes_its_tombstone() {
+    let mut net = Net::new(Profile::Local);
+    net.settings.reap_after = Duration::from_secs(60);
+    for i in 0..4 {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(Duration::from_secs(3));
+    partition(&mut net, 3, true);
+    net.run(Duration::from_secs(70));
+    assert_eq!(net.status(0, "n3"), None, "reaped");
+    partition(&mut net, 3, false);
+    net.run_until(net.settings.retry_interval * 2 + ms(2_000), "all agree", Net::all_agree);
+}
+
+#[test]
+fn a_node_that_slept_longer_than_the_dead_are_kept_joins_anew() {
+    let mut net = Net::new(Profile::Local);
+    net.settings.reap_after = Duration::from_secs(60);
+    for i in 0..4 {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(Duration::from_secs(3));
+    net.pause(3, true);
+    net.run(Duration::from_secs(10));
+    net.kill(2);
+    net.run(Duration::from_secs(70));
+    assert_eq!(net.status(0, "n2"), None, "reaped");
+    net.forget_reports();
+    net.pause(3, false);
+    net.run_until(ms(2_500), "all agree", Net::all_agree);
+    assert_eq!(net.status(3, "n2"), None, "the sleeper did not raise the dead");
+    assert_eq!(net.status(0, "n2"), None);
+}

@@ -1,0 +1,267 @@
+//! The view: the table of members, its fingerprint, and nothing about how it came to be.
+//!
+//! Invariants:
+//! - At most one record per name, and per run.
+//! - `fingerprint` is the wrapping sum of the hashes of all records that are not Joining: equal sets of records have
+//!   equal fingerprints in whatever order they were learnt.
+//! - `live` holds exactly the live members other than this node; `counts` counts by status.
+//!
+//! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
+//! again after its member was removed; whoever keeps slots forgets them in [`Core::forget`](super::Core).
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::id::{NodeId, Run};
+use super::peer::Peer;
+use super::record::{Record, Status};
+
+/// Where a member lives in the table.
+pub(super) type Slot = u32;
+
+/// One member: the shared record, and this observer's own side.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) record: Arc<Record>,
+    /// Of the record's whole encoding.
+    pub(super) hash: u64,
+    pub(super) peer: Peer,
+    /// Position in `View::live`.
+    live_at: Option<u32>,
+}
+
+/// The table of members, this node included.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    entries: Vec<Option<Entry>>,
+    free: Vec<Slot>,
+    by_id: BTreeMap<NodeId, Slot>,
+    by_run: BTreeMap<Run, Slot>,
+    live: Vec<Slot>,
+    fingerprint: u64,
+    changes: u64,
+    counts: [usize; Status::NAMES.len()],
+}
+
+impl View {
+    /// The slot of this node itself: the first that is taken, and never given up.
+    pub(super) const ME: Slot = 0;
+
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(super) fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    pub(super) fn counts(&self) -> [usize; Status::NAMES.len()] {
+        self.counts
+    }
+
+    /// Live members other than this node, in no particular (but reproducible) order.
+    pub(super) fn live(&self) -> &[Slot] {
+        &self.live
+    }
+
+    pub(super) fn slot_of(&self, id: &str) -> Option<Slot> {
+        self.by_id.get(id).copied()
+    }
+
+    pub(super) fn slot_of_run(&self, run: Run) -> Option<Slot> {
+        self.by_run.get(&run).copied()
+    }
+
+    /// # Panics
+    /// If the slot is empty: whoever holds a slot holds a member.
+    pub(super) fn entry(&self, slot: Slot) -> &Entry {
+        self.entries[slot as usize].as_ref().expect("a slot in use holds a member")
+    }
+
+    pub(super) fn peer_mut(&mut self, slot: Slot) -> &mut Peer {
+        &mut self.entries[slot as usize].as_mut().expect("a slot in use holds a member").peer
+    }
+
+    pub(super) fn get(&self, slot: Slot) -> Option<&Entry> {
+        self.entries.get(slot as usize)?.as_ref()
+    }
+
+    pub(super) fn record(&self, slot: Slot) -> &Arc<Record> {
+        &self.entry(slot).record
+    }
+
+    /// All members in the order of their names.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {
+        self.by_id.values().map(|slot| (*slot, self.entry(*slot)))
+    }
+
+    /// The members after a name, in order.
+    pub(super) fn after<'a>(&'a self, id: Option<&NodeId>) -> impl Iterator<Item = (Slot, &'a Entry)> + use<'a> {
+        let from = id.map_or(Bound::Unbounded, |id| Bound::Excluded(id.clone()));
+        self.by_id.range((from, Bound::Unbounded)).map(|(_, slot)| (*slot, self.entry(*slot)))
+    }
+
+    /// Adds a member whose name and run are not in the table.
+    pub(super) fn insert(&mut self, record: Arc<Record>, peer: Peer) -> Slot {
+        debug_assert!(!self.by_id.contains_key(&record.id) && !self.by_run.contains_key(&record.run));
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            (self.entries.len() - 1) as Slot
+        });
+        self.by_id.insert(record.id.clone(), slot);
+        self.by_run.insert(record.run, slot);
+        let hash = record.hash();
+        self.count(&record, hash, true);
+        self.entries[slot as usize] = Some(Entry { record, hash, peer, live_at: None });
+        self.list_live(slot);
+        slot
+    }
+
+    /// Replaces a member's record by another of the same name; gives the old one back. A new run begins a new
+    /// acquaintance, so the caller hands in its [`Peer`].
+    pub(super) fn replace(&mut self, slot: Slot, record: Arc<Record>, new_peer: Option<Peer>) -> Arc<Record> {
+        let (old, old_hash) = {
+            let entry = self.entry(slot);
+            (Arc::clone(&entry.record), entry.hash)
+        };
+        debug_assert!(old.id == record.id);
+        self.count(&old, old_hash, false);
+        if old.run != record.run {
+            self.by_run.remove(&old.run);
+            self.by_run.insert(record.run, slot);
+        }
+        let hash = record.hash();
+        self.count(&record, hash, true);
+        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
+        entry.record = record;
+        entry.hash = hash;
+        if let Some(peer) = new_peer {
+            entry.peer = peer;
+        }
+        self.list_live(slot);
+        old
+    }
+
+    /// Takes a member out.
+    pub(super) fn remove(&mut self, slot: Slot) -> Arc<Record> {
+        debug_assert!(slot != Self::ME, "a node never forgets itself");
+        self.unlist_live(slot);
+        let entry = self.entries[slot as usize].take().expect("a slot in use holds a member");
+        self.by_id.remove(&entry.record.id);
+        self.by_run.remove(&entry.record.run);
+        self.free.push(slot);
+        self.count(&entry.record, entry.hash, false);
+        entry.record
+    }
+
+    fn count(&mut self, record: &Record, hash: u64, added: bool) {
+        let hash = if record.status == Status::Joining { 0 } else { hash };
+        let count = &mut self.counts[record.status.index()];
+        if added {
+            *count += 1;
+            self.fingerprint = self.fingerprint.wrapping_add(hash);
+            self.changes += 1;
+        } else {
+            *count -= 1;
+            self.fingerprint = self.fingerprint.wrapping_sub(hash);
+        }
+    }
+
+    fn list_live(&mut self, slot: Slot) {
+        let entry = self.entry(slot);
+        let (listed, live) = (entry.live_at.is_some(), entry.record.status.is_live() && slot != Self::ME);
+        if live && !listed {
+            let at = self.live.len() as u32;
+            self.live.push(slot);
+            self.entries[slot as usize].as_mut().expect("just looked at").live_at = Some(at);
+        } else if listed && !live {
+            self.unlist_live(slot);
+        }
+    }
+
+    fn unlist_live(&mut self, slot: Slot) {
+        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
+        if let Some(at) = entry.live_at.take() {
+            self.live.swap_remove(at as usize);
+            if let Some(moved) = self.live.get(at as usize).copied() {
+                self.entries[moved as usize].as_mut().expect("live members are in the table").live_at = Some(at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::record::tests::record;
+    use crate::core::time::Time;
+
+    fn member(id: &str, status: Status) -> Arc<Record> {
+        let mut record = record(id, 1, status);
+        record.run = Run(xxhash_rust::xxh3::xxh3_64(id.as_bytes()));
+        Arc::new(record)
+    }
+
+    fn peer() -> Peer {
+        Peer::new(Time::ORIGIN)
+    }
+
+    #[test]
+    fn the_fingerprint_depends_on_the_records_not_on_their_history() {
+        let (mut one, mut other) = (View::default(), View::default());
+        for id in ["me", "a", "b", "c"] {
+            one.insert(member(id, Status::Up), peer());
+        }
+        for id in ["me", "x", "c", "b", "a"] {
+            other.insert(member(id, Status::Up), peer());
+        }
+        let x = other.slot_of("x").expect("inserted");
+        let a = other.slot_of("a").expect("inserted");
+        other.replace(a, member("a", Status::Suspect), None);
+        assert_ne!(one.fingerprint(), other.fingerprint());
+        other.replace(a, member("a", Status::Up), None);
+        other.remove(x);
+        assert_eq!(one.fingerprint(), other.fingerprint());
+    }
+
+    #[test]
+    fn a_joining_record_is_not_hashed() {
+        let mut view = View::default();
+        view.insert(member("me", Status::Joining), peer());
+        assert_eq!(view.fingerprint(), 0);
+        assert_eq!(view.counts()[0], 1);
+    }
+
+    #[test]
+    fn live_lists_exactly_the_living_others() {
+        let mut view = View::default();
+        view.insert(member("me", Status::Up), peer());
+        let slots: Vec<_> = ["a", "b", "c"].into_iter().map(|id| view.insert(member(id, Status::Up), peer())).collect();
+        view.replace(slots[0], member("a", Status::Down), None);
+        view.remove(slots[1]);
+        assert_eq!(view.live(), &[slots[2]]);
+        view.replace(slots[0], member("a", Status::Suspect), None);
+        assert_eq!(view.live().len(), 2);
+        assert_eq!(view.counts(), [0, 2, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn pages_go_on_after_a_name_that_is_gone() {
+        let mut view = View::default();
+        for id in ["b", "d", "f"] {
+            view.insert(member(id, Status::Up), peer());
+        }
+        let ids = |after: &str| {
+            let after = NodeId::new(after).expect("a name");
+            view.after(Some(&after)).map(|(_, entry)| entry.record.id.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids("c"), ["d", "f"]);
+        assert_eq!(ids("d"), ["f"]);
+        assert_eq!(view.after(None).count(), 3);
+    }
+}
