@@ -113,6 +113,17 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
+/// A datagram that arrives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// When.
+    pub at: Nanos,
+    /// What.
+    pub bytes: Vec<u8>,
+    /// Whether the bytes are not the ones that were sent.
+    pub is_corrupt: bool,
+}
+
 /// The network.
 #[derive(Debug)]
 pub struct Network {
@@ -203,24 +214,17 @@ impl Network {
         self.per_node.get(node).map_or_else(Traffic::default, |node| node.sent)
     }
 
-    /// Sends a datagram; `deliver` is called with time and bytes of each arrival: none, one or two.
-    pub fn send(
-        &mut self,
-        now: Nanos,
-        from: usize,
-        to: usize,
-        bytes: Vec<u8>,
-        mut deliver: impl FnMut(Nanos, Vec<u8>),
-    ) {
+    /// Sends a datagram; `deliver` is called with each arrival: none, one or two.
+    pub fn send(&mut self, now: Nanos, from: usize, to: usize, bytes: Vec<u8>, mut deliver: impl FnMut(Arrival)) {
         self.send_to_nobody(from, &bytes);
         if self.is_cut(from, to) || self.is_lost(from, to) {
             return;
         }
         let copy = self.random.chance(self.conditions.duplicate).then(|| bytes.clone());
         for bytes in std::iter::once(bytes).chain(copy) {
-            let bytes = self.corrupted(bytes);
+            let (bytes, is_corrupt) = self.corrupted(bytes);
             let at = now + self.conditions.latency.draw(&mut self.random).max(1);
-            deliver(at, bytes);
+            deliver(Arrival { at, bytes, is_corrupt });
         }
     }
 
@@ -247,15 +251,16 @@ impl Network {
         is_bad && self.random.chance(burst.loss)
     }
 
-    fn corrupted(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
-        if !bytes.is_empty() && self.random.chance(self.conditions.corrupt) {
+    fn corrupted(&mut self, mut bytes: Vec<u8>) -> (Vec<u8>, bool) {
+        let is_corrupt = !bytes.is_empty() && self.random.chance(self.conditions.corrupt);
+        if is_corrupt {
             for _ in 0..self.random.between(1, 3) {
                 let position = self.random.index(bytes.len());
                 // Never zero, so that the byte really changes.
                 bytes[position] ^= self.random.between(1, 255) as u8;
             }
         }
-        bytes
+        (bytes, is_corrupt)
     }
 
     fn per_node(&mut self, node: usize) -> &mut PerNode {
@@ -277,7 +282,7 @@ mod tests {
     fn deliveries(network: &mut Network, from: usize, to: usize, count: usize) -> Vec<(Nanos, Vec<u8>)> {
         let mut arrived = Vec::new();
         for number in 0..count {
-            network.send(1_000, from, to, vec![number as u8; 50], |at, bytes| arrived.push((at, bytes)));
+            network.send(1_000, from, to, vec![number as u8; 50], |arrival| arrived.push((arrival.at, arrival.bytes)));
         }
         arrived
     }
@@ -311,7 +316,7 @@ mod tests {
         let mut network = network(Conditions { burst: Some(burst), ..Conditions::default() });
         let mut lost = vec![true; 10_000];
         for lost in &mut lost {
-            network.send(0, 0, 1, vec![0], |_, _| *lost = false);
+            network.send(0, 0, 1, vec![0], |_| *lost = false);
         }
         let losses = lost.iter().filter(|lost| **lost).count();
         let pairs = lost.windows(2).filter(|pair| pair[0] && pair[1]).count();

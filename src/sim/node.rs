@@ -126,9 +126,14 @@ impl Disk {
 /// What waits for a paused process.
 #[derive(Debug)]
 pub(crate) enum Waiting {
-    Packet { from: SocketAddr, bytes: Vec<u8> },
+    Packet {
+        from: SocketAddr,
+        bytes: Vec<u8>,
+    },
     Command(Command),
     Written,
+    /// Of something that is kept nowhere.
+    Acknowledged(u64),
     Resolved,
 }
 
@@ -204,6 +209,8 @@ pub(crate) struct Node {
     pub(crate) ended: Option<StopReason>,
     pub(crate) leave_asked: bool,
     pub(crate) removal_asked: bool,
+    /// Datagrams it had sent at the last comparison.
+    pub(crate) packets_before: u64,
 }
 
 impl Node {

@@ -44,6 +44,9 @@ pub struct WorldOptions {
     pub clock_error_ppm: u64,
     /// Chance that a node keeps nothing on disk.
     pub diskless: f64,
+    /// Whether corrupt datagrams arrive even if they make sense. UDP's checksum catches nearly all of them; what it misses
+    /// is forged news, which no unsealed protocol can tell from truth. If not, only garbage arrives.
+    pub forging: bool,
     /// Whether the promises are checked after every step. Costs time in proportion to the view at every change.
     pub checked: bool,
     /// Whether lines for people are kept.
@@ -62,6 +65,7 @@ impl WorldOptions {
             ipv6: false,
             clock_error_ppm: 200,
             diskless: 0.0,
+            forging: false,
             checked: true,
             verbose: false,
         }
@@ -121,6 +125,7 @@ enum Event {
     Packet { from: SocketAddr, to: usize, bytes: Vec<u8>, delayed: bool },
     Wake { node: usize, process: u64, epoch: u64 },
     Written { node: usize, process: u64 },
+    Acknowledged { node: usize, process: u64, bound: u64 },
     Resolved { node: usize, process: u64 },
     Resume { node: usize, process: u64 },
     Hasten { node: usize, process: u64 },
@@ -407,6 +412,7 @@ impl World {
         checker.compare(self.now, &all, calm_since.filter(|_| self.network_calm_since.is_some()));
         self.has_failed |= !checker.violations().is_empty();
         self.checker = Some(checker);
+        self.check_traffic();
         self.push_after(Self::COMPARE_EVERY, Event::Compare);
     }
 

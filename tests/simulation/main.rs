@@ -60,6 +60,9 @@ fn run_all(first: u64, count: u64) -> Vec<Outcome> {
                         break;
                     }
                     let outcome = run_seed(seed, false);
+                    if from_environment("HEADCOUNT_SIM_PROGRESS").is_some() {
+                        println!("{outcome}");
+                    }
                     outcomes.lock().expect("no thread panics while it holds this").push(outcome);
                 }
             });

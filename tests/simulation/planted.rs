@@ -280,6 +280,15 @@ fn an_oversized_datagram_is_caught() {
 }
 
 #[test]
+fn a_storm_is_caught() {
+    let plant = Plant::output(|_, output| match output {
+        Output::Transmit { .. } => vec![output; 1_000],
+        other => vec![other],
+    });
+    assert_caught(&found_by(plant, nothing), Invariant::TrafficIsBounded);
+}
+
+#[test]
 fn a_word_after_the_end_is_caught() {
     let plant = Plant::output(|_, output| match output {
         Output::Stopped(_) => vec![output, Output::ResolveSeeds],

@@ -45,6 +45,9 @@ pub enum Invariant {
     TransferIsWhole,
     /// No datagram is larger than `mtu`.
     DatagramsWithinBounds,
+    /// No storms: a node sends at most so many datagrams in a quarter of a second, and one input has at most so many
+    /// outputs.
+    TrafficIsBounded,
     /// Nothing comes out of a core that has stopped.
     SilentAfterStop,
     /// A run that left, or was removed, is listed live nowhere a while later.
@@ -82,6 +85,7 @@ impl Invariant {
             Invariant::TransitionsOnce => "transitions_once",
             Invariant::TransferIsWhole => "transfer_is_whole",
             Invariant::DatagramsWithinBounds => "datagrams_within_bounds",
+            Invariant::TrafficIsBounded => "traffic_is_bounded",
             Invariant::SilentAfterStop => "silent_after_stop",
             Invariant::LeftStaysLeft => "left_stays_left",
             Invariant::IncarnationWithinStoredBound => "incarnation_within_stored_bound",

@@ -140,7 +140,9 @@ impl Observer {
         }
         let record = &change.record;
         if let Some(before) = before {
-            return falls(before, record);
+            // The end that is told of a run whose name was taken over is of its successor's making: `look` sees whether
+            // the view itself fell.
+            return if before.run == record.run { falls(before, record) } else { None };
         }
         let (incarnation, until) = self.buried.get(&record.id)?;
         // A clock may be a little fast: the last part in a thousand does not count.

@@ -3,13 +3,19 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Event, Nanos, Sighting, Waiting, World};
+use super::{Event, Sighting, Waiting, World};
+use crate::core::wire::Packet;
 use crate::core::{Change, ChangeKind, Command, Input, Output, Run};
 use crate::sim::invariants::Invariant;
+use crate::sim::network::Arrival;
 use crate::sim::node::node_at;
 
 /// Wakings at one instant after which a core is stuck.
 const MAX_WAKES_AT_ONCE: u32 = 10_000;
+/// Outputs of one input, for each node there is; more are a core that never comes to an end.
+const MAX_OUTPUTS_PER_NODE: usize = 1_000;
+/// Datagrams that one node sends in a quarter of a second, for each node there is; more are a storm.
+const MAX_PACKETS_PER_NODE: u64 = 100;
 /// How long a name look-up takes.
 const LOOKUP: Duration = Duration::from_millis(1);
 
@@ -27,6 +33,11 @@ impl World {
             Event::Written { node, process } => {
                 if self.is_process(node, process) {
                     self.offer(node, Waiting::Written);
+                }
+            }
+            Event::Acknowledged { node, process, bound } => {
+                if self.is_process(node, process) {
+                    self.offer(node, Waiting::Acknowledged(bound));
                 }
             }
             Event::Resolved { node, process } => {
@@ -92,6 +103,7 @@ impl World {
                 }
                 self.step(node, Input::Persisted { incarnation_bound: bound });
             }
+            Waiting::Acknowledged(bound) => self.step(node, Input::Persisted { incarnation_bound: bound }),
             Waiting::Resolved => {
                 let seeds = (0..self.options.seeds).map(|seed| vec![self.nodes[seed].address]).collect();
                 self.step(node, Input::SeedAddresses(seeds));
@@ -219,8 +231,13 @@ impl World {
 
     fn finish_step(&mut self, node: usize, before: &Before) {
         let mut has_changed = false;
+        let mut outputs = 0;
         while let Some(process) = self.nodes[node].process.as_mut() {
             let Some(output) = process.core.poll() else { break };
+            outputs += 1;
+            if outputs > MAX_OUTPUTS_PER_NODE * (self.nodes.len() + 10) {
+                return self.report(Some(node), Invariant::TrafficIsBounded, format!("{outputs} outputs and no end"));
+            }
             match &mut self.tamper {
                 None => has_changed |= self.give_out(node, output, before),
                 Some(tamper) => {
@@ -255,6 +272,18 @@ impl World {
             checker.look(self.now, node, &observation, before.sponsor);
         }
         self.has_failed |= !self.violations().is_empty();
+    }
+
+    /// Whether somebody has been sending like mad since the last comparison.
+    pub(super) fn check_traffic(&mut self) {
+        for node in 0..self.nodes.len() {
+            let sent = self.network.sent(node).packets;
+            let since = sent - std::mem::replace(&mut self.nodes[node].packets_before, sent);
+            if since > MAX_PACKETS_PER_NODE * (self.nodes.len() as u64 + 10) {
+                let detail = format!("{since} datagrams in a quarter of a second");
+                self.report(Some(node), Invariant::TrafficIsBounded, detail);
+            }
+        }
     }
 
     /// What becomes of one output; whether it was a change.
@@ -298,7 +327,11 @@ impl World {
         }
         let from = self.nodes[node].address;
         let (queue, counter) = (&mut self.queue, &mut self.counter);
-        self.network.send(self.now, node, receiver, bytes, |at: Nanos, bytes| {
+        let forging = self.options.forging;
+        self.network.send(self.now, node, receiver, bytes, |Arrival { at, bytes, is_corrupt }| {
+            if is_corrupt && !forging && Packet::decode(&bytes).is_ok() {
+                return;
+            }
             *counter += 1;
             let event = Event::Packet { from, to: receiver, bytes, delayed: false };
             queue.push(std::cmp::Reverse(super::Entry { at, order: *counter, event }));
@@ -343,11 +376,11 @@ impl World {
         }
     }
 
-    /// Hands an acknowledgement in while the core is being drained; what comes of it is drained with the rest.
+    /// Acknowledges what is written nowhere.
     fn acknowledge(&mut self, node: usize, bound: u64) {
-        if let Some(process) = self.nodes[node].process.as_mut() {
-            let now = process.clock.local(self.now);
-            process.core.handle(now, Input::Persisted { incarnation_bound: bound });
+        if let Some(process) = self.nodes[node].process.as_ref() {
+            let event = Event::Acknowledged { node, process: process.number, bound };
+            self.push(self.now, event);
         }
     }
 

@@ -31,6 +31,7 @@ impl World {
             ended: None,
             leave_asked: false,
             removal_asked: false,
+            packets_before: 0,
         });
         self.start(node);
         node
