@@ -57,6 +57,7 @@ pub mod http;
 #[cfg(feature = "agent")]
 pub mod json;
 mod member;
+pub mod sim;
 mod store;
 mod transport;
 

@@ -6,12 +6,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::core::{NodeId, Status};
+use crate::core::{NodeId, Profile, Status};
 use crate::event::EventKind;
 use crate::json::EventId;
+use crate::sim::scenario::Scenario;
 
 /// Where an agent is looked for when nothing is said.
 const DEFAULT_AGENT: &str = "127.0.0.1:7118";
@@ -60,6 +61,50 @@ pub(super) enum Command {
     /// Check and show configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Try settings on a simulated cluster: the real protocol in virtual time
+    #[command(after_help = "Example: headcount simulate --nodes 50 --profile lan --loss 5% --scenario crash")]
+    Simulate(SimulateArgs),
+}
+
+/// What to simulate.
+#[derive(Debug, Args)]
+pub(super) struct SimulateArgs {
+    /// Nodes at the beginning, 2 to 20000
+    #[arg(long, default_value_t = 20)]
+    pub(super) nodes: usize,
+    /// Every node's profile
+    #[arg(long, default_value_t, value_parser = PossibleValuesParser::new(Profile::ALL.map(Profile::name))
+        .map(|name| name.parse::<Profile>().unwrap_or_default()))]
+    pub(super) profile: Profile,
+    /// Chance that a datagram is lost, for example 5% or 0.05
+    #[arg(long, default_value = "0%", value_parser = share)]
+    pub(super) loss: f64,
+    /// Least time a datagram is under way, one way
+    #[arg(long, default_value = "500us", value_parser = humantime::parse_duration)]
+    pub(super) latency: Duration,
+    /// What most datagrams take more, at most
+    #[arg(long, default_value = "500us", value_parser = humantime::parse_duration)]
+    pub(super) jitter: Duration,
+    /// What happens: join, crash, pause, partition or churn
+    #[arg(long, default_value_t, value_parser = PossibleValuesParser::new(Scenario::ALL.map(Scenario::name))
+        .map(|name| name.parse::<Scenario>().unwrap_or_default()))]
+    pub(super) scenario: Scenario,
+    /// Seeds every random choice: the same seed gives the same run
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Replay one seed of the fault campaign instead, and print everything that happens
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["nodes", "profile", "loss", "latency", "jitter", "scenario", "seed"])]
+    pub(super) replay: Option<u64>,
+}
+
+/// A share of one, as a percentage or a fraction.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.strip_suffix('%') {
+        Some(percent) => (percent, 100.0),
+        None => (text, 1.0),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| "a share is written 5% or 0.05".to_owned())?;
+    Ok(number / unit)
 }
 
 #[derive(Debug, Subcommand)]

@@ -19,6 +19,7 @@ mod failure;
 mod human;
 mod logs;
 mod signals;
+mod simulate;
 mod sse;
 mod table;
 mod watch;
@@ -62,5 +63,6 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Wait(args) => commands::wait(&args, out),
         Command::Config(ConfigCommand::Check { file }) => agent::check(&file, out),
         Command::Config(ConfigCommand::Show(args)) => agent::show(&args, out),
+        Command::Simulate(args) => simulate::run(&args, out),
     }
 }

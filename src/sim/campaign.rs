@@ -1,0 +1,185 @@
+//! One seed from start to verdict: a random schedule of faults, healing, quiet, and every promise checked all along.
+//!
+//! Must not know: what runs it, in how many threads, or where its words are printed.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use super::faults::{DiskFate, Operation, Schedule};
+use super::invariants::{Invariant, Violation};
+use super::tamper::Tamper;
+use super::world::{World, WorldOptions};
+use crate::core::{Profile, Settings, StopReason};
+
+/// After this long without faults, the running nodes have been one cluster for a while, and stay it.
+const QUIET: Duration = Duration::from_secs(8);
+
+/// What became of one seed.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// Operations that made sense when their time came.
+    pub faults: usize,
+    /// Virtual time that passed.
+    pub time: Duration,
+    /// How long after the healing all agreed.
+    pub converged_after: Option<Duration>,
+    /// The hash of everything that happened.
+    pub trace: u64,
+    /// The first promise that was found broken.
+    pub violation: Option<Violation>,
+    /// The operations, with their times.
+    pub operations: Vec<String>,
+    /// Everything that happened, if that was asked for.
+    pub lines: Vec<String>,
+}
+
+impl Outcome {
+    /// What to print when a promise was broken: what, and how to see it again.
+    pub fn failure(&self) -> Option<String> {
+        self.violation.as_ref().map(|violation| {
+            let seed = self.seed;
+            let operations = self.operations.join("\n  ");
+            format!(
+                "seed {seed}: {violation}\n  {operations}\n\
+                 replay: headcount simulate --replay {seed}\n    \
+                 or: HEADCOUNT_SIM_SEED={seed} cargo test --test simulation -- --nocapture random_faults"
+            )
+        })
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, faults, time, trace, .. } = self;
+        write!(f, "seed {seed}: {faults} faults in {time:.0?}, trace {trace:016x}, ")?;
+        match &self.violation {
+            None => f.write_str("all promises kept"),
+            Some(violation) => write!(f, "{violation}"),
+        }
+    }
+}
+
+/// The settings of a campaign: the fastest profile, and records that are forgotten as early as is allowed.
+pub fn campaign_settings() -> Settings {
+    Settings { reap_after: Duration::from_secs(60), ..Profile::Local.settings() }
+}
+
+/// How long after the healing all running nodes agree at the latest.
+pub fn convergence_bound(settings: &Settings) -> Duration {
+    settings.retry_interval * 2 + Duration::from_secs(2)
+}
+
+/// Runs one seed.
+pub fn run_seed(seed: u64, verbose: bool) -> Outcome {
+    run_schedule(seed, &Schedule::random(seed), verbose, None)
+}
+
+/// Runs one schedule, perhaps with a planted bug.
+pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Option<Box<dyn Tamper>>) -> Outcome {
+    let diskless = if seed.is_multiple_of(4) { 0.3 } else { 0.0 };
+    let options = WorldOptions { diskless, verbose, ..WorldOptions::new(seed, schedule.nodes, campaign_settings()) };
+    let mut run = Run { world: None, faults: 0, operations: Vec::new(), converged_after: None };
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        run.world = Some(World::with_tamper(options, tamper));
+        run.through(schedule);
+    }))
+    .err()
+    .map(|panic| Violation {
+        invariant: Invariant::NoPanic,
+        node: None,
+        time: run.world.as_ref().map_or(Duration::ZERO, World::now),
+        detail: said(panic.as_ref()),
+    });
+    let world = run.world.as_ref();
+    Outcome {
+        seed,
+        faults: run.faults,
+        time: world.map_or(Duration::ZERO, World::now),
+        converged_after: run.converged_after,
+        trace: world.map_or(0, World::trace),
+        violation: panicked.or_else(|| world.and_then(|world| world.violations().first().cloned())),
+        lines: world.map(|world| world.lines().to_vec()).unwrap_or_default(),
+        operations: run.operations,
+    }
+}
+
+struct Run {
+    world: Option<World>,
+    faults: usize,
+    operations: Vec<String>,
+    converged_after: Option<Duration>,
+}
+
+impl Run {
+    fn through(&mut self, schedule: &Schedule) {
+        let Some(world) = self.world.as_mut() else { return };
+        for (at, operation) in &schedule.operations {
+            world.run_until(*at);
+            if !world.violations().is_empty() {
+                return;
+            }
+            let made_sense = operation.apply(world);
+            self.faults += usize::from(made_sense);
+            let mark = if made_sense { "" } else { " (no effect)" };
+            self.operations.push(format!("{:9.4}s {operation}{mark}", at.as_secs_f64()));
+            world.say(|| format!("*** {operation}{mark}"));
+        }
+        world.run_until(schedule.heal_at);
+        if !world.violations().is_empty() {
+            return;
+        }
+        world.heal_all();
+        restart_what_is_needed(world);
+        self.operations.push(format!("{:9.4}s heal everything", schedule.heal_at.as_secs_f64()));
+        world.say(|| "*** heal everything".to_owned());
+        self.settle(schedule);
+    }
+
+    fn settle(&mut self, schedule: &Schedule) {
+        let Some(world) = self.world.as_mut() else { return };
+        let bound = convergence_bound(&world.options().settings);
+        let deadline = schedule.heal_at + bound;
+        let step = Duration::from_millis(50);
+        if world.run_while(deadline, step, |world| world.divergence().is_some()) {
+            self.converged_after = Some(world.now().saturating_sub(schedule.heal_at));
+        }
+        // What agrees has to go on agreeing.
+        world.run_until(deadline);
+        check_agreement(world, &format!("{bound:?} after everything was healed"));
+        world.run_for(QUIET);
+        check_agreement(world, &format!("{:?} after everything was healed", bound + QUIET));
+    }
+}
+
+fn check_agreement(world: &mut World, when: &str) {
+    if !world.violations().is_empty() {
+        return;
+    }
+    if let Some(difference) = world.divergence() {
+        world.report(None, Invariant::Converges, format!("{when}: {difference}"));
+    }
+}
+
+/// Crashed nodes may stay away, but not all the seeds: a cluster that nobody can find is not healed.
+fn restart_what_is_needed(world: &mut World) {
+    for node in 0..world.nodes() {
+        let is_seed = node < world.options().seeds;
+        let has_crashed = world.core(node).is_none() && world.ended(node).is_none();
+        let was_removed = matches!(world.ended(node), Some(StopReason::Removed));
+        if has_crashed && (is_seed || node % 2 == 0) || was_removed && node == 0 {
+            Operation::Restart(node, DiskFate::Kept).apply(world);
+        }
+    }
+    let seeds = 0..world.options().seeds;
+    if seeds.clone().all(|seed| world.core(seed).is_none()) {
+        Operation::Restart(seeds.start, DiskFate::Kept).apply(world);
+    }
+}
+
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
+}

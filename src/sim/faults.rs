@@ -1,0 +1,366 @@
+//! What can go wrong: printable operations, and a seeded generator of schedules of them.
+//!
+//! Invariants: the schedule depends on its seed alone, not on what the cores do with it; an operation that makes no
+//! sense when its time comes (the node has stopped meanwhile) does nothing and says so; every disturbance ends by itself
+//! or at the healing. Must not know: how the protocol copes with any of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::network::{Burst, Conditions, Latency, NodeSet};
+use super::random::{Purpose, Random};
+use super::world::World;
+use crate::core::{Command, Tags};
+
+/// What a node finds on its disk when it starts again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskFate {
+    /// What it wrote.
+    Kept,
+    /// Nothing.
+    Lost,
+    /// Nothing, and its wall clock was set back by so much meanwhile.
+    LostAndClockBack(Duration),
+}
+
+/// One thing that happens to the world.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operation {
+    /// A process dies without a word.
+    Crash(usize),
+    /// A process that is gone is started again.
+    Restart(usize, DiskFate),
+    /// Several processes die and are started again within a second.
+    MassRestart(Vec<usize>, DiskFate),
+    /// A process stands still.
+    Pause(usize, Duration),
+    /// A process is late with everything, by up to the first figure, for the second.
+    Slow(usize, Duration, Duration),
+    /// Some are cut off from the rest, both ways.
+    Partition(Vec<usize>, Duration),
+    /// Nothing from the first reaches the second.
+    OneWayCut(Vec<usize>, Vec<usize>, Duration),
+    /// The network gets worse.
+    Weather(Conditions, Duration),
+    /// A node says goodbye.
+    Leave(usize),
+    /// A node takes another one out.
+    Remove {
+        /// Who asks.
+        by: usize,
+        /// Who goes.
+        node: usize,
+        /// Also if it is not Down.
+        force: bool,
+    },
+    /// A node is given new tags.
+    SetTags(usize, u64),
+    /// A node is told to contact another one.
+    Contact(usize, usize),
+    /// A node that never was starts.
+    Join,
+}
+
+impl Operation {
+    /// Does it; whether it made sense.
+    pub fn apply(&self, world: &mut World) -> bool {
+        match self {
+            Operation::Crash(node) => world.crash(*node),
+            Operation::Restart(node, disk) => restart(world, *node, *disk),
+            Operation::MassRestart(nodes, disk) => {
+                let crashed: Vec<usize> = nodes.iter().copied().filter(|node| world.crash(*node)).collect();
+                for node in &crashed {
+                    restart(world, *node, *disk);
+                }
+                !crashed.is_empty()
+            }
+            Operation::Pause(node, lasting) => world.pause(*node, *lasting),
+            Operation::Slow(node, by, lasting) => world.slow(*node, *by, *lasting),
+            Operation::Partition(side, lasting) => {
+                world.partition(side, Some(*lasting));
+                true
+            }
+            Operation::OneWayCut(from, to, lasting) => {
+                world.cut(NodeSet::of(from), NodeSet::of(to), Some(*lasting));
+                true
+            }
+            Operation::Weather(conditions, lasting) => {
+                world.disturb(*conditions, *lasting);
+                true
+            }
+            Operation::Leave(node) => world.command(*node, Command::Leave),
+            Operation::Remove { by, node, force } => {
+                let (ticket, id) = (world.ticket(), world.id(*node).clone());
+                world.command(*by, Command::Remove { ticket, id, force: *force })
+            }
+            Operation::SetTags(node, value) => {
+                let tags = Tags::new(BTreeMap::from([("value".to_owned(), value.to_string())])).unwrap_or_default();
+                let ticket = world.ticket();
+                world.command(*node, Command::SetTags { ticket, tags })
+            }
+            Operation::Contact(node, other) => {
+                let (ticket, addresses) = (world.ticket(), vec![world.address(*other)]);
+                world.command(*node, Command::Join { ticket, addresses })
+            }
+            Operation::Join => {
+                world.add_node();
+                true
+            }
+        }
+    }
+}
+
+fn restart(world: &mut World, node: usize, disk: DiskFate) -> bool {
+    if world.core(node).is_some() {
+        return false;
+    }
+    match disk {
+        DiskFate::Kept => {}
+        DiskFate::Lost => world.lose_disk(node),
+        DiskFate::LostAndClockBack(by) => {
+            world.lose_disk(node);
+            world.step_clock_back(node, by);
+        }
+    }
+    world.start(node)
+}
+
+impl fmt::Display for DiskFate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DiskFate::Kept => f.write_str("disk kept"),
+            DiskFate::Lost => f.write_str("disk lost"),
+            DiskFate::LostAndClockBack(by) => write!(f, "disk lost, clock {by:?} back"),
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operation::Crash(node) => write!(f, "crash {node}"),
+            Operation::Restart(node, disk) => write!(f, "restart {node} ({disk})"),
+            Operation::MassRestart(nodes, disk) => write!(f, "restart all of {nodes:?} ({disk})"),
+            Operation::Pause(node, lasting) => write!(f, "pause {node} for {lasting:.1?}"),
+            Operation::Slow(node, by, lasting) => write!(f, "slow {node} by up to {by:.0?} for {lasting:.1?}"),
+            Operation::Partition(side, lasting) => write!(f, "cut {side:?} off for {lasting:.1?}"),
+            Operation::OneWayCut(from, to, lasting) => write!(f, "cut {from:?} -> {to:?} for {lasting:.1?}"),
+            Operation::Weather(conditions, lasting) => {
+                let Conditions { latency, loss, burst, duplicate, corrupt } = conditions;
+                write!(f, "network for {lasting:.1?}: latency {:?}+{:?}", latency.base, latency.jitter)?;
+                write!(f, " loss {loss:.2} burst {} dup {duplicate:.2} corrupt {corrupt:.2}", burst.is_some())
+            }
+            Operation::Leave(node) => write!(f, "leave {node}"),
+            Operation::Remove { by, node, force } => write!(f, "remove {node} by {by}, force {force}"),
+            Operation::SetTags(node, value) => write!(f, "tags of {node} = {value}"),
+            Operation::Contact(node, other) => write!(f, "{node} is told to join {other}"),
+            Operation::Join => write!(f, "join"),
+        }
+    }
+}
+
+/// Operations in the order of their times, since the start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schedule {
+    /// Nodes at the beginning.
+    pub nodes: usize,
+    /// What happens when.
+    pub operations: Vec<(Duration, Operation)>,
+    /// When everything is healed; no operation is later.
+    pub heal_at: Duration,
+}
+
+/// What a generator believes about the nodes: only to make schedules that are mostly sensible.
+struct Beliefs {
+    running: Vec<bool>,
+}
+
+impl Schedule {
+    /// The least number of operations.
+    pub const LEAST: u64 = 20;
+    /// The most nodes, those that join later included.
+    pub const MOST_NODES: usize = 9;
+
+    /// A random schedule.
+    pub fn random(seed: u64) -> Self {
+        let mut random = Random::new(seed, Purpose::Faults);
+        let nodes = random.between(3, 7) as usize;
+        let count = random.between(Self::LEAST, Self::LEAST + 10);
+        let mut beliefs = Beliefs { running: vec![true; nodes] };
+        // Mostly time to form a cluster first; sometimes not.
+        let mut at = random.duration(Duration::from_millis(200), Duration::from_secs(5));
+        let mut operations = Vec::new();
+        while (operations.len() as u64) < count {
+            operations.push((at, beliefs.next(&mut random)));
+            // Faults come in clusters, so that they overlap.
+            let pause = if random.chance(0.4) { Duration::from_millis(800) } else { Duration::from_secs(7) };
+            at += random.duration(Duration::ZERO, pause);
+        }
+        let heal_at = at + random.duration(Duration::from_secs(1), Duration::from_secs(8));
+        Self { nodes, operations, heal_at }
+    }
+}
+
+impl Beliefs {
+    fn next(&mut self, random: &mut Random) -> Operation {
+        loop {
+            if let Some(operation) = self.propose(random) {
+                return operation;
+            }
+        }
+    }
+
+    fn propose(&mut self, random: &mut Random) -> Option<Operation> {
+        let seconds = |random: &mut Random, least: u64, most: u64| {
+            random.duration(Duration::from_millis(least), Duration::from_millis(most))
+        };
+        match random.below(20) {
+            0 | 1 => {
+                let node = self.some(random, true).filter(|_| self.count() > 1)?;
+                self.running[node] = false;
+                Some(Operation::Crash(node))
+            }
+            2..=5 => {
+                let node = self.some(random, false)?;
+                self.running[node] = true;
+                Some(Operation::Restart(node, disk_fate(random)))
+            }
+            6 | 7 => Some(Operation::Pause(self.some(random, true)?, pause(random))),
+            8 => {
+                let by = seconds(random, 5, 150);
+                Some(Operation::Slow(self.some(random, true)?, by, seconds(random, 500, 8_000)))
+            }
+            9 | 10 => Some(Operation::Partition(self.side(random), seconds(random, 500, 12_000))),
+            11 => Some(Operation::Partition(vec![random.index(self.running.len())], seconds(random, 500, 15_000))),
+            12 => {
+                let from = self.side(random);
+                let to = (0..self.running.len()).filter(|node| !from.contains(node)).collect();
+                Some(Operation::OneWayCut(from, to, seconds(random, 500, 8_000)))
+            }
+            13 | 14 => Some(Operation::Weather(weather(random), seconds(random, 500, 8_000))),
+            15 => {
+                let node = self.some(random, true).filter(|_| self.count() > 1)?;
+                self.running[node] = false;
+                Some(Operation::Leave(node))
+            }
+            16 => self.remove(random),
+            17 => Some(Operation::SetTags(self.some(random, true)?, random.below(1_000))),
+            18 => {
+                if self.running.len() < Schedule::MOST_NODES && random.chance(0.6) {
+                    self.running.push(true);
+                    return Some(Operation::Join);
+                }
+                Some(Operation::Contact(self.some(random, true)?, random.index(self.running.len())))
+            }
+            _ => {
+                let nodes: Vec<usize> =
+                    (0..self.running.len()).filter(|node| self.running[*node] && random.chance(0.7)).collect();
+                (!nodes.is_empty()).then(|| Operation::MassRestart(nodes, disk_fate(random)))
+            }
+        }
+    }
+
+    fn remove(&mut self, random: &mut Random) -> Option<Operation> {
+        let by = self.some(random, true)?;
+        let force = random.chance(0.5);
+        // Without force it makes sense for the dead only; now and then it is asked all the same.
+        let running = force || random.chance(0.1);
+        let node = self.some(random, running).filter(|node| *node != by)?;
+        if force && self.count() > 1 {
+            self.running[node] = false;
+        } else if force {
+            return None;
+        }
+        Some(Operation::Remove { by, node, force })
+    }
+
+    fn count(&self) -> usize {
+        self.running.iter().filter(|running| **running).count()
+    }
+
+    fn some(&self, random: &mut Random, running: bool) -> Option<usize> {
+        let candidates: Vec<usize> = (0..self.running.len()).filter(|node| self.running[*node] == running).collect();
+        random.pick(&candidates).copied()
+    }
+
+    /// Some nodes, at least one and not all.
+    fn side(&self, random: &mut Random) -> Vec<usize> {
+        let mut nodes: Vec<usize> = (0..self.running.len()).collect();
+        let size = random.between(1, nodes.len() as u64 - 1) as usize;
+        while nodes.len() > size {
+            nodes.remove(random.index(nodes.len()));
+        }
+        nodes
+    }
+}
+
+fn pause(random: &mut Random) -> Duration {
+    // Short ones matter most: around the timeouts of the profile, which are seconds.
+    let most = if random.chance(0.7) { 5_000 } else { 30_000 };
+    random.duration(Duration::from_millis(100), Duration::from_millis(most))
+}
+
+fn disk_fate(random: &mut Random) -> DiskFate {
+    match random.below(6) {
+        0 => DiskFate::Lost,
+        1 => DiskFate::LostAndClockBack(random.duration(Duration::from_secs(1), Duration::from_secs(7_200))),
+        _ => DiskFate::Kept,
+    }
+}
+
+fn weather(random: &mut Random) -> Conditions {
+    let usual = Conditions::default();
+    match random.below(5) {
+        0 => Conditions { loss: random.between(5, 60) as f64 / 100.0, ..usual },
+        1 => Conditions { burst: Some(Burst { begin: 0.03, end: 0.15, loss: 0.95 }), ..usual },
+        2 => Conditions { corrupt: random.between(2, 30) as f64 / 100.0, ..usual },
+        3 => Conditions { duplicate: random.between(10, 100) as f64 / 100.0, ..usual },
+        _ => {
+            let base = random.duration(Duration::from_millis(1), Duration::from_millis(60));
+            Conditions { latency: Latency { base, jitter: base }, loss: 0.02, ..usual }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_seeds_give_equal_schedules_of_at_least_twenty_operations() {
+        for seed in 0..200 {
+            let schedule = Schedule::random(seed);
+            assert_eq!(schedule, Schedule::random(seed));
+            assert!(schedule.operations.len() as u64 >= Schedule::LEAST);
+            assert!(schedule.operations.windows(2).all(|pair| pair[0].0 <= pair[1].0), "in order of time");
+            assert!(schedule.operations.iter().all(|(at, _)| *at <= schedule.heal_at));
+        }
+        assert_ne!(Schedule::random(1), Schedule::random(2));
+    }
+
+    #[test]
+    fn every_kind_of_fault_turns_up_and_prints() {
+        let mut kinds = std::collections::BTreeSet::new();
+        for seed in 0..100 {
+            for (_, operation) in Schedule::random(seed).operations {
+                let text = operation.to_string();
+                assert!(!text.is_empty());
+                kinds.insert(format!("{:?}", std::mem::discriminant(&operation)));
+            }
+        }
+        assert_eq!(kinds.len(), 13, "{kinds:?}");
+    }
+
+    #[test]
+    fn somebody_always_runs() {
+        for seed in 0..100 {
+            let mut random = Random::new(seed, Purpose::Faults);
+            let mut beliefs = Beliefs { running: vec![true; 3] };
+            for _ in 0..200 {
+                beliefs.next(&mut random);
+                assert!(beliefs.count() >= 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The promises of the protocol as checks, made after every simulated step.
+//!
+//! [`Invariant`] names each promise; `observer` checks what one run of one node shows of itself, [`Checker`] what only
+//! shows across runs and nodes. A broken promise is a value, a [`Violation`], never a panic.
+//!
+//! Invariants: checking changes nothing in the world and draws no randomness, so a run with checks has the same trace as
+//! one without. Must not know: how the core keeps any of its promises; it looks at outputs and at views alone.
+
+mod checker;
+mod observer;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use checker::Checker;
+
+use crate::core::{Core, NodeId, Record};
+
+/// The promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Invariant {
+    /// Every record in a view is well-formed, encodes within its bound, and stands once, in the order of names; there
+    /// are not more of them than a view may hold.
+    RecordsWellFormed,
+    /// A node's own record in its own view is written by nobody else: name, run and address stay, tags are ones it was
+    /// given, its incarnation never falls, and it never holds itself Suspect or Down.
+    OwnRecordIsOwn,
+    /// At one observer, a member's incarnation never falls while its record is kept.
+    IncarnationNeverFalls,
+    /// At one observer, precedence never falls while a record is kept: who is Down or Left returns with a higher
+    /// incarnation or not at all. While it is buried, neither.
+    NoResurrection,
+    /// The fingerprint of a node that is Up is the sum of the hashes of the records in its view.
+    FingerprintIsTheSum,
+    /// Equal fingerprints mean equal views.
+    EqualFingerprintsEqualViews,
+    /// The changes reported, folded, are the view (joiners, held beside it, aside).
+    EventsFoldToTheView,
+    /// Each transition is reported once, in order, under its right name, with the record before it; a member that is
+    /// Down is not reported Down again.
+    TransitionsOnce,
+    /// On becoming Up, a node knows everybody that was Up at its sponsor when the transfer began.
+    TransferIsWhole,
+    /// No datagram is larger than `mtu`.
+    DatagramsWithinBounds,
+    /// No storms: a node sends at most so many datagrams in a quarter of a second, and one input has at most so many
+    /// outputs.
+    TrafficIsBounded,
+    /// Nothing comes out of a core that has stopped.
+    SilentAfterStop,
+    /// A run that left, or was removed, is listed live nowhere a while later.
+    LeftStaysLeft,
+    /// No incarnation is used that is above the bound on the disk.
+    IncarnationWithinStoredBound,
+    /// A run that starts on a kept disk begins above every incarnation of the runs before it.
+    RestartsRise,
+    /// Every start draws a run of its own.
+    RunsAreFresh,
+    /// Over a network where nothing is wrong, nobody suspects a member that is running well, not even a node that just
+    /// woke from a pause.
+    HealthyNeverAccused,
+    /// A core stops only if its user or an operator asked for it.
+    NoUnaskedStop,
+    /// Handing in time that is due moves the next deadline.
+    TimePasses,
+    /// The core does not panic.
+    NoPanic,
+    /// A while after everything was healed, all running nodes are Up, agree, and list each other as Up.
+    Converges,
+}
+
+impl Invariant {
+    /// Its name, for people and for searching.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Invariant::RecordsWellFormed => "records_well_formed",
+            Invariant::OwnRecordIsOwn => "own_record_is_own",
+            Invariant::IncarnationNeverFalls => "incarnation_never_falls",
+            Invariant::NoResurrection => "no_resurrection",
+            Invariant::FingerprintIsTheSum => "fingerprint_is_the_sum",
+            Invariant::EqualFingerprintsEqualViews => "equal_fingerprints_equal_views",
+            Invariant::EventsFoldToTheView => "events_fold_to_the_view",
+            Invariant::TransitionsOnce => "transitions_once",
+            Invariant::TransferIsWhole => "transfer_is_whole",
+            Invariant::DatagramsWithinBounds => "datagrams_within_bounds",
+            Invariant::TrafficIsBounded => "traffic_is_bounded",
+            Invariant::SilentAfterStop => "silent_after_stop",
+            Invariant::LeftStaysLeft => "left_stays_left",
+            Invariant::IncarnationWithinStoredBound => "incarnation_within_stored_bound",
+            Invariant::RestartsRise => "restarts_rise",
+            Invariant::RunsAreFresh => "runs_are_fresh",
+            Invariant::HealthyNeverAccused => "healthy_never_accused",
+            Invariant::NoUnaskedStop => "no_unasked_stop",
+            Invariant::TimePasses => "time_passes",
+            Invariant::NoPanic => "no_panic",
+            Invariant::Converges => "converges",
+        }
+    }
+}
+
+impl fmt::Display for Invariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A broken promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub invariant: Invariant,
+    /// At which node it showed, if at one.
+    pub node: Option<NodeId>,
+    /// When, since the start of the simulation.
+    pub time: Duration,
+    /// What was seen, and what should have been.
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} broken at {:.4}s", self.invariant, self.time.as_secs_f64())?;
+        if let Some(node) = &self.node {
+            write!(f, " at node {node}")?;
+        }
+        write!(f, ": {}", self.detail)
+    }
+}
+
+/// A look at one core.
+#[derive(Debug, Clone)]
+pub struct Observation {
+    /// Its own record.
+    pub me: Arc<Record>,
+    /// Whether it has joined.
+    pub is_up: bool,
+    /// Of its view.
+    pub fingerprint: u64,
+    /// Its view, in the order of names.
+    pub records: Vec<Arc<Record>>,
+}
+
+impl Observation {
+    /// Looks.
+    pub fn of(core: &Core) -> Self {
+        Self {
+            me: Arc::clone(core.me()),
+            is_up: core.is_up(),
+            fingerprint: core.fingerprint(),
+            records: core.records().map(|(record, _)| Arc::clone(record)).collect(),
+        }
+    }
+
+    /// The record of this name.
+    pub fn record(&self, id: &NodeId) -> Option<&Arc<Record>> {
+        self.records.binary_search_by(|record| record.id.cmp(id)).ok().map(|position| &self.records[position])
+    }
+}
+
+/// A record in a few words.
+pub(crate) fn in_short(record: &Record) -> String {
+    format!("{} {} {} run {}", record.id, record.status, record.incarnation, record.run)
+}

@@ -1,0 +1,303 @@
+//! What one run of one node shows of itself: its outputs and its view, step by step.
+//!
+//! Must not know: other nodes, or why anything happened.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Invariant, Observation, in_short};
+use crate::core::limits::{MAX_MEMBERS, MAX_TOMBSTONES};
+use crate::core::wire::{Message, Packet};
+use crate::core::{Birth, Change, ChangeKind, NodeId, Notice, Output, Record, Run, Status, Tags};
+use crate::sim::network::Nanos;
+
+/// A promise that was found broken, without the place, which the caller knows.
+pub(super) type Finding = (Invariant, String);
+
+/// One run of one node, seen from outside.
+#[derive(Debug)]
+pub(super) struct Observer {
+    birth: Birth,
+    /// Tags it was born with or told to carry.
+    tags: Vec<Tags>,
+    /// The changes so far, folded.
+    fold: BTreeMap<NodeId, Arc<Record>>,
+    /// The view at the last look.
+    seen: BTreeMap<NodeId, Arc<Record>>,
+    /// Incarnations it reaped, and until when they stay buried.
+    buried: BTreeMap<NodeId, (u64, Nanos)>,
+    incarnation: u64,
+    /// The bound that is on its disk.
+    stored_bound: u64,
+    was_up: bool,
+    has_stopped: bool,
+    /// Who was Up at a sponsor when its first page was sent.
+    pub(super) transfers: BTreeMap<Run, Vec<NodeId>>,
+}
+
+impl Observer {
+    pub(super) fn new(birth: Birth) -> Self {
+        Self {
+            tags: vec![birth.tags.clone()],
+            fold: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            buried: BTreeMap::new(),
+            incarnation: birth.incarnation,
+            stored_bound: birth.stored_bound,
+            was_up: false,
+            has_stopped: false,
+            transfers: BTreeMap::new(),
+            birth,
+        }
+    }
+
+    pub(super) fn id(&self) -> &NodeId {
+        &self.birth.id
+    }
+
+    pub(super) fn run(&self) -> Run {
+        self.birth.run
+    }
+
+    pub(super) fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    pub(super) fn was_up(&self) -> bool {
+        self.was_up
+    }
+
+    /// Its user gives it new tags.
+    pub(super) fn given_tags(&mut self, tags: &Tags) {
+        self.tags.push(tags.clone());
+    }
+
+    /// Its disk holds this bound now.
+    pub(super) fn stored(&mut self, bound: u64) {
+        self.stored_bound = self.stored_bound.max(bound);
+    }
+
+    /// It gives something out.
+    pub(super) fn output(&mut self, now: Nanos, output: &Output) -> Option<Finding> {
+        if self.has_stopped {
+            return Some((Invariant::SilentAfterStop, format!("after its end came {output:?}")));
+        }
+        match output {
+            Output::Transmit { bytes, .. } => self.transmit(bytes),
+            Output::Change(change) => self.change(now, change),
+            Output::Notice(Notice::RejoiningAfterIsolation) => {
+                self.buried.clear();
+                self.was_up = false;
+                None
+            }
+            Output::Stopped(_) => {
+                self.has_stopped = true;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn transmit(&mut self, bytes: &[u8]) -> Option<Finding> {
+        let mtu = self.birth.settings.mtu;
+        if bytes.len() > mtu {
+            return Some((Invariant::DatagramsWithinBounds, format!("{} bytes, mtu is {mtu}", bytes.len())));
+        }
+        // Most of the time nothing above the bound exists, so most packets need not be looked into.
+        if self.incarnation <= self.stored_bound {
+            return None;
+        }
+        let packet = Packet::decode(bytes).ok()?;
+        let used = packet.messages.iter().filter_map(record_of).find(|record| {
+            record.id == self.birth.id && record.run == self.birth.run && record.incarnation > self.stored_bound
+        })?;
+        let detail = format!("sent {}, but the disk holds {}", in_short(used), self.stored_bound);
+        Some((Invariant::IncarnationWithinStoredBound, detail))
+    }
+
+    fn change(&mut self, now: Nanos, change: &Change) -> Option<Finding> {
+        let record = &change.record;
+        let before = self.fold.get(&record.id);
+        let finding = wrong_transition(before, change).or_else(|| self.rises_wrongly(now, before, change));
+        if change.kind == ChangeKind::Removed {
+            let reap_after = self.birth.settings.reap_after;
+            if matches!(record.status, Status::Down | Status::Left(_)) && self.buried.len() < MAX_TOMBSTONES {
+                let until = now + crate::sim::random::nanos(reap_after);
+                self.buried.insert(record.id.clone(), (record.incarnation, until));
+            }
+            self.fold.remove(&record.id);
+            self.seen.remove(&record.id);
+        } else {
+            self.fold.insert(record.id.clone(), Arc::clone(record));
+        }
+        finding
+    }
+
+    fn rises_wrongly(&self, now: Nanos, before: Option<&Arc<Record>>, change: &Change) -> Option<Finding> {
+        if change.kind == ChangeKind::Removed {
+            return None;
+        }
+        let record = &change.record;
+        if let Some(before) = before {
+            // The end that is told of a run whose name was taken over is of its successor's making: `look` sees whether
+            // the view itself fell.
+            return if before.run == record.run { falls(before, record) } else { None };
+        }
+        let (incarnation, until) = self.buried.get(&record.id)?;
+        // A clock may be a little fast: the last part in a thousand does not count.
+        let margin = crate::sim::random::nanos(self.birth.settings.reap_after / 1_000);
+        (record.incarnation <= *incarnation && now + margin < *until)
+            .then(|| (Invariant::NoResurrection, format!("{} was buried as {incarnation}", in_short(record))))
+    }
+
+    /// It came out of a step like this.
+    pub(super) fn look(&mut self, observation: &Observation) -> Option<Finding> {
+        let finding = self
+            .own_record(observation)
+            .or_else(|| well_formed(observation))
+            .or_else(|| self.precedence(observation))
+            .or_else(|| self.folded(observation))
+            .or_else(|| fingerprint(observation));
+        self.seen = observation.records.iter().map(|record| (record.id.clone(), Arc::clone(record))).collect();
+        self.incarnation = self.incarnation.max(observation.me.incarnation);
+        finding
+    }
+
+    /// On becoming Up through `sponsor`: does it know everybody that was Up there?
+    pub(super) fn joined(&mut self, observation: &Observation, sponsor: Option<Run>) -> Option<Finding> {
+        let becomes_up = observation.is_up && !self.was_up;
+        self.was_up = observation.is_up;
+        if !becomes_up {
+            return None;
+        }
+        let transfers = std::mem::take(&mut self.transfers);
+        let expected = transfers.get(&sponsor?)?;
+        let missing: Vec<&str> =
+            expected.iter().filter(|id| observation.record(id).is_none()).map(NodeId::as_str).collect();
+        let detail = || format!("became Up without {}, which its sponsor listed as Up", missing.join(", "));
+        (!missing.is_empty()).then(|| (Invariant::TransferIsWhole, detail()))
+    }
+
+    fn own_record(&self, observation: &Observation) -> Option<Finding> {
+        let me = &observation.me;
+        let broken = |detail: String| Some((Invariant::OwnRecordIsOwn, detail));
+        if (&me.id, me.run, me.address) != (&self.birth.id, self.birth.run, self.birth.address) {
+            return broken(format!("{} at {} is not how it was born", in_short(me), me.address));
+        }
+        if me.incarnation < self.incarnation {
+            return broken(format!("{} falls below {}", in_short(me), self.incarnation));
+        }
+        if matches!(me.status, Status::Suspect | Status::Down) {
+            return broken(format!("it holds itself for {}", in_short(me)));
+        }
+        if !self.tags.contains(&me.tags) {
+            return broken(format!("nobody gave it the tags {:?}", me.tags));
+        }
+        match observation.record(&me.id) {
+            Some(listed) if listed != me => broken(format!("lists {} but is {}", in_short(listed), in_short(me))),
+            None if observation.is_up => broken("is Up and not in its own view".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn precedence(&self, observation: &Observation) -> Option<Finding> {
+        observation.records.iter().find_map(|record| falls(self.seen.get(&record.id)?, record))
+    }
+
+    fn folded(&self, observation: &Observation) -> Option<Finding> {
+        let me = &observation.me.id;
+        let is_joiner = |record: &Record| record.status == Status::Joining && record.id != *me;
+        let broken = |detail| Some((Invariant::EventsFoldToTheView, detail));
+        for record in &observation.records {
+            match self.fold.get(&record.id) {
+                Some(folded) if folded == record || is_joiner(folded) => {}
+                Some(folded) => {
+                    return broken(format!("the view says {}, the changes say {}", in_short(record), in_short(folded)));
+                }
+                None => return broken(format!("{} was never reported", in_short(record))),
+            }
+        }
+        let gone = self.fold.values().find(|folded| !is_joiner(folded) && observation.record(&folded.id).is_none());
+        gone.and_then(|gone| broken(format!("{} went without a word", in_short(gone))))
+    }
+
+    /// How long its members may lie before they are forgotten.
+    pub(super) fn down_timeout(&self) -> Duration {
+        self.birth.settings.down_timeout
+    }
+}
+
+/// The record that a message speaks of, if its sender speaks of itself or of others with it.
+fn record_of(message: &Message) -> Option<&Record> {
+    match message {
+        Message::Update(update) => Some(&update.record),
+        Message::IAm { record, .. } | Message::Join { record, .. } | Message::NotUp { record, .. } => Some(record),
+        Message::Welcome { sponsor, .. } => Some(sponsor),
+        _ => None,
+    }
+}
+
+fn falls(before: &Record, now: &Record) -> Option<Finding> {
+    let detail = || format!("{} became {}", in_short(before), in_short(now));
+    if now.incarnation < before.incarnation {
+        return Some((Invariant::IncarnationNeverFalls, detail()));
+    }
+    (now.incarnation == before.incarnation && now.status < before.status).then(|| (Invariant::NoResurrection, detail()))
+}
+
+fn well_formed(observation: &Observation) -> Option<Finding> {
+    let broken = |detail| Some((Invariant::RecordsWellFormed, detail));
+    if observation.records.len() > MAX_MEMBERS {
+        return broken(format!("{} records", observation.records.len()));
+    }
+    for record in &observation.records {
+        let bytes = record.encode().len();
+        if !record.is_well_formed() || bytes > Record::MAX_BYTES {
+            return broken(format!("{bytes} bytes: {record:?}"));
+        }
+    }
+    let pair = observation.records.windows(2).find(|pair| pair[0].id >= pair[1].id)?;
+    broken(format!("{} stands before {}", pair[0].id, pair[1].id))
+}
+
+fn fingerprint(observation: &Observation) -> Option<Finding> {
+    let sum = observation.records.iter().fold(0_u64, |sum, record| sum.wrapping_add(record.hash()));
+    (observation.is_up && sum != observation.fingerprint).then(|| {
+        (Invariant::FingerprintIsTheSum, format!("{:016x}, but the sum is {sum:016x}", observation.fingerprint))
+    })
+}
+
+/// Whether a change is not the right name for what happened, or does not follow from what was reported before.
+fn wrong_transition(before: Option<&Arc<Record>>, change: &Change) -> Option<Finding> {
+    let wrong = |why: &str| {
+        let was = before.map_or_else(|| "unknown".to_owned(), |before| in_short(before));
+        Some((Invariant::TransitionsOnce, format!("{:?} {} after {was}: {why}", change.kind, in_short(&change.record))))
+    };
+    if change.previous.as_ref() != before && change.kind != ChangeKind::Removed {
+        return wrong("the record before is another one");
+    }
+    if change.kind != ChangeKind::Removed && before == Some(&change.record) {
+        return wrong("nothing changed");
+    }
+    let was = before.map(|before| before.status);
+    let now = change.record.status;
+    let follows = match change.kind {
+        ChangeKind::Joining => now == Status::Joining && !was.is_some_and(is_listed),
+        ChangeKind::Joined => now == Status::Up && !was.is_some_and(is_listed),
+        ChangeKind::Suspected => now == Status::Suspect && matches!(was, Some(Status::Up | Status::Leaving)),
+        ChangeKind::Recovered => now == Status::Up && was == Some(Status::Suspect),
+        ChangeKind::DetectedDown(method) => {
+            now == Status::Down && was != Some(Status::Down) && change.method == Some(method)
+        }
+        ChangeKind::Leaving => now == Status::Leaving && matches!(was, Some(Status::Up | Status::Suspect)),
+        ChangeKind::Left(reason) => now == Status::Left(reason) && !matches!(was, Some(Status::Left(_))),
+        ChangeKind::Updated | ChangeKind::Removed => before.is_some(),
+    };
+    if follows { None } else { wrong("it does not follow") }
+}
+
+/// Counted among the living by whoever listens to joined, left and detected_down.
+fn is_listed(status: Status) -> bool {
+    matches!(status, Status::Up | Status::Suspect | Status::Leaving)
+}

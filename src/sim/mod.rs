@@ -1,0 +1,28 @@
+//! The simulator: many cores, one virtual network, one virtual time.
+//!
+//! It drives the very core and the very bytes that an agent runs, thousands of times faster than life, through latency,
+//! loss, cuts, crashes, pauses and bad clocks. One seed is one run, bit for bit; the hash of its trace proves it.
+//!
+//! - [`World`]: nodes with clocks and disks, and one queue of events; [`network`] decides what becomes of a datagram.
+//! - [`faults`]: what can go wrong, printable, and a seeded generator of schedules.
+//! - [`invariants`]: the promises of the protocol, checked after every step.
+//! - [`campaign`]: one seed from start to verdict.
+//! - [`scenario`], [`report`]: the same for users who choose their settings.
+//! - [`tamper`]: planted bugs, to see that the checks catch them.
+
+pub mod campaign;
+pub mod faults;
+pub mod invariants;
+pub mod network;
+mod node;
+mod random;
+pub mod report;
+pub mod scenario;
+pub mod tamper;
+mod trace;
+mod world;
+
+pub use node::{address_of, node_at};
+pub use random::{Purpose, Random};
+pub use trace::Trace;
+pub use world::{Sighting, World, WorldOptions};

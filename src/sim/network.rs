@@ -1,0 +1,355 @@
+//! The virtual network: what becomes of a datagram between two nodes.
+//!
+//! Latency, loss (independent, bursty, per node), duplication, reordering (by jitter), corruption, and cuts, one-way or
+//! two-way, between sets of nodes. Datagrams are byte vectors and nodes are numbers.
+//!
+//! Invariants: every decision comes from one seeded generator, so the same sends give the same deliveries; a datagram
+//! is never delivered before it was sent; a cut direction delivers nothing that is sent while it stands. Must not know:
+//! what the bytes mean, what a node is, or what time it is anywhere but here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::random::{Purpose, Random, nanos};
+
+/// True (virtual) time in nanoseconds since the start of the simulation.
+pub type Nanos = u64;
+
+/// How long datagrams are under way: `base`, plus up to `jitter`, evenly; one in a hundred takes up to ten jitters more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Latency {
+    /// The least.
+    pub base: Duration,
+    /// What most of them take more, at most.
+    pub jitter: Duration,
+}
+
+impl Latency {
+    /// One in this many datagrams is a straggler.
+    const STRAGGLERS: u64 = 100;
+
+    fn draw(&self, random: &mut Random) -> Nanos {
+        let jitter = nanos(self.jitter);
+        let mut latency = nanos(self.base).saturating_add(random.below(jitter.saturating_add(1)));
+        if jitter > 0 && random.below(Self::STRAGGLERS) == 0 {
+            latency = latency.saturating_add(random.below(jitter.saturating_mul(10)));
+        }
+        latency
+    }
+}
+
+/// Bursty loss (Gilbert–Elliott): each receiver is in a good or a bad state, drawn anew with every datagram.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Burst {
+    /// Chance that a good state turns bad.
+    pub begin: f64,
+    /// Chance that a bad state turns good.
+    pub end: f64,
+    /// Loss in the bad state.
+    pub loss: f64,
+}
+
+/// What the whole network is like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Conditions {
+    /// How long datagrams are under way.
+    pub latency: Latency,
+    /// Chance that a datagram is lost, each by itself.
+    pub loss: f64,
+    /// Losses that come together.
+    pub burst: Option<Burst>,
+    /// Chance that a datagram arrives twice.
+    pub duplicate: f64,
+    /// Chance that one to three bytes of a datagram arrive changed.
+    pub corrupt: f64,
+}
+
+impl Default for Conditions {
+    /// A quiet local network.
+    fn default() -> Self {
+        let latency = Latency { base: Duration::from_micros(200), jitter: Duration::from_micros(300) };
+        Self { latency, loss: 0.0, burst: None, duplicate: 0.0, corrupt: 0.0 }
+    }
+}
+
+/// Some nodes, or all but some. Nodes that come later belong to "all but".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSet {
+    members: Vec<bool>,
+    inverted: bool,
+}
+
+impl NodeSet {
+    /// Exactly these.
+    pub fn of(nodes: &[usize]) -> Self {
+        let mut members = vec![false; nodes.iter().max().map_or(0, |most| most + 1)];
+        for &node in nodes {
+            members[node] = true;
+        }
+        Self { members, inverted: false }
+    }
+
+    /// Everybody else.
+    #[must_use]
+    pub fn rest(&self) -> Self {
+        Self { members: self.members.clone(), inverted: !self.inverted }
+    }
+
+    /// Whether a node is one of them.
+    pub fn contains(&self, node: usize) -> bool {
+        self.members.get(node).copied().unwrap_or(false) != self.inverted
+    }
+}
+
+/// Names a cut, to heal it by.
+pub type CutId = u64;
+
+/// What one node put on the wire, headers of IP and UDP included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Datagrams.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A datagram that arrives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// When.
+    pub at: Nanos,
+    /// What.
+    pub bytes: Vec<u8>,
+    /// Whether the bytes are not the ones that were sent.
+    pub is_corrupt: bool,
+}
+
+/// The network.
+#[derive(Debug)]
+pub struct Network {
+    random: Random,
+    usual: Conditions,
+    conditions: Conditions,
+    cuts: BTreeMap<CutId, (NodeSet, NodeSet)>,
+    next_cut: CutId,
+    per_node: Vec<PerNode>,
+    header_bytes: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct PerNode {
+    in_burst: bool,
+    loss: f64,
+    sent: Traffic,
+}
+
+impl Network {
+    /// A network for the run with this seed. `header_bytes` are counted for each datagram: 28 for IPv4, 48 for IPv6.
+    pub fn new(seed: u64, usual: Conditions, header_bytes: u64) -> Self {
+        Self {
+            random: Random::new(seed, Purpose::Network),
+            usual,
+            conditions: usual,
+            cuts: BTreeMap::new(),
+            next_cut: 0,
+            per_node: Vec::new(),
+            header_bytes,
+        }
+    }
+
+    /// What it is like now.
+    pub fn conditions(&self) -> &Conditions {
+        &self.conditions
+    }
+
+    /// What it is like when nothing is wrong.
+    pub fn usual(&self) -> &Conditions {
+        &self.usual
+    }
+
+    /// Changes what it is like from now on.
+    pub fn set_conditions(&mut self, conditions: Conditions) {
+        self.conditions = conditions;
+    }
+
+    /// Nothing sent by `from` arrives at `to` from now on, until healed.
+    pub fn cut(&mut self, from: NodeSet, to: NodeSet) -> CutId {
+        self.next_cut += 1;
+        self.cuts.insert(self.next_cut, (from, to));
+        self.next_cut
+    }
+
+    /// Takes one cut away; unknown ones are no error, they were healed before.
+    pub fn heal(&mut self, cut: CutId) {
+        self.cuts.remove(&cut);
+    }
+
+    /// Everything a node sends or receives is lost with this chance, in addition to what all suffer.
+    pub fn set_node_loss(&mut self, node: usize, loss: f64) {
+        self.per_node(node).loss = loss;
+    }
+
+    /// Takes every disturbance away.
+    pub fn heal_all(&mut self) {
+        self.cuts.clear();
+        self.conditions = self.usual;
+        for node in &mut self.per_node {
+            node.loss = 0.0;
+            node.in_burst = false;
+        }
+    }
+
+    /// Whether it is as usual, between all nodes.
+    pub fn is_calm(&self) -> bool {
+        self.cuts.is_empty() && self.conditions == self.usual && self.per_node.iter().all(|node| node.loss <= 0.0)
+    }
+
+    /// Whether datagrams from one node to another are cut off now.
+    pub fn is_cut(&self, from: usize, to: usize) -> bool {
+        self.cuts.values().any(|(senders, receivers)| senders.contains(from) && receivers.contains(to))
+    }
+
+    /// What a node has sent so far.
+    pub fn sent(&self, node: usize) -> Traffic {
+        self.per_node.get(node).map_or_else(Traffic::default, |node| node.sent)
+    }
+
+    /// Sends a datagram; `deliver` is called with each arrival: none, one or two.
+    pub fn send(&mut self, now: Nanos, from: usize, to: usize, bytes: Vec<u8>, mut deliver: impl FnMut(Arrival)) {
+        self.send_to_nobody(from, &bytes);
+        if self.is_cut(from, to) || self.is_lost(from, to) {
+            return;
+        }
+        let copy = self.random.chance(self.conditions.duplicate).then(|| bytes.clone());
+        for bytes in std::iter::once(bytes).chain(copy) {
+            let (bytes, is_corrupt) = self.corrupted(bytes);
+            let at = now + self.conditions.latency.draw(&mut self.random).max(1);
+            deliver(Arrival { at, bytes, is_corrupt });
+        }
+    }
+
+    /// Sends a datagram to where no node lives: it only counts.
+    pub fn send_to_nobody(&mut self, from: usize, bytes: &[u8]) {
+        let header_bytes = self.header_bytes;
+        let sent = &mut self.per_node(from).sent;
+        sent.packets += 1;
+        sent.bytes += bytes.len() as u64 + header_bytes;
+    }
+
+    fn is_lost(&mut self, from: usize, to: usize) -> bool {
+        let loss = self.conditions.loss;
+        let (sender_loss, receiver_loss) = (self.per_node(from).loss, self.per_node(to).loss);
+        let by_burst = self.conditions.burst.is_some_and(|burst| self.is_lost_in_burst(to, burst));
+        by_burst || self.random.chance(loss) || self.random.chance(sender_loss) || self.random.chance(receiver_loss)
+    }
+
+    fn is_lost_in_burst(&mut self, to: usize, burst: Burst) -> bool {
+        let was_bad = self.per_node(to).in_burst;
+        let turns = self.random.chance(if was_bad { burst.end } else { burst.begin });
+        let is_bad = was_bad != turns;
+        self.per_node(to).in_burst = is_bad;
+        is_bad && self.random.chance(burst.loss)
+    }
+
+    fn corrupted(&mut self, mut bytes: Vec<u8>) -> (Vec<u8>, bool) {
+        let is_corrupt = !bytes.is_empty() && self.random.chance(self.conditions.corrupt);
+        if is_corrupt {
+            for _ in 0..self.random.between(1, 3) {
+                let position = self.random.index(bytes.len());
+                // Never zero, so that the byte really changes.
+                bytes[position] ^= self.random.between(1, 255) as u8;
+            }
+        }
+        (bytes, is_corrupt)
+    }
+
+    fn per_node(&mut self, node: usize) -> &mut PerNode {
+        if node >= self.per_node.len() {
+            self.per_node.resize_with(node + 1, PerNode::default);
+        }
+        &mut self.per_node[node]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(conditions: Conditions) -> Network {
+        Network::new(1, conditions, 28)
+    }
+
+    fn deliveries(network: &mut Network, from: usize, to: usize, count: usize) -> Vec<(Nanos, Vec<u8>)> {
+        let mut arrived = Vec::new();
+        for number in 0..count {
+            network.send(1_000, from, to, vec![number as u8; 50], |arrival| arrived.push((arrival.at, arrival.bytes)));
+        }
+        arrived
+    }
+
+    #[test]
+    fn a_quiet_network_delivers_everything_once_unchanged_and_later() {
+        let mut network = network(Conditions::default());
+        let arrived = deliveries(&mut network, 0, 1, 200);
+        assert_eq!(arrived.len(), 200);
+        for (number, (at, bytes)) in arrived.iter().enumerate() {
+            assert_eq!(bytes, &vec![number as u8; 50]);
+            assert!(*at >= 1_000 + 200_000, "{at}");
+        }
+        assert!(arrived.windows(2).any(|pair| pair[0].0 > pair[1].0), "jitter reorders");
+        assert_eq!(network.sent(0), Traffic { packets: 200, bytes: 200 * 78 });
+    }
+
+    #[test]
+    fn loss_duplication_and_corruption_happen_about_as_often_as_asked() {
+        let usual = Conditions { loss: 0.2, duplicate: 0.1, corrupt: 0.5, ..Conditions::default() };
+        let mut network = network(usual);
+        let arrived = deliveries(&mut network, 0, 1, 10_000);
+        assert!((8_500..9_100).contains(&arrived.len()), "{}", arrived.len());
+        let changed = arrived.iter().filter(|(_, bytes)| bytes.iter().any(|byte| *byte != bytes[0])).count();
+        assert!((4_000..5_000).contains(&changed), "{changed}");
+    }
+
+    #[test]
+    fn bursts_lose_datagrams_in_runs() {
+        let burst = Burst { begin: 0.02, end: 0.2, loss: 1.0 };
+        let mut network = network(Conditions { burst: Some(burst), ..Conditions::default() });
+        let mut lost = vec![true; 10_000];
+        for lost in &mut lost {
+            network.send(0, 0, 1, vec![0], |_| *lost = false);
+        }
+        let losses = lost.iter().filter(|lost| **lost).count();
+        let pairs = lost.windows(2).filter(|pair| pair[0] && pair[1]).count();
+        assert!((500..1_500).contains(&losses), "{losses}");
+        assert!(pairs * 2 > losses, "losses come together: {pairs} of {losses}");
+    }
+
+    #[test]
+    fn a_one_way_cut_stops_one_direction_until_it_is_healed() {
+        let mut network = network(Conditions::default());
+        let cut = network.cut(NodeSet::of(&[0]), NodeSet::of(&[1]));
+        assert!(deliveries(&mut network, 0, 1, 5).is_empty());
+        assert_eq!(deliveries(&mut network, 1, 0, 5).len(), 5);
+        assert!(!network.is_calm());
+        network.heal(cut);
+        assert_eq!(deliveries(&mut network, 0, 1, 5).len(), 5);
+        assert!(network.is_calm());
+    }
+
+    #[test]
+    fn a_partition_holds_for_nodes_that_come_later() {
+        let side = NodeSet::of(&[0, 2]);
+        assert!(side.contains(2) && !side.contains(1) && !side.contains(9));
+        assert!(side.rest().contains(9) && !side.rest().contains(0));
+    }
+
+    #[test]
+    fn a_lossy_node_suffers_in_both_directions_and_healing_ends_it() {
+        let mut network = network(Conditions::default());
+        network.set_node_loss(1, 1.0);
+        assert!(deliveries(&mut network, 0, 1, 5).is_empty() && deliveries(&mut network, 1, 0, 5).is_empty());
+        assert_eq!(deliveries(&mut network, 0, 2, 5).len(), 5);
+        network.heal_all();
+        assert_eq!(deliveries(&mut network, 0, 1, 5).len(), 5);
+    }
+}

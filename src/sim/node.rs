@@ -1,0 +1,268 @@
+//! One simulated node: its name and address, its disk, its clock, and the process that runs its core, if one does.
+//!
+//! Invariants: a process's clock starts at `Time::ORIGIN` and never falls; what a disk holds is what was written last and
+//! acknowledged, or, at a crash, perhaps what was being written; a paused process is handed nothing. Must not know: the
+//! network, other nodes, or what is being tested.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::network::Nanos;
+use crate::core::{Command, Core, Durable, NodeId, Run, StopReason, Time};
+
+/// The port of every simulated node.
+const PORT: u16 = 7117;
+/// Datagrams that wait for a paused process at most, about what a socket's buffer holds.
+pub(crate) const MAX_QUEUED_PACKETS: usize = 256;
+
+/// The address of the node with this number.
+pub fn address_of(node: usize, ipv6: bool) -> SocketAddr {
+    let number = node as u32 + 1;
+    let ip: IpAddr = if ipv6 {
+        Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, (number >> 16) as u16, number as u16).into()
+    } else {
+        Ipv4Addr::from(0x0a00_0000 | (number & 0x00ff_ffff)).into()
+    };
+    SocketAddr::new(ip, PORT)
+}
+
+/// The number of the node at this address. There may be no such node.
+pub fn node_at(address: SocketAddr) -> Option<usize> {
+    if address.port() != PORT {
+        return None;
+    }
+    let number = match address.ip() {
+        IpAddr::V4(ip) if u32::from(ip) >> 24 == 10 => u32::from(ip) & 0x00ff_ffff,
+        IpAddr::V6(ip) if ip.segments()[..6] == [0x2001, 0xdb8, 0, 0, 0, 0] => {
+            (u32::from(ip.segments()[6]) << 16) | u32::from(ip.segments()[7])
+        }
+        _ => return None,
+    };
+    (number as usize).checked_sub(1)
+}
+
+/// A clock that started with its process and runs a little too fast or too slow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    started: Nanos,
+    /// Error of the rate in parts per million.
+    error_ppm: i64,
+}
+
+impl Clock {
+    const MILLION: i128 = 1_000_000;
+
+    pub(crate) fn new(started: Nanos, error_ppm: i64) -> Self {
+        Self { started, error_ppm }
+    }
+
+    /// What it shows at this true time.
+    pub(crate) fn local(self, now: Nanos) -> Time {
+        let elapsed = i128::from(now.saturating_sub(self.started));
+        let shown = elapsed + elapsed * i128::from(self.error_ppm) / Self::MILLION;
+        Time::from_nanos(Time::ORIGIN.as_nanos() + u64::try_from(shown).unwrap_or(0))
+    }
+
+    /// The first true time at which it shows at least this.
+    pub(crate) fn true_time(self, local: Time) -> Nanos {
+        let shown = i128::from(local.as_nanos().saturating_sub(Time::ORIGIN.as_nanos()));
+        let elapsed = shown * Self::MILLION / (Self::MILLION + i128::from(self.error_ppm));
+        let mut now = self.started.saturating_add(u64::try_from(elapsed).unwrap_or(u64::MAX));
+        // Rounding is off by one or two at most.
+        while self.local(now) < local && now < u64::MAX {
+            now += 1;
+        }
+        now
+    }
+}
+
+/// What survives a process: at most one thing is being written, and a newer one waits in the place of an older one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Disk {
+    stored: Option<Durable>,
+    writing: Option<Durable>,
+    waiting: Option<Durable>,
+}
+
+impl Disk {
+    /// What a process finds when it starts.
+    pub(crate) fn stored(&self) -> Option<&Durable> {
+        self.stored.as_ref()
+    }
+
+    /// Begins a write; `false` if it has to wait for the one under way.
+    pub(crate) fn write(&mut self, durable: Durable) -> bool {
+        if self.writing.is_some() {
+            self.waiting = Some(durable);
+            return false;
+        }
+        self.writing = Some(durable);
+        true
+    }
+
+    /// The write under way is done: the bound that is stored now, and whether the next write began.
+    pub(crate) fn written(&mut self) -> Option<(u64, bool)> {
+        let done = self.writing.take()?;
+        let bound = done.incarnation_bound;
+        self.stored = Some(done);
+        self.writing = self.waiting.take();
+        Some((bound, self.writing.is_some()))
+    }
+
+    /// The process dies; what was being written may or may not have reached the disk.
+    pub(crate) fn crash(&mut self, reached: bool) {
+        self.waiting = None;
+        if let Some(durable) = self.writing.take().filter(|_| reached) {
+            self.stored = Some(durable);
+        }
+    }
+
+    /// Everything is gone.
+    pub(crate) fn lose(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// What waits for a paused process.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    Packet {
+        from: SocketAddr,
+        bytes: Vec<u8>,
+    },
+    Command(Command),
+    Written,
+    /// Of something that is kept nowhere.
+    Acknowledged(u64),
+    Resolved,
+}
+
+/// A running core and everything that dies with it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) core: Core,
+    pub(crate) run: Run,
+    /// Distinguishes the processes of a node, so that nothing late reaches the wrong one.
+    pub(crate) number: u64,
+    pub(crate) clock: Clock,
+    /// When it is going to be woken, and which of the wakings is the valid one.
+    pub(crate) wake_at: Option<Nanos>,
+    pub(crate) wake_epoch: u64,
+    pub(crate) paused: bool,
+    /// How late its timers and packets are at most.
+    pub(crate) slowness: Nanos,
+    pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) waiting_packets: usize,
+    /// Since when it was neither paused nor slow; `None` while it is.
+    pub(crate) undisturbed_since: Option<Nanos>,
+    pub(crate) stopped: Option<StopReason>,
+    /// Wakings in a row at one instant.
+    pub(crate) wakes_at_once: u32,
+    /// What the last look at its view was taken at.
+    pub(crate) seen_changes: u64,
+}
+
+impl Process {
+    pub(crate) fn new(core: Core, run: Run, number: u64, clock: Clock, now: Nanos) -> Self {
+        Self {
+            core,
+            run,
+            number,
+            clock,
+            wake_at: None,
+            wake_epoch: 0,
+            paused: false,
+            slowness: 0,
+            waiting: VecDeque::new(),
+            waiting_packets: 0,
+            undisturbed_since: Some(now),
+            stopped: None,
+            wakes_at_once: 0,
+            seen_changes: 0,
+        }
+    }
+
+    /// Keeps something for the time after the pause; datagrams beyond the bound are lost.
+    pub(crate) fn keep(&mut self, what: Waiting) {
+        if matches!(what, Waiting::Packet { .. }) {
+            if self.waiting_packets == MAX_QUEUED_PACKETS {
+                return;
+            }
+            self.waiting_packets += 1;
+        }
+        self.waiting.push_back(what);
+    }
+}
+
+/// A place in the simulated world.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) id: NodeId,
+    pub(crate) address: SocketAddr,
+    pub(crate) disk: Disk,
+    /// Whether it keeps anything at all.
+    pub(crate) is_durable: bool,
+    /// How far its wall clock is from the true one.
+    pub(crate) wall_offset_ms: i64,
+    pub(crate) process: Option<Process>,
+    /// How its last process ended by itself, and whether anybody asked for it.
+    pub(crate) ended: Option<StopReason>,
+    pub(crate) leave_asked: bool,
+    pub(crate) removal_asked: bool,
+    /// Datagrams it had sent at the last comparison.
+    pub(crate) packets_before: u64,
+}
+
+impl Node {
+    /// The process, if it runs and has not said that it ended.
+    pub(crate) fn running(&self) -> Option<&Process> {
+        self.process.as_ref().filter(|process| process.stopped.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn addresses_lead_back_to_their_nodes() {
+        for node in [0, 1, 254, 255, 70_000] {
+            for ipv6 in [false, true] {
+                assert_eq!(node_at(address_of(node, ipv6)), Some(node));
+            }
+        }
+        assert_eq!(node_at("10.0.0.1:1".parse().expect("an address")), None);
+        assert_eq!(node_at("192.168.0.1:7117".parse().expect("an address")), None);
+    }
+
+    #[test]
+    fn a_fast_clock_reaches_its_deadline_early_and_never_before_it_shows_it() {
+        for ppm in [-200, 0, 200] {
+            let clock = Clock::new(5_000, ppm);
+            for deadline in [0, 1, 999_999, 10_000_000_000] {
+                let local = Time::ORIGIN + Duration::from_nanos(deadline);
+                let at = clock.true_time(local);
+                assert!(clock.local(at) >= local);
+                assert!(at == 5_000 || clock.local(at - 1) < local, "the first such instant");
+            }
+        }
+        let fast = Clock::new(0, 200).true_time(Time::ORIGIN + Duration::from_secs(10));
+        assert!(fast < 10_000_000_000);
+    }
+
+    #[test]
+    fn a_disk_holds_what_was_acknowledged_and_perhaps_what_was_being_written() {
+        let durable = |incarnation_bound| Durable { incarnation_bound, addresses: Vec::new() };
+        let mut disk = Disk::default();
+        assert!(disk.write(durable(1)));
+        assert!(!disk.write(durable(2)) && !disk.write(durable(3)));
+        assert_eq!(disk.written(), Some((1, true)));
+        let mut reached = disk.clone();
+        reached.crash(true);
+        assert_eq!(reached.stored().map(|stored| stored.incarnation_bound), Some(3));
+        disk.crash(false);
+        assert_eq!(disk.stored().map(|stored| stored.incarnation_bound), Some(1));
+        assert_eq!(disk.written(), None);
+    }
+}

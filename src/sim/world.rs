@@ -1,0 +1,448 @@
+//! The world: nodes, their processes, clocks and disks, and one queue of everything that is going to happen.
+//!
+//! Time is a number; the next event is taken from a heap ordered by time and then by the order in which events were
+//! made. Only the node that an event touches is polled, and its next deadline is kept lazily: a wake-up that is no
+//! longer due asks again, one that was overtaken is recognised by its epoch.
+//!
+//! Invariants: the same options and the same calls give the same world, bit for bit; no clock is read, nothing
+//! unordered is iterated; a core is handed only what a real driver could hand it, through the same two doors, and it is
+//! drained after every input. Must not know: what the bytes mean.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::invariants::{Checker, Invariant, Observation, Violation, in_short};
+use super::network::{Conditions, CutId, Nanos, Network, NodeSet, Traffic};
+use super::node::{Node, Waiting};
+use super::random::{Purpose, Random, nanos};
+use super::tamper::Tamper;
+use super::trace::Trace;
+use crate::core::{ChangeKind, Core, NodeId, Record, Run, Settings, Status, StopReason};
+
+mod drive;
+mod life;
+
+/// What a world is made of.
+#[derive(Debug, Clone)]
+pub struct WorldOptions {
+    /// Seeds every random choice.
+    pub seed: u64,
+    /// Nodes at the beginning. They are all started at once.
+    pub nodes: usize,
+    /// How many of the first nodes are everybody's seeds.
+    pub seeds: usize,
+    /// Pace and sizes of every node.
+    pub settings: Settings,
+    /// What the network is usually like.
+    pub conditions: Conditions,
+    /// Whether addresses are IPv6.
+    pub ipv6: bool,
+    /// Clock rates are wrong by up to so many parts per million.
+    pub clock_error_ppm: u64,
+    /// Chance that a node keeps nothing on disk.
+    pub diskless: f64,
+    /// Whether corrupt datagrams arrive even if they make sense. UDP's checksum catches nearly all of them; what it misses
+    /// is forged news, which no unsealed protocol can tell from truth. If not, only garbage arrives.
+    pub forging: bool,
+    /// Whether the promises are checked after every step. Costs time in proportion to the view at every change.
+    pub checked: bool,
+    /// Whether lines for people are kept.
+    pub verbose: bool,
+}
+
+impl WorldOptions {
+    /// A quiet world.
+    pub fn new(seed: u64, nodes: usize, settings: Settings) -> Self {
+        Self {
+            seed,
+            nodes,
+            seeds: nodes.min(3),
+            settings,
+            conditions: Conditions::default(),
+            ipv6: false,
+            clock_error_ppm: 200,
+            diskless: 0.0,
+            forging: false,
+            checked: true,
+            verbose: false,
+        }
+    }
+}
+
+/// One change as one node reported it.
+#[derive(Debug, Clone)]
+pub struct Sighting {
+    /// True time.
+    pub at: Nanos,
+    /// Who reports.
+    pub observer: usize,
+    /// What.
+    pub kind: ChangeKind,
+    /// About whom.
+    pub subject: usize,
+    /// Which run of it.
+    pub run: Run,
+    /// At which incarnation.
+    pub incarnation: u64,
+    /// For how long the subject had been running well and the network been as usual; `None` if one of them was not.
+    pub healthy_for: Option<Duration>,
+}
+
+/// Everything there is.
+#[derive(Debug)]
+pub struct World {
+    options: WorldOptions,
+    now: Nanos,
+    counter: u64,
+    queue: BinaryHeap<Reverse<Entry>>,
+    nodes: Vec<Node>,
+    pub(crate) network: Network,
+    random: Random,
+    trace: Trace,
+    checker: Option<Checker>,
+    tamper: Option<Box<dyn Tamper>>,
+    processes: u64,
+    tickets: u64,
+    /// Counts changes of the network's conditions, so that an end of a period that was overtaken does nothing.
+    conditions_epoch: u64,
+    network_calm_since: Option<Nanos>,
+    sightings: Option<Vec<Sighting>>,
+    has_failed: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    at: Nanos,
+    order: u64,
+    event: Event,
+}
+
+#[derive(Debug)]
+enum Event {
+    Packet { from: SocketAddr, to: usize, bytes: Vec<u8>, delayed: bool },
+    Wake { node: usize, process: u64, epoch: u64 },
+    Written { node: usize, process: u64 },
+    Acknowledged { node: usize, process: u64, bound: u64 },
+    Resolved { node: usize, process: u64 },
+    Resume { node: usize, process: u64 },
+    Hasten { node: usize, process: u64 },
+    Heal { cut: CutId },
+    Restore { epoch: u64 },
+    Compare,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.at.cmp(&other.at).then(self.order.cmp(&other.order))
+    }
+}
+
+impl World {
+    /// How often all views are compared.
+    const COMPARE_EVERY: Duration = Duration::from_millis(250);
+
+    /// A world with all its nodes started.
+    pub fn new(options: WorldOptions) -> Self {
+        Self::with_tamper(options, None)
+    }
+
+    /// A world with a planted bug.
+    pub fn with_tamper(options: WorldOptions, tamper: Option<Box<dyn Tamper>>) -> Self {
+        let header_bytes = if options.ipv6 { 48 } else { 28 };
+        let mut world = Self {
+            now: 0,
+            counter: 0,
+            queue: BinaryHeap::new(),
+            nodes: Vec::with_capacity(options.nodes),
+            network: Network::new(options.seed, options.conditions, header_bytes),
+            random: Random::new(options.seed, Purpose::Nodes),
+            trace: Trace::new(options.verbose),
+            checker: options.checked.then(Checker::default),
+            tamper,
+            processes: 0,
+            tickets: 0,
+            conditions_epoch: 0,
+            network_calm_since: Some(0),
+            sightings: None,
+            has_failed: false,
+            options,
+        };
+        for _ in 0..world.options.nodes {
+            world.add_node();
+        }
+        if world.checker.is_some() {
+            world.push(nanos(Self::COMPARE_EVERY), Event::Compare);
+        }
+        world
+    }
+
+    /// True time since the start.
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.now)
+    }
+
+    /// What it is made of.
+    pub fn options(&self) -> &WorldOptions {
+        &self.options
+    }
+
+    /// How many nodes there ever were.
+    pub fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The name of a node.
+    pub fn id(&self, node: usize) -> &NodeId {
+        &self.nodes[node].id
+    }
+
+    /// The address of a node.
+    pub fn address(&self, node: usize) -> SocketAddr {
+        self.nodes[node].address
+    }
+
+    /// The running core of a node.
+    pub fn core(&self, node: usize) -> Option<&Core> {
+        self.nodes[node].running().map(|process| &process.core)
+    }
+
+    /// How a node's last process ended, if it ended by itself.
+    pub fn ended(&self, node: usize) -> Option<&StopReason> {
+        self.nodes[node].ended.as_ref()
+    }
+
+    /// Whether a node's process is paused.
+    pub fn is_paused(&self, node: usize) -> bool {
+        self.nodes[node].running().is_some_and(|process| process.paused)
+    }
+
+    /// What a node has sent so far.
+    pub fn sent(&self, node: usize) -> Traffic {
+        self.network.sent(node)
+    }
+
+    /// The hash of everything that happened so far.
+    pub fn trace(&self) -> u64 {
+        self.trace.digest()
+    }
+
+    /// What happened, in lines, if that was asked for.
+    pub fn lines(&self) -> &[String] {
+        self.trace.lines()
+    }
+
+    /// A line of the caller's among the lines of what happened.
+    pub fn say(&mut self, what: impl FnOnce() -> String) {
+        self.trace.say(self.now, what);
+    }
+
+    /// Promises found broken so far.
+    pub fn violations(&self) -> &[Violation] {
+        self.checker.as_ref().map_or(&[], Checker::violations)
+    }
+
+    /// Adds a broken promise that the caller found.
+    pub fn report(&mut self, node: Option<usize>, invariant: Invariant, detail: String) {
+        let id = node.map(|node| self.nodes[node].id.clone());
+        self.checker.get_or_insert_default().report(self.now, id.as_ref(), invariant, detail);
+        self.has_failed = true;
+    }
+
+    /// From now on, changes are kept for [`World::sightings`].
+    pub fn watch(&mut self) {
+        self.sightings.get_or_insert_default();
+    }
+
+    /// The changes since [`World::watch`].
+    pub fn sightings(&self) -> &[Sighting] {
+        self.sightings.as_deref().unwrap_or_default()
+    }
+
+    /// Runs until this much time has passed since the start, or a promise is broken.
+    pub fn run_until(&mut self, until: Duration) {
+        let until = nanos(until);
+        while !self.has_failed {
+            match self.queue.peek() {
+                Some(Reverse(next)) if next.at <= until => {}
+                _ => break,
+            }
+            let Some(Reverse(entry)) = self.queue.pop() else { break };
+            self.now = self.now.max(entry.at);
+            self.happen(entry.event);
+        }
+        if !self.has_failed {
+            self.now = self.now.max(until);
+        }
+    }
+
+    /// Runs for so long, or until a promise is broken.
+    pub fn run_for(&mut self, duration: Duration) {
+        self.run_until(self.now() + duration);
+    }
+
+    /// Runs until something is so, looking every so often; whether it came true before the deadline.
+    pub fn run_while(&mut self, deadline: Duration, step: Duration, mut goes_on: impl FnMut(&World) -> bool) -> bool {
+        while goes_on(self) {
+            if self.now() >= deadline || self.has_failed {
+                return false;
+            }
+            self.run_until((self.now() + step).min(deadline));
+        }
+        true
+    }
+
+    /// Nobody hears these from the rest, nor the rest from them.
+    pub fn partition(&mut self, side: &[usize], lasting: Option<Duration>) {
+        let side = NodeSet::of(side);
+        self.cut(side.clone(), side.rest(), lasting);
+        self.cut(side.rest(), side, lasting);
+    }
+
+    /// Nothing from `from` reaches `to`.
+    pub fn cut(&mut self, from: NodeSet, to: NodeSet, lasting: Option<Duration>) {
+        let cut = self.network.cut(from, to);
+        self.network_calm_since = None;
+        if let Some(lasting) = lasting {
+            self.push_after(lasting, Event::Heal { cut });
+        }
+    }
+
+    /// Changes what the network is like, for a while.
+    pub fn disturb(&mut self, conditions: Conditions, lasting: Duration) {
+        self.network.set_conditions(conditions);
+        self.conditions_epoch += 1;
+        self.network_calm_since = None;
+        self.push_after(lasting, Event::Restore { epoch: self.conditions_epoch });
+    }
+
+    /// Everything a node sends or receives is lost with this chance, until all is healed.
+    pub fn set_node_loss(&mut self, node: usize, loss: f64) {
+        self.network.set_node_loss(node, loss);
+        self.network_calm_since = None;
+    }
+
+    /// Takes away every disturbance of the network, wakes the paused and hastens the slow.
+    pub fn heal_all(&mut self) {
+        self.network.heal_all();
+        self.network_calm_since = Some(self.now);
+        for node in 0..self.nodes.len() {
+            if let Some(process) = self.nodes[node].running() {
+                let number = process.number;
+                self.resume(node, number);
+                self.hasten(node, number);
+            }
+        }
+    }
+
+    fn calmed(&mut self) {
+        if self.network.is_calm() && self.network_calm_since.is_none() {
+            self.network_calm_since = Some(self.now);
+        }
+    }
+
+    /// For how long this run of a node has been running well over a network where nothing was wrong.
+    fn healthy_for(&self, subject: usize, run: Run) -> Option<Duration> {
+        let process = self.nodes.get(subject)?.running().filter(|process| process.run == run)?;
+        let since = process.undisturbed_since?.max(self.network_calm_since?);
+        Some(Duration::from_nanos(self.now - since))
+    }
+
+    /// What keeps the running nodes from agreeing that all of them are Up; `None` if nothing does.
+    pub fn divergence(&self) -> Option<String> {
+        let running: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].running().is_some()).collect();
+        let cores: Vec<_> = running.iter().filter_map(|node| self.core(*node)).collect();
+        if let Some(core) = cores.iter().find(|core| !core.is_up()) {
+            return Some(format!("{} is {}", core.me().id, core.me().status));
+        }
+        let first = cores.first()?;
+        if let Some(other) = cores.iter().find(|core| core.fingerprint() != first.fingerprint()) {
+            return Some(format!("{} and {} differ: {}", first.me().id, other.me().id, difference(first, other)));
+        }
+        // Equal fingerprints mean equal views, so what the first one lists is what all list.
+        cores.iter().find_map(|core| {
+            let (me, held) = (core.me(), first.record(&core.me().id));
+            let is_listed = held.is_some_and(|held| held.status == Status::Up && held.run == me.run);
+            (!is_listed).then(|| format!("{} is listed as {}", in_short(me), described(held)))
+        })
+    }
+
+    fn push(&mut self, at: Nanos, event: Event) {
+        self.counter += 1;
+        self.queue.push(Reverse(Entry { at, order: self.counter, event }));
+    }
+
+    fn push_after(&mut self, after: Duration, event: Event) {
+        self.push(self.now.saturating_add(nanos(after)), event);
+    }
+
+    /// A look at all running nodes at once.
+    fn compare(&mut self) {
+        let Some(mut checker) = self.checker.take() else { return };
+        let mut all = Vec::with_capacity(self.nodes.len());
+        for node in 0..self.nodes.len() {
+            if let Some(observation) = self.observe(node) {
+                checker.look(self.now, node, &observation, None);
+                all.push((node, observation));
+            }
+        }
+        let calm_since = self
+            .nodes
+            .iter()
+            .filter_map(Node::running)
+            .try_fold(self.network_calm_since.unwrap_or(Nanos::MAX), |latest, process| {
+                process.undisturbed_since.map(|since| latest.max(since))
+            });
+        checker.compare(self.now, &all, calm_since.filter(|_| self.network_calm_since.is_some()));
+        self.has_failed |= !checker.violations().is_empty();
+        self.checker = Some(checker);
+        self.check_traffic();
+        self.push_after(Self::COMPARE_EVERY, Event::Compare);
+    }
+
+    fn observe(&mut self, node: usize) -> Option<Observation> {
+        let process = self.nodes[node].running()?;
+        let mut observation = Observation::of(&process.core);
+        if let Some(tamper) = &mut self.tamper {
+            tamper.observation(node, &mut observation);
+        }
+        Some(observation)
+    }
+}
+
+fn difference(one: &Core, other: &Core) -> String {
+    let of_one = one.records().map(|(record, _)| record);
+    let mut texts: Vec<String> = of_one
+        .filter(|record| other.record(&record.id) != Some(record))
+        .map(|record| format!("{} / {}", in_short(record), described(other.record(&record.id))))
+        .collect();
+    let only_other = other.records().map(|(record, _)| record).filter(|record| one.record(&record.id).is_none());
+    texts.extend(only_other.map(|record| format!("nothing / {}", in_short(record))));
+    texts.join("; ")
+}
+
+fn described(record: Option<&Arc<Record>>) -> String {
+    record.map_or_else(|| "nothing".to_owned(), |record| in_short(record))
+}
+
+impl Waiting {
+    fn is_packet(&self) -> bool {
+        matches!(self, Waiting::Packet { .. })
+    }
+}

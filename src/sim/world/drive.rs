@@ -1,0 +1,396 @@
+//! Driving cores: what happens when an event is due, and what becomes of what a core gives out.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::{Event, Sighting, Waiting, World};
+use crate::core::wire::Packet;
+use crate::core::{Change, ChangeKind, Command, Input, Output, Run};
+use crate::sim::invariants::Invariant;
+use crate::sim::network::Arrival;
+use crate::sim::node::node_at;
+
+/// Wakings at one instant after which a core is stuck.
+const MAX_WAKES_AT_ONCE: u32 = 10_000;
+/// Outputs of one input, for each node there is; more are a core that never comes to an end.
+const MAX_OUTPUTS_PER_NODE: usize = 1_000;
+/// Datagrams that one node sends in a quarter of a second, for each node there is; more are a storm.
+const MAX_PACKETS_PER_NODE: u64 = 100;
+/// How long a name look-up takes.
+const LOOKUP: Duration = Duration::from_millis(1);
+
+/// What is remembered from before an input, to tell what it did.
+struct Before {
+    suspicions_raised: u64,
+    sponsor: Option<Run>,
+}
+
+impl World {
+    pub(super) fn happen(&mut self, event: Event) {
+        match event {
+            Event::Packet { from, to, bytes, delayed } => self.arrive(from, to, bytes, delayed),
+            Event::Wake { node, process, epoch } => self.wake(node, process, epoch),
+            Event::Written { node, process } => {
+                if self.is_process(node, process) {
+                    self.offer(node, Waiting::Written);
+                }
+            }
+            Event::Acknowledged { node, process, bound } => {
+                if self.is_process(node, process) {
+                    self.offer(node, Waiting::Acknowledged(bound));
+                }
+            }
+            Event::Resolved { node, process } => {
+                if self.is_process(node, process) {
+                    self.offer(node, Waiting::Resolved);
+                }
+            }
+            Event::Resume { node, process } => self.resume(node, process),
+            Event::Hasten { node, process } => self.hasten(node, process),
+            Event::Heal { cut } => {
+                self.network.heal(cut);
+                self.calmed();
+            }
+            Event::Restore { epoch } => {
+                if epoch == self.conditions_epoch {
+                    let usual = *self.network.usual();
+                    self.network.set_conditions(usual);
+                    self.calmed();
+                }
+            }
+            Event::Compare => self.compare(),
+        }
+    }
+
+    fn is_process(&self, node: usize, process: u64) -> bool {
+        self.nodes[node].running().is_some_and(|running| running.number == process)
+    }
+
+    fn arrive(&mut self, from: SocketAddr, to: usize, bytes: Vec<u8>, delayed: bool) {
+        let Some(process) = self.nodes[to].running() else { return };
+        if process.slowness > 0 && !delayed {
+            let late = self.random.below(process.slowness);
+            self.push(self.now + late, Event::Packet { from, to, bytes, delayed: true });
+            return;
+        }
+        self.offer(to, Waiting::Packet { from, bytes });
+    }
+
+    /// Hands something in now, or after the pause.
+    pub(super) fn offer(&mut self, node: usize, what: Waiting) {
+        let Some(process) = self.nodes[node].process.as_mut().filter(|process| process.stopped.is_none()) else {
+            return;
+        };
+        if process.paused {
+            process.keep(what);
+        } else {
+            self.hand_in(node, what);
+        }
+    }
+
+    fn hand_in(&mut self, node: usize, what: Waiting) {
+        match what {
+            Waiting::Packet { from, bytes } => self.step(node, Input::Packet { from, bytes: &bytes }),
+            Waiting::Command(command) => self.hand_in_command(node, command),
+            Waiting::Written => {
+                let written = self.nodes[node].disk.written();
+                let Some((bound, more)) = written else { return };
+                if more {
+                    self.begin_write(node);
+                }
+                if let Some(checker) = &mut self.checker {
+                    checker.stored(node, bound);
+                }
+                self.step(node, Input::Persisted { incarnation_bound: bound });
+            }
+            Waiting::Acknowledged(bound) => self.step(node, Input::Persisted { incarnation_bound: bound }),
+            Waiting::Resolved => {
+                let seeds = (0..self.options.seeds).map(|seed| vec![self.nodes[seed].address]).collect();
+                self.step(node, Input::SeedAddresses(seeds));
+            }
+        }
+    }
+
+    fn hand_in_command(&mut self, node: usize, command: Command) {
+        if let (Command::SetTags { tags, .. }, Some(checker)) = (&command, &mut self.checker) {
+            checker.given_tags(node, tags);
+        }
+        self.step(node, Input::Command(command));
+    }
+
+    /// The pause of a node ends: what arrived meanwhile is handed in first, then the time, as a driver does.
+    pub(super) fn resume(&mut self, node: usize, process: u64) {
+        let now = self.now;
+        let Some(running) = self.nodes[node].process.as_mut().filter(|running| running.number == process) else {
+            return;
+        };
+        if !running.paused {
+            return;
+        }
+        running.paused = false;
+        running.undisturbed_since = (running.slowness == 0).then_some(now);
+        running.waiting_packets = 0;
+        let (packets, others): (Vec<_>, Vec<_>) = running.waiting.drain(..).partition(Waiting::is_packet);
+        let id = &self.nodes[node].id;
+        self.trace.say(now, || format!("{id} wakes"));
+        for packet in packets {
+            self.offer(node, packet);
+        }
+        if self.nodes[node].running().is_some() {
+            self.step(node, Input::Tick);
+        }
+        for other in others {
+            self.offer(node, other);
+        }
+    }
+
+    /// A slow node is as fast as others again.
+    pub(super) fn hasten(&mut self, node: usize, process: u64) {
+        let now = self.now;
+        if let Some(running) = self.nodes[node].process.as_mut().filter(|running| running.number == process)
+            && running.slowness > 0
+        {
+            running.slowness = 0;
+            running.undisturbed_since = (!running.paused).then_some(now);
+        }
+    }
+
+    fn wake(&mut self, node: usize, process: u64, epoch: u64) {
+        let now = self.now;
+        let Some(running) = self.nodes[node].process.as_mut() else { return };
+        if running.number != process || running.wake_epoch != epoch || running.stopped.is_some() {
+            return;
+        }
+        running.wake_at = None;
+        if running.paused {
+            return;
+        }
+        match running.core.next_deadline() {
+            Some(deadline) if deadline <= running.clock.local(now) => {
+                running.wakes_at_once += 1;
+                if running.wakes_at_once > MAX_WAKES_AT_ONCE {
+                    let detail = format!("still wants to be woken at {deadline:?} after {MAX_WAKES_AT_ONCE} ticks");
+                    self.report(Some(node), Invariant::TimePasses, detail);
+                    return;
+                }
+                self.step(node, Input::Tick);
+            }
+            _ => self.schedule(node),
+        }
+    }
+
+    /// Makes sure that a node is woken at its next deadline; a wake-up that comes earlier is left as it is.
+    pub(super) fn schedule(&mut self, node: usize) {
+        let now = self.now;
+        let Some(running) = self.nodes[node].process.as_mut().filter(|running| running.stopped.is_none()) else {
+            return;
+        };
+        let Some(deadline) = running.core.next_deadline() else { return };
+        let mut at = running.clock.true_time(deadline).max(now);
+        if at > now {
+            running.wakes_at_once = 0;
+        }
+        if running.slowness > 0 {
+            at += self.random.below(running.slowness);
+        }
+        if running.wake_at.is_some_and(|planned| planned <= at) {
+            return;
+        }
+        running.wake_at = Some(at);
+        running.wake_epoch += 1;
+        let event = Event::Wake { node, process: running.number, epoch: running.wake_epoch };
+        self.push(at, event);
+    }
+
+    /// One input, and everything that comes of it.
+    pub(super) fn step(&mut self, node: usize, input: Input<'_>) {
+        let before = self.look_before(node, &input);
+        let Some(process) = self.nodes[node].process.as_mut() else { return };
+        self.trace.input(self.now, node, &input);
+        process.core.handle(process.clock.local(self.now), input);
+        self.finish_step(node, &before);
+    }
+
+    fn look_before(&mut self, node: usize, input: &Input<'_>) -> Before {
+        let mut before = Before { suspicions_raised: 0, sponsor: None };
+        if let (Some(checker), Some(process)) = (&mut self.checker, &self.nodes[node].process) {
+            before.suspicions_raised = process.core.counters().suspicions_raised;
+            if let Input::Packet { bytes, .. } = input
+                && !checker.was_up(node)
+            {
+                before.sponsor = checker.handed_to_joiner(node, bytes);
+            }
+        }
+        before
+    }
+
+    /// Drains a core that was just born.
+    pub(super) fn drain_newborn(&mut self, node: usize) {
+        self.finish_step(node, &Before { suspicions_raised: 0, sponsor: None });
+    }
+
+    fn finish_step(&mut self, node: usize, before: &Before) {
+        let mut has_changed = false;
+        let mut outputs = 0;
+        while let Some(process) = self.nodes[node].process.as_mut() {
+            let Some(output) = process.core.poll() else { break };
+            outputs += 1;
+            if outputs > MAX_OUTPUTS_PER_NODE * (self.nodes.len() + 10) {
+                return self.report(Some(node), Invariant::TrafficIsBounded, format!("{outputs} outputs and no end"));
+            }
+            match &mut self.tamper {
+                None => has_changed |= self.give_out(node, output, before),
+                Some(tamper) => {
+                    for output in tamper.output(node, output) {
+                        has_changed |= self.give_out(node, output, before);
+                    }
+                }
+            }
+        }
+        if self.checker.is_some() {
+            self.look_after(node, has_changed, before);
+        }
+        if self.nodes[node].process.as_ref().is_some_and(|process| process.stopped.is_some()) {
+            self.end_process(node);
+        } else {
+            self.schedule(node);
+        }
+    }
+
+    /// Looks at the view if there is reason to think that it changed; all views are looked at in regular comparisons.
+    fn look_after(&mut self, node: usize, has_changed: bool, before: &Before) {
+        let Some(process) = self.nodes[node].process.as_mut().filter(|process| process.stopped.is_none()) else {
+            self.has_failed |= !self.violations().is_empty();
+            return;
+        };
+        let changes = process.core.changes();
+        let counted = std::mem::replace(&mut process.seen_changes, changes) != changes;
+        let joined = process.core.is_up() != self.checker.as_ref().is_some_and(|checker| checker.was_up(node));
+        if (has_changed || counted || joined)
+            && let (Some(observation), Some(checker)) = (self.observe(node), &mut self.checker)
+        {
+            checker.look(self.now, node, &observation, before.sponsor);
+        }
+        self.has_failed |= !self.violations().is_empty();
+    }
+
+    /// Whether somebody has been sending like mad since the last comparison.
+    pub(super) fn check_traffic(&mut self) {
+        for node in 0..self.nodes.len() {
+            let sent = self.network.sent(node).packets;
+            let since = sent - std::mem::replace(&mut self.nodes[node].packets_before, sent);
+            if since > MAX_PACKETS_PER_NODE * (self.nodes.len() as u64 + 10) {
+                let detail = format!("{since} datagrams in a quarter of a second");
+                self.report(Some(node), Invariant::TrafficIsBounded, detail);
+            }
+        }
+    }
+
+    /// What becomes of one output; whether it was a change.
+    fn give_out(&mut self, node: usize, output: Output, before: &Before) -> bool {
+        self.trace.output(self.now, node, &self.nodes[node].id, &output);
+        if let Some(checker) = &mut self.checker {
+            checker.output(self.now, node, &output);
+        }
+        match output {
+            Output::Transmit { to, bytes } => self.transmit(node, to, bytes),
+            Output::Change(change) => {
+                self.changed(node, &change, before);
+                return true;
+            }
+            Output::Persist(durable) => self.persist(node, durable),
+            Output::ResolveSeeds => {
+                if let Some(process) = self.nodes[node].process.as_ref() {
+                    let event = Event::Resolved { node, process: process.number };
+                    self.push_after(LOOKUP, event);
+                }
+            }
+            Output::Stopped(reason) => {
+                if let Some(process) = self.nodes[node].process.as_mut() {
+                    process.stopped = Some(reason);
+                }
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn transmit(&mut self, node: usize, to: SocketAddr, bytes: Vec<u8>) {
+        let Some(receiver) = node_at(to).filter(|receiver| *receiver < self.nodes.len()) else {
+            return self.network.send_to_nobody(node, &bytes);
+        };
+        if let Some(checker) = &mut self.checker
+            && !checker.was_up(receiver)
+        {
+            let sender = &self.nodes[node];
+            checker.sent_to_joiner(self.now, &bytes, || sender.listed_up());
+        }
+        let from = self.nodes[node].address;
+        let (queue, counter) = (&mut self.queue, &mut self.counter);
+        let forging = self.options.forging;
+        self.network.send(self.now, node, receiver, bytes, |Arrival { at, bytes, is_corrupt }| {
+            if is_corrupt && !forging && Packet::decode(&bytes).is_ok() {
+                return;
+            }
+            *counter += 1;
+            let event = Event::Packet { from, to: receiver, bytes, delayed: false };
+            queue.push(std::cmp::Reverse(super::Entry { at, order: *counter, event }));
+        });
+    }
+
+    fn changed(&mut self, node: usize, change: &Change, before: &Before) {
+        let accuses = matches!(change.kind, ChangeKind::Suspected | ChangeKind::DetectedDown(_));
+        if !accuses && self.sightings.is_none() {
+            return;
+        }
+        let Some(subject) = node_at(change.record.address).filter(|subject| *subject < self.nodes.len()) else {
+            return;
+        };
+        let run = change.record.run;
+        let healthy_for = self.healthy_for(subject, run);
+        if let (true, Some(healthy_for), Some(process)) = (accuses, healthy_for, &self.nodes[node].process) {
+            // Only who raises the suspicion is to blame, not who believes it.
+            let raised = process.core.counters().suspicions_raised > before.suspicions_raised
+                || self.tamper.as_mut().is_some_and(|tamper| tamper.accuses(node));
+            if let (true, Some(checker)) = (raised, &mut self.checker) {
+                checker.accused(self.now, node, &change.record.id, healthy_for);
+            }
+        }
+        if let Some(sightings) = &mut self.sightings {
+            let (at, kind, incarnation) = (self.now, change.kind, change.record.incarnation);
+            sightings.push(Sighting { at, observer: node, kind, subject, run, incarnation, healthy_for });
+        }
+    }
+
+    fn persist(&mut self, node: usize, durable: crate::core::Durable) {
+        if !self.nodes[node].is_durable {
+            // Nothing is kept, so there is nothing to wait for.
+            return self.acknowledge(node, durable.incarnation_bound);
+        }
+        let forgets = self.tamper.as_mut().is_some_and(|tamper| tamper.forgets(node, &durable));
+        if forgets {
+            // The acknowledgement comes, the write never does.
+            self.acknowledge(node, durable.incarnation_bound);
+        } else if self.nodes[node].disk.write(durable) {
+            self.begin_write(node);
+        }
+    }
+
+    /// Acknowledges what is written nowhere.
+    fn acknowledge(&mut self, node: usize, bound: u64) {
+        if let Some(process) = self.nodes[node].process.as_ref() {
+            let event = Event::Acknowledged { node, process: process.number, bound };
+            self.push(self.now, event);
+        }
+    }
+
+    fn begin_write(&mut self, node: usize) {
+        // Mostly a few milliseconds; now and then a disk thinks for longer.
+        let most = if self.random.below(20) == 0 { 100 } else { 5 };
+        let after = self.random.duration(Duration::from_micros(500), Duration::from_millis(most));
+        if let Some(process) = self.nodes[node].process.as_ref() {
+            let event = Event::Written { node, process: process.number };
+            self.push_after(after, event);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The life of nodes: they are added, started, stopped, paused, slowed, and told what their users want.
+
+use std::time::Duration;
+
+use super::{Event, Nanos, Waiting, World};
+use crate::core::limits::INCARNATION_STEP;
+use crate::core::{Birth, Command, Core, Durable, NodeId, Record, Run, Status, StopReason, Tags};
+use crate::sim::invariants::Invariant;
+use crate::sim::node::{Clock, Disk, Node, Process, address_of};
+use crate::sim::random::nanos;
+
+/// The wall-clock time at which every simulation begins, in unix milliseconds.
+const EPOCH_MS: u64 = 1_800_000_000_000;
+
+impl World {
+    /// A new node, started at once; its number.
+    ///
+    /// # Panics
+    /// Never: the names given here are made of letters and digits.
+    pub fn add_node(&mut self) -> usize {
+        let node = self.nodes.len();
+        let id = NodeId::new(&format!("n{node:05}")).expect("letters and digits");
+        let is_durable = !self.random.chance(self.options.diskless);
+        self.nodes.push(Node {
+            id,
+            address: address_of(node, self.options.ipv6),
+            disk: Disk::default(),
+            is_durable,
+            wall_offset_ms: 0,
+            process: None,
+            ended: None,
+            leave_asked: false,
+            removal_asked: false,
+            packets_before: 0,
+        });
+        self.start(node);
+        node
+    }
+
+    /// Starts a process at a node that has none; whether it had none.
+    pub fn start(&mut self, node: usize) -> bool {
+        if self.nodes[node].process.is_some() {
+            return false;
+        }
+        let mut birth = self.birth(node);
+        if let Some(tamper) = &mut self.tamper {
+            tamper.birth(node, &mut birth);
+        }
+        let error = self.options.clock_error_ppm;
+        let error_ppm = self.random.between(0, 2 * error).cast_signed() - error.cast_signed();
+        self.processes += 1;
+        let clock = Clock::new(self.now, error_ppm);
+        if let Some(checker) = &mut self.checker {
+            checker.born(self.now, node, &birth);
+        }
+        let run = birth.run;
+        self.trace.say(self.now, || format!("{} starts as run {run}, incarnation {}", birth.id, birth.incarnation));
+        let core = Core::new(birth, clock.local(self.now));
+        let place = &mut self.nodes[node];
+        place.process = Some(Process::new(core, run, self.processes, clock, self.now));
+        place.ended = None;
+        place.leave_asked = false;
+        place.removal_asked = false;
+        self.drain_newborn(node);
+        true
+    }
+
+    /// As a driver does: the first incarnation is on disk, with room above it, before the core hears of it.
+    fn birth(&mut self, node: usize) -> Birth {
+        let place = &mut self.nodes[node];
+        let true_ms = (EPOCH_MS + self.now / 1_000_000).cast_signed();
+        let unix_ms = u64::try_from(true_ms + place.wall_offset_ms).unwrap_or(0);
+        let stored = place.disk.stored().cloned();
+        let remembered = stored.as_ref().map(|stored| stored.addresses.clone()).unwrap_or_default();
+        let incarnation = stored.map_or(unix_ms, |stored| unix_ms.max(stored.incarnation_bound + 1));
+        let stored_bound =
+            if place.is_durable { incarnation + INCARNATION_STEP } else { Record::INCARNATION_LIMIT - 1 };
+        if place.is_durable {
+            let first = Durable { incarnation_bound: stored_bound, addresses: remembered.clone() };
+            place.disk.write(first);
+            place.disk.written();
+        }
+        Birth {
+            id: place.id.clone(),
+            run: Run(self.random.bits()),
+            cluster: NodeId::new("simulated").expect("letters"),
+            incarnation,
+            stored_bound,
+            address: place.address,
+            api_address: None,
+            tags: Tags::default(),
+            version: "0.0.0".into(),
+            settings: self.options.settings.clone(),
+            seeds: self.options.seeds,
+            remembered,
+            random_seed: self.random.bits(),
+        }
+    }
+
+    /// Kills a process without a word; whether there was one.
+    pub fn crash(&mut self, node: usize) -> bool {
+        let reached = self.random.chance(0.5);
+        let place = &mut self.nodes[node];
+        if place.process.take().is_none() {
+            return false;
+        }
+        place.disk.crash(reached);
+        if let Some(checker) = &mut self.checker {
+            checker.gone(node);
+        }
+        true
+    }
+
+    /// Empties the disk of a node that does not run.
+    pub fn lose_disk(&mut self, node: usize) {
+        if self.nodes[node].process.is_none() {
+            self.nodes[node].disk.lose();
+            if let Some(checker) = &mut self.checker {
+                checker.disk_lost(&self.nodes[node].id);
+            }
+        }
+    }
+
+    /// Sets a node's wall clock back by so much; it is read at the next start.
+    pub fn step_clock_back(&mut self, node: usize, by: Duration) {
+        self.nodes[node].wall_offset_ms -= i64::try_from(by.as_millis()).unwrap_or(0);
+    }
+
+    /// Stops a process for a while; whether there was one that ran.
+    pub fn pause(&mut self, node: usize, lasting: Duration) -> bool {
+        let Some(process) = self.nodes[node].process.as_mut().filter(|process| !process.paused) else {
+            return false;
+        };
+        process.paused = true;
+        process.undisturbed_since = None;
+        // Whatever it was to be woken for waits for the end of the pause.
+        process.wake_at = None;
+        process.wake_epoch += 1;
+        let event = Event::Resume { node, process: process.number };
+        self.push_after(lasting, event);
+        true
+    }
+
+    /// Lets a process be late with everything, by up to so much, for a while; whether there was one.
+    pub fn slow(&mut self, node: usize, by: Duration, lasting: Duration) -> bool {
+        let Some(process) = self.nodes[node].process.as_mut() else { return false };
+        process.slowness = nanos(by);
+        process.undisturbed_since = None;
+        let event = Event::Hasten { node, process: process.number };
+        self.push_after(lasting, event);
+        true
+    }
+
+    /// Hands a command to a process; whether there was one.
+    pub fn command(&mut self, node: usize, command: Command) -> bool {
+        if self.nodes[node].running().is_none() {
+            return false;
+        }
+        match &command {
+            Command::Leave => self.nodes[node].leave_asked = true,
+            Command::Remove { id, .. } => {
+                if let Some(place) = self.nodes.iter_mut().find(|place| place.id == *id) {
+                    place.removal_asked = true;
+                }
+            }
+            _ => {}
+        }
+        self.offer(node, Waiting::Command(command));
+        true
+    }
+
+    /// A number for the next command.
+    pub fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+
+    /// A core has said that it ended: its process exits, its disk finishes what it was writing.
+    pub(super) fn end_process(&mut self, node: usize) {
+        let now: Nanos = self.now;
+        let place = &mut self.nodes[node];
+        let Some(process) = place.process.take() else { return };
+        let Some(reason) = process.stopped else { return };
+        let asked = match &reason {
+            StopReason::Left => place.leave_asked,
+            StopReason::Removed => place.removal_asked,
+            _ => false,
+        };
+        place.disk.crash(true);
+        place.ended = Some(reason.clone());
+        let id = place.id.clone();
+        if let Some(checker) = &mut self.checker {
+            checker.gone(node);
+            if !asked {
+                checker.report(now, Some(&id), Invariant::NoUnaskedStop, format!("it stopped by itself: {reason}"));
+                self.has_failed = true;
+            }
+        }
+    }
+}
+
+impl Node {
+    /// The names that its core lists as Up.
+    pub(super) fn listed_up(&self) -> Vec<NodeId> {
+        let records = self.process.iter().flat_map(|process| process.core.records());
+        records.filter(|(record, _)| record.status == Status::Up).map(|(record, _)| record.id.clone()).collect()
+    }
+}

@@ -1,0 +1,119 @@
+//! Whole clusters in virtual time: hundreds of random schedules of faults, and planted bugs that the checks must catch.
+//!
+//! `HEADCOUNT_SIM_SEED=17` replays one seed and prints what happened; `HEADCOUNT_SIM_SEEDS=5000` runs more of them, and
+//! `HEADCOUNT_SIM_FIRST=1000` begins elsewhere.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use headcount::Profile;
+
+mod planted;
+use headcount::sim::campaign::{Outcome, campaign_settings, run_schedule, run_seed};
+use headcount::sim::faults::Schedule;
+use headcount::sim::scenario::{Scenario, ScenarioOptions, run_scenario};
+use headcount::sim::{World, WorldOptions};
+
+/// Seeds of a usual run.
+const SEEDS: u64 = 500;
+/// How many threads share them.
+const THREADS: usize = 2;
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+#[test]
+fn random_faults_break_no_promise() {
+    if let Some(seed) = from_environment("HEADCOUNT_SIM_SEED") {
+        let outcome = run_seed(seed, true);
+        println!("{}\n{outcome}", outcome.lines.join("\n"));
+        assert!(outcome.violation.is_none(), "{}", outcome.failure().unwrap_or_default());
+        return;
+    }
+    let first = from_environment("HEADCOUNT_SIM_FIRST").unwrap_or(0);
+    let count = from_environment("HEADCOUNT_SIM_SEEDS").unwrap_or(SEEDS);
+    let began = Instant::now();
+    let outcomes = run_all(first, count);
+    let failures: Vec<String> = outcomes.iter().filter_map(Outcome::failure).collect();
+    let virtual_time: Duration = outcomes.iter().map(|outcome| outcome.time).sum();
+    let faults: usize = outcomes.iter().map(|outcome| outcome.faults).sum();
+    println!(
+        "{count} seeds, {faults} faults, {:.1} virtual hours in {:.1?}; slowest agreement {:?}",
+        virtual_time.as_secs_f64() / 3_600.0,
+        began.elapsed(),
+        outcomes.iter().filter_map(|outcome| outcome.converged_after).max()
+    );
+    assert!(failures.is_empty(), "{} of {count} seeds failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+fn run_all(first: u64, count: u64) -> Vec<Outcome> {
+    let next = AtomicU64::new(first);
+    let outcomes = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + count {
+                        break;
+                    }
+                    let outcome = run_seed(seed, false);
+                    if from_environment("HEADCOUNT_SIM_PROGRESS").is_some() {
+                        println!("{outcome}");
+                    }
+                    outcomes.lock().expect("no thread panics while it holds this").push(outcome);
+                }
+            });
+        }
+    });
+    let mut outcomes = outcomes.into_inner().expect("all threads are done");
+    outcomes.sort_by_key(|outcome| outcome.seed);
+    outcomes
+}
+
+#[test]
+fn equal_seeds_give_equal_traces_and_different_seeds_different_ones() {
+    let traces: Vec<u64> = [11, 11, 12].into_iter().map(|seed| run_seed(seed, false).trace).collect();
+    assert_eq!(traces[0], traces[1]);
+    assert_ne!(traces[0], traces[2]);
+}
+
+#[test]
+fn checking_and_telling_change_nothing() {
+    let trace = |checked, verbose| {
+        let options = WorldOptions { checked, verbose, ..WorldOptions::new(5, 4, campaign_settings()) };
+        let mut world = World::new(options);
+        world.run_for(Duration::from_secs(3));
+        world.crash(3);
+        world.run_for(Duration::from_secs(5));
+        world.trace()
+    };
+    let plain = trace(false, false);
+    assert_eq!(plain, trace(true, false));
+    assert_eq!(plain, trace(false, true));
+}
+
+#[test]
+fn a_schedule_has_enough_faults_that_make_sense() {
+    let outcome = run_schedule(3, &Schedule::random(3), false, None);
+    assert!(outcome.faults >= 15, "{outcome}");
+}
+
+#[test]
+fn every_scenario_measures_what_it_is_about() {
+    for scenario in Scenario::ALL {
+        let report = run_scenario(&ScenarioOptions::new(scenario, 8, Profile::Local));
+        println!("{report}");
+        assert!(report.formed_after.is_some(), "{report}");
+        assert!(report.converged_after.is_some(), "{report}");
+        assert_eq!((report.false_suspicions, report.false_deaths), (0, 0), "{report}");
+        assert!(report.idle.bytes > 0.0, "{report}");
+        if scenario == Scenario::Crash {
+            let down = report.down.expect("somebody noticed");
+            assert_eq!((down.reports, down.expected), (7, 7), "{report}");
+        }
+        assert_eq!(report.trace, run_scenario(&ScenarioOptions::new(scenario, 8, Profile::Local)).trace);
+    }
+}

@@ -1,0 +1,397 @@
+//! Planted bugs: for each promise a bug that breaks it, and the check that must notice.
+//!
+//! Bugs are planted between the cores and the world. What only a core itself could do wrong is shown by altering what is
+//! seen of it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use headcount::core::wire::{Message, Packet, PacketBuilder};
+use headcount::core::{Birth, Change, ChangeKind, Command, Durable, LeaveReason, Output, Record, StopReason};
+use headcount::sim::campaign::{campaign_settings, run_schedule};
+use headcount::sim::faults::Schedule;
+use headcount::sim::invariants::{Invariant, Observation};
+use headcount::sim::tamper::Tamper;
+use headcount::sim::{World, WorldOptions};
+use headcount::{Run, Status, Tags};
+
+const NODES: usize = 4;
+
+type OnOutput = Box<dyn FnMut(usize, Output) -> Vec<Output> + Send>;
+type OnBirth = Box<dyn FnMut(usize, &mut Birth) + Send>;
+type OnLook = Box<dyn FnMut(usize, &mut Observation) + Send>;
+
+/// A bug made of closures; it sleeps until it is armed.
+#[derive(Default)]
+struct Plant {
+    armed: Arc<AtomicBool>,
+    output: Option<OnOutput>,
+    birth: Option<OnBirth>,
+    look: Option<OnLook>,
+    forgets: bool,
+}
+
+impl fmt::Debug for Plant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plant")
+    }
+}
+
+impl Plant {
+    fn output(output: impl FnMut(usize, Output) -> Vec<Output> + Send + 'static) -> Self {
+        Self { output: Some(Box::new(output)), ..Self::default() }
+    }
+
+    fn birth(birth: impl FnMut(usize, &mut Birth) + Send + 'static) -> Self {
+        Self { birth: Some(Box::new(birth)), ..Self::default() }
+    }
+
+    /// Alters what is seen of node 0.
+    fn look(mut look: impl FnMut(&mut Observation) + Send + 'static) -> Self {
+        let look = move |node: usize, observation: &mut Observation| {
+            if node == 0 {
+                look(observation);
+            }
+        };
+        Self { look: Some(Box::new(look)), ..Self::default() }
+    }
+
+    fn is_armed(&self) -> bool {
+        self.armed.load(Ordering::Relaxed)
+    }
+}
+
+impl Tamper for Plant {
+    fn output(&mut self, node: usize, output: Output) -> Vec<Output> {
+        let armed = self.is_armed();
+        match &mut self.output {
+            Some(alter) if armed => alter(node, output),
+            _ => vec![output],
+        }
+    }
+
+    fn birth(&mut self, node: usize, birth: &mut Birth) {
+        let armed = self.is_armed();
+        if let Some(alter) = self.birth.as_mut().filter(|_| armed) {
+            alter(node, birth);
+        }
+    }
+
+    fn forgets(&mut self, _node: usize, _durable: &Durable) -> bool {
+        self.forgets && self.is_armed()
+    }
+
+    fn observation(&mut self, node: usize, observation: &mut Observation) {
+        let armed = self.is_armed();
+        if let Some(alter) = self.look.as_mut().filter(|_| armed) {
+            alter(node, observation);
+        }
+    }
+}
+
+/// A formed cluster of four with a bug in it, armed once it is formed; then `act`, and a while.
+fn found_by(plant: Plant, act: impl FnOnce(&mut World)) -> Vec<Invariant> {
+    let armed = Arc::clone(&plant.armed);
+    let options = WorldOptions::new(42, NODES, campaign_settings());
+    let mut world = World::with_tamper(options, Some(Box::new(plant)));
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(world.divergence(), None, "formed before the bug");
+    assert_eq!(world.violations(), [], "nothing is wrong before the bug");
+    armed.store(true, Ordering::Relaxed);
+    act(&mut world);
+    world.run_for(Duration::from_secs(12));
+    world.violations().iter().map(|violation| violation.invariant).collect()
+}
+
+fn nothing(_: &mut World) {}
+
+fn crash_the_last(world: &mut World) {
+    world.crash(NODES - 1);
+}
+
+fn leave_the_last(world: &mut World) {
+    world.command(NODES - 1, Command::Leave);
+}
+
+fn restart_the_last(world: &mut World) {
+    world.crash(NODES - 1);
+    world.run_for(Duration::from_secs(4));
+    world.start(NODES - 1);
+}
+
+fn join_one(world: &mut World) {
+    world.add_node();
+}
+
+#[track_caller]
+fn assert_caught(found: &[Invariant], expected: Invariant) {
+    assert!(found.contains(&expected), "{expected} was to be found broken, but: {found:?}");
+}
+
+fn altered(records: &mut [Arc<Record>], position: usize, alter: impl FnOnce(&mut Record)) {
+    let mut record = Record::clone(&records[position]);
+    alter(&mut record);
+    records[position] = Arc::new(record);
+}
+
+/// The change, if an output is one of this kind at node 0.
+fn change_at_first(node: usize, output: &Output, is_it: fn(ChangeKind) -> bool) -> Option<Change> {
+    match output {
+        Output::Change(change) if node == 0 && is_it(change.kind) => Some(change.clone()),
+        _ => None,
+    }
+}
+
+const fn is_down(kind: ChangeKind) -> bool {
+    matches!(kind, ChangeKind::DetectedDown(_))
+}
+
+#[test]
+fn without_a_bug_nothing_is_found() {
+    for act in [nothing, crash_the_last, leave_the_last, restart_the_last, join_one] {
+        assert_eq!(found_by(Plant::default(), act), []);
+    }
+}
+
+#[test]
+fn a_malformed_record_is_caught() {
+    let plant = Plant::look(|seen| altered(&mut seen.records, 1, |record| record.incarnation = u64::MAX));
+    assert_caught(&found_by(plant, nothing), Invariant::RecordsWellFormed);
+}
+
+#[test]
+fn a_record_listed_twice_is_caught() {
+    let plant = Plant::look(|seen| seen.records.insert(2, Arc::clone(&seen.records[1])));
+    assert_caught(&found_by(plant, nothing), Invariant::RecordsWellFormed);
+}
+
+#[test]
+fn tags_written_by_somebody_else_are_caught() {
+    let plant = Plant::look(|seen| {
+        let tags = std::collections::BTreeMap::from([("k".to_owned(), "v".to_owned())]);
+        let me = Record { tags: Tags::new(tags).expect("small"), ..Record::clone(&seen.me) };
+        seen.me = Arc::new(me);
+        seen.records[0] = Arc::clone(&seen.me);
+    });
+    assert_caught(&found_by(plant, nothing), Invariant::OwnRecordIsOwn);
+}
+
+#[test]
+fn a_node_that_believes_in_its_own_death_is_caught() {
+    let plant = Plant::look(|seen| seen.me = Arc::new(seen.me.with_status(Status::Down)));
+    assert_caught(&found_by(plant, nothing), Invariant::OwnRecordIsOwn);
+}
+
+#[test]
+fn an_incarnation_that_falls_is_caught() {
+    let plant = Plant::look(|seen| altered(&mut seen.records, 1, |record| record.incarnation -= 1));
+    assert_caught(&found_by(plant, nothing), Invariant::IncarnationNeverFalls);
+}
+
+#[test]
+fn a_resurrection_is_caught() {
+    let plant = Plant::output(|node, output| match change_at_first(node, &output, is_down) {
+        Some(down) => {
+            let record = Arc::new(down.record.with_status(Status::Up));
+            let previous = Some(down.record);
+            vec![output, Output::Change(Change { kind: ChangeKind::Joined, record, method: None, previous })]
+        }
+        None => vec![output],
+    });
+    assert_caught(&found_by(plant, crash_the_last), Invariant::NoResurrection);
+}
+
+#[test]
+fn a_wrong_fingerprint_is_caught() {
+    let plant = Plant::look(|seen| seen.fingerprint ^= 1);
+    assert_caught(&found_by(plant, nothing), Invariant::FingerprintIsTheSum);
+}
+
+#[test]
+fn different_views_under_one_fingerprint_are_caught() {
+    let plant = Plant::look(|seen| drop(seen.records.pop()));
+    assert_caught(&found_by(plant, nothing), Invariant::EqualFingerprintsEqualViews);
+}
+
+#[test]
+fn a_swallowed_change_is_caught() {
+    let plant = Plant::output(|node, output| match change_at_first(node, &output, is_down) {
+        Some(_) => Vec::new(),
+        None => vec![output],
+    });
+    assert_caught(&found_by(plant, crash_the_last), Invariant::EventsFoldToTheView);
+}
+
+#[test]
+fn a_death_reported_twice_is_caught() {
+    let plant = Plant::output(|node, output| match change_at_first(node, &output, is_down) {
+        Some(down) => vec![output, Output::Change(down)],
+        None => vec![output],
+    });
+    assert_caught(&found_by(plant, crash_the_last), Invariant::TransitionsOnce);
+}
+
+#[test]
+fn a_change_under_the_wrong_name_is_caught() {
+    let plant = Plant::output(|node, output| match change_at_first(node, &output, is_down) {
+        Some(down) => vec![Output::Change(Change { kind: ChangeKind::Left(LeaveReason::Graceful), ..down })],
+        None => vec![output],
+    });
+    assert_caught(&found_by(plant, crash_the_last), Invariant::TransitionsOnce);
+}
+
+/// The datagram without news of node 2, if it is a page of a view.
+fn without_a_member(bytes: &[u8]) -> Option<Vec<u8>> {
+    let packet = Packet::decode(bytes).ok()?;
+    packet.messages.iter().find(|message| matches!(message, Message::Page { .. }))?;
+    let mut smaller = PacketBuilder::new(&packet.header, 1_400);
+    for message in &packet.messages {
+        if !matches!(message, Message::Update(update) if update.record.id == *"n00002") {
+            smaller.push(message);
+        }
+    }
+    Some(smaller.finish())
+}
+
+#[test]
+fn a_sponsor_that_leaves_somebody_out_is_caught() {
+    let plant = Plant::output(|_, output| match output {
+        Output::Transmit { to, bytes } => {
+            let bytes = without_a_member(&bytes).unwrap_or(bytes);
+            vec![Output::Transmit { to, bytes }]
+        }
+        other => vec![other],
+    });
+    assert_caught(&found_by(plant, join_one), Invariant::TransferIsWhole);
+}
+
+#[test]
+fn an_oversized_datagram_is_caught() {
+    let plant = Plant::output(|_, output| match output {
+        Output::Transmit { to, mut bytes } => {
+            bytes.resize(1_401, 0);
+            vec![Output::Transmit { to, bytes }]
+        }
+        other => vec![other],
+    });
+    assert_caught(&found_by(plant, nothing), Invariant::DatagramsWithinBounds);
+}
+
+#[test]
+fn a_storm_is_caught() {
+    let plant = Plant::output(|_, output| match output {
+        Output::Transmit { .. } => vec![output; 1_000],
+        other => vec![other],
+    });
+    assert_caught(&found_by(plant, nothing), Invariant::TrafficIsBounded);
+}
+
+#[test]
+fn a_word_after_the_end_is_caught() {
+    let plant = Plant::output(|_, output| match output {
+        Output::Stopped(_) => vec![output, Output::ResolveSeeds],
+        other => vec![other],
+    });
+    assert_caught(&found_by(plant, leave_the_last), Invariant::SilentAfterStop);
+}
+
+#[test]
+fn a_member_that_left_and_is_still_listed_is_caught() {
+    let left = Arc::new(AtomicBool::new(false));
+    let seen_left = Arc::clone(&left);
+    let plant = Plant::look(move |seen| {
+        for position in 0..seen.records.len() {
+            if seen_left.load(Ordering::Relaxed) && matches!(seen.records[position].status, Status::Left(_)) {
+                altered(&mut seen.records, position, |record| record.status = Status::Up);
+            }
+        }
+    });
+    let found = found_by(plant, |world| {
+        leave_the_last(world);
+        world.run_for(Duration::from_secs(8));
+        left.store(true, Ordering::Relaxed);
+    });
+    assert_caught(&found, Invariant::LeftStaysLeft);
+}
+
+#[test]
+fn a_write_that_never_reaches_the_disk_is_caught() {
+    let plant = Plant { forgets: true, ..Plant::default() };
+    // Far behind what the others remember of it, it has to rise above what it stored at its start.
+    let found = found_by(plant, |world| {
+        world.crash(NODES - 1);
+        world.run_for(Duration::from_secs(4));
+        world.lose_disk(NODES - 1);
+        world.step_clock_back(NODES - 1, Duration::from_secs(7_200));
+        world.start(NODES - 1);
+    });
+    assert_caught(&found, Invariant::IncarnationWithinStoredBound);
+}
+
+#[test]
+fn a_restart_with_a_lower_incarnation_is_caught() {
+    let plant = Plant::birth(|_, birth| birth.incarnation = 1);
+    assert_caught(&found_by(plant, restart_the_last), Invariant::RestartsRise);
+}
+
+#[test]
+fn a_restart_as_the_same_run_is_caught() {
+    let plant = Plant::birth(|_, birth| birth.run = Run(7));
+    let found = found_by(plant, |world| {
+        restart_the_last(world);
+        world.run_for(Duration::from_secs(4));
+        restart_the_last(world);
+    });
+    assert_caught(&found, Invariant::RunsAreFresh);
+}
+
+#[test]
+fn an_accusation_of_a_healthy_member_is_caught() {
+    // A member that nobody can hear although its network is well: whatever its core does, somebody is wrong.
+    let plant = Plant::output(|node, output| match output {
+        Output::Transmit { .. } if node == NODES - 1 => Vec::new(),
+        other => vec![other],
+    });
+    assert_caught(&found_by(plant, nothing), Invariant::HealthyNeverAccused);
+}
+
+#[test]
+fn a_stop_that_nobody_asked_for_is_caught() {
+    let plant = Plant::output(|_, output| match output {
+        Output::Heard(_) => vec![Output::Stopped(StopReason::Left)],
+        other => vec![other],
+    });
+    assert_caught(&found_by(plant, nothing), Invariant::NoUnaskedStop);
+}
+
+/// A run without faults, with a bug that is armed from the start.
+fn quiet_run(plant: Plant) -> Option<Invariant> {
+    plant.armed.store(true, Ordering::Relaxed);
+    let schedule = Schedule { nodes: NODES, operations: Vec::new(), heal_at: Duration::from_secs(1) };
+    let outcome = run_schedule(42, &schedule, false, Some(Box::new(plant)));
+    if let Some(failure) = outcome.failure() {
+        assert!(failure.contains("HEADCOUNT_SIM_SEED=42"), "a failure says how to see it again: {failure}");
+    }
+    outcome.violation.map(|violation| violation.invariant)
+}
+
+#[test]
+fn a_panic_is_caught() {
+    assert_eq!(quiet_run(Plant::default()), None);
+    let plant = Plant::output(|_, output| match output {
+        Output::Heard(_) => panic!("a planted panic"),
+        other => vec![other],
+    });
+    assert_eq!(quiet_run(plant), Some(Invariant::NoPanic));
+}
+
+#[test]
+fn a_node_that_never_joins_is_caught() {
+    let plant = Plant::output(|node, output| match output {
+        Output::Transmit { .. } if node == NODES - 1 => Vec::new(),
+        other => vec![other],
+    });
+    assert_eq!(quiet_run(plant), Some(Invariant::Converges));
+}
