@@ -52,7 +52,11 @@ fn a_stopped_process_is_suspected_then_down_once_and_comes_back_accusing_nobody(
     for (agent, watch) in agents.iter().zip(&watches) {
         agent.wait_for_up(&FIVE);
         let of_healthy = watch.events().into_iter().filter(|event| event["node"] != "e");
-        assert!(of_healthy.clone().all(|event| event["event"] == "node_updated"), "{:?}", of_healthy.collect::<Vec<_>>());
+        assert!(
+            of_healthy.clone().all(|event| event["event"] == "node_updated"),
+            "{:?}",
+            of_healthy.collect::<Vec<_>>()
+        );
     }
     for watch in &watches[..4] {
         watch.wait_for("e", "node_joined");

@@ -37,10 +37,7 @@ impl Network {
         self.names.push(name.clone());
         let port = format!("p{host}");
         let switch = self.switch.clone();
-        self.inside(
-            &switch,
-            &["ip", "link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &name],
-        )?;
+        self.inside(&switch, &["ip", "link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &name])?;
         self.inside(&switch, &["ip", "link", "set", &port, "master", "br0", "up"])?;
         let address = format!("{}/24", self.ip(host));
         self.inside(&name, &["ip", "address", "add", &address, "dev", "eth0"])?;
