@@ -137,6 +137,11 @@ impl Net {
         }
     }
 
+    /// Drops what goes from one node to another.
+    pub(super) fn cut_one_way(&mut self, from: usize, to: usize) {
+        self.cut.insert((from, to));
+    }
+
     pub(super) fn input(&mut self, node: usize, input: Input<'_>) {
         if self.nodes[node].stopped.is_none() {
             let now = self.now;
