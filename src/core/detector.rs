@@ -4,7 +4,7 @@
 //! deadline and inclusively: age ≥ timeout.
 //!
 //! ```text
-//! last sign ──0.8 × suspect──▶ probe ×3 ──suspect_timeout──▶ Suspect ──down_timeout──▶ Down ──reap_after──▶ reaped
+//! last sign ──0.8 × suspect──▶ probe ×3, ask others ──suspect_timeout──▶ Suspect ──down_timeout──▶ Down ──reap_after──▶ reaped
 //! ```
 //!
 //! A process that was itself stopped, suspended or starved knows nothing of the time it slept through: when the core is
@@ -127,12 +127,19 @@ impl Core {
         let run = record.run;
         let suspect_at = self.silent_since(slot) + record.timing.suspect_timeout();
         if self.now >= suspect_at {
+            self.inquiries.close(run);
             self.counters.suspicions_raised += 1;
             return self.pronounce(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
         }
         let sent = self.now.since(probing_since).as_nanos() / self.settings.probe_timeout.as_nanos().max(1);
         if sent < u128::from(PROBES) {
             self.probe(slot);
+        }
+        if sent > 0 {
+            self.inquire(slot);
+        } else {
+            // Answers to an earlier doubt say nothing about this one.
+            self.inquiries.close(run);
         }
         let next = self.now + self.settings.probe_timeout;
         self.timers.set(Timer::Judge(run), next.min(suspect_at));

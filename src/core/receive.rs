@@ -26,6 +26,8 @@ struct Answer {
     introduce: Option<Nonce>,
     /// A probe by somebody we do not know: the question who it is can prove our address to it.
     probed: Option<Nonce>,
+    /// When we heard whom the sender asks about.
+    testimony: Vec<Message>,
     /// Hashes of the records held for the names that the packet brought news about.
     held: Vec<u64>,
     confirmed: Vec<u64>,
@@ -185,6 +187,8 @@ impl Core {
             Message::Told { incarnation, status, .. } => {
                 answer.myself |= self.told(incarnation, status);
             }
+            Message::LastHeard { run } => answer.testimony.extend(self.bear_witness(run)),
+            Message::HeardAt { run, age_ms } => self.witnessed(slot, run, age_ms),
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),
             Message::Confirmed(Confirmation { record }) => self.confirmed(slot, record.0),
             Message::Page { .. } => self.counters.drop(Drop::Unasked),
@@ -227,6 +231,7 @@ impl Core {
             || answer.myself
             || answer.introduce.is_some()
             || !answer.acks.is_empty()
+            || !answer.testimony.is_empty()
             || !confirmed.is_empty()
             || self.owes_word_to(slot);
         if !is_needed {
@@ -236,6 +241,9 @@ impl Core {
         packet.push(&Message::Reply);
         for nonce in answer.acks.iter().copied() {
             packet.push(&Message::Ack { nonce });
+        }
+        for testimony in &answer.testimony {
+            packet.push(testimony);
         }
         for hash in confirmed {
             packet.push(&Message::Confirmed(Confirmation { record: Nonce(hash) }));
