@@ -23,8 +23,8 @@ impl Network {
         let switch = format!("hc{tag}sw");
         let mut network = Self { names: Vec::new(), switch: switch.clone() };
         run(&["ip", "netns", "add", &switch])?;
-        network.inside(&switch, &["ip", "link", "add", "br0", "type", "bridge"])?;
-        network.inside(&switch, &["ip", "link", "set", "br0", "up"])?;
+        inside(&switch, &["ip", "link", "add", "br0", "type", "bridge"])?;
+        inside(&switch, &["ip", "link", "set", "br0", "up"])?;
         for host in 0..hosts {
             network.add_host(&tag, host)?;
         }
@@ -37,20 +37,21 @@ impl Network {
         self.names.push(name.clone());
         let port = format!("p{host}");
         let switch = self.switch.clone();
-        self.inside(&switch, &["ip", "link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &name])?;
-        self.inside(&switch, &["ip", "link", "set", &port, "master", "br0", "up"])?;
+        inside(&switch, &["ip", "link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &name])?;
+        inside(&switch, &["ip", "link", "set", &port, "master", "br0", "up"])?;
         let address = format!("{}/24", self.ip(host));
-        self.inside(&name, &["ip", "address", "add", &address, "dev", "eth0"])?;
-        self.inside(&name, &["ip", "link", "set", "eth0", "up"])?;
-        self.inside(&name, &["ip", "link", "set", "lo", "up"])?;
-        self.inside(&name, &["nft", "add", "table", "inet", "cuts"])?;
+        inside(&name, &["ip", "address", "add", &address, "dev", "eth0"])?;
+        inside(&name, &["ip", "link", "set", "eth0", "up"])?;
+        inside(&name, &["ip", "link", "set", "lo", "up"])?;
+        inside(&name, &["nft", "add", "table", "inet", "cuts"])?;
         for hook in ["input", "output"] {
             let chain = format!("{{ type filter hook {hook} priority 0 ; }}");
-            self.inside(&name, &["nft", "add", "chain", "inet", "cuts", hook, &chain])?;
+            inside(&name, &["nft", "add", "chain", "inet", "cuts", hook, &chain])?;
         }
         Ok(())
     }
 
+    #[expect(clippy::unused_self, reason = "addresses belong to a network")]
     pub fn ip(&self, host: usize) -> String {
         format!("10.77.0.{}", host + 1)
     }
@@ -67,7 +68,7 @@ impl Network {
                 let ip = self.ip(peer);
                 let name = self.names[host].clone();
                 for (chain, field) in [("input", "saddr"), ("output", "daddr")] {
-                    self.inside(&name, &["nft", "add", "rule", "inet", "cuts", chain, "ip", field, &ip, "drop"])
+                    inside(&name, &["nft", "add", "rule", "inet", "cuts", chain, "ip", field, &ip, "drop"])
                         .expect("a cut");
                 }
             }
@@ -77,14 +78,8 @@ impl Network {
     /// Takes all cuts back.
     pub fn heal(&self) {
         for name in &self.names {
-            self.inside(name, &["nft", "flush", "table", "inet", "cuts"]).expect("healed");
+            inside(name, &["nft", "flush", "table", "inet", "cuts"]).expect("healed");
         }
-    }
-
-    fn inside(&self, name: &str, words: &[&str]) -> Result<(), String> {
-        let mut all = vec!["ip", "netns", "exec", name];
-        all.extend(words);
-        run(&all)
     }
 }
 
@@ -94,6 +89,12 @@ impl Drop for Network {
             let _ = run(&["ip", "netns", "delete", name]);
         }
     }
+}
+
+fn inside(name: &str, words: &[&str]) -> Result<(), String> {
+    let mut all = vec!["ip", "netns", "exec", name];
+    all.extend(words);
+    run(&all)
 }
 
 fn run(words: &[&str]) -> Result<(), String> {

@@ -1,5 +1,12 @@
 //! Behaviours of whole cores talking to each other in virtual time.
 
+#![allow(
+    clippy::format_collect,
+    clippy::format_push_string,
+    clippy::unchecked_time_subtraction,
+    reason = "small texts, known figures"
+)]
+
 mod codec;
 mod detection;
 mod joining;
