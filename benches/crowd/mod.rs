@@ -1,0 +1,216 @@
+//! A core in a crowd: a real core, and any number of members that exist only as the packets they send.
+//!
+//! Everything goes through the two doors. The first member introduces itself as a stranger must; the others are told of
+//! by its packets. Every packet has a fresh sequence number and the fingerprint of a sender that knows what the packet
+//! says, so that the core never thinks that views differ.
+
+use std::hint::black_box;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use headcount::core::limits::INCARNATION_STEP;
+use headcount::core::wire::{Header, Heartbeat, Message, Nonce, Packet, PacketBuilder};
+use headcount::core::{Birth, Core, Input, NodeId, Output, ProtocolRange, Record, Run, Status, Time};
+use headcount::{Profile, Settings, Tags};
+
+const CLUSTER: &str = "crowd";
+/// What every member starts with.
+const INCARNATION: u64 = 1_700_000_000_000;
+/// The largest packet.
+const MTU: usize = 1_400;
+/// As many as fit even if they have tags.
+const RECORDS_PER_PACKET: usize = 10;
+
+/// The core, and what its members know.
+pub(crate) struct Crowd {
+    pub(crate) core: Core,
+    pub(crate) now: Time,
+    /// Everybody's newest record, whether the core knows it yet or not.
+    pub(crate) members: Vec<Record>,
+    /// The last sequence number of each member.
+    sequences: Vec<u64>,
+    /// Of a view that holds all that was told.
+    fingerprint: u64,
+}
+
+/// A datagram and where it comes from.
+pub(crate) type Datagram = (SocketAddr, Vec<u8>);
+
+/// Member number `i`, with a name and an address as they are in production.
+pub(crate) fn member(i: usize) -> Record {
+    let [_, a, b, c] = (i as u32).to_be_bytes();
+    Record {
+        id: name(&format!("node-{i:05}.eu-1")),
+        // An odd factor makes different runs of different numbers, and spreads them as dice would.
+        run: Run((i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        incarnation: INCARNATION + i as u64,
+        status: Status::Up,
+        address: SocketAddr::from(([10, a, b, c], 7117)),
+        api_address: None,
+        tags: Tags::default(),
+        timing: settings().timing().expect("within bounds"),
+        version: "0.1.0".into(),
+        protocol: ProtocolRange::OURS,
+    }
+}
+
+/// So patient that nobody is suspected while a benchmark runs: the members do not heartbeat.
+fn settings() -> Settings {
+    Settings {
+        heartbeat_interval: Duration::from_secs(60),
+        suspect_timeout: Duration::from_secs(600),
+        down_timeout: Duration::from_secs(3_600),
+        ..Profile::Default.settings()
+    }
+}
+
+fn name(text: &str) -> NodeId {
+    NodeId::new(text).expect("a good name")
+}
+
+impl Crowd {
+    /// A core that is Up and knows `members[0]`, who has introduced itself; it has heard of nobody else.
+    pub(crate) fn meeting(members: Vec<Record>) -> Self {
+        let birth = Birth {
+            id: name("observer.eu-1"),
+            run: Run(7),
+            cluster: name(CLUSTER),
+            incarnation: INCARNATION,
+            stored_bound: INCARNATION + INCARNATION_STEP,
+            address: SocketAddr::from(([192, 168, 0, 1], 7117)),
+            api_address: None,
+            tags: Tags::default(),
+            version: "0.1.0".into(),
+            settings: settings(),
+            seeds: 0,
+            remembered: Vec::new(),
+            random_seed: 1,
+        };
+        let mut core = Core::new(birth, Time::ORIGIN);
+        while core.poll().is_some() {}
+        assert!(core.is_up(), "a node without seeds is a cluster of its own");
+        let fingerprint = core.fingerprint();
+        let sequences = vec![0; members.len()];
+        let mut crowd = Self { core, now: Time::ORIGIN, members, sequences, fingerprint };
+        crowd.introduce_first();
+        crowd
+    }
+
+    /// A core that knows all of `members`, and has spread the news.
+    pub(crate) fn of(members: Vec<Record>) -> Self {
+        let mut crowd = Self::meeting(members);
+        for datagram in crowd.tell_of_all() {
+            crowd.hand_in(&datagram);
+        }
+        crowd.pass(Duration::from_secs(10));
+        crowd.assert_all_known();
+        crowd
+    }
+
+    /// What the first member sends until everybody is told of, in the order of names.
+    pub(crate) fn tell_of_all(&mut self) -> Vec<Datagram> {
+        let others: Vec<usize> = (1..self.members.len()).collect();
+        let tell = |some: &[usize]| {
+            for i in some {
+                self.fingerprint = self.fingerprint.wrapping_add(self.members[*i].hash());
+            }
+            self.packet(0, some.iter().copied())
+        };
+        others.chunks(RECORDS_PER_PACKET).map(tell).collect()
+    }
+
+    /// A member raises its incarnation; the core has not heard of it yet.
+    pub(crate) fn change(&mut self, member: usize) {
+        let record = &mut self.members[member];
+        let before = record.hash();
+        record.incarnation += 1;
+        self.fingerprint = self.fingerprint.wrapping_sub(before).wrapping_add(record.hash());
+    }
+
+    /// A packet of one member: a heartbeat, and updates about these others.
+    pub(crate) fn packet(&mut self, sender: usize, about: impl IntoIterator<Item = usize>) -> Datagram {
+        self.sequences[sender] += 1;
+        let mut packet = PacketBuilder::new(&self.header(sender, self.fingerprint), MTU);
+        packet.push(&Message::Heartbeat(Heartbeat { stamp: 1, echo: None }));
+        for i in about {
+            assert!(packet.push_update(None, &self.members[i]), "the updates fit into one packet");
+        }
+        (self.members[sender].address, packet.finish())
+    }
+
+    fn header(&self, sender: usize, fingerprint: u64) -> Header {
+        Header {
+            cluster: Header::cluster_hash(CLUSTER),
+            run: self.members[sender].run,
+            sequence: self.sequences[sender],
+            fingerprint,
+        }
+    }
+
+    /// Hands a packet in and carries out what comes out of it, which is what the benchmarks time.
+    pub(crate) fn hand_in(&mut self, (from, bytes): &Datagram) {
+        self.core.handle(self.now, Input::Packet { from: *from, bytes });
+        while let Some(output) = self.core.poll() {
+            black_box(output);
+        }
+    }
+
+    /// Lets time pass: every deadline is met to the nanosecond.
+    pub(crate) fn pass(&mut self, duration: Duration) {
+        let until = self.now + duration;
+        while let Some(deadline) = self.core.next_deadline().filter(|deadline| *deadline <= until) {
+            self.now = self.now.max(deadline);
+            self.tick();
+        }
+        self.now = until;
+    }
+
+    /// Hands in that time has passed, and is the disk.
+    pub(crate) fn tick(&mut self) {
+        self.core.handle(self.now, Input::Tick);
+        let mut stored = None;
+        while let Some(output) = self.core.poll() {
+            match output {
+                Output::Persist(durable) => stored = Some(durable.incarnation_bound),
+                output => drop(black_box(output)),
+            }
+        }
+        if let Some(incarnation_bound) = stored {
+            self.core.handle(self.now, Input::Persisted { incarnation_bound });
+            assert_eq!(self.core.poll(), None);
+        }
+    }
+
+    /// The core holds everybody's newest record, and nobody is suspected of anything.
+    pub(crate) fn assert_all_known(&self) {
+        assert_eq!(self.core.counts()[Status::Up.index()], self.members.len() + 1, "all Up, the core included");
+        assert_eq!(self.core.fingerprint(), self.fingerprint, "the core holds the newest records");
+    }
+
+    /// A stranger asks who is there, is asked who it is, and says so with the nonce that it was sent.
+    fn introduce_first(&mut self) {
+        let from = self.members[0].address;
+        self.sequences[0] += 1;
+        let mut question = PacketBuilder::new(&self.header(0, 0), MTU);
+        question.push(&Message::WhoAreYou { nonce: Nonce(1), echo: None });
+        question.pad_to(256);
+        self.core.handle(self.now, Input::Packet { from, bytes: &question.finish() });
+        let mut asked = None;
+        while let Some(output) = self.core.poll() {
+            let Output::Transmit { to, bytes } = output else { continue };
+            assert_eq!(to, from);
+            for message in Packet::decode(&bytes).expect("a packet of ours").messages {
+                if let Message::WhoAreYou { nonce, .. } = message {
+                    asked = Some(nonce);
+                }
+            }
+        }
+        let nonce = asked.expect("a stranger is asked who it is");
+        self.sequences[0] += 1;
+        self.fingerprint = self.fingerprint.wrapping_add(self.members[0].hash());
+        let mut answer = PacketBuilder::new(&self.header(0, self.fingerprint), MTU);
+        answer.push(&Message::IAm { nonce, record: self.members[0].clone() });
+        self.hand_in(&(from, answer.finish()));
+        assert_eq!(self.core.fingerprint(), self.fingerprint, "it is a member now");
+    }
+}

@@ -1,0 +1,40 @@
+//! Embeds a node in a program and follows who comes and goes, until Ctrl-C.
+//!
+//! In two terminals, the second joining through the first:
+//!
+//! ```text
+//! cargo run --example embed -- a 127.0.0.1:7101
+//! cargo run --example embed -- b 127.0.0.1:7102 127.0.0.1:7101
+//! ```
+
+use std::error::Error;
+
+use headcount::agent::RecvError;
+use headcount::{Agent, Config, Profile};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let (Some(name), Some(bind)) = (args.next(), args.next()) else {
+        return Err("usage: embed NAME ADDRESS:PORT [SEED...]".into());
+    };
+    let config = Config::new(&name)?.with_profile(Profile::Local).with_bind(bind.parse()?).with_seeds(args);
+    let agent = Agent::start(config).await?;
+    agent.wait_until_up().await?;
+    let (snapshot, mut events) = agent.subscribe_from_snapshot();
+    println!("{} members here", snapshot.members.len());
+    loop {
+        tokio::select! {
+            event = events.recv() => match event {
+                Ok(event) => println!("{} {}", event.kind.name(), event.kind.member().id),
+                // Too slow a reader misses events, never the state: it begins again from the members as they are now.
+                Err(RecvError::Lagged { .. }) => println!("{} members now", events.resync().members.len()),
+                Err(_) => return Err(agent.stopped().await.into()),
+            },
+            _ = tokio::signal::ctrl_c() => break,
+        }
+    }
+    // Without this goodbye the others would take the end for a crash.
+    println!("{}", agent.leave().await);
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! A web service that knows its live peers: each instance tells the others where its own HTTP is, and lists them.
+//!
+//! In two terminals, then `curl http://127.0.0.1:8102/peers`:
+//!
+//! ```text
+//! cargo run --example peers -- shop-1 127.0.0.1:7101 127.0.0.1:8101
+//! cargo run --example peers -- shop-2 127.0.0.1:7102 127.0.0.1:8102 127.0.0.1:7101
+//! ```
+//!
+//! Reading the members asks nobody: a handler costs a copy of the table, whatever the cluster is doing.
+
+use std::error::Error;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
+use headcount::{Agent, Config, Profile, Status};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let (Some(name), Some(gossip), Some(http)) = (args.next(), args.next(), args.next()) else {
+        return Err("usage: peers NAME GOSSIP_ADDRESS:PORT HTTP_ADDRESS:PORT [SEED...]".into());
+    };
+    // Bound first, so that nobody is sent to an address that does not answer.
+    let listener = TcpListener::bind(&http).await?;
+    let mut config = Config::new(&name)?
+        .with_profile(Profile::Local)
+        .with_bind(gossip.parse()?)
+        .with_seeds(args)
+        .with_tags([("service", "shop")])?;
+    config.api_address = Some(format!("http://{}", listener.local_addr()?));
+    let agent = Agent::start(config).await?;
+
+    let service = Router::new().route("/peers", get(peers)).route("/ready", get(ready)).with_state(agent.clone());
+    axum::serve(listener, service).with_graceful_shutdown(end(agent.clone())).await?;
+    // Still a member while the last requests are answered, and gone without being missed.
+    let stop = agent.leave().await;
+    println!("{stop}");
+    Ok(())
+}
+
+/// Everybody else who runs this service and is here. A suspect is still listed: it has not had its chance to answer.
+async fn peers(State(agent): State<Agent>) -> Json<Value> {
+    let members = agent.members();
+    let peers = members
+        .iter()
+        .filter(|member| !member.is_me && member.is_live() && member.tags.get("service") == Some("shop"))
+        .map(|member| {
+            json!({
+                "name": member.id.as_str(),
+                "url": member.api_address,
+                "status": member.status.name(),
+                "round_trip_ms": member.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
+            })
+        });
+    Json(peers.collect())
+}
+
+/// For a load balancer: ready when this instance is a full member, with a whole view of its peers.
+async fn ready(State(agent): State<Agent>) -> StatusCode {
+    if agent.me().status == Status::Up { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
+/// Ctrl-C, or the end of the agent: removed by an operator, or its name in use elsewhere.
+async fn end(agent: Agent) {
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        stop = agent.stopped() => eprintln!("{stop}"),
+    }
+}
