@@ -46,7 +46,7 @@ impl Attention {
 }
 
 /// The share of the suspect timeout after which a silent member is probed.
-const PROBE_AFTER: f64 = 0.8;
+pub(super) const PROBE_AFTER: f64 = 0.8;
 /// Probes before a suspicion.
 const PROBES: u32 = 3;
 
@@ -87,6 +87,8 @@ impl Core {
         let timing = entry.record.timing;
         match entry.record.status {
             Status::Joining => None,
+            // Silence means something only to who should have been spoken to.
+            Status::Up if !self.observes(slot) => None,
             Status::Up => Some(silent_since + timing.suspect_timeout().mul_f64(PROBE_AFTER)),
             Status::Leaving => Some(silent_since + timing.suspect_timeout()),
             Status::Suspect => Some(silent_since + timing.down_timeout()),

@@ -1,9 +1,10 @@
 //! Flooding: news does not wait for the gossip tick.
 //!
 //! A new update is gathered with others for [`FLOOD_BATCH`] and sent on once by every node that learns it, except to
-//! where it came from, and once more after [`FLOOD_AGAIN`] by its origin. In a full mesh the origin reaches everybody
-//! itself; relays, and everybody in larger clusters, send to [`FLOOD_FANOUT`] random live peers. What does not fit into
-//! one packet goes in the next batch, so that a mass change is paced and bounded.
+//! where it came from, and once more after [`FLOOD_AGAIN`] by its origin. It goes to both neighbours on the first three
+//! rings of observers and to one random live peer: fixed rings beat random subsets, which leave some node out. In a full
+//! mesh the origin reaches everybody itself, and relays send to [`FLOOD_FANOUT`] random peers. What does not fit into one
+//! packet goes in the next batch, so that a mass change is paced and bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -105,7 +106,12 @@ impl Core {
     fn flood_targets(&mut self, is_own: bool) -> Vec<Slot> {
         let live = self.view.live();
         debug_assert!(!live.contains(&View::ME));
-        if live.len() <= FLOOD_FANOUT || (is_own && live.len() <= self.settings.observers) {
+        if !self.observers.is_full_mesh(live.len()) {
+            let mut targets = self.observers.flood_targets();
+            targets.extend(live.choose(&mut self.rng));
+            return targets.into_iter().collect();
+        }
+        if is_own || live.len() <= FLOOD_FANOUT {
             return live.to_vec();
         }
         live.sample(&mut self.rng, FLOOD_FANOUT).copied().collect()

@@ -5,7 +5,7 @@
 //! own fingerprint, as last heard, differs; each update is carried at most 3 × ⌈log2(n + 1)⌉ times.
 
 use rand::RngExt;
-use rand::seq::SliceRandom;
+use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::recent::Recent;
 use super::timers::Timer;
@@ -13,12 +13,15 @@ use super::view::Slot;
 use super::wire::PacketBuilder;
 use super::{Core, Phase};
 
+/// One tick in so many also goes to one peer from everybody.
+const STRANGER_ONE_IN: u32 = 10;
+
 /// What gossip remembers between ticks.
 #[derive(Debug, Default)]
 pub(super) struct Gossiping {
     /// Updates that may still be worth telling.
     pub(super) recent: Recent,
-    /// Live members that were not met in this round yet.
+    /// Observers that were not met in this round yet.
     turns: Vec<Slot>,
 }
 
@@ -57,18 +60,25 @@ impl Core {
 
     /// The next peers in turn, each at most once.
     fn next_turns(&mut self) -> Vec<Slot> {
-        let fanout = self.settings.gossip_fanout.min(self.view.live().len());
-        let mut chosen = Vec::with_capacity(fanout);
+        let fanout = self.settings.gossip_fanout.min(self.observers.neighbours().len());
+        let mut chosen = Vec::with_capacity(fanout + 1);
         while chosen.len() < fanout {
             let Some(slot) = self.gossiping.turns.pop() else {
-                self.gossiping.turns.extend_from_slice(self.view.live());
+                self.gossiping.turns = self.gossip_peers();
                 self.gossiping.turns.shuffle(&mut self.rng);
                 continue;
             };
-            let is_live = self.view.get(slot).is_some_and(|entry| entry.record.status.is_live());
-            if is_live && !chosen.contains(&slot) {
+            if self.observes(slot) && !chosen.contains(&slot) {
                 chosen.push(slot);
             }
+        }
+        // Now and then one from everybody, so that no part of the graph is on its own for long.
+        if !self.observers.is_full_mesh(self.view.live().len())
+            && self.rng.random_range(0..STRANGER_ONE_IN) == 0
+            && let Some(slot) = self.view.live().choose(&mut self.rng).copied()
+            && !chosen.contains(&slot)
+        {
+            chosen.push(slot);
         }
         chosen
     }

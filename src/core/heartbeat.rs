@@ -23,7 +23,7 @@ impl Core {
     pub(super) fn schedule_heartbeat(&mut self, slot: Slot) {
         let record = self.view.record(slot);
         let timer = Timer::Heartbeat(record.run);
-        if !record.status.is_live() {
+        if !record.status.is_live() || !self.observes(slot) {
             self.timers.cancel(timer);
         } else if !self.timers.is_set(timer) {
             let phase = self.settings.heartbeat_interval.mul_f64(self.rng.random::<f64>());

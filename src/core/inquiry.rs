@@ -1,8 +1,8 @@
 //! Indirect confirmation: before a silence becomes a suspicion, others are asked when they last heard the subject.
 //!
 //! One bad link is no death (the `ping-req` of SWIM, section 3.1, asked of memory instead of the network: an observer
-//! that hears the subject anyway can answer at once). Three live peers are asked, and asked again; if none of them answers, the
-//! others are, at most `observers`. "At age a" moves the asker's own clock to a.
+//! that hears the subject anyway can answer at once). Three of its other observers are asked, and asked again; if none of them
+//! answers, the others are. "At age a" moves the asker's own clock to a.
 //!
 //! Answers tell what the answerer heard *itself*, never what it was told, so that no evidence can go round and grow
 //! younger on its way.
@@ -47,13 +47,8 @@ impl Core {
             return;
         }
         let asked = inquiry.asked.clone();
-        let (again, others): (Vec<Slot>, Vec<Slot>) = self
-            .view
-            .live()
-            .iter()
-            .copied()
-            .filter(|slot| *slot != subject)
-            .partition(|slot| asked.contains(&self.view.record(*slot).run));
+        let (again, others): (Vec<Slot>, Vec<Slot>) =
+            self.observers_of(subject).into_iter().partition(|slot| asked.contains(&self.view.record(*slot).run));
         let more = if is_first { WITNESSES } else { self.settings.observers };
         let witnesses: Vec<Slot> = others.sample(&mut self.rng, more).copied().chain(again).collect();
         for slot in witnesses {

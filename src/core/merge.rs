@@ -185,6 +185,7 @@ impl Core {
     fn settle(&mut self, slot: Slot, from: Option<Slot>) {
         self.counters.updates_merged += 1;
         self.changed_at = self.now;
+        self.reobserve(slot);
         self.watch(slot);
         if !matches!(self.phase, super::Phase::Joining(_)) {
             self.gossiping.recent.note(slot);

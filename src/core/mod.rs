@@ -26,6 +26,7 @@
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; letting somebody in; who owns a name | `join`, `sponsor`, `names` |
 //! | moving a whole view; repairing a difference | `transfer`, `sync` |
+//! | who observes whom | `observers` |
 //! | being heard; judging silence, the own pause; asking others | `heartbeat`, `detector`, `inquiry` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
 //! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `confirm` |
@@ -47,6 +48,7 @@ mod lifecycle;
 pub mod limits;
 mod merge;
 mod names;
+mod observers;
 mod peer;
 mod proof;
 mod rates;
@@ -93,6 +95,7 @@ use inquiry::Inquiries;
 use join::Joining;
 use lifecycle::Incarnation;
 use names::NameProbes;
+use observers::Observers;
 use peer::Peer;
 use proof::Prover;
 use rates::{NoticeRate, Questions};
@@ -128,6 +131,7 @@ pub struct Core {
     tombstones: Tombstones,
     incarnation: Incarnation,
     attention: Attention,
+    observers: Observers,
     inquiries: Inquiries,
     gossiping: Gossiping,
     flooding: Flooding,
@@ -195,6 +199,10 @@ impl Core {
             tombstones: Tombstones::default(),
             incarnation: Incarnation::new(birth.stored_bound),
             attention: Attention::new(now),
+            observers: Observers::new(
+                birth.settings.observers,
+                xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes()),
+            ),
             inquiries: Inquiries::default(),
             gossiping: Gossiping::default(),
             flooding: Flooding::default(),

@@ -3,6 +3,7 @@
 
 use super::flood::Flooding;
 use super::gossip::Gossiping;
+use super::inquiry::Inquiries;
 use super::sync::Disagreement;
 use super::view::{Slot, View};
 use super::{Change, ChangeKind, Core, Output};
@@ -17,6 +18,7 @@ impl Core {
     fn drop_from_view(&mut self, slot: Slot) {
         self.forget(slot);
         let record = self.view.remove(slot);
+        self.reobserve(slot);
         self.changed_at = self.now;
         let previous = Some(std::sync::Arc::clone(&record));
         self.outputs.push_back(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
@@ -31,6 +33,7 @@ impl Core {
         self.timers.clear();
         self.gossiping = Gossiping::default();
         self.flooding = Flooding::default();
+        self.inquiries = Inquiries::default();
         self.disagreement = Disagreement::default();
         self.transfer = None;
         self.joiners.clear();

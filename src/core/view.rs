@@ -27,6 +27,8 @@ pub(super) struct Entry {
     /// Of the record's whole encoding.
     pub(super) hash: u64,
     pub(super) peer: Peer,
+    /// Of its name alone: its places on the rings of observers.
+    pub(super) name_hash: u64,
     /// Position in `View::live`.
     live_at: Option<u32>,
 }
@@ -117,7 +119,8 @@ impl View {
         self.by_run.insert(record.run, slot);
         let hash = record.hash();
         self.count(&record, hash, true);
-        self.entries[slot as usize] = Some(Entry { record, hash, peer, live_at: None });
+        let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
+        self.entries[slot as usize] = Some(Entry { record, hash, peer, name_hash, live_at: None });
         self.list_live(slot);
         slot
     }

@@ -1,0 +1,332 @@
+//! Who observes whom.
+//!
+//! Up to `observers` + 1 nodes everybody observes everybody. Above that, each node is a neighbour of the next live node
+//! in both directions on several rings; each ring is the live names in the order of a hash of their own. The union of
+//! the rings is an undirected graph, well mixed (a union of random cycles is an expander: Friedman, "A proof of Alon's
+//! second eigenvalue conjecture", 2008; Rapid, ATC 2018, section 4.1, observes by the same kind of graph), and every
+//! node computes the same one from the same view. So the load of a node is constant in the size of the cluster.
+//!
+//! Invariants:
+//! - The graph is symmetric: who observes is observed.
+//! - Adding a member costs O(rings); removing one that is no neighbour costs O(rings), and a neighbour O(members).
+//! - The number of rings depends on the number of live members alone, by integers only: about `observers` / 2 in a large
+//!   cluster, more in a small one, where rings overlap.
+
+use std::collections::BTreeSet;
+
+use super::detector::PROBE_AFTER;
+use super::timers::Timer;
+use super::view::{Slot, View};
+use super::{Core, Phase, Status};
+
+/// Rings whose neighbours news is flooded to.
+pub(super) const FLOOD_RINGS: usize = 3;
+
+/// This node's place in the graph.
+#[derive(Debug)]
+pub(super) struct Observers {
+    /// The configured number.
+    wanted: usize,
+    rings: Rings,
+    /// Everybody observed by this node, who all observe it.
+    neighbours: BTreeSet<Slot>,
+}
+
+impl Observers {
+    pub(super) fn new(wanted: usize, me: u64) -> Self {
+        Self { wanted, rings: Rings::new(me), neighbours: BTreeSet::new() }
+    }
+
+    /// Everybody observed by this node, in the order of slots.
+    pub(super) fn neighbours(&self) -> &BTreeSet<Slot> {
+        &self.neighbours
+    }
+
+    /// Whether everybody observes everybody among this many others.
+    pub(super) fn is_full_mesh(&self, others: usize) -> bool {
+        others <= self.wanted
+    }
+
+    /// The neighbours on the first rings.
+    pub(super) fn flood_targets(&self) -> BTreeSet<Slot> {
+        self.rings.ends.iter().take(FLOOD_RINGS).flat_map(Ends::slots).collect()
+    }
+}
+
+/// The nearest live members on each ring.
+#[derive(Debug)]
+struct Rings {
+    /// The hash of this node's name.
+    me: u64,
+    ends: Vec<Ends>,
+}
+
+/// The nearest on one ring, with their distances.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ends {
+    next: Option<(u64, Slot)>,
+    previous: Option<(u64, Slot)>,
+}
+
+impl Ends {
+    fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
+        self.next.into_iter().chain(self.previous).map(|(_, slot)| slot)
+    }
+
+    /// Takes a candidate if it is nearer, in either direction.
+    fn offer(&mut self, ahead: u64, slot: Slot) {
+        if self.next.is_none_or(|(nearest, _)| ahead < nearest) {
+            self.next = Some((ahead, slot));
+        }
+        let behind = ahead.wrapping_neg();
+        if self.previous.is_none_or(|(nearest, _)| behind < nearest) {
+            self.previous = Some((behind, slot));
+        }
+    }
+}
+
+impl Rings {
+    fn new(me: u64) -> Self {
+        Self { me, ends: Vec::new() }
+    }
+
+    fn offer(&mut self, slot: Slot, name: u64) {
+        for (ring, ends) in self.ends.iter_mut().enumerate() {
+            ends.offer(place(name, ring).wrapping_sub(place(self.me, ring)), slot);
+        }
+    }
+
+    /// Looks for new neighbours on the rings where this one was.
+    fn withdraw(&mut self, slot: Slot, live: impl Iterator<Item = (Slot, u64)> + Clone) {
+        for ring in 0..self.ends.len() {
+            if self.ends[ring].slots().any(|end| end == slot) {
+                self.ends[ring] = self.scan(ring, live.clone());
+            }
+        }
+    }
+
+    fn rebuild(&mut self, rings: usize, live: impl Iterator<Item = (Slot, u64)> + Clone) {
+        self.ends = (0..rings).map(|ring| self.scan(ring, live.clone())).collect();
+    }
+
+    fn scan(&self, ring: usize, live: impl Iterator<Item = (Slot, u64)>) -> Ends {
+        let mut ends = Ends::default();
+        let me = place(self.me, ring);
+        for (slot, name) in live {
+            ends.offer(place(name, ring).wrapping_sub(me), slot);
+        }
+        ends
+    }
+}
+
+/// Where a name is on a ring: a permutation of 64-bit numbers for each ring (the finaliser of SplitMix64).
+fn place(name: u64, ring: usize) -> u64 {
+    let mut z = name.wrapping_add((ring as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// How many rings give each of `others` + 1 nodes about `wanted` distinct neighbours: each ring leaves a given member
+/// out with a chance of 1 − 2 / others, and half a neighbour less than wanted is near enough.
+fn ring_count(others: usize, wanted: usize) -> usize {
+    let one: u128 = 1 << 32;
+    let (others, wanted) = (others as u128, wanted as u128);
+    let (mut left_out, mut rings) = (one, 0);
+    while others * (one - left_out) * 2 < (wanted * 2 - 1) * one {
+        left_out = left_out * (others - 2) / others;
+        rings += 1;
+    }
+    rings
+}
+
+impl Core {
+    /// A member's liveness may have changed: finds the own place in the graph again.
+    pub(super) fn reobserve(&mut self, slot: Slot) {
+        if slot == View::ME {
+            return;
+        }
+        let others = self.view.live().len();
+        let before = std::mem::take(&mut self.observers.neighbours);
+        let view = &self.view;
+        let live = view.live().iter().map(|slot| (*slot, view.entry(*slot).name_hash));
+        let is_live = view.get(slot).is_some_and(|entry| entry.record.status.is_live());
+        let after: BTreeSet<Slot> = if self.observers.is_full_mesh(others) {
+            self.observers.rings.ends.clear();
+            view.live().iter().copied().collect()
+        } else {
+            let rings = ring_count(others, self.observers.wanted);
+            if rings != self.observers.rings.ends.len() {
+                self.observers.rings.rebuild(rings, live);
+            } else if is_live {
+                self.observers.rings.offer(slot, view.entry(slot).name_hash);
+            } else {
+                self.observers.rings.withdraw(slot, live);
+            }
+            self.observers.rings.ends.iter().flat_map(Ends::slots).collect()
+        };
+        let stopped: Vec<Slot> = before.difference(&after).copied().collect();
+        let started: Vec<Slot> = after.difference(&before).copied().collect();
+        self.observers.neighbours = after;
+        for slot in stopped {
+            self.stop_observing(slot);
+        }
+        for slot in started {
+            self.start_observing(slot);
+        }
+    }
+
+    /// A new observer probes its subject at once: what it has not heard itself must not count as heard, and an orphan of
+    /// a mass failure must not be forgiven a whole timeout once more.
+    fn start_observing(&mut self, slot: Slot) {
+        let entry = self.view.entry(slot);
+        let is_new = entry.peer.session.is_none() && entry.peer.last_sign == self.now;
+        if !is_new && entry.record.status == Status::Up {
+            let forgiven = entry.record.timing.suspect_timeout().mul_f64(PROBE_AFTER);
+            let probed_at_once = self.now - forgiven;
+            let peer = self.view.peer_mut(slot);
+            peer.last_sign = peer.last_sign.max(probed_at_once);
+        }
+        self.watch(slot);
+    }
+
+    fn stop_observing(&mut self, slot: Slot) {
+        if self.view.get(slot).is_some() {
+            let run = self.view.record(slot).run;
+            self.timers.cancel(Timer::Heartbeat(run));
+            self.inquiries.close(run);
+            self.watch(slot);
+        }
+    }
+
+    /// Whether this node observes a member (and is observed by it).
+    pub(super) fn observes(&self, slot: Slot) -> bool {
+        self.observers.neighbours.contains(&slot)
+    }
+
+    /// A member's other observers, by this node's view: who might have heard it.
+    pub(super) fn observers_of(&self, subject: Slot) -> BTreeSet<Slot> {
+        let others = self.view.live().len();
+        let live = self.view.live().iter().copied().filter(|slot| *slot != subject);
+        if self.observers.is_full_mesh(others) {
+            return live.collect();
+        }
+        let named = live.map(|slot| (slot, self.view.entry(slot).name_hash));
+        let with_me = named.chain([(View::ME, self.view.entry(View::ME).name_hash)]);
+        let mut rings = Rings::new(self.view.entry(subject).name_hash);
+        rings.rebuild(ring_count(others, self.observers.wanted), with_me);
+        let mut observers: BTreeSet<Slot> = rings.ends.iter().flat_map(Ends::slots).collect();
+        observers.remove(&View::ME);
+        observers
+    }
+
+    /// Whom gossip goes round: the neighbours. (A joiner has none.)
+    pub(super) fn gossip_peers(&self) -> Vec<Slot> {
+        if matches!(self.phase, Phase::Joining(_)) {
+            return Vec::new();
+        }
+        self.observers.neighbours.iter().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const WANTED: usize = 10;
+
+    /// The whole graph over these names.
+    fn graph(names: &[u64]) -> Vec<BTreeSet<Slot>> {
+        let others = names.len() - 1;
+        let named = |me: usize| {
+            names.iter().enumerate().filter(move |(slot, _)| *slot != me).map(|(slot, name)| (slot as Slot, *name))
+        };
+        let rings_of = |me: usize| {
+            let mut rings = Rings::new(names[me]);
+            rings.rebuild(ring_count(others, WANTED), named(me));
+            rings.ends.iter().flat_map(Ends::slots).collect()
+        };
+        (0..names.len()).map(rings_of).collect()
+    }
+
+    fn names(n: usize, salt: u64) -> Vec<u64> {
+        (0..n as u64).map(|i| xxhash_rust::xxh3::xxh3_64_with_seed(&i.to_le_bytes(), salt)).collect()
+    }
+
+    fn is_connected(graph: &[BTreeSet<Slot>], present: &BTreeSet<Slot>) -> bool {
+        let mut reached = BTreeSet::new();
+        let mut frontier: Vec<Slot> = present.first().copied().into_iter().collect();
+        while let Some(slot) = frontier.pop() {
+            if reached.insert(slot) {
+                frontier.extend(graph[slot as usize].iter().filter(|next| present.contains(next)));
+            }
+        }
+        reached.len() == present.len()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn the_graph_is_symmetric_and_its_degree_is_about_the_observers(n in 12usize..300, salt: u64) {
+            let graph = graph(&names(n, salt));
+            for (slot, neighbours) in graph.iter().enumerate() {
+                prop_assert!(neighbours.iter().all(|other| graph[*other as usize].contains(&(slot as Slot))));
+                prop_assert!(neighbours.len() >= 5, "{} of {n}", neighbours.len());
+                prop_assert!(neighbours.len() <= WANTED + 4, "{} of {n}", neighbours.len());
+            }
+            let mean = graph.iter().map(BTreeSet::len).sum::<usize>() as f64 / n as f64;
+            prop_assert!((mean - WANTED as f64).abs() <= 1.5, "mean {mean} of {n}");
+        }
+
+        #[test]
+        fn the_graph_stays_connected_without_a_random_quarter(n in 12usize..300, salt: u64) {
+            let graph = graph(&names(n, salt));
+            let gone = names(n, salt ^ 1);
+            let mut by_lot: Vec<usize> = (0..n).collect();
+            by_lot.sort_by_key(|slot| gone[*slot]);
+            let present: BTreeSet<Slot> = by_lot[n / 4..].iter().map(|slot| *slot as Slot).collect();
+            prop_assert!(is_connected(&graph, &present));
+        }
+
+        #[test]
+        fn one_more_member_changes_little(n in 60usize..300, salt: u64) {
+            let names = names(n + 1, salt);
+            let (before, after) = (graph(&names[..n]), graph(&names));
+            let rings = ring_count(n, WANTED);
+            prop_assume!(rings == ring_count(n - 1, WANTED));
+            let changed: usize = (0..n).map(|slot| before[slot].symmetric_difference(&after[slot]).count()).sum();
+            // On each ring two edges (four ends) replace one (two ends).
+            prop_assert!(changed <= 4 * rings, "{changed} ends changed on {rings} rings");
+        }
+
+        #[test]
+        fn neighbours_found_one_by_one_are_those_of_a_fresh_look(n in 20usize..80, salt: u64, gone in 1usize..15) {
+            let names = names(n, salt);
+            let others: Vec<(Slot, u64)> = (1..n).map(|slot| (slot as Slot, names[slot])).collect();
+            let mut grown = Rings::new(names[0]);
+            grown.rebuild(5, std::iter::empty());
+            for (slot, name) in &others {
+                grown.offer(*slot, *name);
+            }
+            let mut left = others.clone();
+            for _ in 0..gone {
+                let (slot, _) = left.remove(salt as usize % left.len());
+                grown.withdraw(slot, left.iter().copied());
+            }
+            let mut fresh = Rings::new(names[0]);
+            fresh.rebuild(5, left.iter().copied());
+            for (one, other) in grown.ends.iter().zip(&fresh.ends) {
+                prop_assert_eq!(one.slots().collect::<Vec<_>>(), other.slots().collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_cluster_needs_half_as_many_rings_as_observers() {
+        assert_eq!(ring_count(10_000, WANTED), WANTED / 2);
+        assert!(ring_count(11, WANTED) >= WANTED, "just above the full mesh rings overlap");
+    }
+}
