@@ -10,10 +10,14 @@ use super::faults::{DiskFate, Operation, Schedule};
 use super::invariants::{Invariant, Violation};
 use super::tamper::Tamper;
 use super::world::{World, WorldOptions};
-use crate::core::{Profile, Settings, StopReason};
+use crate::core::limits::FOUNDING_RETRIES;
+use crate::core::{Core, Profile, Settings, StopReason};
 
 /// After this long without faults, the running nodes have been one cluster for a while, and stay it.
 const QUIET: Duration = Duration::from_secs(8);
+
+/// How far apart nodes may forget the same member.
+const REAPING_SPREAD: Duration = Duration::from_secs(1);
 
 /// What became of one seed.
 #[derive(Debug, Clone)]
@@ -131,16 +135,22 @@ impl Run {
         if !world.violations().is_empty() {
             return;
         }
+        let can_join_at_once = has_seed_that_is_up(world);
         world.heal_all();
         restart_what_is_needed(world);
         self.operations.push(format!("{:9.4}s heal everything", schedule.heal_at.as_secs_f64()));
         world.say(|| "*** heal everything".to_owned());
-        self.settle(schedule);
+        self.settle(schedule, can_join_at_once);
     }
 
-    fn settle(&mut self, schedule: &Schedule) {
+    fn settle(&mut self, schedule: &Schedule, can_join_at_once: bool) {
         let Some(world) = self.world.as_mut() else { return };
-        let bound = convergence_bound(&world.options().settings);
+        let settings = &world.options().settings;
+        let mut bound = convergence_bound(settings);
+        if !can_join_at_once {
+            // Seeds that find no other seed Up wait for so long before one of them starts a cluster.
+            bound += settings.retry_interval * FOUNDING_RETRIES;
+        }
         let deadline = schedule.heal_at + bound;
         let step = Duration::from_millis(50);
         if world.run_while(deadline, step, |world| world.divergence().is_some()) {
@@ -154,7 +164,16 @@ impl Run {
     }
 }
 
+/// Whether somebody who starts now finds a seed that lets it in.
+fn has_seed_that_is_up(world: &World) -> bool {
+    (0..world.options().seeds).any(|seed| world.core(seed).is_some_and(Core::is_up))
+}
+
+/// All agree now or in a moment: a member is forgotten at the same age everywhere, but ages travel, and those who slept
+/// or were cut off learnt them a little too young.
 fn check_agreement(world: &mut World, when: &str) {
+    let deadline = world.now() + REAPING_SPREAD;
+    world.run_while(deadline, Duration::from_millis(50), |world| world.divergence().is_some());
     if !world.violations().is_empty() {
         return;
     }

@@ -412,7 +412,7 @@ impl World {
         checker.compare(self.now, &all, calm_since.filter(|_| self.network_calm_since.is_some()));
         self.has_failed |= !checker.violations().is_empty();
         self.checker = Some(checker);
-        self.check_traffic();
+        self.forget_traffic();
         self.push_after(Self::COMPARE_EVERY, Event::Compare);
     }
 
