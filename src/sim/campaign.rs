@@ -16,9 +16,6 @@ use crate::core::{Core, Profile, Settings, StopReason};
 /// After this long without faults, the running nodes have been one cluster for a while, and stay it.
 const QUIET: Duration = Duration::from_secs(8);
 
-/// How far apart nodes may forget the same member.
-const REAPING_SPREAD: Duration = Duration::from_secs(1);
-
 /// What became of one seed.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -169,11 +166,7 @@ fn has_seed_that_is_up(world: &World) -> bool {
     (0..world.options().seeds).any(|seed| world.core(seed).is_some_and(Core::is_up))
 }
 
-/// All agree now or in a moment: a member is forgotten at the same age everywhere, but ages travel, and those who slept
-/// or were cut off learnt them a little too young.
 fn check_agreement(world: &mut World, when: &str) {
-    let deadline = world.now() + REAPING_SPREAD;
-    world.run_while(deadline, Duration::from_millis(50), |world| world.divergence().is_some());
     if !world.violations().is_empty() {
         return;
     }

@@ -16,7 +16,7 @@ use headcount::sim::scenario::{Scenario, ScenarioOptions, run_scenario};
 use headcount::sim::{World, WorldOptions};
 
 /// Seeds of a usual run.
-const SEEDS: u64 = 500;
+const SEEDS: u64 = 1_000;
 /// How many threads share them.
 const THREADS: usize = 2;
 

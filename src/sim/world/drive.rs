@@ -346,6 +346,10 @@ impl World {
     }
 
     fn changed(&mut self, node: usize, change: &Change, before: &Before) {
+        if change.kind == ChangeKind::Removed && !change.record.status.is_live() {
+            let reaped = (change.record.id.clone(), change.record.incarnation);
+            self.reaped.entry(reaped).or_insert(self.now);
+        }
         let accuses = matches!(change.kind, ChangeKind::Suspected | ChangeKind::DetectedDown(_));
         if !accuses && self.sightings.is_none() {
             return;
