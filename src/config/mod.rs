@@ -188,26 +188,29 @@ fn check_seed_count(count: usize) -> Result<(), ConfigError> {
     if count > MAX_SEEDS { Err(ConfigError::TooManySeeds { count }) } else { Ok(()) }
 }
 
+fn check_seed(seed: &str) -> Result<(), ConfigError> {
+    check_host_port(seed).map_err(|fault| ConfigError::Seed { seed: seed.to_owned(), fault })
+}
+
 /// `host:port`, `1.2.3.4:port` or `[v6]:port`. Whether a name resolves is no business of the configuration: it may do so
 /// later, and is tried again for ever.
-fn check_seed(seed: &str) -> Result<(), ConfigError> {
-    let fault = |fault| Err(ConfigError::Seed { seed: seed.to_owned(), fault });
-    if let Ok(address) = seed.parse::<SocketAddr>() {
-        return if is_reachable(address) { Ok(()) } else { fault(SeedFault::Unreachable) };
+pub(crate) fn check_host_port(text: &str) -> Result<(), SeedFault> {
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return if is_reachable(address) { Ok(()) } else { Err(SeedFault::Unreachable) };
     }
-    if seed.parse::<std::net::Ipv6Addr>().is_ok() || seed.matches(':').count() > 1 && !seed.starts_with('[') {
-        return fault(SeedFault::Brackets);
+    if text.parse::<std::net::Ipv6Addr>().is_ok() || text.matches(':').count() > 1 && !text.starts_with('[') {
+        return Err(SeedFault::Brackets);
     }
-    let Some((host, port)) = seed.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) else {
-        return fault(SeedFault::NoPort);
+    let Some((host, port)) = text.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) else {
+        return Err(SeedFault::NoPort);
     };
     // `parse` alone would take "+7117".
     let port_is_good =
         port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port != 0);
     if !port_is_good {
-        return fault(SeedFault::Port);
+        return Err(SeedFault::Port);
     }
-    if is_host_name(host) { Ok(()) } else { fault(SeedFault::Host) }
+    if is_host_name(host) { Ok(()) } else { Err(SeedFault::Host) }
 }
 
 /// A name that a resolver could know. Underscores occur in the wild; a last label of digits alone is a mistyped IPv4

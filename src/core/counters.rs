@@ -96,6 +96,8 @@ pub struct Counters {
     pub syncs: u64,
     /// Probes sent.
     pub probes_sent: u64,
+    /// Times others had heard a member that this node had not.
+    pub degraded_links: u64,
     /// Suspicions raised by this node.
     pub suspicions_raised: u64,
     /// Suspicions of anybody that were refuted.

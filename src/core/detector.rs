@@ -4,15 +4,13 @@
 //! deadline and inclusively: age ≥ timeout.
 //!
 //! ```text
-//! last sign ──0.8 × suspect──▶ probe ×3 ──suspect_timeout──▶ Suspect ──down_timeout──▶ Down ──reap_after──▶ reaped
+//! last sign ──0.8 × suspect──▶ probe ×3, ask others ──suspect_timeout──▶ Suspect ──down_timeout──▶ Down ──reap_after──▶ reaped
 //! ```
 //!
 //! A process that was itself stopped, suspended or starved knows nothing of the time it slept through: when the core is
 //! called later than its deadline by more than a quarter of a heartbeat, all pending verdicts are void and observation
 //! starts anew ("self-doubt"; compare Lifeguard, DSN 2018, section 3). That is one number, `awake_since`, below which no
 //! silence counts; it is never told to others.
-
-use std::time::Duration;
 
 use super::limits::MIN_PAUSE;
 use super::time::Time;
@@ -129,12 +127,19 @@ impl Core {
         let run = record.run;
         let suspect_at = self.silent_since(slot) + record.timing.suspect_timeout();
         if self.now >= suspect_at {
+            self.inquiries.close(run);
             self.counters.suspicions_raised += 1;
             return self.pronounce(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
         }
         let sent = self.now.since(probing_since).as_nanos() / self.settings.probe_timeout.as_nanos().max(1);
         if sent < u128::from(PROBES) {
             self.probe(slot);
+        }
+        if sent > 0 {
+            self.inquire(slot);
+        } else {
+            // Answers to an earlier doubt say nothing about this one.
+            self.inquiries.close(run);
         }
         let next = self.now + self.settings.probe_timeout;
         self.timers.set(Timer::Judge(run), next.min(suspect_at));
@@ -149,10 +154,9 @@ impl Core {
         self.send_to(slot, packet);
     }
 
-    /// How long ago a member was heard by this node itself.
-    pub fn last_heard(&self, id: &super::NodeId) -> Option<Duration> {
+    /// When this node itself last heard a member.
+    pub fn last_heard(&self, id: &super::NodeId) -> Option<Time> {
         let slot = self.view.slot_of(id.as_str())?;
-        let session = self.view.entry(slot).peer.session.as_ref()?;
-        Some(self.now.since(session.heard))
+        self.view.entry(slot).peer.session.as_ref().map(|session| session.heard)
     }
 }

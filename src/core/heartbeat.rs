@@ -40,8 +40,11 @@ impl Core {
             Some(sent) => sent + period,
             None => self.now,
         };
-        if due > self.now || !is_sending {
-            return self.timers.set(Timer::Heartbeat(run), due.max(self.now + period / 2));
+        if !is_sending {
+            return self.timers.set(Timer::Heartbeat(run), self.now + period);
+        }
+        if due > self.now {
+            return self.timers.set(Timer::Heartbeat(run), due);
         }
         let packet = self.packet_to(slot);
         self.send_to(slot, packet);

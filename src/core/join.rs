@@ -278,9 +278,15 @@ impl Core {
         }
     }
 
-    /// A pull is complete.
-    pub(super) fn pulled_everything(&mut self) {
+    /// The pull from this sponsor is complete.
+    pub(super) fn pulled_everything(&mut self, address: SocketAddr, sponsor: Run) {
         if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() {
+            if let Some(slot) = self.view.slot_of_run(sponsor)
+                && self.view.record(slot).address == address
+            {
+                // Its welcome echoed the nonce that was sent there.
+                self.view.peer_mut(slot).proven = true;
+            }
             self.become_up();
         }
     }

@@ -31,6 +31,8 @@ pub const MAX_MESSAGES_PER_PACKET: usize = 256;
 
 /// The smallest payload of a `Join` or of a first `WhoAreYou`: what is answered to an unproven address is never larger.
 pub const MIN_QUESTION_BYTES: usize = 256;
+/// The smallest payload that carries a first probe: a stranger may answer it by a question that echoes the nonce.
+pub const MIN_PROBE_BYTES: usize = 64;
 /// The largest payload pushed to a member whose address has not echoed a nonce of ours.
 pub const MAX_UNPROVEN_BYTES: usize = MIN_QUESTION_BYTES;
 

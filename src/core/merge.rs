@@ -8,11 +8,11 @@
 
 use std::sync::Arc;
 
-use super::limits::MAX_MEMBERS;
+use super::limits::{MAX_MEMBERS, TOLD_INTERVAL};
 use super::peer::{Peer, is_due};
 use super::timers::Timer;
 use super::view::{Slot, View};
-use super::wire::{Note, Update};
+use super::wire::{Message, Note, Update};
 use super::{Core, DetectionMethod, Drop, Record, Status};
 
 impl Core {
@@ -72,6 +72,11 @@ impl Core {
     fn supersede(&mut self, slot: Slot, record: Record, note: Option<Note>, from: Option<Slot>) {
         let held = Arc::clone(self.view.record(slot));
         let is_new_run = held.run != record.run;
+        if let Some(note) = note.filter(|_| !is_new_run)
+            && self.contradicts(slot, &record, note)
+        {
+            return self.tell_accused(slot, &record, note);
+        }
         if is_new_run && (self.view.slot_of_run(record.run).is_some() || record.run == self.run) {
             return self.counters.drop(Drop::Malformed);
         }
@@ -89,6 +94,7 @@ impl Core {
             Some(peer)
         } else {
             let peer = self.view.peer_mut(slot);
+            peer.contradicted_since = None;
             peer.proven &= held.address == record.address;
             peer.last_sign = match record.status {
                 // Departures are dated, not observed: everybody reaps at the same age.
@@ -102,6 +108,45 @@ impl Core {
         self.view.replace(slot, record, peer);
         self.view.peer_mut(slot).method = note.map(|note| note.method);
         self.settle(slot, from);
+        let was_forced = held.status == Status::Left(super::LeaveReason::Forced);
+        if was_forced && !is_new_run && self.view.record(slot).status.is_live() {
+            // It spoke before it was told: the removal holds for the whole run.
+            self.remind_evicted(slot, held.incarnation);
+        }
+    }
+
+    /// Whether this node knows better than an accusation of silence: it heard the member itself so lately that not even
+    /// a heartbeat is overdue, and after the accuser did.
+    ///
+    /// Without this, one bad link (or the far side of a healed cut) makes everybody report the death of a neighbour that
+    /// they hear well. The accused is told and refutes within a round trip; one that does not (it may be deaf) is taken
+    /// at the accuser's word after its suspect timeout, so that views do not differ for ever.
+    fn contradicts(&mut self, slot: Slot, record: &Record, note: Note) -> bool {
+        let is_about_silence =
+            matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
+        let is_accusation = matches!(record.status, Status::Suspect | Status::Down);
+        let (now, tolerance) = (self.now, self.settings.probe_timeout);
+        let timing = record.timing;
+        let is_held_up = self.view.record(slot).status == Status::Up;
+        let peer = self.view.peer_mut(slot);
+        let Some(heard) = peer.session.as_ref().map(|session| session.heard) else { return false };
+        let is_fresh = now.since(heard) <= timing.heartbeat_interval() && heard > (now - note.age()) + tolerance;
+        if !(is_about_silence && is_accusation && is_held_up && is_fresh) {
+            return false;
+        }
+        let since = *peer.contradicted_since.get_or_insert(now);
+        now.since(since) < timing.suspect_timeout()
+    }
+
+    /// Passes an accusation on to the accused, who alone can refute it.
+    fn tell_accused(&mut self, slot: Slot, record: &Record, note: Note) {
+        if is_due(self.now, self.view.entry(slot).peer.last_told, TOLD_INTERVAL) {
+            self.view.peer_mut(slot).last_told = Some(self.now);
+            let (incarnation, status, age_ms) = (record.incarnation, record.status, note.age_ms);
+            let mut packet = self.packet_to(slot);
+            packet.push(&Message::Told { incarnation, status, age_ms });
+            self.send_to(slot, packet);
+        }
     }
 
     /// This node's own verdict about a member.
@@ -148,6 +193,9 @@ impl Core {
     }
 
     /// The same record with another note: the fresher sign of life wins, and spreads.
+    ///
+    /// Fresher by more than `probe_timeout`, that is: a note grows younger by its own travelling time, and would grow
+    /// younger for ever if every small difference went round.
     fn compare_notes(&mut self, slot: Slot, note: Note) {
         let status = self.view.record(slot).status;
         let heartbeat = self.view.record(slot).timing.heartbeat_interval();
@@ -156,7 +204,7 @@ impl Core {
         let now = self.now;
         let peer = self.view.peer_mut(slot);
         let ours = peer.last_sign;
-        if theirs > ours {
+        if theirs > ours + tolerance {
             peer.last_sign = theirs;
         }
         let differs = theirs > ours + tolerance || ours > theirs + tolerance;

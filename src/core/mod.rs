@@ -26,7 +26,7 @@
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; letting somebody in; who owns a name | `join`, `sponsor`, `names` |
 //! | moving a whole view; repairing a difference | `transfer`, `sync` |
-//! | being heard; judging silence; the own pause | `heartbeat`, `detector` |
+//! | being heard; judging silence, the own pause; asking others | `heartbeat`, `detector`, `inquiry` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
 //! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `confirm` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
@@ -41,6 +41,7 @@ mod flood;
 mod gossip;
 mod heartbeat;
 mod id;
+mod inquiry;
 mod join;
 mod lifecycle;
 pub mod limits;
@@ -88,6 +89,7 @@ use confirm::Confirmations;
 use detector::Attention;
 use flood::Flooding;
 use gossip::Gossiping;
+use inquiry::Inquiries;
 use join::Joining;
 use lifecycle::Incarnation;
 use names::NameProbes;
@@ -126,6 +128,7 @@ pub struct Core {
     tombstones: Tombstones,
     incarnation: Incarnation,
     attention: Attention,
+    inquiries: Inquiries,
     gossiping: Gossiping,
     flooding: Flooding,
     disagreement: Disagreement,
@@ -135,7 +138,10 @@ pub struct Core {
     reunion: Reunion,
     joiners: Joiners,
     name_probes: NameProbes,
+    /// Questions to strangers.
     questions: Questions,
+    /// Questions to those we buried.
+    introductions: Questions,
     notices: NoticeRate,
 }
 
@@ -189,6 +195,7 @@ impl Core {
             tombstones: Tombstones::default(),
             incarnation: Incarnation::new(birth.stored_bound),
             attention: Attention::new(now),
+            inquiries: Inquiries::default(),
             gossiping: Gossiping::default(),
             flooding: Flooding::default(),
             disagreement: Disagreement::default(),
@@ -199,6 +206,7 @@ impl Core {
             joiners: Joiners::default(),
             name_probes: NameProbes::default(),
             questions: Questions::default(),
+            introductions: Questions::default(),
             notices: NoticeRate::default(),
             settings: birth.settings,
             rng,
@@ -303,6 +311,7 @@ impl Core {
         let run = self.view.record(slot).run;
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
+        self.inquiries.close(run);
     }
 
     fn reply(&mut self, ticket: Ticket, reply: Reply) {

@@ -24,6 +24,8 @@ pub(super) struct Peer {
     pub(super) last_told: Option<Time>,
     /// The last time a fresher note about it was passed on.
     pub(super) last_passed_on: Option<Time>,
+    /// Since when others accuse it of a silence that this node knows to be none.
+    pub(super) contradicted_since: Option<Time>,
     /// Its address has echoed a nonce of ours.
     pub(super) proven: bool,
     /// Smoothed round trip time.
@@ -53,6 +55,7 @@ impl Peer {
             last_answer: None,
             last_told: None,
             last_passed_on: None,
+            contradicted_since: None,
             proven: false,
             rtt: None,
             session: None,

@@ -24,6 +24,10 @@ struct Answer {
     is_reply: bool,
     acks: Vec<Nonce>,
     introduce: Option<Nonce>,
+    /// A probe by somebody we do not know: the question who it is can prove our address to it.
+    probed: Option<Nonce>,
+    /// When we heard whom the sender asks about.
+    testimony: Vec<Message>,
     /// Hashes of the records held for the names that the packet brought news about.
     held: Vec<u64>,
     confirmed: Vec<u64>,
@@ -151,11 +155,20 @@ impl Core {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
             Message::Pull { after, pages } => self.serve(sender, after.as_ref(), pages),
+            Message::Told { incarnation, status, .. } if answer.introduction.is_some_and(Introduction::is_proven) => {
+                // From somebody we hold for dead, perhaps; but it just proved who it is.
+                answer.myself |= self.told(incarnation, status);
+            }
             message => match self.view.slot_of_run(sender.run) {
                 Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
                     self.dispatch_from_member(slot, message, answer);
                 }
-                _ => answer.stranger = true,
+                _ => {
+                    answer.stranger = true;
+                    if let Message::Probe { nonce, .. } = message {
+                        answer.probed = Some(nonce);
+                    }
+                }
             },
         }
     }
@@ -174,6 +187,8 @@ impl Core {
             Message::Told { incarnation, status, .. } => {
                 answer.myself |= self.told(incarnation, status);
             }
+            Message::LastHeard { run } => answer.testimony.extend(self.bear_witness(run)),
+            Message::HeardAt { run, age_ms } => self.witnessed(slot, run, age_ms),
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),
             Message::Confirmed(Confirmation { record }) => self.confirmed(slot, record.0),
             Message::Page { .. } => self.counters.drop(Drop::Unasked),
@@ -216,6 +231,7 @@ impl Core {
             || answer.myself
             || answer.introduce.is_some()
             || !answer.acks.is_empty()
+            || !answer.testimony.is_empty()
             || !confirmed.is_empty()
             || self.owes_word_to(slot);
         if !is_needed {
@@ -225,6 +241,9 @@ impl Core {
         packet.push(&Message::Reply);
         for nonce in answer.acks.iter().copied() {
             packet.push(&Message::Ack { nonce });
+        }
+        for testimony in &answer.testimony {
+            packet.push(testimony);
         }
         for hash in confirmed {
             packet.push(&Message::Confirmed(Confirmation { record: Nonce(hash) }));
@@ -258,7 +277,7 @@ impl Core {
         }
         let nonce = self.prover.nonce(sender.from);
         let mut packet = self.packet(usize::MAX);
-        packet.push(&Message::WhoAreYou { nonce, echo: answer.introduce });
+        packet.push(&Message::WhoAreYou { nonce, echo: answer.introduce.or(answer.probed) });
         if packet.len() <= sender.bytes {
             self.transmit(sender.from, packet);
         }
@@ -267,15 +286,14 @@ impl Core {
     /// Answers a stranger whose address this very packet proved; says whether there was anything to answer.
     fn answer_proven(&mut self, sender: Sender, answer: &Answer) -> bool {
         let mut packet = self.packet(usize::MAX);
-        let is_introduced = matches!(
-            answer.introduction,
-            Some(Introduction::Buried { .. } | Introduction::Outdated { .. } | Introduction::Member)
-        );
+        let is_introduced = answer.introduction.is_some_and(Introduction::is_proven);
         if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
         }
         match answer.introduction {
-            Some(Introduction::Buried { incarnation }) => {
+            Some(Introduction::Buried { incarnation }) if self.introductions.allow(self.now, sender.from) => {
+                let nonce = self.prover.nonce(sender.from);
+                packet.push(&Message::WhoAreYou { nonce, echo: None });
                 packet.push(&Message::Told { incarnation, status: Status::Down, age_ms: 0 });
             }
             Some(Introduction::Outdated { newer }) => {

@@ -43,6 +43,15 @@ impl Core {
         }
     }
 
+    /// A removed member is still there, and has raised its incarnation meanwhile.
+    pub(super) fn remind_evicted(&mut self, slot: Slot, incarnation: u64) {
+        let status = Status::Left(LeaveReason::Forced);
+        let mut packet = self.packet_to(slot);
+        packet.push(&Message::Reply);
+        packet.push(&Message::Told { incarnation, status, age_ms: 0 });
+        self.send_to(slot, packet);
+    }
+
     /// The evicted is told at once, and again whenever it is heard.
     fn tell_evicted(&mut self, slot: Slot) {
         let mut packet = self.packet_to(slot);

@@ -76,6 +76,13 @@ pub(super) enum Introduction {
     },
 }
 
+impl Introduction {
+    /// Whether it was asked for, and so proves its sender's address.
+    pub(super) fn is_proven(self) -> bool {
+        !matches!(self, Introduction::Ignored)
+    }
+}
+
 impl Reunion {
     pub(super) fn new(seeds_configured: usize, mut remembered: Vec<SocketAddr>) -> Self {
         remembered.truncate(MAX_REMEMBERED_ADDRESSES);

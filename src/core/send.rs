@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-use super::limits::{MAX_UNPROVEN_BYTES, TOLD_INTERVAL};
+use super::limits::{MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, TOLD_INTERVAL};
 use super::peer::is_due;
 use super::view::{Entry, Slot, View};
 use super::wire::{Header, Message, Note, PacketBuilder};
@@ -32,7 +32,7 @@ impl Core {
         let entry = self.view.entry(slot);
         packet.push(&Message::Heartbeat(entry.peer.stamp(self.now)));
         if self.owes_word_to(slot) {
-            let age_ms = self.now.since(entry.peer.last_sign).as_millis() as u64;
+            let age_ms = self.age_ms(entry);
             let (incarnation, status) = (entry.record.incarnation, entry.record.status);
             packet.push(&Message::Told { incarnation, status, age_ms });
             self.view.peer_mut(slot).last_told = Some(self.now);
@@ -40,6 +40,7 @@ impl Core {
         if !proven {
             let nonce = self.prover.nonce(self.view.record(slot).address);
             packet.push(&Message::Probe { nonce, doubted: false });
+            packet.pad_to(MIN_PROBE_BYTES);
         }
         packet
     }
@@ -65,9 +66,14 @@ impl Core {
     /// What travels beside the record of a Suspect, Down or Left member.
     fn note_on(&self, entry: &Entry) -> Option<Note> {
         matches!(entry.record.status, Status::Suspect | Status::Down | Status::Left(_)).then(|| Note {
-            age_ms: self.now.since(entry.peer.last_sign).as_millis() as u64,
+            age_ms: self.age_ms(entry),
             method: entry.peer.method.unwrap_or(super::DetectionMethod::HeartbeatTimeout),
         })
+    }
+
+    /// The age of the last sign of life, rounded up: rounding must not make anybody look fresher at every hop.
+    fn age_ms(&self, entry: &Entry) -> u64 {
+        self.now.since(entry.peer.last_sign).as_nanos().div_ceil(1_000_000) as u64
     }
 
     /// Sends a packet to a member.

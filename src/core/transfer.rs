@@ -139,9 +139,10 @@ impl Core {
             }
         }
         if reached.is_none() {
+            let (address, run) = (transfer.address, transfer.run);
             self.transfer = None;
             self.timers.cancel(Timer::Transfer);
-            self.pulled_everything();
+            self.pulled_everything(address, run);
         } else if transfer.awaited == 0 {
             self.pull_next();
         }

@@ -59,6 +59,8 @@ fn one_of_each() -> Vec<Message> {
         Message::Confirm(Confirmation { record: nonce }),
         Message::Confirmed(Confirmation { record: nonce }),
         Message::Padding(vec![0; 3]),
+        Message::LastHeard { run: Run(9) },
+        Message::HeardAt { run: Run(9), age_ms: 1_234 },
     ]
 }
 

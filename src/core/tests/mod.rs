@@ -7,3 +7,4 @@ mod leaving;
 mod merging;
 mod net;
 mod reunion;
+mod traffic;

@@ -137,6 +137,11 @@ impl Net {
         }
     }
 
+    /// Drops what goes from one node to another.
+    pub(super) fn cut_one_way(&mut self, from: usize, to: usize) {
+        self.cut.insert((from, to));
+    }
+
     pub(super) fn input(&mut self, node: usize, input: Input<'_>) {
         if self.nodes[node].stopped.is_none() {
             let now = self.now;
@@ -267,7 +272,7 @@ impl Net {
 
     pub(super) fn describe(&self) -> String {
         let mut text = String::new();
-        for node in self.running() {
+        for node in self.running().take(8) {
             let me = node.core.me();
             text += &format!("{} {} {}: ", me.id, me.status, me.incarnation);
             for (record, _) in node.core.records().take(20) {

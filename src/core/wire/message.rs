@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::core::id::NodeId;
+use crate::core::id::{NodeId, Run};
 use crate::core::record::{DetectionMethod, ProtocolRange, Record, Status};
 
 /// Eight raw bytes that only somebody who received them can echo.
@@ -232,11 +232,23 @@ pub enum Message {
     Confirmed(Confirmation),
     /// Makes a question as large as its answer may be. The bytes mean nothing.
     Padding(Vec<u8>),
+    /// "When did you last hear from this run?" Its sender is about to suspect it.
+    LastHeard {
+        /// The subject.
+        run: Run,
+    },
+    /// "I heard it myself, so long ago."
+    HeardAt {
+        /// The subject.
+        run: Run,
+        /// Of the last packet of it that reached the sender.
+        age_ms: u64,
+    },
 }
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 20;
+    pub(super) const KINDS: u32 = 22;
     /// The kind of [`Message::Update`].
     pub(super) const UPDATE_KIND: u32 = 2;
 }

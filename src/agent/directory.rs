@@ -1,0 +1,238 @@
+//! The published members: readable from any thread, at any time, without asking the driver.
+//!
+//! Invariants:
+//! - Only the driver writes. [`Directory::apply`] is called with the bus's lock held, so that events and directory move
+//!   together; [`Directory::heard`] needs no lock, because what it touches is in no event's contract.
+//! - No lock lives across an await, and none is visible outside: readers get copies.
+//! - An entry is small: the record is shared with the core, and a [`Member`] is only made for somebody who asks.
+//!
+//! Must not know: the core, sockets, subscribers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry as Slot;
+
+use super::clock::Clock;
+use super::translate::event_kind;
+use crate::core::{Change, ChangeKind, DetectionMethod, NodeId, Record, Status, Time};
+use crate::event::EventKind;
+use crate::member::Member;
+
+/// All members as this node sees them.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    me: NodeId,
+    clock: Clock,
+    members: DashMap<NodeId, Entry>,
+    by_status: [AtomicUsize; Status::NAMES.len()],
+}
+
+#[derive(Debug)]
+struct Entry {
+    record: Arc<Record>,
+    method: Option<DetectionMethod>,
+    since: SystemTime,
+    /// [`Time`] in nanoseconds, 0 for never.
+    heard: AtomicU64,
+    /// Microseconds, 0 for never measured.
+    rtt: AtomicU32,
+}
+
+impl Entry {
+    fn new(record: Arc<Record>, method: Option<DetectionMethod>, since: SystemTime) -> Self {
+        Self { record, method, since, heard: AtomicU64::new(0), rtt: AtomicU32::new(0) }
+    }
+
+    fn member(&self, me: &NodeId, now: Time) -> Member {
+        let mut member = Member::from_record(&self.record, self.method, self.since, self.record.id == *me);
+        let nonzero = |value: u64| (value != 0).then_some(value);
+        member.last_heard = nonzero(self.heard.load(Ordering::Relaxed)).map(|heard| now.since(Time::from_nanos(heard)));
+        member.rtt = nonzero(self.rtt.load(Ordering::Relaxed).into()).map(Duration::from_micros);
+        member
+    }
+
+    /// Takes the change in. `since` is when the *status* changed: a new tag does not make a node younger.
+    fn update(&mut self, change: &Change, at: SystemTime) {
+        if self.record.status != change.record.status {
+            self.since = at;
+        }
+        if self.record.run != change.record.run {
+            // What was heard was heard from another process.
+            *self.heard.get_mut() = 0;
+            *self.rtt.get_mut() = 0;
+        }
+        self.record = Arc::clone(&change.record);
+        self.method = change.method;
+    }
+}
+
+impl Directory {
+    /// An empty directory of the node `me`.
+    pub(crate) fn new(me: NodeId, clock: Clock) -> Self {
+        Self { me, clock, members: DashMap::new(), by_status: Default::default() }
+    }
+
+    /// One member.
+    pub(crate) fn member(&self, id: &NodeId) -> Option<Member> {
+        self.members.get(id).map(|entry| entry.member(&self.me, self.clock.now()))
+    }
+
+    /// All members, sorted by name.
+    pub(crate) fn members(&self) -> Vec<Member> {
+        let now = self.clock.now();
+        let mut members: Vec<_> = self.members.iter().map(|entry| entry.member(&self.me, now)).collect();
+        members.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        members
+    }
+
+    /// All members by name.
+    pub(super) fn by_id(&self) -> BTreeMap<NodeId, Member> {
+        self.members().into_iter().map(|member| (member.id.clone(), member)).collect()
+    }
+
+    /// How many members stand where, in the order of [`Status::NAMES`].
+    pub(crate) fn by_status(&self) -> [usize; Status::NAMES.len()] {
+        std::array::from_fn(|index| self.by_status[index].load(Ordering::Relaxed))
+    }
+
+    /// A packet of this member was a sign of life.
+    pub(crate) fn heard(&self, id: &NodeId, now: Time, rtt: Option<Duration>) {
+        if let Some(entry) = self.members.get(id) {
+            entry.heard.store(now.as_nanos(), Ordering::Relaxed);
+            if let Some(rtt) = rtt {
+                let micros = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
+                entry.rtt.store(micros, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes a change in and says it in public words.
+    pub(super) fn apply(&self, change: &Change, at: SystemTime) -> EventKind {
+        let now = self.clock.now();
+        let fresh = || Entry::new(Arc::clone(&change.record), change.method, at);
+        if change.kind == ChangeKind::Removed {
+            let held = self.members.remove(&change.record.id);
+            if let Some((_, held)) = &held {
+                self.count(held.record.status, None);
+            }
+            let last = held.map_or_else(fresh, |(_, held)| held);
+            return event_kind(change, last.member(&self.me, now), None);
+        }
+        let status = change.record.status;
+        let (member, previous) = match self.members.entry(change.record.id.clone()) {
+            Slot::Occupied(mut held) => {
+                let previous = held.get().member(&self.me, now);
+                self.count(previous.status, Some(status));
+                held.get_mut().update(change, at);
+                (held.get().member(&self.me, now), Some(previous))
+            }
+            Slot::Vacant(free) => {
+                self.by_status[status.index()].fetch_add(1, Ordering::Relaxed);
+                (free.insert(fresh()).member(&self.me, now), None)
+            }
+        };
+        event_kind(change, member, previous)
+    }
+
+    /// One member moved on, or away.
+    fn count(&self, from: Status, to: Option<Status>) {
+        self.by_status[from.index()].fetch_sub(1, Ordering::Relaxed);
+        if let Some(to) = to {
+            self.by_status[to.index()].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::core::{LeaveReason, ProtocolRange, Run, Settings, Tags};
+
+    pub(in crate::agent) fn name(text: &str) -> NodeId {
+        NodeId::new(text).expect("a name")
+    }
+
+    pub(in crate::agent) fn record(id: &str, run: u64, incarnation: u64, status: Status) -> Arc<Record> {
+        Arc::new(Record {
+            id: name(id),
+            run: Run(run),
+            incarnation,
+            status,
+            address: "10.0.0.1:7117".parse().expect("an address"),
+            api_address: None,
+            tags: Tags::default(),
+            timing: Settings::default().timing().expect("the default"),
+            version: "0.1.0".into(),
+            protocol: ProtocolRange::OURS,
+        })
+    }
+
+    /// The changes that lead from what is held to `new`.
+    fn changes(held: Option<&Arc<Record>>, new: &Arc<Record>) -> Vec<Change> {
+        Change::between(held, new, None).collect()
+    }
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn directory() -> Directory {
+        Directory::new(name("me"), Clock::start())
+    }
+
+    #[test]
+    fn since_moves_with_the_status_and_not_with_the_record() {
+        let directory = directory();
+        let first = record("a", 1, 1, Status::Up);
+        let renewed = record("a", 1, 2, Status::Up);
+        let down = record("a", 1, 2, Status::Down);
+        directory.apply(&changes(None, &first)[0], at(1));
+        let updated = directory.apply(&changes(Some(&first), &renewed)[0], at(2));
+        let EventKind::NodeUpdated { member, previous } = updated else { panic!("{updated:?}") };
+        assert_eq!((member.since, member.incarnation), (at(1), 2));
+        assert_eq!((previous.since, previous.incarnation), (at(1), 1));
+        directory.apply(&changes(Some(&renewed), &down)[0], at(3));
+        assert_eq!(directory.member(&name("a")).expect("listed").since, at(3));
+    }
+
+    #[test]
+    fn signs_of_life_show_in_the_listing_until_another_process_takes_the_name() {
+        let directory = directory();
+        let first = record("a", 1, 1, Status::Up);
+        directory.apply(&changes(None, &first)[0], at(1));
+        let listed = || directory.member(&name("a")).expect("listed");
+        assert_eq!((listed().last_heard, listed().rtt), (None, None));
+        directory.heard(&name("a"), directory.clock.now(), Some(Duration::from_millis(3)));
+        assert!(listed().last_heard.is_some_and(|age| age < Duration::from_secs(60)));
+        assert_eq!(listed().rtt, Some(Duration::from_millis(3)));
+        for change in changes(Some(&first), &record("a", 2, 2, Status::Up)) {
+            directory.apply(&change, at(2));
+        }
+        assert_eq!((listed().last_heard, listed().rtt), (None, None));
+    }
+
+    #[test]
+    fn members_are_sorted_counted_and_know_who_asks() {
+        let directory = directory();
+        for id in ["z", "me", "a"] {
+            directory.apply(&changes(None, &record(id, 1, 1, Status::Up))[0], at(1));
+        }
+        let listed: Vec<_> = directory.members().into_iter().map(|m| (m.id.to_string(), m.is_me)).collect();
+        assert_eq!(listed, [("a".to_owned(), false), ("me".to_owned(), true), ("z".to_owned(), false)]);
+        assert_eq!(directory.by_status(), [0, 3, 0, 0, 0, 0]);
+        let left = record("a", 1, 1, Status::Left(LeaveReason::Graceful));
+        directory.apply(&changes(Some(&record("a", 1, 1, Status::Up)), &left)[0], at(2));
+        assert_eq!(directory.by_status(), [0, 2, 0, 0, 0, 1]);
+        let removed = Change { kind: ChangeKind::Removed, record: left, method: None, previous: None };
+        let kind = directory.apply(&removed, at(3));
+        assert_eq!(kind.member().since, at(2), "the event shows it as it was last");
+        assert_eq!(directory.by_status(), [0, 2, 0, 0, 0, 0]);
+        assert_eq!(directory.member(&name("a")), None);
+        directory.apply(&removed, at(3));
+        assert_eq!(directory.by_status(), [0, 2, 0, 0, 0, 0], "removing a stranger changes no count");
+    }
+}

@@ -1,0 +1,432 @@
+//! The driver: one task that owns the core and is the only one to touch it.
+//!
+//! ```text
+//!   socket, deadline, commands, lookups, disk ──▶ Core::handle ──▶ Core::poll until None ──▶ socket, bus, callers, disk
+//! ```
+//!
+//! Invariants:
+//! - Every input is followed by draining the core's outputs, and the clock is read once per input.
+//! - Before time is judged ([`Input::Tick`]), what has already arrived is handed in: a process that was stopped for a
+//!   minute must not accuse peers whose packets wait in its own socket.
+//! - Nothing in the loop blocks: lookups and writes are other tasks' work, sends do not wait, and whoever waits for an
+//!   answer waits on a channel of its own.
+//! - The driver does not keep its own agent alive: it holds no handle, and when the last one is gone it ends.
+//!
+//! Must not know: what packets say, when to do what. The core decides, the driver obeys.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinError;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::clock::Clock;
+use super::error::{Failure, Stop};
+use super::shared::{Figures, Shared};
+use super::translate;
+use crate::core::limits::MAX_PENDING_COMMANDS;
+use crate::core::{Command, CommandError, Core, Input, NodeId, Output, Reply, StopReason, Tags, Ticket, Time};
+use crate::store::{Durability, WriterDied};
+use crate::transport::resolve::Resolver;
+use crate::transport::udp::{MAX_DATAGRAM_BYTES, Received, Trouble, Udp};
+
+/// Requests that may wait for the driver; further callers wait for room.
+pub(super) const MAX_QUEUED_REQUESTS: usize = 64;
+
+/// Datagrams taken from the socket in one go, so that a flood cannot keep commands and deadlines waiting.
+const MAX_BATCH: usize = 256;
+
+/// After this many errors of our own system in a row the socket is left alone for [`ERROR_PAUSE`]: an error that
+/// does not pass must not become a loop that eats a core.
+const MAX_ERRORS_IN_A_ROW: usize = 16;
+
+/// See [`MAX_ERRORS_IN_A_ROW`].
+const ERROR_PAUSE: Duration = Duration::from_millis(50);
+
+/// The longest sleep before the clock is looked at again: it counts time in which the machine is suspended, the
+/// runtime's timers do not, and a machine that wakes should know soon how late it is.
+const MAX_NAP: Duration = Duration::from_secs(1);
+
+/// What handles ask the driver for.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// [`Command::Join`].
+    Join { addresses: Vec<SocketAddr>, answer: oneshot::Sender<Reply> },
+    /// [`Command::Remove`].
+    Remove { id: NodeId, force: bool, answer: oneshot::Sender<Reply> },
+    /// [`Command::SetTags`].
+    SetTags { tags: Tags, answer: oneshot::Sender<Reply> },
+    /// [`Command::Leave`]; the answer is the end of the driver.
+    Leave,
+}
+
+/// What the driver is made of.
+pub(super) struct Parts {
+    pub(super) core: Core,
+    pub(super) clock: Clock,
+    pub(super) socket: Udp,
+    pub(super) resolver: Resolver,
+    pub(super) seeds: Arc<[String]>,
+    pub(super) durability: Durability,
+    pub(super) requests: mpsc::Receiver<Request>,
+    pub(super) cancel: CancellationToken,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// The task's state.
+pub(super) struct Driver {
+    parts: Parts,
+    buffer: Box<[u8; MAX_DATAGRAM_BYTES + 1]>,
+    /// The lookup under way, if any: one at a time, since its answer serves every question asked meanwhile.
+    lookup: Option<AbortOnDropHandle<Vec<Vec<SocketAddr>>>>,
+    /// Callers that wait for the core's answer, at most [`MAX_PENDING_COMMANDS`].
+    waiting: BTreeMap<Ticket, oneshot::Sender<Reply>>,
+    last_ticket: Ticket,
+    /// Errors since the last datagram.
+    errors_in_a_row: usize,
+    /// Until when the socket is left alone.
+    paused_until: Option<Instant>,
+    writer_died: bool,
+    end: Option<Stop>,
+}
+
+impl Driver {
+    /// Takes the parts and carries out what the core wants done first, so that whoever holds a handle afterwards finds
+    /// this node in its directory. Inside a tokio runtime.
+    pub(super) fn new(parts: Parts) -> Self {
+        let mut driver = Self {
+            parts,
+            buffer: Box::new([0; MAX_DATAGRAM_BYTES + 1]),
+            lookup: None,
+            waiting: BTreeMap::new(),
+            last_ticket: 0,
+            errors_in_a_row: 0,
+            paused_until: None,
+            writer_died: false,
+            end: None,
+        };
+        let now = driver.parts.clock.now();
+        driver.drain(now);
+        driver.publish_figures();
+        driver
+    }
+
+    /// Runs until something ends it.
+    pub(super) async fn run(mut self) -> Stop {
+        loop {
+            self.publish_figures();
+            if let Some(end) = self.end.take() {
+                return end;
+            }
+            let deadline = self.parts.core.next_deadline();
+            tokio::select! {
+                () = self.parts.cancel.cancelled() => self.end = Some(Stop::Cancelled),
+                request = self.parts.requests.recv() => match request {
+                    Some(request) => self.ask(request),
+                    None => self.end = Some(Stop::Dropped),
+                },
+                readable = self.parts.socket.readable(), if self.paused_until.is_none() => match readable {
+                    Ok(()) => self.receive(),
+                    Err(error) => self.fail(Failure::new("gossip socket", error.to_string())),
+                },
+                () = sleep_until(self.paused_until), if self.paused_until.is_some() => self.paused_until = None,
+                () = due(&self.parts.clock, deadline) => {
+                    self.receive();
+                    self.feed(Input::Tick);
+                }
+                found = found(&mut self.lookup) => self.found(found),
+                stored = self.parts.durability.stored(), if !self.writer_died => self.stored(stored),
+            }
+        }
+    }
+
+    /// One way in.
+    fn feed(&mut self, input: Input<'_>) {
+        if self.end.is_none() {
+            let now = self.parts.clock.now();
+            self.parts.core.handle(now, input);
+            self.drain(now);
+        }
+    }
+
+    /// Hands in what has arrived, up to a bound.
+    fn receive(&mut self) {
+        for _ in 0..MAX_BATCH {
+            if self.end.is_some() {
+                return;
+            }
+            match self.parts.socket.receive(&mut self.buffer) {
+                Received::Empty => return,
+                Received::Datagram { from, length } => {
+                    self.errors_in_a_row = 0;
+                    let now = self.parts.clock.now();
+                    self.parts.core.handle(now, Input::Packet { from, bytes: &self.buffer[..length] });
+                    self.drain(now);
+                }
+                Received::Trouble(Trouble::Fatal) => {
+                    return self.fail(Failure::new("gossip socket", "the system no longer knows it"));
+                }
+                // What peers and routers can provoke is used up by being reported, and must not be a way to stop us.
+                Received::Trouble(Trouble::TooLong | Trouble::PeerRefused | Trouble::Unreachable) => {}
+                Received::Trouble(Trouble::NoBuffers | Trouble::Other) => {
+                    self.errors_in_a_row += 1;
+                    if self.errors_in_a_row >= MAX_ERRORS_IN_A_ROW {
+                        self.errors_in_a_row = 0;
+                        self.paused_until = Some(Instant::now() + ERROR_PAUSE);
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Passes a request on, under a ticket if it is answered.
+    fn ask(&mut self, request: Request) {
+        match request {
+            Request::Leave => self.feed(Input::Command(Command::Leave)),
+            Request::Join { addresses, answer } => {
+                self.ask_with_ticket(answer, |ticket| Command::Join { ticket, addresses });
+            }
+            Request::Remove { id, force, answer } => {
+                self.ask_with_ticket(answer, |ticket| Command::Remove { ticket, id, force });
+            }
+            Request::SetTags { tags, answer } => {
+                self.ask_with_ticket(answer, |ticket| Command::SetTags { ticket, tags });
+            }
+        }
+    }
+
+    fn ask_with_ticket(&mut self, answer: oneshot::Sender<Reply>, command: impl FnOnce(Ticket) -> Command) {
+        // A caller that went away needs no answer; the core's comes all the same and finds nobody.
+        self.waiting.retain(|_, waiting| !waiting.is_closed());
+        if self.waiting.len() >= MAX_PENDING_COMMANDS {
+            let _ = answer.send(Reply::Refused(CommandError::Busy));
+            return;
+        }
+        self.last_ticket += 1;
+        self.waiting.insert(self.last_ticket, answer);
+        self.feed(Input::Command(command(self.last_ticket)));
+    }
+
+    fn found(&mut self, found: Result<Vec<Vec<SocketAddr>>, JoinError>) {
+        self.lookup = None;
+        match found {
+            Ok(addresses) => self.feed(Input::SeedAddresses(addresses)),
+            Err(ended) => {
+                // The next try is a new task: this is no reason to call the agent ill.
+                tracing::error!(error = %ended, "looking up the seeds ended unexpectedly");
+                self.feed(Input::SeedAddresses(vec![Vec::new(); self.parts.seeds.len()]));
+            }
+        }
+    }
+
+    fn stored(&mut self, stored: Result<u64, WriterDied>) {
+        if let Ok(incarnation_bound) = stored {
+            return self.feed(Input::Persisted { incarnation_bound });
+        }
+        // The node is still of use to the cluster; its operator learns it from its health.
+        self.writer_died = true;
+        self.parts.shared.report(Failure::new("state writer", "it ended before the agent"));
+    }
+
+    /// Carries out everything that the core wants done.
+    fn drain(&mut self, now: Time) {
+        while let Some(output) = self.parts.core.poll() {
+            self.carry_out(output, now);
+        }
+    }
+
+    fn carry_out(&mut self, output: Output, now: Time) {
+        let Parts { core, socket, resolver, seeds, durability, shared, .. } = &mut self.parts;
+        match output {
+            Output::Transmit { to, bytes } => {
+                // Counted where it failed. The protocol expects losses and repeats what matters.
+                let _ = socket.send(to, &bytes);
+            }
+            Output::Change(change) => translate::log(&shared.publish(&change, SystemTime::now()).kind),
+            Output::Heard(id) => shared.directory().heard(&id, now, core.rtt(&id)),
+            Output::Persist(durable) => durability.persist(durable),
+            Output::ResolveSeeds => {
+                if self.lookup.is_none() {
+                    let (resolver, seeds) = (resolver.clone(), Arc::clone(seeds));
+                    let lookup = tokio::spawn(async move { resolver.resolve_seeds(seeds).await });
+                    self.lookup = Some(AbortOnDropHandle::new(lookup));
+                }
+            }
+            Output::Reply { ticket, reply } => {
+                if let Some(answer) = self.waiting.remove(&ticket) {
+                    let _ = answer.send(reply);
+                }
+            }
+            Output::Notice(notice) => translate::log_notice(&notice),
+            Output::Stopped(reason) => {
+                if reason == StopReason::Left {
+                    tracing::info!("{reason}");
+                } else {
+                    tracing::error!("{reason}");
+                }
+                self.end.get_or_insert(Stop::Core(reason));
+            }
+        }
+    }
+
+    /// What others may know without asking: up to date whenever the driver waits.
+    fn publish_figures(&self) {
+        let core = &self.parts.core;
+        self.parts.shared.set_figures(Figures {
+            changes: core.changes(),
+            fingerprint: core.fingerprint(),
+            counters: core.counters().clone(),
+        });
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.end.get_or_insert(Stop::Failed(failure));
+    }
+}
+
+/// Waits until the core wants to be called; for ever if it does not.
+async fn due(clock: &Clock, deadline: Option<Time>) {
+    let Some(deadline) = deadline else { return std::future::pending().await };
+    loop {
+        let remaining = deadline.since(clock.now());
+        if remaining.is_zero() {
+            return;
+        }
+        tokio::time::sleep(remaining.min(MAX_NAP)).await;
+    }
+}
+
+async fn sleep_until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the lookup under way; for ever if there is none.
+async fn found(
+    lookup: &mut Option<AbortOnDropHandle<Vec<Vec<SocketAddr>>>>,
+) -> Result<Vec<Vec<SocketAddr>>, JoinError> {
+    match lookup {
+        Some(lookup) => lookup.await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::bus::Bus;
+    use crate::agent::directory::Directory;
+    use crate::agent::directory::tests::name;
+    use crate::core::{Birth, Profile, Run, StopReason};
+
+    /// A driver that nobody runs, its requests, and a socket that never answers.
+    fn driver() -> (Driver, mpsc::Sender<Request>, Udp) {
+        let bind = || Udp::bind(Some(SocketAddr::from(([127, 0, 0, 1], 0))), 0).expect("a free port");
+        let (socket, clock) = (bind(), Clock::start());
+        let birth = Birth {
+            id: name("me"),
+            run: Run(1),
+            cluster: name("c"),
+            incarnation: 1,
+            stored_bound: u64::MAX >> 1,
+            address: socket.local_address(),
+            api_address: None,
+            tags: Tags::default(),
+            version: "0".into(),
+            settings: Profile::Local.settings(),
+            seeds: 0,
+            remembered: Vec::new(),
+            random_seed: 1,
+        };
+        let bus = Bus::new(Directory::new(name("me"), clock));
+        let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
+        let driver = Driver::new(Parts {
+            core: Core::new(birth, clock.now()),
+            clock,
+            shared: Arc::new(Shared::new(bus, clock, socket.counters(), Arc::default())),
+            socket,
+            resolver: Resolver::new(),
+            seeds: Arc::new([]),
+            durability: Durability::none(),
+            requests: receiver,
+            cancel: CancellationToken::new(),
+        });
+        (driver, requests, bind())
+    }
+
+    fn join(driver: &mut Driver, address: SocketAddr) -> oneshot::Receiver<Reply> {
+        let (answer, answered) = oneshot::channel();
+        driver.ask(Request::Join { addresses: vec![address], answer });
+        answered
+    }
+
+    #[tokio::test]
+    async fn whoever_asks_when_too_many_wait_already_is_told_to_try_again() {
+        let (mut driver, _requests, silent) = driver();
+        let mut waiting: Vec<_> =
+            (0..MAX_PENDING_COMMANDS).map(|_| join(&mut driver, silent.local_address())).collect();
+        assert!(waiting.iter_mut().all(|answer| answer.try_recv().is_err()), "nobody is answered yet");
+        let mut one_more = join(&mut driver, silent.local_address());
+        assert_eq!(one_more.try_recv(), Ok(Reply::Refused(CommandError::Busy)));
+        assert_eq!(driver.waiting.len(), MAX_PENDING_COMMANDS);
+        waiting.clear();
+        drop(join(&mut driver, silent.local_address()));
+        assert!(driver.waiting.len() <= 1, "who went away waits no more");
+    }
+
+    #[tokio::test]
+    async fn requests_beyond_the_bound_wait_at_the_door() {
+        let (_driver, requests, _silent) = driver();
+        for _ in 0..MAX_QUEUED_REQUESTS {
+            requests.try_send(Request::Leave).expect("room");
+        }
+        assert!(requests.try_send(Request::Leave).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_flood_is_taken_in_bounded_batches() {
+        let (mut driver, _requests, peer) = driver();
+        let to = driver.parts.socket.local_address();
+        // Small enough for the least receive buffer that systems grant.
+        let sent = MAX_BATCH + 20;
+        for _ in 0..sent {
+            peer.send(to, b"?").expect("sent");
+        }
+        driver.parts.socket.readable().await.expect("readable");
+        let before = driver.parts.core.counters().packets_received;
+        driver.receive();
+        assert_eq!(driver.parts.core.counters().packets_received - before, MAX_BATCH as u64);
+        driver.receive();
+        assert!(driver.parts.core.counters().packets_received - before <= sent as u64);
+    }
+
+    #[tokio::test]
+    async fn oversized_datagrams_do_not_stop_the_reading() {
+        let (mut driver, _requests, peer) = driver();
+        let to = driver.parts.socket.local_address();
+        for _ in 0..MAX_ERRORS_IN_A_ROW {
+            peer.send(to, &[0; MAX_DATAGRAM_BYTES + 1]).expect("sent");
+        }
+        driver.parts.socket.readable().await.expect("readable");
+        driver.receive();
+        assert_eq!(driver.paused_until, None);
+        assert_eq!(driver.parts.shared.socket.oversized(), MAX_ERRORS_IN_A_ROW as u64);
+    }
+
+    #[tokio::test]
+    async fn after_its_end_the_core_gets_no_more_input() {
+        let (mut driver, _requests, _silent) = driver();
+        driver.end = Some(Stop::Core(StopReason::Left));
+        driver.feed(Input::Tick);
+        driver.fail(Failure::new("test", "too late"));
+        assert_eq!(driver.run().await, Stop::Core(StopReason::Left), "the first reason stands");
+    }
+}

@@ -1,0 +1,161 @@
+//! What can go wrong at the handle: starting, asking, and the ends of an agent.
+//!
+//! Messages say what failed, where, and what to try; [`StartError::exit_code`] and [`Stop::exit_code`] are the command
+//! line's exit codes, kept beside the variants so that a new variant cannot forget its own.
+
+use std::io;
+use std::net::SocketAddr;
+
+use crate::config::ConfigError;
+use crate::core::limits::MAX_SEEDS;
+use crate::core::{CommandError, StopReason};
+use crate::store::StoreError;
+
+/// Why an agent did not start. Nothing runs, nothing is locked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A setting makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The gossip socket cannot be bound.
+    #[error("cannot bind UDP {address} for gossip: {source}; {}", bind_hint(source))]
+    Bind {
+        /// What was asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The data directory was refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The system has no random numbers, without which two runs could not be told apart.
+    #[error("the operating system gave no random numbers: {reason}")]
+    Random {
+        /// What it said.
+        reason: String,
+    },
+    /// A part of the start ended unexpectedly.
+    #[error("{0}")]
+    Internal(Failure),
+}
+
+fn bind_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => "is another agent running? choose another port with --bind",
+        io::ErrorKind::AddrNotAvailable => "this machine does not have that address; choose one of its own with --bind",
+        io::ErrorKind::PermissionDenied => "choose a port above 1023 with --bind",
+        _ => "choose another address with --bind",
+    }
+}
+
+impl StartError {
+    /// The command line's exit code: 2 configuration, 3 cannot bind, 4 state refused or in use, 1 anything else.
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            StartError::Config(_) => 2,
+            StartError::Bind { .. } => 3,
+            StartError::Store(_) => 4,
+            StartError::Random { .. } | StartError::Internal(_) => 1,
+        }
+    }
+}
+
+/// Why a command failed. Nothing changed, except where the agent stopped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// The core refused; nothing changed.
+    #[error(transparent)]
+    Refused(#[from] CommandError),
+    /// More addresses than one command takes; none was contacted.
+    #[error("{asked} addresses are too many for one join: at most {MAX_SEEDS} are allowed")]
+    TooManyAddresses {
+        /// How many.
+        asked: usize,
+    },
+    /// The agent has stopped.
+    #[error("the agent has stopped")]
+    Stopped,
+}
+
+/// How an agent ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Stop {
+    /// The protocol ended it: it left, was removed, or was refused.
+    #[error(transparent)]
+    Core(#[from] StopReason),
+    /// The last handle was dropped; nobody was told goodbye.
+    #[error("the last handle was dropped")]
+    Dropped,
+    /// It was told to stop without leaving.
+    #[error("stopped without leaving")]
+    Cancelled,
+    /// A part of it died.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+impl Stop {
+    /// The command line's exit code: 0 for what was asked for, 5 name in use, 6 removed, 7 refused, 1 internal.
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Stop::Core(StopReason::Left) | Stop::Dropped | Stop::Cancelled => 0,
+            Stop::Core(StopReason::NameInUse { .. }) => 5,
+            Stop::Core(StopReason::Removed) => 6,
+            Stop::Core(StopReason::Refused { .. }) => 7,
+            Stop::Failed(_) => 1,
+        }
+    }
+}
+
+/// A background task that ended although nobody asked it to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("task {task} ended unexpectedly: {cause}")]
+#[non_exhaustive]
+pub struct Failure {
+    /// Its name.
+    pub task: &'static str,
+    /// A panic's message, or what else is known.
+    pub cause: String,
+}
+
+impl Failure {
+    pub(crate) fn new(task: &'static str, cause: impl Into<String>) -> Self {
+        Self { task, cause: cause.into() }
+    }
+
+    /// What became of a task that did not give its result.
+    pub(crate) fn of(task: &'static str, ended: tokio::task::JoinError) -> Self {
+        let cause = match ended.try_into_panic() {
+            Ok(panic) => {
+                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                format!("it panicked: {}", text.as_deref().unwrap_or("without a message"))
+            }
+            Err(_) => "it was aborted with its runtime".to_owned(),
+        };
+        Self { task, cause }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_of_a_taken_port_says_where_and_what_to_try() {
+        let address: SocketAddr = "127.0.0.1:7117".parse().expect("an address");
+        let error = StartError::Bind { address, source: io::ErrorKind::AddrInUse.into() };
+        assert_eq!(error.exit_code(), 3);
+        assert!(error.to_string().contains("127.0.0.1:7117") && error.to_string().contains("--bind"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_named_with_its_message() {
+        let ended = tokio::spawn(async { panic!("by the test") }).await.expect_err("it panics");
+        let failure = Failure::of("driver", ended);
+        assert_eq!(failure.to_string(), "task driver ended unexpectedly: it panicked: by the test");
+    }
+}

@@ -1,0 +1,203 @@
+//! From a configuration to a running driver: checks, socket, durable state, birth.
+//!
+//! Order matters: what is cheap and wrong most often comes first, the socket before the data directory (a second agent
+//! by mistake meets "port in use" with the address in it), and nothing is written before everything else is known to
+//! work.
+//!
+//! Must not know: what happens after the first breath.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rand::TryRng;
+use rand::rngs::SysRng;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Inner;
+use super::bus::Bus;
+use super::clock::Clock;
+use super::directory::Directory;
+use super::driver::{Driver, MAX_QUEUED_REQUESTS, Parts};
+use super::error::{Failure, StartError, Stop};
+use super::shared::Shared;
+use crate::config::{Config, DEFAULT_GOSSIP_PORT};
+use crate::core::limits::INCARNATION_STEP;
+use crate::core::{Birth, Core, Durable, NodeId, Run};
+use crate::member::Member;
+use crate::store::{Durability, Store, StoreError};
+use crate::transport::resolve::{self, Resolver};
+use crate::transport::udp::{BindError, Udp};
+
+/// The bound of a node that stores none: no incarnation is ever above it.
+const NO_BOUND: u64 = u64::MAX >> 1;
+
+/// How long the end of helper tasks is waited for: a disk that hangs must not keep a process from ending.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Starts everything. Inside a tokio runtime.
+pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
+    config.check()?;
+    let run = Run(random()?);
+    let random_seed = random()?;
+    let socket = Udp::bind(config.bind, DEFAULT_GOSSIP_PORT)
+        .map_err(|BindError { address, source }| StartError::Bind { address, source })?;
+    let bound = socket.local_address();
+    if !bound.ip().is_loopback() {
+        tracing::warn!(
+            address = %bound,
+            "gossip is received on an address that others can reach, and packets are neither sealed nor authenticated: \
+             whoever can send to it can change the membership; use it on trusted networks only"
+        );
+    }
+    let resolver = Resolver::new();
+    let seeds: Arc<[String]> = config.seeds.clone().into();
+    let address = advertised(&config, bound, &resolver, &seeds).await;
+    let tasks = TaskTracker::new();
+    let memory = recall(&config).await?;
+    let durability = memory.store.map_or_else(Durability::none, |store| Durability::of(store, &tasks));
+
+    let clock = Clock::start();
+    let birth = Birth {
+        id: config.name.clone(),
+        run,
+        cluster: config.cluster.clone(),
+        incarnation: memory.incarnation,
+        stored_bound: memory.stored_bound,
+        address,
+        api_address: config.api_address.as_deref().map(Into::into),
+        tags: config.tags.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        settings: config.settings.clone(),
+        seeds: seeds.len(),
+        remembered: memory.addresses,
+        random_seed,
+    };
+    let core = Core::new(birth, clock.now());
+    let born = Member::from_record(core.me(), None, SystemTime::now(), true);
+    let bus = Bus::new(Directory::new(config.name.clone(), clock));
+    let shared = Arc::new(Shared::new(bus, clock, socket.counters(), durability.failures()));
+    let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
+    let cancel = CancellationToken::new();
+    let driver = Driver::new(Parts {
+        core,
+        clock,
+        socket,
+        resolver: resolver.clone(),
+        seeds,
+        durability,
+        requests: receiver,
+        cancel: cancel.clone(),
+        shared: Arc::clone(&shared),
+    });
+    tokio::spawn(supervise(driver.run(), tasks, Arc::clone(&shared)));
+    Ok(Inner { shared, requests, cancel, resolver, run, gossip_address: bound, config, born })
+}
+
+/// Runs the driver and tells how it ended, a panic included, once everything it held is released.
+async fn supervise(driver: impl Future<Output = Stop> + Send + 'static, tasks: TaskTracker, shared: Arc<Shared>) {
+    let stop = match tokio::spawn(driver).await {
+        Ok(stop) => stop,
+        Err(ended) => Stop::Failed(Failure::of("driver", ended)),
+    };
+    tasks.close();
+    if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
+        tracing::warn!("stopping although the state is not written yet: the disk does not answer");
+    }
+    shared.finish(stop);
+}
+
+fn random() -> Result<u64, StartError> {
+    SysRng.try_next_u64().map_err(|error| StartError::Random { reason: error.to_string() })
+}
+
+async fn advertised(config: &Config, bound: SocketAddr, resolver: &Resolver, seeds: &Arc<[String]>) -> SocketAddr {
+    let seeds = if resolve::needs_seeds(config.advertise, bound) {
+        resolver.resolve_seeds(Arc::clone(seeds)).await
+    } else {
+        Vec::new()
+    };
+    resolve::advertised(config.advertise, bound, &seeds)
+}
+
+/// What this run is born with.
+struct Memory {
+    store: Option<Store>,
+    incarnation: u64,
+    stored_bound: u64,
+    addresses: Vec<SocketAddr>,
+}
+
+/// Reads what an earlier run left, and stores the bound of this one before anybody hears from it.
+async fn recall(config: &Config) -> Result<Memory, StartError> {
+    let now = unix_milliseconds();
+    let Some(directory) = config.data_dir.clone() else {
+        return Ok(Memory { store: None, incarnation: now, stored_bound: NO_BOUND, addresses: Vec::new() });
+    };
+    let (cluster, name) = (config.cluster.clone(), config.name.clone());
+    let opened = tokio::task::spawn_blocking(move || open(&directory, &cluster, &name, now)).await;
+    let memory = opened.map_err(|ended| StartError::Internal(Failure::of("opening the data directory", ended)))?;
+    Ok(memory?)
+}
+
+fn open(directory: &Path, cluster: &NodeId, name: &NodeId, now: u64) -> Result<Memory, StoreError> {
+    let (store, remembered) = Store::open(directory, cluster, name)?;
+    // A clock that went back, or a node that refuted more than once a millisecond: the stored figure knows better.
+    let incarnation = remembered.incarnation_bound.map_or(now, |bound| now.max(bound + 1));
+    let stored_bound = incarnation + INCARNATION_STEP;
+    store.write(&Durable { incarnation_bound: stored_bound, addresses: remembered.addresses.clone() })?;
+    Ok(Memory { store: Some(store), incarnation, stored_bound, addresses: remembered.addresses })
+}
+
+fn unix_milliseconds() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::directory::tests::name;
+
+    fn shared() -> Arc<Shared> {
+        let clock = Clock::start();
+        let bus = Bus::new(Directory::new(name("me"), clock));
+        Arc::new(Shared::new(bus, clock, Arc::default(), Arc::default()))
+    }
+
+    #[tokio::test]
+    async fn a_driver_that_panics_is_a_failure_that_everybody_sees() {
+        let shared = shared();
+        let mut events = shared.bus.subscribe();
+        supervise(async { panic!("by the test") }, TaskTracker::new(), Arc::clone(&shared)).await;
+        let Some(Stop::Failed(failure)) = shared.stop().borrow().clone() else { panic!("not failed") };
+        assert_eq!((failure.task, failure.cause.as_str()), ("driver", "it panicked: by the test"));
+        assert_eq!(shared.failure(), Some(failure));
+        assert_eq!(events.recv().await, Err(crate::agent::RecvError::Closed));
+    }
+
+    #[test]
+    fn each_start_is_born_above_the_bound_of_the_one_before_even_if_the_clock_went_back() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().to_owned();
+        let start = |now| open(&path, &name("c"), &name("a"), now).map(|m| (m.incarnation, m.stored_bound));
+        assert_eq!(start(1_000_000).expect("opens"), (1_000_000, 1_060_000));
+        assert_eq!(start(1_000_001).expect("opens"), (1_060_001, 1_120_001));
+        assert_eq!(start(5).expect("opens"), (1_120_002, 1_180_002));
+        assert_eq!(start(9_000_000).expect("opens"), (9_000_000, 9_060_000));
+    }
+
+    #[tokio::test]
+    async fn a_configuration_that_cannot_work_is_refused_before_anything_is_touched() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let mut config = Config::new("a").expect("a name").with_seeds(["no-port"]);
+        config.data_dir = Some(parent.path().join("data"));
+        let error = start(config).await.expect_err("refused");
+        assert_eq!(error.exit_code(), 2);
+        assert!(!parent.path().join("data").exists());
+    }
+}

@@ -1,0 +1,310 @@
+//! A subscriber's end of the bus: a position, a filter, and the ways to read.
+//!
+//! Invariants: events come in order, each once; whoever falls behind what is kept is told how many it missed, and goes
+//! on with the oldest that is kept. Dropping a subscription, or a future that waits on it, leaves nothing behind.
+//!
+//! Must not know: how events come about.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use futures_core::Stream;
+
+use super::bus::{Bus, Position, Snapshot};
+use crate::core::NodeId;
+use crate::event::{Event, EventKind};
+
+/// Events were dropped before they were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{missed} events are no longer kept: take a snapshot, and read faster")]
+pub struct Lagged {
+    /// How many, filtered ones included; 0 if that is unknown, because the number asked for is not of this run.
+    pub missed: u64,
+}
+
+/// Why there is no event to receive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecvError {
+    /// This subscriber was too slow. The next call gives the oldest event that is still kept.
+    #[error("{missed} events were missed: resync, and read faster")]
+    Lagged {
+        /// How many, filtered ones included.
+        missed: u64,
+    },
+    /// The agent has stopped, and everything was read.
+    #[error("the agent has stopped")]
+    Closed,
+}
+
+/// A stream of events. Also a [`Stream`] of `Result<Event, Lagged>`.
+#[derive(Debug)]
+pub struct Subscription {
+    bus: Arc<Bus>,
+    /// Its name among those that wait.
+    id: u64,
+    /// The number of the next event to look at.
+    next: u64,
+    filter: Filter,
+}
+
+impl Subscription {
+    pub(super) fn new(bus: Arc<Bus>, id: u64, next: u64) -> Self {
+        Self { bus, id, next, filter: Filter::default() }
+    }
+
+    /// The same subscription, restricted.
+    #[must_use]
+    pub fn filtered(mut self, filter: Filter) -> Self {
+        self.filter = filter;
+        self
+    }
+
+    /// Waits for the next event. Cancel safe: an event is only passed when it is returned.
+    pub async fn recv(&mut self) -> Result<Event, RecvError> {
+        poll_fn(|context| self.poll_recv(context)).await
+    }
+
+    /// The next event if there is one now.
+    pub fn try_recv(&mut self) -> Result<Option<Event>, RecvError> {
+        self.advance(None)
+    }
+
+    /// Polls for the next event.
+    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, RecvError>> {
+        match self.advance(Some(context.waker())).transpose() {
+            Some(received) => Poll::Ready(received),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Starts again from the members as they are now: the cure after [`RecvError::Lagged`].
+    pub fn resync(&mut self) -> Snapshot {
+        let snapshot = self.bus.snapshot();
+        self.next = snapshot.sequence + 1;
+        snapshot
+    }
+
+    /// The number of the last event that was returned or passed over; 0 before the first.
+    pub fn position(&self) -> u64 {
+        self.next - 1
+    }
+
+    fn advance(&mut self, waker: Option<&Waker>) -> Result<Option<Event>, RecvError> {
+        loop {
+            match self.bus.at(self.next, waker.map(|waker| (self.id, waker))) {
+                Position::Event(event) => {
+                    self.next += 1;
+                    if self.filter.matches(&event.kind) {
+                        return Ok(Some(Arc::unwrap_or_clone(event)));
+                    }
+                }
+                Position::Gone { missed, oldest } => {
+                    self.next = oldest;
+                    return Err(RecvError::Lagged { missed });
+                }
+                Position::Future => return Ok(None),
+                Position::Closed => return Err(RecvError::Closed),
+            }
+        }
+    }
+}
+
+impl Stream for Subscription {
+    type Item = Result<Event, Lagged>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_recv(context).map(|received| match received {
+            Ok(event) => Some(Ok(event)),
+            Err(RecvError::Lagged { missed }) => Some(Err(Lagged { missed })),
+            Err(RecvError::Closed) => None,
+        })
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.bus.forget(self.id);
+    }
+}
+
+/// Which events a subscriber wants: by kind, by node, both or neither.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    kinds: Option<BTreeSet<&'static str>>,
+    nodes: Option<BTreeSet<NodeId>>,
+}
+
+impl Filter {
+    /// Everything.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Only these kinds, by their names in [`EventKind::NAMES`].
+    pub fn kinds<K: AsRef<str>>(mut self, kinds: impl IntoIterator<Item = K>) -> Result<Self, UnknownKind> {
+        let known = |kind: K| {
+            let kind = kind.as_ref();
+            let name = EventKind::NAMES.into_iter().find(|name| *name == kind);
+            name.ok_or_else(|| UnknownKind { kind: kind.to_owned() })
+        };
+        self.kinds = Some(kinds.into_iter().map(known).collect::<Result<_, _>>()?);
+        Ok(self)
+    }
+
+    /// Only events about these nodes.
+    #[must_use]
+    pub fn nodes(mut self, nodes: impl IntoIterator<Item = NodeId>) -> Self {
+        self.nodes = Some(nodes.into_iter().collect());
+        self
+    }
+
+    /// Whether an event passes.
+    pub fn matches(&self, kind: &EventKind) -> bool {
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind.name()))
+            && self.nodes.as_ref().is_none_or(|nodes| nodes.contains(kind.node()))
+    }
+}
+
+/// A name that is no event's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no event is of kind {kind:?}; there are: {}", EventKind::NAMES.join(", "))]
+pub struct UnknownKind {
+    /// The name.
+    pub kind: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::agent::bus::KEPT_EVENTS;
+    use crate::agent::clock::Clock;
+    use crate::agent::directory::Directory;
+    use crate::agent::directory::tests::{name, record};
+    use crate::core::{Change, Status};
+
+    const KEPT: u64 = KEPT_EVENTS as u64;
+
+    fn bus() -> Arc<Bus> {
+        Bus::new(Directory::new(name("me"), Clock::start()))
+    }
+
+    fn publish(bus: &Bus, id: &str) {
+        let new = record(id, 1, 1, Status::Up);
+        for change in Change::between(None, &new, None) {
+            bus.publish(&change, SystemTime::now());
+        }
+    }
+
+    fn publish_many(bus: &Bus, events: u64) {
+        for _ in 0..events {
+            publish(bus, "a");
+        }
+    }
+
+    async fn recv(subscription: &mut Subscription) -> Result<Event, RecvError> {
+        tokio::time::timeout(Duration::from_secs(10), subscription.recv()).await.expect("in time")
+    }
+
+    #[tokio::test]
+    async fn events_are_numbered_from_one_and_reach_who_waits() {
+        let bus = bus();
+        let mut subscription = bus.subscribe();
+        let waiting = tokio::spawn(async move {
+            let first = recv(&mut subscription).await.map(|event| event.sequence);
+            let second = recv(&mut subscription).await.map(|event| event.sequence);
+            (first, second, recv(&mut subscription).await.map(|event| event.sequence))
+        });
+        tokio::task::yield_now().await;
+        publish_many(&bus, 1);
+        tokio::task::yield_now().await;
+        publish_many(&bus, 1);
+        bus.close();
+        assert_eq!(waiting.await.expect("no panic"), (Ok(1), Ok(2), Err(RecvError::Closed)));
+    }
+
+    #[tokio::test]
+    async fn a_subscriber_exactly_at_the_bound_misses_nothing_and_one_event_later_it_is_told() {
+        let bus = bus();
+        let mut subscription = bus.subscribe();
+        publish_many(&bus, KEPT);
+        assert_eq!(recv(&mut subscription).await.map(|event| event.sequence), Ok(1));
+
+        let mut slow = bus.subscribe_after(0).expect("all are kept");
+        publish_many(&bus, 1);
+        assert_eq!(recv(&mut slow).await.map(|event| event.sequence), Err(RecvError::Lagged { missed: 1 }));
+        assert_eq!(recv(&mut slow).await.map(|event| event.sequence), Ok(2), "and goes on with the oldest kept");
+        assert_eq!(recv(&mut subscription).await.map(|event| event.sequence), Ok(2), "who kept up is not concerned");
+    }
+
+    #[test]
+    fn replay_reaches_back_to_the_edge_and_not_beyond() {
+        let bus = bus();
+        publish_many(&bus, KEPT + 5);
+        let mut edge = bus.subscribe_after(5).expect("the edge");
+        assert_eq!(edge.try_recv().map(|event| event.map(|event| event.sequence)), Ok(Some(6)));
+        assert_eq!(bus.subscribe_after(4).map(|_| ()), Err(Lagged { missed: 1 }));
+        assert_eq!(bus.subscribe_after(0).map(|_| ()), Err(Lagged { missed: 5 }));
+        let mut now = bus.subscribe_after(KEPT + 5).expect("nothing to replay");
+        assert_eq!(now.try_recv(), Ok(None));
+        assert_eq!(bus.subscribe_after(KEPT + 6).map(|_| ()), Err(Lagged { missed: 0 }), "not of this run");
+    }
+
+    #[tokio::test]
+    async fn a_lagging_subscriber_may_start_again_from_a_snapshot() {
+        let bus = bus();
+        let mut subscription = bus.subscribe();
+        publish_many(&bus, KEPT + 100);
+        assert!(matches!(subscription.try_recv(), Err(RecvError::Lagged { missed: 100 })));
+        let snapshot = subscription.resync();
+        assert_eq!((snapshot.sequence, snapshot.members.len()), (KEPT + 100, 1));
+        assert_eq!(subscription.try_recv(), Ok(None));
+        publish(&bus, "b");
+        assert_eq!(recv(&mut subscription).await.map(|event| event.sequence), Ok(KEPT + 101));
+    }
+
+    #[tokio::test]
+    async fn a_dropped_subscriber_leaves_nothing_behind() {
+        let bus = bus();
+        let mut subscription = bus.subscribe();
+        let waiting = tokio::time::timeout(Duration::from_millis(1), subscription.recv()).await;
+        assert!(waiting.is_err());
+        drop(subscription);
+        assert_eq!(Arc::strong_count(&bus), 1);
+        publish(&bus, "a");
+    }
+
+    #[tokio::test]
+    async fn filters_pass_what_was_asked_for() {
+        let bus = bus();
+        let by_kind = Filter::all().kinds(["node_joined"]).expect("known");
+        let by_node = by_kind.clone().nodes([name("b")]);
+        let mut joined = bus.subscribe().filtered(by_kind);
+        let mut b = bus.subscribe().filtered(by_node);
+        let mut nothing = bus.subscribe().filtered(Filter::all().kinds(["node_left"]).expect("known"));
+        publish(&bus, "a");
+        publish(&bus, "b");
+        assert_eq!(recv(&mut joined).await.map(|event| event.sequence), Ok(1));
+        assert_eq!(recv(&mut b).await.map(|event| event.sequence), Ok(2));
+        assert_eq!(nothing.try_recv(), Ok(None));
+        assert_eq!(nothing.position(), 2, "what it did not want it has passed");
+        let error = Filter::all().kinds(["node_exploded"]).expect_err("unknown");
+        assert!(error.to_string().contains("node_exploded"));
+    }
+
+    #[tokio::test]
+    async fn as_a_stream_it_ends_with_the_agent() {
+        let bus = bus();
+        let mut subscription = bus.subscribe();
+        publish(&bus, "a");
+        bus.close();
+        let mut next = async || poll_fn(|context| Pin::new(&mut subscription).poll_next(context)).await;
+        assert_eq!(next().await.map(|event| event.map(|event| event.sequence)), Some(Ok(1)));
+        assert_eq!(next().await, None);
+    }
+}

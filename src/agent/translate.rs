@@ -1,0 +1,57 @@
+//! From the core's changes to the public events, and to the lines of the log.
+//!
+//! Must not know: where members are kept, who reads events.
+
+use tracing::{debug, info, warn};
+
+use crate::core::{Change, ChangeKind, Notice};
+use crate::event::EventKind;
+use crate::member::Member;
+
+/// The public event for a change. `previous` is the member as it was listed until now.
+pub(super) fn event_kind(change: &Change, member: Member, previous: Option<Member>) -> EventKind {
+    match change.kind {
+        ChangeKind::Joining => EventKind::NodeJoining { member },
+        ChangeKind::Joined => EventKind::NodeJoined { member },
+        ChangeKind::Suspected => EventKind::NodeSuspected { member },
+        ChangeKind::Recovered => EventKind::NodeRecovered { member },
+        ChangeKind::DetectedDown(method) => EventKind::NodeDetectedDown { member, method },
+        ChangeKind::Leaving => EventKind::NodeLeaving { member },
+        ChangeKind::Left(reason) => EventKind::NodeLeft { member, reason },
+        ChangeKind::Updated => {
+            let previous = previous.unwrap_or_else(|| member.clone());
+            EventKind::NodeUpdated { member, previous }
+        }
+        ChangeKind::Removed => EventKind::NodeRemoved { member },
+    }
+}
+
+/// One line per transition. A record that only changed its contents is nothing an operator waits for.
+pub(super) fn log(kind: &EventKind) {
+    let Member { id, address, run, incarnation, .. } = kind.member();
+    match kind {
+        EventKind::NodeJoining { .. } => {
+            info!(node = %id, %address, %run, incarnation, "{id} is joining from {address}");
+        }
+        EventKind::NodeJoined { .. } => info!(node = %id, %address, %run, incarnation, "{id} is up at {address}"),
+        EventKind::NodeSuspected { .. } => info!(node = %id, %address, %run, incarnation, "{id} is silent: suspected"),
+        EventKind::NodeRecovered { .. } => info!(node = %id, %address, %run, incarnation, "{id} is up again"),
+        EventKind::NodeLeaving { .. } => info!(node = %id, %address, %run, incarnation, "{id} is leaving"),
+        EventKind::NodeDetectedDown { method, .. } => {
+            info!(node = %id, %address, %run, incarnation, method = method.name(), "{id} is down ({})", method.name());
+        }
+        EventKind::NodeLeft { reason, .. } => {
+            info!(node = %id, %address, %run, incarnation, reason = reason.name(), "{id} left ({})", reason.name());
+        }
+        EventKind::NodeRemoved { .. } => info!(node = %id, %address, %run, incarnation, "{id} is forgotten"),
+        EventKind::NodeUpdated { .. } => debug!(node = %id, %address, %run, incarnation, "{id} has a new record"),
+    }
+}
+
+/// What the core wants an operator to read: most of it is worth acting on.
+pub(super) fn log_notice(notice: &Notice) {
+    match notice {
+        Notice::Founded | Notice::Refuted { .. } => info!("{notice}"),
+        _ => warn!("{notice}"),
+    }
+}

@@ -1,0 +1,264 @@
+//! `headcount agent`: one node in this process, from its configuration to its exit code; and the commands about
+//! configuration.
+//!
+//! Invariants: the line on standard output is printed when both doors are open, with the addresses really bound. The
+//! agent is the reason to live: when it ends the process ends, and when HTTP ends the process goes on and says so.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::args::{AgentArgs, Format, LineFormat, NodeArgs, ShowArgs};
+use super::client::read_token;
+use super::commands::json_line;
+use super::failure::{Exit, Failure};
+use super::logs;
+use super::signals::Signals;
+use crate::agent::{Agent, StartError, Stop};
+use crate::config::{AgentConfig, HttpConfig, LoadError, Loaded, Loader, check_file};
+use crate::http::{self, HttpSettings};
+
+pub(super) fn check(file: &Path, out: &mut impl Write) -> Result<Exit, Failure> {
+    check_file(file).map_err(|error| refused(&error))?;
+    writeln!(out, "{} is a good configuration", file.display())?;
+    Ok(Exit::DONE)
+}
+
+pub(super) fn show(args: &ShowArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let loaded = load(&args.node)?;
+    match args.format {
+        Format::Json => json_line(out, &loaded.json())?,
+        Format::Table => out.write_all(loaded.table().as_bytes())?,
+    }
+    Ok(Exit::DONE)
+}
+
+pub(super) fn run(args: &AgentArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let config = load(&args.node)?.agent;
+    logs::start(&config.log)?;
+    runtime()?.block_on(live(config, args.format, out))
+}
+
+/// The runtime of a process that runs nodes.
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let built = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    built.map_err(|error| Failure::failed(format!("cannot start threads: {error}")))
+}
+
+fn load(args: &NodeArgs) -> Result<Loaded, Failure> {
+    loader(args).load().map_err(|error| refused(&error))
+}
+
+/// The layers: flags, environment, file.
+fn loader(args: &NodeArgs) -> Loader {
+    let mut loader = Loader::new().process_environment();
+    if let Some(path) = &args.config {
+        loader = loader.file(path);
+    }
+    let single = [
+        ("name", "--name", &args.name),
+        ("cluster", "--cluster", &args.cluster),
+        ("bind", "--bind", &args.bind),
+        ("advertise", "--advertise", &args.advertise),
+        ("profile", "--profile", &args.profile),
+        ("http.bind", "--http", &args.http),
+        ("data_dir", "--data-dir", &args.data_dir),
+        ("log.level", "--log-level", &args.log_level),
+        ("log.format", "--log-format", &args.log_format),
+    ];
+    for (key, flag, value) in single {
+        if let Some(value) = value {
+            loader = loader.flag(key, flag, value);
+        }
+    }
+    for (key, flag, values) in [("seeds", "--seed", &args.seeds), ("tags", "--tag", &args.tags)] {
+        for value in values {
+            loader = loader.flag(key, flag, value);
+        }
+    }
+    loader
+}
+
+fn refused(error: &LoadError) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+/// Starts a node and stays with it until its end.
+async fn live(config: AgentConfig, format: LineFormat, out: &mut impl Write) -> Result<Exit, Failure> {
+    let mut signals = listen_for_signals()?;
+    let door = Door::open(&config.http).await?;
+    let agent = Agent::start(config.config).await.map_err(|error| not_started(&error))?;
+    // Nobody may be reading: the node does not depend on it.
+    let _ = Announcement::new(&agent, door.as_ref().map(|door| door.address)).print(out, format);
+    let stopping = CancellationToken::new();
+    let serving = door.map(|door| tokio::spawn(door.serve(agent.clone(), stopping.clone())));
+
+    let stop = tokio::select! {
+        stop = agent.stopped() => stop,
+        () = signals.recv() => {
+            tracing::info!("leaving the cluster; a second signal quits at once");
+            tokio::select! {
+                stop = agent.leave() => stop,
+                () = signals.recv() => return Ok(Exit::SECOND_SIGNAL),
+            }
+        }
+    };
+    stopping.cancel();
+    if let Some(serving) = serving {
+        // Answers under way are finished; it has its own deadline.
+        let _ = serving.await;
+    }
+    end(&stop)
+}
+
+pub(super) fn listen_for_signals() -> Result<Signals, Failure> {
+    Signals::listen().map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
+}
+
+pub(super) fn not_started(error: &StartError) -> Failure {
+    Failure::new(Exit::from(error), error.to_string())
+}
+
+/// How the agent's end looks to the shell.
+fn end(stop: &Stop) -> Result<Exit, Failure> {
+    let exit = Exit::from(stop);
+    if exit == Exit::DONE { Ok(exit) } else { Err(Failure::new(exit, stop.to_string())) }
+}
+
+/// The line on standard output: where the node really listens.
+#[derive(Debug, Serialize)]
+struct Announcement {
+    node: String,
+    gossip: String,
+    http: Option<String>,
+}
+
+impl Announcement {
+    fn new(agent: &Agent, http: Option<SocketAddr>) -> Self {
+        Self {
+            node: agent.me().id.to_string(),
+            gossip: agent.gossip_address().to_string(),
+            http: http.map(|address| address.to_string()),
+        }
+    }
+
+    fn print(&self, out: &mut impl Write, format: LineFormat) -> Result<(), Failure> {
+        let Self { node, gossip, http } = self;
+        match format {
+            LineFormat::Json => json_line(out, self),
+            LineFormat::Text => {
+                let http = http.as_deref().unwrap_or("-");
+                writeln!(out, "headcount: node={node} gossip={gossip} http={http}")?;
+                Ok(out.flush()?)
+            }
+        }
+    }
+}
+
+/// An HTTP listener, and whom it lets in.
+#[derive(Debug)]
+pub(super) struct Door {
+    pub(super) address: SocketAddr,
+    listener: TcpListener,
+    settings: HttpSettings,
+}
+
+impl Door {
+    /// Listens where the configuration says; `None` where it says nowhere.
+    pub(super) async fn open(config: &HttpConfig) -> Result<Option<Self>, Failure> {
+        let Some(address) = config.bind else { return Ok(None) };
+        let token = config.token_file.as_deref().map(read_token).transpose()?;
+        let listener = TcpListener::bind(address).await;
+        let bound = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) = bound.map_err(|error| {
+            Failure::new(Exit::CANNOT_BIND, format!("cannot serve HTTP on {address}: {error}"))
+                .hint("is another agent running? choose another address with --http, or none with --http off")
+        })?;
+        Ok(Some(Self { address, listener, settings: HttpSettings::new(token) }))
+    }
+
+    /// Serves until told to stop.
+    pub(super) async fn serve(self, agent: Agent, stopping: CancellationToken) {
+        let Self { address, listener, settings } = self;
+        if let Err(error) = http::serve(listener, agent, settings, stopping).await {
+            tracing::error!(%address, %error, "HTTP is no longer served; the node goes on without it");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_reach_their_keys() {
+        let text = |text: &str| Some(text.to_owned());
+        let args = NodeArgs {
+            name: text("a"),
+            cluster: text("c"),
+            bind: text("127.0.0.1:0"),
+            advertise: text("10.0.0.1:7117"),
+            seeds: vec!["x:1".to_owned(), "y:2".to_owned()],
+            profile: text("lan"),
+            http: text("off"),
+            data_dir: text("d"),
+            tags: vec!["zone=eu-1".to_owned(), "role=x".to_owned()],
+            log_level: text("debug"),
+            log_format: text("json"),
+            config: None,
+        };
+        let loaded = loader(&args).load().expect("a good configuration");
+        let config = &loaded.agent.config;
+        assert_eq!((config.name.as_str(), config.cluster.as_str()), ("a", "c"));
+        assert_eq!(config.bind, "127.0.0.1:0".parse().ok());
+        assert_eq!(config.advertise, "10.0.0.1:7117".parse().ok());
+        assert_eq!(config.seeds, ["x:1", "y:2"]);
+        assert_eq!(config.profile, crate::Profile::Lan);
+        assert_eq!(loaded.agent.http.bind, None);
+        assert_eq!(config.data_dir.as_deref(), Some(Path::new("d")));
+        assert_eq!(config.tags.get("role"), Some("x"));
+        assert_eq!(loaded.agent.log.level, "debug");
+        assert_eq!(loaded.agent.log.format, crate::config::LogFormat::Json);
+    }
+
+    #[test]
+    fn a_refused_flag_is_a_usage_error_that_names_it() {
+        let args = NodeArgs { name: Some("a b".to_owned()), ..NodeArgs::default() };
+        let failure = load(&args).expect_err("no name");
+        assert_eq!(failure.exit(), Exit::USAGE);
+        assert!(failure.to_string().contains("--name"), "{failure}");
+    }
+
+    #[test]
+    fn the_announcement_keeps_its_shape() {
+        let printed = |http: Option<&str>, format| {
+            let http = http.map(str::to_owned);
+            let announcement = Announcement { node: "a".to_owned(), gossip: "127.0.0.1:7117".to_owned(), http };
+            let mut out = Vec::new();
+            announcement.print(&mut out, format).expect("printed");
+            String::from_utf8(out).expect("text")
+        };
+        let http = Some("127.0.0.1:7118");
+        assert_eq!(printed(http, LineFormat::Text), "headcount: node=a gossip=127.0.0.1:7117 http=127.0.0.1:7118\n");
+        assert_eq!(printed(None, LineFormat::Text), "headcount: node=a gossip=127.0.0.1:7117 http=-\n");
+        assert_eq!(
+            printed(http, LineFormat::Json),
+            "{\"node\":\"a\",\"gossip\":\"127.0.0.1:7117\",\"http\":\"127.0.0.1:7118\"}\n"
+        );
+        assert_eq!(printed(None, LineFormat::Json), "{\"node\":\"a\",\"gossip\":\"127.0.0.1:7117\",\"http\":null}\n");
+    }
+
+    #[tokio::test]
+    async fn a_taken_http_address_has_its_own_exit_code() {
+        let taken = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let mut config = AgentConfig::new(crate::Config::new("a").expect("a name")).http;
+        config.bind = taken.local_addr().ok();
+        let failure = Door::open(&config).await.expect_err("it is taken");
+        assert_eq!(failure.exit().code(), 3);
+        assert!(failure.to_string().contains("--http"), "{failure}");
+    }
+}

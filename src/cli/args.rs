@@ -1,0 +1,379 @@
+//! What can be typed: the one definition that parsing and help are made of.
+//!
+//! Invariant: values of the configuration are passed on as text. They are judged in one place, with the same words,
+//! whether they come from a flag, a variable or a file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::core::{NodeId, Profile, Status};
+use crate::event::EventKind;
+use crate::json::EventId;
+use crate::sim::scenario::Scenario;
+
+/// Where an agent is looked for when nothing is said.
+const DEFAULT_AGENT: &str = "127.0.0.1:7118";
+/// The most nodes of `dev`.
+const MAX_DEV_NODES: i64 = 64;
+
+/// Who is here, who is gone, and who leads.
+#[derive(Debug, Parser)]
+#[command(name = "headcount", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "Start here: `headcount dev` runs a whole cluster on this machine and says what to try.")]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run a node: join a cluster and stay until asked to leave
+    ///
+    /// Prints one line with the addresses it listens on; logs go to standard error. SIGTERM and SIGINT leave gracefully,
+    /// a second one quits at once.
+    #[command(
+        after_help = "Exit codes: 0 left gracefully, 1 internal error, 2 usage or configuration, 3 cannot bind, \
+        4 state file refused or in use, 5 name in use, 6 removed by an operator, 7 refused by the cluster, \
+        130 second signal."
+    )]
+    Agent(AgentArgs),
+    /// Run a whole cluster on this machine, to look around
+    Dev(DevArgs),
+    /// List the members that an agent sees
+    Members(MembersArgs),
+    /// Print events as they happen
+    Watch(WatchArgs),
+    /// Show an agent's own figures
+    Info(TargetArgs),
+    /// Have an agent contact other nodes, and merge with their cluster
+    Join(JoinArgs),
+    /// Have an agent leave its cluster and stop
+    Leave(TargetArgs),
+    /// Take a member that is down out of the listing
+    Remove(RemoveArgs),
+    /// Show or change the tags of an agent's node
+    Tags(TagsArgs),
+    /// Wait until so many members are up; for scripts
+    Wait(WaitArgs),
+    /// Check and show configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Try settings on a simulated cluster: the real protocol in virtual time
+    #[command(after_help = "Example: headcount simulate --nodes 50 --profile lan --loss 5% --scenario crash")]
+    Simulate(SimulateArgs),
+}
+
+/// What to simulate.
+#[derive(Debug, Args)]
+pub(super) struct SimulateArgs {
+    /// Nodes at the beginning, 2 to 20000
+    #[arg(long, default_value_t = 20)]
+    pub(super) nodes: usize,
+    /// Every node's profile
+    #[arg(long, default_value_t, value_parser = PossibleValuesParser::new(Profile::ALL.map(Profile::name))
+        .map(|name| name.parse::<Profile>().unwrap_or_default()))]
+    pub(super) profile: Profile,
+    /// Chance that a datagram is lost, for example 5% or 0.05
+    #[arg(long, default_value = "0%", value_parser = share)]
+    pub(super) loss: f64,
+    /// Least time a datagram is under way, one way
+    #[arg(long, default_value = "500us", value_parser = humantime::parse_duration)]
+    pub(super) latency: Duration,
+    /// What most datagrams take more, at most
+    #[arg(long, default_value = "500us", value_parser = humantime::parse_duration)]
+    pub(super) jitter: Duration,
+    /// What happens: join, crash, pause, partition or churn
+    #[arg(long, default_value_t, value_parser = PossibleValuesParser::new(Scenario::ALL.map(Scenario::name))
+        .map(|name| name.parse::<Scenario>().unwrap_or_default()))]
+    pub(super) scenario: Scenario,
+    /// Seeds every random choice: the same seed gives the same run
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Replay one seed of the fault campaign instead, and print everything that happens
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["nodes", "profile", "loss", "latency", "jitter", "scenario", "seed"])]
+    pub(super) replay: Option<u64>,
+}
+
+/// A share of one, as a percentage or a fraction.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.strip_suffix('%') {
+        Some(percent) => (percent, 100.0),
+        None => (text, 1.0),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| "a share is written 5% or 0.05".to_owned())?;
+    Ok(number / unit)
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigCommand {
+    /// Check a configuration file
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Show the values in effect, and where each comes from
+    Show(Box<ShowArgs>),
+}
+
+/// The agent to talk to.
+#[derive(Debug, Args)]
+pub(super) struct AgentAddress {
+    /// The agent's HTTP address
+    #[arg(long = "http", value_name = "ADDR", env = "HEADCOUNT_AGENT", default_value = DEFAULT_AGENT)]
+    pub(super) http: String,
+    /// A file with the agent's token
+    #[arg(long, value_name = "FILE")]
+    pub(super) token_file: Option<PathBuf>,
+}
+
+/// The agent to talk to, and how to print its answer.
+#[derive(Debug, Args)]
+pub(super) struct TargetArgs {
+    #[command(flatten)]
+    pub(super) agent: AgentAddress,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    #[default]
+    #[value(alias = "text")]
+    Table,
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum LineFormat {
+    #[default]
+    #[value(alias = "table")]
+    Text,
+    Json,
+}
+
+/// What a node is told; flags beat variables (`HEADCOUNT_…`), which beat the file.
+#[derive(Debug, Default, Args)]
+pub(super) struct NodeArgs {
+    /// A configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// The node's name, unique in the cluster [default: the host's name]
+    #[arg(long)]
+    pub(super) name: Option<String>,
+    /// The cluster's name [default: headcount]
+    #[arg(long)]
+    pub(super) cluster: Option<String>,
+    /// Where to receive gossip [default: [::]:7117]
+    #[arg(long, value_name = "ADDR")]
+    pub(super) bind: Option<String>,
+    /// Where others send to, if that is not where gossip is received
+    #[arg(long, value_name = "ADDR")]
+    pub(super) advertise: Option<String>,
+    /// A node to join through; may be repeated
+    #[arg(long = "seed", value_name = "HOST:PORT")]
+    pub(super) seeds: Vec<String>,
+    /// The pace: default, local, lan or wan [default: default]
+    #[arg(long)]
+    pub(super) profile: Option<String>,
+    /// Where to serve HTTP, or `off` [default: 127.0.0.1:7118]
+    #[arg(long, value_name = "ADDR|off")]
+    pub(super) http: Option<String>,
+    /// Where to keep what survives a restart [default: nowhere]
+    #[arg(long, value_name = "DIR")]
+    pub(super) data_dir: Option<String>,
+    /// What the node tells about itself; may be repeated
+    #[arg(long = "tag", value_name = "KEY=VALUE")]
+    pub(super) tags: Vec<String>,
+    /// error, warn, info, debug, trace, or directives per module [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(super) log_level: Option<String>,
+    /// How log lines look: text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) log_format: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AgentArgs {
+    #[command(flatten)]
+    pub(super) node: NodeArgs,
+    /// How the line on standard output looks
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: LineFormat,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    #[command(flatten)]
+    pub(super) node: NodeArgs,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DevArgs {
+    /// How many nodes
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=MAX_DEV_NODES))]
+    pub(super) nodes: u16,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MembersArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// Only members in these states [default: all but left]
+    #[arg(long, value_name = "STATUS,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(Status::NAMES))]
+    pub(super) status: Vec<String>,
+    /// Only members with these tags
+    #[arg(long = "tag", value_name = "KEY[=VALUE]", value_delimiter = ',')]
+    pub(super) tags: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WatchArgs {
+    #[command(flatten)]
+    pub(super) agent: AgentAddress,
+    /// Start after this event, as its `id` says
+    #[arg(long, value_name = "ID")]
+    pub(super) after: Option<EventId>,
+    /// Only these kinds of events
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(EventKind::NAMES))]
+    pub(super) kind: Vec<String>,
+    /// Only events about these nodes
+    #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
+    pub(super) node: Vec<NodeId>,
+    /// Start with all members
+    #[arg(long)]
+    pub(super) snapshot: bool,
+    /// For people, or one JSON object a line
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: LineFormat,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct JoinArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// Gossip addresses of nodes of the other cluster
+    #[arg(value_name = "HOST:PORT", required = true)]
+    pub(super) addresses: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RemoveArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// The member
+    pub(super) node: NodeId,
+    /// Also if it is not down: its process will stop
+    #[arg(long)]
+    pub(super) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TagsArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// Tags to set; all others stay
+    #[arg(value_name = "KEY=VALUE", value_parser = pair)]
+    pub(super) set: Vec<(String, String)>,
+    /// Tags to take away; may be repeated
+    #[arg(long, value_name = "KEY")]
+    pub(super) unset: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WaitArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// How many members must be up, the agent itself included
+    #[arg(long, value_name = "N")]
+    pub(super) members: usize,
+    /// How long to wait
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub(super) timeout: Duration,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write key=value, or --unset key".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_documented_command_line_is_understood() {
+        for line in [
+            "headcount agent",
+            "headcount agent --config c.toml --name a --cluster c --bind [::]:7117 --advertise 10.0.0.1:7117 \
+             --seed x:1 --seed y:2 --profile lan --http off --data-dir d --tag a=b --tag c=d --log-level debug \
+             --log-format json --format json",
+            "headcount dev",
+            "headcount dev --nodes 5",
+            "headcount members --status up,suspect --tag zone=eu-1 --format json --http 10.0.0.1:7118",
+            "headcount members --token-file t --format table",
+            "headcount watch --after 8f00000000000000-7 --kind node_joined,node_left --snapshot --format json",
+            "headcount info",
+            "headcount join 10.0.0.1:7117 seeds.example.internal:7117",
+            "headcount leave",
+            "headcount remove b --force",
+            "headcount tags zone=eu-1 role= --unset old --unset older",
+            "headcount wait --members 5 --timeout 30s",
+            "headcount config check config.toml",
+            "headcount config show --config config.toml --format json",
+        ] {
+            assert!(parse(line).is_ok(), "{line}: {}", parse(line).expect_err("it failed"));
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_a_usage_error() {
+        for line in [
+            "headcount",
+            "headcount nonsense",
+            "headcount agent --key-file k",
+            "headcount dev --nodes 0",
+            "headcount members --status upp",
+            "headcount watch --kind node_jioned",
+            "headcount watch --after yesterday",
+            "headcount join",
+            "headcount remove",
+            "headcount remove a/b",
+            "headcount tags zone",
+            "headcount tags =eu",
+            "headcount wait",
+            "headcount wait --members 5 --timeout soon",
+        ] {
+            let error = parse(line).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+        assert_eq!(parse("headcount --help").expect_err("help").exit_code(), 0);
+        assert_eq!(parse("headcount --version").expect_err("version").kind(), ErrorKind::DisplayVersion);
+    }
+
+    #[test]
+    fn tags_keep_what_follows_the_first_equals_sign() {
+        assert_eq!(pair("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert_eq!(pair("a="), Ok(("a".to_owned(), String::new())));
+    }
+}

@@ -1,0 +1,163 @@
+//! `headcount dev`: a whole cluster in one process, for the first minute of a new user.
+//!
+//! Invariant: nothing here can do what a user of the library could not: every node is an [`Agent`] with its own HTTP
+//! interface, on ports of its own, and may leave by itself while the others go on.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::agent::{Door, listen_for_signals, not_started, runtime};
+use super::args::DevArgs;
+use super::failure::{Exit, Failure};
+use super::{logs, table, watch};
+use crate::agent::{Agent, RecvError, StartError, Stop, Subscription};
+use crate::config::{AgentConfig, Config, DEFAULT_GOSSIP_PORT, DEFAULT_HTTP_PORT, HttpConfig};
+use crate::core::{NodeId, Profile};
+use crate::json;
+
+/// The ports of two neighbours are this far apart.
+const PORT_STEP: u16 = 10;
+
+pub(super) fn run(args: &DevArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let mut quiet = AgentConfig::new(config("n1", 0, None)?).log;
+    // Events are printed; of the logs only what an operator would have to act upon.
+    "warn".clone_into(&mut quiet.level);
+    logs::start(&quiet)?;
+    runtime()?.block_on(live(args.nodes, out))
+}
+
+/// One node of the cluster.
+struct Node {
+    agent: Agent,
+    name: NodeId,
+    http: SocketAddr,
+}
+
+async fn live(nodes: u16, out: &mut impl Write) -> Result<Exit, Failure> {
+    let mut signals = listen_for_signals()?;
+    let stopping = CancellationToken::new();
+    let mut serving = JoinSet::new();
+    let mut cluster: Vec<Node> = Vec::new();
+    for index in 0..nodes {
+        let seed = cluster.first().map(|first| first.agent.gossip_address());
+        let (agent, door) = start(index, seed).await?;
+        let (name, http) = (agent.me().id, door.address);
+        let stop_serving = stopping.child_token();
+        serving.spawn(door.serve(agent.clone(), stop_serving.clone()));
+        let watched = agent.clone();
+        serving.spawn(async move {
+            watched.stopped().await;
+            stop_serving.cancel();
+        });
+        cluster.push(Node { agent, name, http });
+    }
+    greet(&cluster, out)?;
+    tokio::select! {
+        told = follow(&cluster, out) => told?,
+        () = signals.recv() => {}
+    }
+    stopping.cancel();
+    let farewell = async {
+        let mut leaving: JoinSet<_> = cluster.into_iter().map(|node| async move { node.agent.leave().await }).collect();
+        while leaving.join_next().await.is_some() {}
+        while serving.join_next().await.is_some() {}
+    };
+    tokio::select! {
+        () = farewell => Ok(Exit::DONE),
+        () = signals.recv() => Ok(Exit::SECOND_SIGNAL),
+    }
+}
+
+/// Starts one node on its ports, or on free ones where those are taken.
+async fn start(index: u16, seed: Option<SocketAddr>) -> Result<(Agent, Door), Failure> {
+    let name = format!("n{}", index + 1);
+    let door = open(DEFAULT_HTTP_PORT + index * PORT_STEP, &name).await?;
+    let wanted = DEFAULT_GOSSIP_PORT + index * PORT_STEP;
+    let agent = match Agent::start(config(&name, wanted, seed)?).await {
+        Err(StartError::Bind { source, .. }) if source.kind() == io::ErrorKind::AddrInUse => {
+            note(&format!("gossip port {wanted} is taken: {name} uses a free one"));
+            Agent::start(config(&name, 0, seed)?).await
+        }
+        started => started,
+    };
+    Ok((agent.map_err(|error| not_started(&error))?, door))
+}
+
+async fn open(wanted: u16, name: &str) -> Result<Door, Failure> {
+    // Asked first, since a door that does not open is a failure everywhere else.
+    let is_free = TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).await.is_ok();
+    if !is_free {
+        note(&format!("HTTP port {wanted} is taken: {name} uses a free one"));
+    }
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, if is_free { wanted } else { 0 }));
+    let config = HttpConfig { bind: Some(address), ..HttpConfig::default() };
+    Door::open(&config).await?.ok_or_else(|| Failure::failed("HTTP is off"))
+}
+
+fn config(name: &str, port: u16, seed: Option<SocketAddr>) -> Result<Config, Failure> {
+    let config = Config::new(name).map_err(|error| Failure::failed(error.to_string()))?;
+    let mut config = config.with_profile(Profile::Local).with_bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    config.seeds = seed.map(|seed| seed.to_string()).into_iter().collect();
+    Ok(config)
+}
+
+fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "headcount: {text}");
+}
+
+fn greet(cluster: &[Node], out: &mut impl Write) -> Result<(), Failure> {
+    let row = |node: &Node| [node.name.to_string(), node.agent.gossip_address().to_string(), node.http.to_string()];
+    table::write(out, ["NODE", "GOSSIP", "HTTP"], cluster.iter().map(row))?;
+    let (Some(first), Some(last)) = (cluster.first(), cluster.last()) else { return Ok(()) };
+    // The first node is where commands look by themselves, unless its port was taken.
+    let first_flag =
+        if first.http.port() == DEFAULT_HTTP_PORT { String::new() } else { format!(" --http {}", first.http) };
+    let (last_http, gossip) = (last.http, first.agent.gossip_address());
+    writeln!(
+        out,
+        "\nTry, in another terminal:
+  headcount members{first_flag}
+  headcount watch{first_flag} --format json
+  headcount tags zone=eu-1 --http {last_http}
+  headcount agent --name extra --profile local --bind 127.0.0.1:0 --http off --seed {gossip}
+  headcount leave --http {last_http}
+  curl http://{}/v1/members
+
+Ctrl-C stops all. Events as {} sees them:",
+        first.http, first.name
+    )?;
+    Ok(out.flush()?)
+}
+
+/// Prints the first node's events; when it has left, the next one's.
+async fn follow(cluster: &[Node], out: &mut impl Write) -> Result<(), Failure> {
+    let mut after_first = false;
+    for node in cluster {
+        // The first one's story is told from its beginning.
+        let events = if after_first { None } else { node.agent.subscribe_after(0).ok() };
+        let events = events.unwrap_or_else(|| node.agent.subscribe());
+        if after_first {
+            writeln!(out, "Events as {} sees them:", node.name)?;
+        }
+        let stop = print(node, events, out).await?;
+        writeln!(out, "{} has stopped: {stop}", node.name)?;
+        after_first = true;
+    }
+    writeln!(out, "no node is left")?;
+    Ok(())
+}
+
+async fn print(node: &Node, mut events: Subscription, out: &mut impl Write) -> Result<Stop, Failure> {
+    loop {
+        match events.recv().await {
+            Ok(event) => writeln!(out, "{}", watch::line(&json::Event::new(node.agent.run(), &event)))?,
+            Err(RecvError::Lagged { missed }) => writeln!(out, "{missed} events were too many to print")?,
+            Err(_) => return Ok(node.agent.stopped().await),
+        }
+        out.flush()?;
+    }
+}

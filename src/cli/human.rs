@@ -1,0 +1,91 @@
+//! Figures and texts for people.
+//!
+//! Invariant: nothing that comes from the network reaches the terminal with control characters in it.
+
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// What stands where nothing is known.
+pub(super) const NOTHING: &str = "-";
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// A duration in at most two units: `120ms`, `12s`, `3m12s`, `2h5m`, `3d4h`.
+pub(super) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let two = |larger: u64, unit: char, smaller: u64, subunit: char| match smaller {
+        0 => format!("{larger}{unit}"),
+        _ => format!("{larger}{unit}{smaller}{subunit}"),
+    };
+    match seconds {
+        0 => format!("{}ms", duration.as_millis()),
+        1..MINUTE => format!("{seconds}s"),
+        MINUTE..HOUR => two(seconds / MINUTE, 'm', seconds % MINUTE, 's'),
+        HOUR..DAY => two(seconds / HOUR, 'h', seconds % HOUR / MINUTE, 'm'),
+        _ => two(seconds / DAY, 'd', seconds % DAY / HOUR, 'h'),
+    }
+}
+
+/// How long ago an instant was; nothing for the future, which other machines' clocks may show.
+pub(super) fn ago(at: SystemTime, now: SystemTime) -> String {
+    duration(now.duration_since(at).unwrap_or_default())
+}
+
+/// The time of day, here.
+pub(super) fn time_of_day(at: SystemTime) -> String {
+    let timestamp = Timestamp::try_from(at).unwrap_or(Timestamp::UNIX_EPOCH);
+    timestamp.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
+}
+
+/// Text from elsewhere, safe to print.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] }).collect()
+}
+
+/// `key=value` with commas between.
+pub(super) fn tags<'a>(tags: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
+    let text = tags.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
+    if text.is_empty() { NOTHING.to_owned() } else { plain(&text) }
+}
+
+/// `1 member`, `2 members`.
+pub(super) fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_at_most_two_units() {
+        for (millis, text) in [
+            (0, "0ms"),
+            (120, "120ms"),
+            (1_000, "1s"),
+            (59_999, "59s"),
+            (60_000, "1m"),
+            (192_000, "3m12s"),
+            (7_500_000, "2h5m"),
+            (86_400_000, "1d"),
+            (273_600_000, "3d4h"),
+        ] {
+            assert_eq!(duration(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn the_future_is_no_time_ago() {
+        let now = SystemTime::UNIX_EPOCH;
+        assert_eq!(ago(now + Duration::from_secs(5), now), "0ms");
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        assert_eq!(plain("a\u{1b}[31mb\nä"), "a\\u{1b}[31mb\\nä");
+    }
+}

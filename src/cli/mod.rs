@@ -1,0 +1,68 @@
+//! The command line.
+//!
+//! Purpose: what people type. `headcount agent` and `headcount dev` run nodes in this process; everything else is a
+//! client that talks HTTP to a running agent and needs nothing of this library but the JSON shapes.
+//!
+//! Invariants:
+//! - Standard output carries what was asked for, and nothing else: logs, warnings and errors go to standard error.
+//! - A closed standard output (`headcount members | head -1`) is a quiet end, not a failure.
+//! - Every failure is one line that says what failed, and what to try; its exit code is one of [`Exit`].
+//!
+//! This module must not know how the protocol works or how HTTP is served.
+
+mod agent;
+mod args;
+mod client;
+mod commands;
+mod dev;
+mod failure;
+mod human;
+mod logs;
+mod signals;
+mod simulate;
+mod sse;
+mod table;
+mod watch;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Cli, Command, ConfigCommand};
+pub use failure::Exit;
+use failure::Failure;
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let exit = match run(Cli::parse()) {
+        Ok(exit) => exit,
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::DONE,
+        Err(failure) => {
+            // If nobody reads standard error either, the exit code has to do.
+            let _ = writeln!(io::stderr(), "headcount: {failure}");
+            failure.exit()
+        }
+    };
+    ExitCode::from(exit.code())
+}
+
+fn run(cli: Cli) -> Result<Exit, Failure> {
+    // Locked only while it is written to: commands that run for long print from other places too.
+    let out = &mut io::stdout();
+    match cli.command {
+        Command::Agent(args) => agent::run(&args, out),
+        Command::Dev(args) => dev::run(&args, out),
+        Command::Members(args) => commands::members(&args, out),
+        Command::Watch(args) => watch::run(&args, out),
+        Command::Info(args) => commands::info(&args, out),
+        Command::Join(args) => commands::join(&args, out),
+        Command::Leave(args) => commands::leave(&args, out),
+        Command::Remove(args) => commands::remove(&args, out),
+        Command::Tags(args) => commands::tags(&args, out),
+        Command::Wait(args) => commands::wait(&args, out),
+        Command::Config(ConfigCommand::Check { file }) => agent::check(&file, out),
+        Command::Config(ConfigCommand::Show(args)) => agent::show(&args, out),
+        Command::Simulate(args) => simulate::run(&args, out),
+    }
+}

@@ -1,0 +1,186 @@
+//! `headcount watch`: events as they happen, across broken connections.
+//!
+//! Invariant: nothing is lost in silence. When the stream breaks it is taken up again after the last event seen; what the
+//! agent does not keep any more is said (`lagged`), and followed by all members.
+
+use std::io::{self, Write};
+use std::thread::sleep;
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+
+use super::args::{LineFormat, WatchArgs};
+use super::client::{Client, Stream};
+use super::commands::{json_line, with_query};
+use super::failure::{Exit, Failure};
+use super::human::{self, plain};
+use super::sse::Frame;
+use super::table;
+use crate::json::{Event, Lagged, Snapshot};
+
+/// Pause before the agent is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+pub(super) fn run(args: &WatchArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let client = Client::new(&args.agent)?;
+    let nodes: Vec<_> = args.node.iter().map(ToString::to_string).collect();
+    let flag: &[String] = if args.snapshot { &["true".to_owned()] } else { &[] };
+    let path = with_query("/v1/events", &[("kind", &args.kind), ("node", &nodes), ("snapshot", flag)]);
+    let mut printer = Printer { out, format: args.format, last: args.after.map(|id| id.to_string()) };
+
+    // An agent that cannot be reached at all is a failure; one that could be is worth waiting for.
+    let mut stream = client.stream(&path, printer.last.as_deref())?;
+    loop {
+        let why = printer.follow(&mut stream)?;
+        let place = printer.last.as_deref().map_or_else(String::new, |id| format!(" after event {}", plain(id)));
+        tell(&format!("the event stream of {} {why}: trying again every second{place}", client.address()));
+        stream = loop {
+            sleep(TRY_AGAIN);
+            match client.stream(&path, printer.last.as_deref()) {
+                Ok(stream) => break stream,
+                Err(failure) if failure.is_passing() => {}
+                Err(failure) => return Err(failure),
+            }
+        };
+        tell(&format!("the event stream of {} goes on", client.address()));
+    }
+}
+
+fn tell(text: &str) {
+    // Without a reader of standard error the events still have one.
+    let _ = writeln!(io::stderr(), "headcount: {text}");
+}
+
+/// Prints frames and remembers where the stream stands.
+struct Printer<'a, W> {
+    out: &'a mut W,
+    format: LineFormat,
+    last: Option<String>,
+}
+
+impl<W: Write> Printer<'_, W> {
+    /// Prints until the stream ends, and says why it did.
+    fn follow(&mut self, stream: &mut Stream) -> Result<String, Failure> {
+        if self.last.is_none() {
+            self.last.clone_from(&stream.start);
+        }
+        loop {
+            match stream.frames.next() {
+                Ok(Some(frame)) => self.print(frame)?,
+                Ok(None) => return Ok("ended".to_owned()),
+                Err(error) => return Ok(format!("broke ({error})")),
+            }
+        }
+    }
+
+    fn print(&mut self, frame: Frame) -> Result<(), Failure> {
+        match (frame.event.as_str(), self.format) {
+            ("snapshot", LineFormat::Json) => {
+                let Snapshot { id, members, .. } = read(&frame)?;
+                json_line(self.out, &json!({ "event": "snapshot", "id": id, "members": members }))?;
+            }
+            ("snapshot", LineFormat::Text) => {
+                let snapshot: Snapshot = read(&frame)?;
+                table::members(self.out, &snapshot.members, SystemTime::now())?;
+            }
+            ("lagged", LineFormat::Json) => {
+                let Lagged { missed } = read(&frame)?;
+                json_line(self.out, &json!({ "event": "lagged", "missed": missed }))?;
+            }
+            ("lagged", LineFormat::Text) => {
+                let missed = read::<Lagged>(&frame)?.missed;
+                let missed = missed.map_or_else(|| "some".to_owned(), |missed| missed.to_string());
+                writeln!(self.out, "{missed} events were missed; the members are now:")?;
+            }
+            (_, LineFormat::Json) => json_line(self.out, &read::<Event>(&frame)?)?,
+            (_, LineFormat::Text) => writeln!(self.out, "{}", line(&read(&frame)?))?,
+        }
+        self.out.flush()?;
+        if frame.id.is_some() {
+            self.last = frame.id;
+        }
+        Ok(())
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(frame: &Frame) -> Result<T, Failure> {
+    serde_json::from_str(&frame.data).map_err(|error| {
+        Failure::failed(format!("cannot read event \"{}\": {error}", plain(&frame.event)))
+            .hint("is the agent much newer or older than this command?")
+    })
+}
+
+/// One event for people.
+pub(super) fn line(event: &Event) -> String {
+    let kind = format!("{:<18}", plain(&event.event));
+    let mut parts = vec![human::time_of_day(event.at), kind, plain(&event.node), plain(&event.address)];
+    if let Some(why) = event.reason.as_ref().or(event.method.as_ref()) {
+        parts.push(format!("({})", plain(why)));
+    }
+    if let Some(previous) = &event.previous {
+        let now = &event.member;
+        if previous.status != now.status {
+            parts.push(format!("{} → {}", plain(&previous.status), plain(&now.status)));
+        }
+        if previous.tags != now.tags {
+            parts.push(format!("tags {}", human::tags(&now.tags)));
+        }
+        if previous.incarnation != now.incarnation {
+            parts.push(format!("incarnation {}", now.incarnation));
+        }
+    }
+    parts.join("  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::sse::Frames;
+
+    const JOINED: &str = concat!(
+        r#"{"id":"0000000000000001-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"node_joined","node":"b","#,
+        r#""address":"10.0.0.2:7117","member":{"id":"b","run":"0000000000000002","address":"10.0.0.2:7117","#,
+        r#""api_address":null,"status":"up","incarnation":1,"since":"2026-01-01T00:00:00.000Z","last_heard_ms":null,"#,
+        r#""rtt_ms":null,"tags":{},"version":"0.1.0","is_me":false,"method":null,"reason":null}}"#
+    );
+
+    fn printed(format: LineFormat, stream: &str) -> (String, Option<String>) {
+        let mut out = Vec::new();
+        let mut printer = Printer { out: &mut out, format, last: None };
+        let mut frames = Frames::new(stream.as_bytes());
+        while let Some(frame) = frames.next().expect("readable") {
+            printer.print(frame).expect("printed");
+        }
+        let last = printer.last;
+        (String::from_utf8(out).expect("text"), last)
+    }
+
+    #[test]
+    fn json_is_one_event_object_a_line() {
+        let stream = format!(
+            "event: lagged\ndata: {{\"missed\":null}}\n\nid: 0000000000000001-6\nevent: snapshot\ndata: {{\"id\":\"0000000000000001-6\",\"members\":[]}}\n\nid: 0000000000000001-7\nevent: node_joined\ndata: {JOINED}\n\n"
+        );
+        let (text, last) = printed(LineFormat::Json, &stream);
+        let expected = format!(
+            "{}\n{}\n{JOINED}\n",
+            r#"{"event":"lagged","missed":null}"#, r#"{"event":"snapshot","id":"0000000000000001-6","members":[]}"#
+        );
+        assert_eq!(text, expected);
+        assert_eq!(last.as_deref(), Some("0000000000000001-7"));
+    }
+
+    #[test]
+    fn text_names_kind_node_and_address() {
+        let (text, _) = printed(LineFormat::Text, &format!("event: node_joined\ndata: {JOINED}\n\n"));
+        assert!(text.ends_with("  node_joined         b  10.0.0.2:7117\n"), "{text}");
+    }
+
+    #[test]
+    fn an_event_that_cannot_be_read_is_a_failure_with_a_hint() {
+        let mut out = Vec::new();
+        let mut printer = Printer { out: &mut out, format: LineFormat::Text, last: None };
+        let frame = Frame { id: None, event: "node_joined".to_owned(), data: "{}".to_owned() };
+        let failure = printer.print(frame).expect_err("no event");
+        assert!(failure.to_string().contains("newer or older"), "{failure}");
+    }
+}

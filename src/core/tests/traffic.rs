@@ -1,0 +1,36 @@
+//! What an idle cluster costs on the wire, in virtual time.
+
+use std::time::Duration;
+
+use super::net::Net;
+use crate::core::Profile;
+
+/// IPv4 and UDP headers of one datagram.
+const HEADERS: u64 = 28;
+
+/// Bytes that the whole cluster sends per minute, headers included.
+fn bytes_per_minute(profile: Profile, nodes: usize) -> u64 {
+    let mut net = Net::cluster(profile, nodes);
+    net.run(Duration::from_secs(60));
+    let sent = |net: &Net| -> u64 {
+        let counters = net.nodes.iter().map(|node| node.core.counters());
+        counters.map(|counters| counters.bytes_sent + HEADERS * counters.packets_sent).sum()
+    };
+    let before = sent(&net);
+    net.run(Duration::from_secs(600));
+    (sent(&net) - before) / 10
+}
+
+#[test]
+fn ten_idle_nodes_stay_within_a_sixth_of_a_megabyte_per_minute() {
+    let bytes = bytes_per_minute(Profile::Default, 10);
+    assert!(bytes <= 160_000, "{bytes} bytes per minute");
+}
+
+#[test]
+fn an_idle_node_sends_little_in_every_profile() {
+    for (profile, budget) in [(Profile::Default, 250), (Profile::Lan, 450), (Profile::Wan, 250)] {
+        let per_second = bytes_per_minute(profile, 10) / 600;
+        assert!(per_second <= budget, "{profile}: {per_second} bytes per second and node");
+    }
+}

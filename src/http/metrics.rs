@@ -1,0 +1,142 @@
+//! Figures for Prometheus, as OpenMetrics text.
+//!
+//! Invariant: every figure is read from one [`Info`] at the moment of the scrape; nothing is counted twice or kept here.
+//! Names start with `headcount_` and carry their unit; labels have few values, all known beforehand.
+
+use std::fmt;
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::App;
+use super::problem::Refusal;
+use crate::agent::Info;
+use crate::core::{Drop, Status};
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+pub(super) async fn metrics(State(app): State<App>) -> Response {
+    if let Ok(text) = text(app.agent.info()) {
+        return ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response();
+    }
+    let detail = "the figures could not be written as text";
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "metrics", "Metrics failed", detail).into_response()
+}
+
+fn text(info: Info) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("headcount");
+    registry.register_collector(Box::new(Figures(info)));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+/// One scrape.
+#[derive(Debug)]
+struct Figures(Info);
+
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Self(info) = self;
+        let counters = &info.counters;
+
+        family(
+            &mut encoder,
+            "members",
+            "Members in this node's view, itself included",
+            "status",
+            Status::NAMES.into_iter().zip(info.members),
+            MetricType::Gauge,
+        )?;
+        gauge(&mut encoder, "view_changes", "Changes of this node's view since its start", info.changes)?;
+        let uptime = ConstGauge::new(info.uptime.as_secs_f64());
+        let described =
+            encoder.encode_descriptor("uptime", "Time since the start", Some(&Unit::Seconds), MetricType::Gauge)?;
+        uptime.encode(described)?;
+
+        for (name, help, value) in [
+            ("packets_received", "Datagrams received, whatever became of them", counters.packets_received),
+            ("packets_sent", "Datagrams sent", counters.packets_sent),
+            ("heartbeats_sent", "Packets sent for nothing but to be heard", counters.heartbeats_sent),
+            ("signs_of_life", "Packets that were a sign of life of a member", counters.signs_of_life),
+            ("gossip_sent", "Gossip packets sent on the tick", counters.gossip_sent),
+            ("updates_sent", "Updates of records sent, in any packet", counters.updates_sent),
+            ("updates_received", "Updates of records received, in any packet", counters.updates_received),
+            ("updates_merged", "Updates received that changed the view", counters.updates_merged),
+            ("syncs", "Repairs begun because views stayed different", counters.syncs),
+            ("probes_sent", "Probes sent", counters.probes_sent),
+            ("suspicions_raised", "Suspicions raised by this node", counters.suspicions_raised),
+            ("suspicions_refuted", "Suspicions of anybody that were refuted", counters.suspicions_refuted),
+            ("suspicions_confirmed", "Suspicions of anybody that ended as down", counters.suspicions_confirmed),
+            ("refutations", "Times this node refuted its own suspicion or death", counters.refutations),
+            ("pauses", "Times this process stood still", counters.pauses),
+            (
+                "receive_buffer_overflows",
+                "Datagrams that the kernel dropped because the receive buffer was full",
+                info.receive_buffer_overflows,
+            ),
+            ("send_buffer_full", "Datagrams not sent because the send buffer was full", info.send_buffer_full),
+            ("oversized_datagrams", "Datagrams longer than any packet", info.oversized_datagrams),
+            ("socket_errors", "Socket errors survived", info.socket_errors),
+            ("state_write_failures", "Writes of the state file that failed", info.state_write_failures),
+        ] {
+            counter(&mut encoder, name, help, None, value)?;
+        }
+        for (name, help, value) in [
+            ("received", "Payload of datagrams received", counters.bytes_received),
+            ("sent", "Payload of datagrams sent", counters.bytes_sent),
+        ] {
+            counter(&mut encoder, name, help, Some(&Unit::Bytes), value)?;
+        }
+        family(
+            &mut encoder,
+            "dropped",
+            "What was received and not used",
+            "reason",
+            Drop::ALL.into_iter().map(|reason| (reason.name(), counters.dropped(reason))),
+            MetricType::Counter,
+        )
+    }
+}
+
+fn counter(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    unit: Option<&Unit>,
+    value: u64,
+) -> fmt::Result {
+    ConstCounter::new(value).encode(encoder.encode_descriptor(name, help, unit, MetricType::Counter)?)
+}
+
+fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+}
+
+fn family<V: TryInto<u64>>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &'static str,
+    values: impl Iterator<Item = (&'static str, V)>,
+    kind: MetricType,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+    for (word, value) in values {
+        let value = value.try_into().unwrap_or(u64::MAX);
+        let labels = [(label, word)];
+        let encoder = family.encode_family(&labels)?;
+        match kind {
+            MetricType::Counter => ConstCounter::new(value).encode(encoder)?,
+            _ => ConstGauge::new(value).encode(encoder)?,
+        }
+    }
+    Ok(())
+}

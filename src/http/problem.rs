@@ -1,0 +1,178 @@
+//! Refusals: what went wrong, as `application/problem+json`, and how the agent's errors become statuses.
+//!
+//! Invariant: this is the only place that writes an error's body, so that all errors look alike.
+
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::agent::AgentError;
+use crate::core::{CommandError, InvalidTags};
+use crate::json;
+
+/// One refusal. `Box`ed, because it is the rare case of every handler's result.
+#[derive(Debug)]
+pub(super) struct Refusal(Box<json::Problem>);
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, word: &str, title: &str, detail: impl Into<String>) -> Self {
+        Self(Box::new(json::Problem {
+            kind: format!("urn:headcount:problem:{word}"),
+            title: title.to_owned(),
+            status: status.as_u16(),
+            detail: detail.into(),
+            hint: None,
+            results: None,
+        }))
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    pub(super) fn results(mut self, results: Vec<json::JoinResult>) -> Self {
+        self.0.results = Some(results);
+        self
+    }
+
+    /// A query that says nothing this build understands.
+    pub(super) fn query(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail)
+    }
+
+    pub(super) fn no_such_member(id: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "no-such-member",
+            "No such member",
+            format!("no member is named \"{}\"", id.escape_debug()),
+        )
+        .hint("GET /v1/members lists them all")
+    }
+
+    pub(super) fn stopping(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "This node is stopping", detail)
+            .hint("ask another member")
+    }
+
+    pub(super) fn too_many_streams(limit: usize) -> Self {
+        Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too-many-streams",
+            "Too many event streams",
+            format!("{limit} event streams are open, and no more are served"),
+        )
+        .hint("close streams that nobody reads, or watch another member")
+    }
+
+    pub(super) fn timeout(seconds: u64) -> Self {
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "timeout",
+            "Request timed out",
+            format!("the request was not complete and answered within {seconds} s"),
+        )
+    }
+}
+
+impl From<InvalidTags> for Refusal {
+    fn from(error: InvalidTags) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "tags", "Tags refused", error.to_string())
+            .hint("nothing was changed")
+    }
+}
+
+impl From<AgentError> for Refusal {
+    fn from(error: AgentError) -> Self {
+        let detail = error.to_string();
+        match error {
+            AgentError::Refused(CommandError::NoSuchMember { id }) => Self::no_such_member(id.as_str()),
+            AgentError::Refused(CommandError::NotDown { .. }) => {
+                Self::new(StatusCode::CONFLICT, "not-down", "Member is not down", detail)
+                    .hint("add ?force=true to remove it all the same: its process will stop")
+            }
+            AgentError::Refused(CommandError::Oneself) => {
+                Self::new(StatusCode::CONFLICT, "oneself", "A node does not remove itself", detail)
+                    .hint("POST /v1/leave, or `headcount leave`")
+            }
+            AgentError::Refused(CommandError::Busy) => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too many commands", detail)
+            }
+            AgentError::TooManyAddresses { .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "value", "Value refused", detail)
+            }
+            AgentError::Refused(CommandError::Leaving) | AgentError::Stopped => Self::stopping(detail),
+        }
+    }
+}
+
+impl From<JsonRejection> for Refusal {
+    fn from(rejection: JsonRejection) -> Self {
+        let detail = rejection.body_text();
+        match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Body too large", detail)
+                    .hint(format!("a body has at most {} bytes", super::MAX_BODY_BYTES))
+            }
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", "Not JSON", detail)
+                    .hint("send the header `Content-Type: application/json`")
+            }
+            StatusCode::UNPROCESSABLE_ENTITY => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "value", "Value refused", detail)
+            }
+            status => Self::new(status, "syntax", "Malformed JSON", detail),
+        }
+    }
+}
+
+impl From<QueryRejection> for Refusal {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::query(rejection.body_text())
+    }
+}
+
+impl From<PathRejection> for Refusal {
+    fn from(rejection: PathRejection) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "path", "Path not understood", rejection.body_text())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        // A problem consists of strings and numbers: there is nothing that could fail to be written.
+        let body = serde_json::to_vec(&self.0).unwrap_or_default();
+        let content_type = HeaderValue::from_static("application/problem+json");
+        let mut response = (status, [(header::CONTENT_TYPE, content_type)], body).into_response();
+        let headers = response.headers_mut();
+        match status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::TOO_MANY_REQUESTS => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            // The rest of the body may still be on its way; the next request would start in the middle of it.
+            StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE => {
+                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// Answers paths that lead nowhere.
+pub(super) async fn no_route(uri: Uri) -> Refusal {
+    let detail = format!("nothing is served at {}", uri.path().escape_debug());
+    Refusal::new(StatusCode::NOT_FOUND, "no-route", "No such path", detail).hint("GET / lists what there is")
+}
+
+/// Answers methods that a path does not take.
+pub(super) async fn no_method(method: Method, uri: Uri) -> Refusal {
+    let detail = format!("{} does not take {method}", uri.path().escape_debug());
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-method", "Method not allowed", detail)
+        .hint("the header `Allow` names the methods it takes")
+}

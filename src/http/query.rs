@@ -1,0 +1,144 @@
+//! Query strings: comma-separated lists of known words, flags, tags.
+//!
+//! Invariant: what is not understood is refused, never ignored: a filter with a typing error must not answer everything.
+
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+
+use super::problem::Refusal;
+use crate::core::NodeId;
+
+/// The pairs of a query string, in order.
+#[derive(Debug, Default)]
+pub(super) struct Pairs(Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Pairs {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let Query(pairs) = Query::from_request_parts(parts, state).await?;
+        Ok(Self(pairs))
+    }
+}
+
+impl Pairs {
+    /// Refuses keys that are not among these.
+    pub(super) fn only(&self, known: &[&str]) -> Result<(), Refusal> {
+        match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+            None => Ok(()),
+            Some((key, _)) if known.is_empty() => {
+                Err(Refusal::query(format!("no query is taken here, found \"{}\"", key.escape_debug())))
+            }
+            Some((key, _)) => Err(Refusal::query(format!("unknown key \"{}\"", key.escape_debug()))
+                .hint(format!("known keys: {}", known.join(", ")))),
+        }
+    }
+
+    /// The last value of a key; an empty one counts as none.
+    pub(super) fn last(&self, key: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
+            .filter(|text| !text.is_empty())
+    }
+
+    /// Whether a flag is set: `true` or `false`.
+    pub(super) fn flag(&self, key: &str) -> Result<bool, Refusal> {
+        match self.last(key) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(other) => Err(Refusal::query(format!("{key} is true or false, found \"{}\"", other.escape_debug()))),
+        }
+    }
+
+    /// The items of a comma-separated list; a repeated key adds to it.
+    fn items<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        let values = self.0.iter().filter(move |(name, _)| name == key);
+        values.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|item| !item.is_empty())
+    }
+
+    /// A list of known words.
+    pub(super) fn words(&self, key: &str, known: &'static [&'static str]) -> Result<Vec<&'static str>, Refusal> {
+        let word = |item: &str| {
+            known.iter().copied().find(|word| *word == item).ok_or_else(|| {
+                Refusal::query(format!("unknown {key} \"{}\"", item.escape_debug()))
+                    .hint(format!("known values: {}", known.join(", ")))
+            })
+        };
+        self.items(key).map(word).collect()
+    }
+
+    /// A list of node names.
+    pub(super) fn nodes(&self, key: &str) -> Result<Vec<NodeId>, Refusal> {
+        let node = |item: &str| {
+            NodeId::new(item).map_err(|error| Refusal::query(format!("{key} \"{}\": {error}", item.escape_debug())))
+        };
+        self.items(key).map(node).collect()
+    }
+
+    /// A list of tags: `key=value`, or `key` for any value.
+    pub(super) fn tags(&self, key: &str) -> Result<Vec<TagFilter>, Refusal> {
+        let tag = |item: &str| match item.split_once('=') {
+            Some(("", _)) => Err(Refusal::query(format!("{key} \"{}\" has no key", item.escape_debug()))
+                .hint("write key=value, or key for any value")),
+            Some((name, value)) => Ok(TagFilter { name: name.to_owned(), value: Some(value.to_owned()) }),
+            None => Ok(TagFilter { name: item.to_owned(), value: None }),
+        };
+        self.items(key).map(tag).collect()
+    }
+}
+
+/// One condition on a member's tags.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TagFilter {
+    name: String,
+    value: Option<String>,
+}
+
+impl TagFilter {
+    pub(super) fn admits(&self, tags: &crate::core::Tags) -> bool {
+        match (&self.value, tags.get(&self.name)) {
+            (None, found) => found.is_some(),
+            (Some(wanted), found) => found == Some(wanted.as_str()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Status, Tags};
+
+    fn pairs(pairs: &[(&str, &str)]) -> Pairs {
+        Pairs(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+    }
+
+    #[test]
+    fn lists_take_commas_and_repetition() {
+        let query = pairs(&[("status", "up, suspect,"), ("status", "left")]);
+        assert_eq!(query.words("status", &Status::NAMES).ok(), Some(vec!["up", "suspect", "left"]));
+        assert_eq!(pairs(&[("status", "")]).words("status", &Status::NAMES).ok(), Some(vec![]));
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        assert!(pairs(&[("status", "up,upp")]).words("status", &Status::NAMES).is_err());
+        assert!(pairs(&[("stauts", "up")]).only(&["status", "tag"]).is_err());
+        assert!(pairs(&[("force", "yes")]).flag("force").is_err());
+        assert!(pairs(&[("node", "a b")]).nodes("node").is_err());
+        assert!(pairs(&[("tag", "=x")]).tags("tag").is_err());
+    }
+
+    #[test]
+    fn tags_are_matched_by_key_or_by_value() {
+        let tags = Tags::new([("zone".to_owned(), "eu-1".to_owned())].into()).expect("tags");
+        let admits = |text: &str| {
+            let filters = pairs(&[("tag", text)]).tags("tag").expect("filters");
+            filters.iter().all(|filter| filter.admits(&tags))
+        };
+        assert!(admits("zone") && admits("zone=eu-1"));
+        assert!(!admits("zone=eu") && !admits("role") && !admits("zone,role") && !admits("zone="));
+    }
+}

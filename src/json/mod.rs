@@ -1,0 +1,20 @@
+//! The public JSON shapes: what HTTP answers, what `--format json` prints, what event handlers read.
+//!
+//! Purpose: one place that says how the library's types look to programs, in both directions, so that the server, the
+//! command line and their tests cannot disagree.
+//!
+//! Invariants:
+//! - Keys are only ever added. Every key is always present and unknown values are `null`; only the extra keys of one
+//!   kind of event are left out for the other kinds.
+//! - Times are RFC 3339 in UTC with milliseconds, durations end in `_ms`, runs and fingerprints are 16 hex digits.
+//! - Reading tolerates keys that this build does not know.
+//!
+//! This module must not know sockets, routes or terminals.
+
+mod calls;
+mod time;
+mod view;
+
+pub use calls::{Counts, Info, JoinRequest, JoinResult, JoinResults, Pace, Problem, Protocol, Removed, SetTags};
+pub use time::{parse_rfc3339, rfc3339};
+pub use view::{BadEventId, Event, EventId, Lagged, Member, Snapshot};

@@ -1,0 +1,314 @@
+//! Members, events and snapshots.
+//!
+//! Invariant: an [`Event`] is self-contained. A reader that knows only its `event`, `node` and `member` can keep a view.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::time::{fine_millis, instant, millis};
+use crate::core::Run;
+use crate::event::EventKind;
+
+/// One member.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Member {
+    /// Its name.
+    pub id: String,
+    /// The process behind the name.
+    pub run: String,
+    /// Where its gossip goes.
+    pub address: String,
+    /// Where its users reach it.
+    pub api_address: Option<String>,
+    /// One of [`Status::NAMES`](crate::Status::NAMES).
+    pub status: String,
+    /// Its record's version.
+    pub incarnation: u64,
+    /// Since when the observer has seen it in this status.
+    #[serde(with = "instant")]
+    pub since: SystemTime,
+    /// How long ago the observer last heard it.
+    pub last_heard_ms: Option<u64>,
+    /// Smoothed round trip.
+    pub rtt_ms: Option<f64>,
+    /// What it tells about itself.
+    pub tags: BTreeMap<String, String>,
+    /// Its software version.
+    pub version: String,
+    /// Whether it is the observer.
+    pub is_me: bool,
+    /// How its silence or death was found out.
+    pub method: Option<String>,
+    /// Why it left.
+    pub reason: Option<String>,
+}
+
+impl From<&crate::Member> for Member {
+    fn from(member: &crate::Member) -> Self {
+        Self {
+            id: member.id.to_string(),
+            run: member.run.to_string(),
+            address: member.address.to_string(),
+            api_address: member.api_address.clone(),
+            status: member.status.name().to_owned(),
+            incarnation: member.incarnation,
+            since: member.since,
+            last_heard_ms: member.last_heard.map(millis),
+            rtt_ms: member.rtt.map(fine_millis),
+            tags: member.tags.as_map().clone(),
+            version: member.version.clone(),
+            is_me: member.is_me,
+            method: member.method.map(|method| method.name().to_owned()),
+            reason: member.reason().map(|reason| reason.name().to_owned()),
+        }
+    }
+}
+
+/// One event. The last three keys are there only for the kinds they belong to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Event {
+    /// `run-sequence`, see [`EventId`].
+    pub id: String,
+    /// Its number in the observer's run.
+    pub sequence: u64,
+    /// When it was observed.
+    #[serde(with = "instant")]
+    pub at: SystemTime,
+    /// One of [`EventKind::NAMES`].
+    pub event: String,
+    /// The member's name.
+    pub node: String,
+    /// The member's address.
+    pub address: String,
+    /// The member from now on.
+    pub member: Member,
+    /// Of `node_left`: `graceful` or `forced`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Of `node_detected_down`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// Of `node_updated`: the member until now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Box<Member>>,
+}
+
+impl Event {
+    /// An event as the observer of this run saw it.
+    pub fn new(run: Run, event: &crate::Event) -> Self {
+        let member = event.kind.member();
+        let mut json = Self {
+            id: EventId { run, sequence: event.sequence }.to_string(),
+            sequence: event.sequence,
+            at: event.at,
+            event: event.kind.name().to_owned(),
+            node: member.id.to_string(),
+            address: member.address.to_string(),
+            member: Member::from(member),
+            reason: None,
+            method: None,
+            previous: None,
+        };
+        match &event.kind {
+            EventKind::NodeLeft { reason, .. } => json.reason = Some(reason.name().to_owned()),
+            EventKind::NodeDetectedDown { method, .. } => json.method = Some(method.name().to_owned()),
+            EventKind::NodeUpdated { previous, .. } => json.previous = Some(Box::new(Member::from(previous))),
+            _ => {}
+        }
+        json
+    }
+}
+
+/// All members at one point of the event stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The [`EventId`] after which the stream goes on.
+    pub id: String,
+    /// Sorted by name.
+    pub members: Vec<Member>,
+}
+
+impl Snapshot {
+    /// A snapshot taken after this event.
+    pub fn new(id: EventId, members: Vec<Member>) -> Self {
+        Self { id: id.to_string(), members }
+    }
+}
+
+/// Events were lost on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lagged {
+    /// How many, where that is known.
+    pub missed: Option<u64>,
+}
+
+/// A place in the event stream of one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EventId {
+    /// The observer's run.
+    pub run: Run,
+    /// The event's number in it.
+    pub sequence: u64,
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.run, self.sequence)
+    }
+}
+
+/// A text that is no [`EventId`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an event id is 16 hex digits, a dash and a number, as in 8f00000000000000-7")]
+pub struct BadEventId;
+
+impl FromStr for EventId {
+    type Err = BadEventId;
+
+    fn from_str(text: &str) -> Result<Self, BadEventId> {
+        let (run, sequence) = text.split_once('-').ok_or(BadEventId)?;
+        // `from_str_radix` and `parse` would take a sign.
+        let is_hex = run.len() == 16 && run.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_number = sequence.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_hex || !is_number {
+            return Err(BadEventId);
+        }
+        let run = u64::from_str_radix(run, 16).map_err(|_| BadEventId)?;
+        Ok(Self { run: Run(run), sequence: sequence.parse().map_err(|_| BadEventId)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::core::{DetectionMethod, LeaveReason, NodeId, Profile, Status, Tags};
+
+    fn start_of_2026() -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600)
+    }
+
+    fn member(status: Status) -> crate::Member {
+        crate::Member {
+            id: NodeId::new("a").expect("a name"),
+            run: Run(0x8f00_0000_0000_0001),
+            incarnation: 1,
+            status,
+            address: "10.0.0.1:7117".parse().expect("an address"),
+            api_address: None,
+            tags: Tags::default(),
+            timing: Profile::Default.settings().timing().expect("valid"),
+            version: "0.1.0".to_owned(),
+            since: start_of_2026(),
+            last_heard: Some(Duration::from_micros(120_900)),
+            rtt: Some(Duration::from_micros(400)),
+            is_me: false,
+            method: None,
+        }
+    }
+
+    fn event(kind: EventKind) -> Event {
+        Event::new(Run(0x8f00_0000_0000_0002), &crate::Event { sequence: 7, at: start_of_2026(), kind })
+    }
+
+    const MEMBER_UP: &str = concat!(
+        r#"{"id":"a","run":"8f00000000000001","address":"10.0.0.1:7117","api_address":null,"status":"up","#,
+        r#""incarnation":1,"since":"2026-01-01T00:00:00.000Z","last_heard_ms":120,"rtt_ms":0.4,"tags":{},"#,
+        r#""version":"0.1.0","is_me":false,"method":null,"reason":null}"#
+    );
+
+    #[test]
+    fn a_member_is_written_as_the_contract_says() {
+        let json = serde_json::to_string(&Member::from(&member(Status::Up))).expect("JSON");
+        assert_eq!(json, MEMBER_UP);
+    }
+
+    #[test]
+    fn a_member_of_whom_nothing_is_known_has_all_keys() {
+        let mut unheard = member(Status::Left(LeaveReason::Forced));
+        unheard.last_heard = None;
+        unheard.rtt = None;
+        unheard.api_address = Some("http://10.0.0.1/".to_owned());
+        unheard.tags = Tags::new([("zone".to_owned(), "eu-1".to_owned())].into()).expect("tags");
+        let json = serde_json::to_string(&Member::from(&unheard)).expect("JSON");
+        let expected = concat!(
+            r#"{"id":"a","run":"8f00000000000001","address":"10.0.0.1:7117","api_address":"http://10.0.0.1/","#,
+            r#""status":"left","incarnation":1,"since":"2026-01-01T00:00:00.000Z","last_heard_ms":null,"#,
+            r#""rtt_ms":null,"tags":{"zone":"eu-1"},"version":"0.1.0","is_me":false,"method":null,"reason":"forced"}"#
+        );
+        assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn an_event_is_written_as_the_contract_says() {
+        let json = serde_json::to_string(&event(EventKind::NodeJoined { member: member(Status::Up) })).expect("JSON");
+        let expected = format!(
+            r#"{{"id":"8f00000000000002-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"node_joined","node":"a","address":"10.0.0.1:7117","member":{MEMBER_UP}}}"#
+        );
+        assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn extra_keys_come_with_their_kind_only() {
+        let left = Status::Left(LeaveReason::Graceful);
+        let kinds = [
+            (EventKind::NodeLeft { member: member(left), reason: LeaveReason::Graceful }, Some(("reason", "graceful"))),
+            (
+                EventKind::NodeDetectedDown { member: member(Status::Down), method: DetectionMethod::ConnectionLost },
+                Some(("method", "connection_lost")),
+            ),
+            (EventKind::NodeSuspected { member: member(Status::Suspect) }, None),
+        ];
+        for (kind, extra) in kinds {
+            let json = serde_json::to_value(event(kind)).expect("JSON");
+            for key in ["reason", "method", "previous"] {
+                let expected = extra.filter(|(name, _)| *name == key).map(|(_, value)| value.into());
+                assert_eq!(json.get(key).cloned(), expected, "{key} of {json}");
+            }
+        }
+        let updated = EventKind::NodeUpdated { member: member(Status::Up), previous: member(Status::Suspect) };
+        let json = serde_json::to_value(event(updated)).expect("JSON");
+        assert_eq!(json["previous"]["status"], "suspect");
+        assert_eq!(json["member"]["status"], "up");
+    }
+
+    #[test]
+    fn readers_tolerate_keys_they_do_not_know() {
+        let event = event(EventKind::NodeJoined { member: member(Status::Up) });
+        let mut json = serde_json::to_value(&event).expect("JSON");
+        json["colour"] = "green".into();
+        json["member"]["weight"] = 3.into();
+        assert_eq!(serde_json::from_value::<Event>(json).expect("an event"), event);
+    }
+
+    #[test]
+    fn event_ids_survive_a_round_trip_and_nothing_else_is_one() {
+        let id = EventId { run: Run(0xab), sequence: 12 };
+        assert_eq!(id.to_string(), "00000000000000ab-12");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for text in
+            ["", "7", "00000000000000ab", "ab-7", "00000000000000ab-", "00000000000000ab-+7", "+0000000000000ab-7"]
+        {
+            assert_eq!(text.parse::<EventId>(), Err(BadEventId), "{text:?}");
+        }
+        assert!("00000000000000ab-99999999999999999999".parse::<EventId>().is_err());
+    }
+
+    #[test]
+    fn snapshots_and_gaps_are_written_as_the_contract_says() {
+        let id = EventId { run: Run(1), sequence: 0 };
+        let json = serde_json::to_string(&Snapshot::new(id, Vec::new())).expect("JSON");
+        assert_eq!(json, r#"{"id":"0000000000000001-0","members":[]}"#);
+        let json = |missed| serde_json::to_string(&Lagged { missed }).expect("JSON");
+        assert_eq!(json(Some(12)), r#"{"missed":12}"#);
+        assert_eq!(json(None), r#"{"missed":null}"#);
+    }
+}

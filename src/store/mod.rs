@@ -1,0 +1,329 @@
+//! The data directory: what survives the process, and the lock that keeps a second process out of it.
+//!
+//! Invariants:
+//! - A state file is replaced as a whole (temporary file, fsync, rename, fsync of the directory): at every instant,
+//!   through every crash, the old or the new one is there.
+//! - A file that we cannot vouch for is refused and left as it is. Starting with an incarnation below one that was
+//!   already used would make this node a ghost of itself in everybody's view.
+//! - Whoever holds a [`Store`] holds the lock.
+//!
+//! Must not know: when to write, or what the figures mean.
+
+mod state;
+mod writer;
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use crate::core::{Durable, NodeId};
+
+pub use state::BadState;
+use state::Saved;
+pub(crate) use writer::{Durability, WriterDied};
+
+const LOCK_FILE: &str = "headcount.lock";
+const STATE_FILE: &str = "headcount.state";
+const TEMPORARY_PREFIX: &str = "headcount.state-";
+
+/// Why the data directory was refused. Nothing in it was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// It is not there and cannot be made.
+    #[error("cannot create the data directory {}: {source}; create it, or name another with --data-dir", path.display())]
+    Create {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The lock file cannot be opened or locked.
+    #[error("cannot lock {}: {source}; check the directory's owner and that its file system has locks", path.display())]
+    Lock {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another agent works in it.
+    #[error("the data directory {} is in use by another agent: stop that one, or give each its own --data-dir", path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The state file cannot be read.
+    #[error("cannot read the state file {}: {source}; check its owner and permissions", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The state file cannot be written.
+    #[error("cannot write the state file {}: {source}; check free space and permissions", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The state file is not one that can be believed.
+    #[error(
+        "state file {} refused: {reason}. It was left as it is: restore it from a backup or use the version that wrote \
+         it, or move it away to start without memory",
+        path.display()
+    )]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: BadState,
+    },
+    /// The state file belongs to a node of another cluster.
+    #[error(
+        "state file {} belongs to cluster {found:?}, this node is configured for {configured:?}: correct the cluster's \
+         name, or name another --data-dir",
+        path.display()
+    )]
+    OtherCluster {
+        /// The file.
+        path: PathBuf,
+        /// The cluster in the file.
+        found: NodeId,
+        /// The cluster in the configuration.
+        configured: NodeId,
+    },
+}
+
+/// A locked data directory.
+#[derive(Debug)]
+pub(crate) struct Store {
+    directory: PathBuf,
+    cluster: NodeId,
+    node: NodeId,
+    /// Locked while it is open. The file stays when the lock goes: deleting it would let two processes lock two files
+    /// of one name.
+    _lock: File,
+}
+
+/// What an earlier run left behind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Remembered {
+    /// No incarnation above this was ever used, if there was a run at all.
+    pub(crate) incarnation_bound: Option<u64>,
+    /// Last known addresses of other members.
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
+impl Store {
+    /// Creates the directory if need be, locks it, reads what an earlier run left. Blocks on the disk.
+    pub(crate) fn open(directory: &Path, cluster: &NodeId, node: &NodeId) -> Result<(Self, Remembered), StoreError> {
+        create_private(directory).map_err(|source| StoreError::Create { path: directory.to_owned(), source })?;
+        let lock = lock(directory)?;
+        remove_leftovers(directory);
+        let store = Self { directory: directory.to_owned(), cluster: cluster.clone(), node: node.clone(), _lock: lock };
+        let remembered = store.read()?;
+        Ok((store, remembered))
+    }
+
+    /// Replaces the state. Blocks on the disk until it is there.
+    pub(crate) fn write(&self, durable: &Durable) -> Result<(), StoreError> {
+        let saved = Saved {
+            cluster: self.cluster.clone(),
+            node: self.node.clone(),
+            incarnation_bound: durable.incarnation_bound,
+            addresses: durable.addresses.clone(),
+        };
+        let written = state::encode(&saved).map_err(io::Error::other).and_then(|bytes| self.replace(&bytes));
+        written.map_err(|source| StoreError::Write { path: self.path(), source })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join(STATE_FILE)
+    }
+
+    fn read(&self) -> Result<Remembered, StoreError> {
+        let path = self.path();
+        let bytes = match read_bounded(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Remembered::default()),
+            Err(source) => return Err(StoreError::Read { path, source }),
+        };
+        let saved = match state::decode(&bytes) {
+            Ok(saved) => saved,
+            Err(reason) => return Err(StoreError::Refused { path, reason }),
+        };
+        if saved.cluster != self.cluster {
+            return Err(StoreError::OtherCluster { path, found: saved.cluster, configured: self.cluster.clone() });
+        }
+        if saved.node != self.node {
+            tracing::warn!(
+                path = %path.display(), found = %saved.node, configured = %self.node,
+                "the state file was written under another node name; its memory is used all the same"
+            );
+        }
+        Ok(Remembered { incarnation_bound: Some(saved.incarnation_bound), addresses: saved.addresses })
+    }
+
+    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        // Created readable by the owner only.
+        let mut file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(&self.directory)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(self.path()).map_err(|failed| failed.error)?;
+        sync_directory(&self.directory)
+    }
+}
+
+fn create_private(directory: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
+
+fn lock(directory: &Path) -> Result<File, StoreError> {
+    let path = directory.join(LOCK_FILE);
+    let opened = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = opened.map_err(|source| StoreError::Lock { path: path.clone(), source })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: directory.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(StoreError::Lock { path, source }),
+    }
+}
+
+/// Temporary files of a run that died between writing and renaming. Under the lock they are nobody's.
+fn remove_leftovers(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One byte more than allowed, so that a longer file fails its length check instead of being read as a shorter one.
+    File::open(path)?.take(state::MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_directory(_: &Path) -> io::Result<()> {
+    // A directory cannot be opened for this elsewhere; the rename itself is journalled.
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> NodeId {
+        NodeId::new(text).expect("a name")
+    }
+
+    fn open(directory: &Path) -> Result<(Store, Remembered), StoreError> {
+        Store::open(directory, &name("c"), &name("a"))
+    }
+
+    fn durable(incarnation_bound: u64) -> Durable {
+        Durable { incarnation_bound, addresses: vec!["10.0.0.2:7117".parse().expect("an address")] }
+    }
+
+    #[test]
+    fn a_new_directory_is_created_for_the_owner_alone_and_remembers_nothing() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let directory = parent.path().join("deep").join("data");
+        let (_store, remembered) = open(&directory).expect("opens");
+        assert_eq!(remembered, Remembered::default());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = fs::metadata(&directory).expect("is there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o700);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_by_the_next_run() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (store, _) = open(directory.path()).expect("opens");
+        store.write(&durable(1)).expect("written");
+        store.write(&durable(2)).expect("replaced");
+        drop(store);
+        let (_store, remembered) = open(directory.path()).expect("opens again");
+        assert_eq!(remembered.incarnation_bound, Some(2));
+        assert_eq!(remembered.addresses, durable(2).addresses);
+    }
+
+    #[test]
+    fn a_second_agent_on_one_directory_is_refused_until_the_first_is_gone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let first = open(directory.path()).expect("opens");
+        let error = open(directory.path()).expect_err("locked");
+        assert!(matches!(error, StoreError::InUse { .. }), "{error}");
+        assert!(error.to_string().contains(&directory.path().display().to_string()));
+        drop(first);
+        open(directory.path()).expect("free again");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_believed_is_refused_by_name_and_left_untouched() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (store, _) = open(directory.path()).expect("opens");
+        store.write(&durable(1)).expect("written");
+        drop(store);
+        let path = directory.path().join(STATE_FILE);
+        let good = fs::read(&path).expect("is there");
+        let mut flipped = good.clone();
+        *flipped.last_mut().expect("not empty") ^= 1;
+        let mut future = good.clone();
+        future[8] = 9;
+        let longer = [good.as_slice(), &vec![0; state::MAX_BYTES]].concat();
+        let cases = [
+            (Vec::new(), BadState::Truncated),
+            (good[..good.len() - 1].to_vec(), BadState::Truncated),
+            (flipped, BadState::Damaged),
+            (longer, BadState::Damaged),
+            (future, BadState::Future { found: 9 }),
+            (b"something else".to_vec(), BadState::NotState),
+        ];
+        for (bytes, expected) in cases {
+            fs::write(&path, &bytes).expect("written");
+            let error = open(directory.path()).expect_err("refused");
+            assert!(matches!(&error, StoreError::Refused { reason, .. } if *reason == expected), "{error}");
+            assert!(error.to_string().contains(STATE_FILE), "{error}");
+            assert_eq!(fs::read(&path).expect("is there"), bytes, "untouched");
+        }
+    }
+
+    #[test]
+    fn the_state_of_another_cluster_is_refused_and_that_of_another_name_is_used() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (store, _) = open(directory.path()).expect("opens");
+        store.write(&durable(5)).expect("written");
+        drop(store);
+        let error = Store::open(directory.path(), &name("other"), &name("a")).expect_err("refused");
+        assert!(matches!(error, StoreError::OtherCluster { .. }), "{error}");
+        let (_store, remembered) = Store::open(directory.path(), &name("c"), &name("renamed")).expect("opens");
+        assert_eq!(remembered.incarnation_bound, Some(5));
+    }
+
+    #[test]
+    fn temporary_files_of_a_crash_are_swept() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let leftover = directory.path().join(format!("{TEMPORARY_PREFIX}abc123"));
+        fs::write(&leftover, b"half").expect("written");
+        open(directory.path()).expect("opens");
+        assert!(!leftover.exists());
+    }
+}

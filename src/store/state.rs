@@ -1,0 +1,184 @@
+//! The bytes of the state file.
+//!
+//! ```text
+//! "hcstate\n"  version u16  body length u32  XXH3-64 of the body u64  body (postcard: Saved)      integers little-endian
+//! ```
+//!
+//! Invariant: whatever the bytes are, [`decode`] ends with a [`Saved`] that was once encoded or with the reason why not;
+//! it never guesses. A new field means a new version, and a new version reads the old ones.
+//!
+//! Must not know: files.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::limits::MAX_REMEMBERED_ADDRESSES;
+use crate::core::{NodeId, Record};
+
+/// The version that this build writes, and the newest that it reads.
+pub(crate) const VERSION: u16 = 1;
+
+/// The largest file that is read: all remembered addresses take about 6 KiB.
+pub(crate) const MAX_BYTES: usize = 64 * 1024;
+
+const MAGIC: &[u8; 8] = b"hcstate\n";
+const HEADER_BYTES: usize = MAGIC.len() + 2 + 4 + 8;
+
+/// What survives the process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Saved {
+    /// The cluster that it belongs to.
+    pub(crate) cluster: NodeId,
+    /// The node that wrote it.
+    pub(crate) node: NodeId,
+    /// No incarnation above this was ever used.
+    pub(crate) incarnation_bound: u64,
+    /// Last known addresses of other members.
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
+/// Why bytes are no state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadState {
+    /// Something else's file.
+    #[error("this is no headcount state file")]
+    NotState,
+    /// The end is missing.
+    #[error("it is truncated")]
+    Truncated,
+    /// Bytes have changed since they were written.
+    #[error("it is damaged (its checksum or its contents are wrong)")]
+    Damaged,
+    /// Written by a newer program.
+    #[error("it was written by a newer version (format {found}, this program knows {VERSION})")]
+    Future {
+        /// The format version found.
+        found: u16,
+    },
+}
+
+pub(crate) fn encode(saved: &Saved) -> Result<Vec<u8>, postcard::Error> {
+    let body = postcard::to_allocvec(saved)?;
+    let length = u32::try_from(body.len()).map_err(|_| postcard::Error::SerializeBufferFull)?;
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(&body).to_le_bytes());
+    bytes.extend_from_slice(&body);
+    Ok(bytes)
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
+    let known = bytes.len().min(MAGIC.len());
+    if bytes[..known] != MAGIC[..known] {
+        return Err(BadState::NotState);
+    }
+    let rest = bytes.get(MAGIC.len()..).ok_or(BadState::Truncated)?;
+    let (version, rest) = rest.split_first_chunk().ok_or(BadState::Truncated)?;
+    match u16::from_le_bytes(*version) {
+        VERSION => {}
+        0 => return Err(BadState::Damaged),
+        found => return Err(BadState::Future { found }),
+    }
+    let (length, rest) = rest.split_first_chunk().ok_or(BadState::Truncated)?;
+    let (checksum, body) = rest.split_first_chunk().ok_or(BadState::Truncated)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if body.len() < length {
+        return Err(BadState::Truncated);
+    }
+    if body.len() > length || xxhash_rust::xxh3::xxh3_64(body) != u64::from_le_bytes(*checksum) {
+        return Err(BadState::Damaged);
+    }
+    match postcard::take_from_bytes::<Saved>(body) {
+        Ok((saved, [])) if is_sensible(&saved) => Ok(saved),
+        _ => Err(BadState::Damaged),
+    }
+}
+
+fn is_sensible(saved: &Saved) -> bool {
+    saved.incarnation_bound < Record::INCARNATION_LIMIT && saved.addresses.len() <= MAX_REMEMBERED_ADDRESSES
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    pub(crate) fn saved(addresses: usize) -> Saved {
+        let addresses = (0..addresses).map(|i| SocketAddr::from(([10, 0, (i >> 8) as u8, i as u8], 7117))).collect();
+        Saved {
+            cluster: NodeId::new("c").expect("a name"),
+            node: NodeId::new("a").expect("a name"),
+            incarnation_bound: 1_700_000_000_000,
+            addresses,
+        }
+    }
+
+    #[test]
+    fn state_survives_encoding_up_to_the_bound_of_addresses() {
+        let full = saved(MAX_REMEMBERED_ADDRESSES);
+        let bytes = encode(&full).expect("encodes");
+        assert!(bytes.len() <= MAX_BYTES);
+        assert_eq!(decode(&bytes), Ok(full));
+        let beyond = encode(&saved(MAX_REMEMBERED_ADDRESSES + 1)).expect("encodes");
+        assert_eq!(decode(&beyond), Err(BadState::Damaged));
+    }
+
+    #[test]
+    fn every_truncation_is_recognised() {
+        let bytes = encode(&saved(3)).expect("encodes");
+        for length in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..length]), Err(BadState::Truncated), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_recognised() {
+        let bytes = encode(&saved(3)).expect("encodes");
+        for bit in 0..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&bytes).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_named() {
+        let mut bytes = encode(&saved(0)).expect("encodes");
+        bytes[8] = 2;
+        assert_eq!(decode(&bytes), Err(BadState::Future { found: 2 }));
+    }
+
+    #[test]
+    fn another_file_is_not_taken_for_state() {
+        assert_eq!(decode(b"name = \"a\"\n"), Err(BadState::NotState));
+    }
+
+    #[test]
+    fn an_incarnation_that_nobody_may_use_is_not_believed() {
+        let mut wrong = saved(0);
+        wrong.incarnation_bound = Record::INCARNATION_LIMIT;
+        assert_eq!(decode(&encode(&wrong).expect("encodes")), Err(BadState::Damaged));
+    }
+
+    /// The format on disk: changing these bytes breaks every node's next start.
+    #[test]
+    fn golden_bytes() {
+        let bytes = encode(&saved(1)).expect("encodes");
+        let body = *b"\x01c\x01a\x80\xd0\x95\xff\xbc\x31\x01\x00\x0a\x00\x00\x00\xcd\x37";
+        assert_eq!(bytes[..14], *b"hcstate\n\x01\x00\x12\x00\x00\x00");
+        assert_eq!(bytes[14..22], *b"\xa7\x27\x66\x57\x4a\x21\x69\x64");
+        assert_eq!(bytes[22..], body);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! The gossip socket: one UDP socket for everything, IPv6 and IPv4 where both exist.
+//!
+//! Invariants:
+//! - Callers see IPv4 peers as IPv4 addresses, whatever family the socket has: an address is a map key and a part of
+//!   records, so one peer must not have two of them.
+//! - Neither call waits: receiving ends with [`Received::Empty`], a datagram that finds the send buffer full is dropped
+//!   and counted, as a router would do it.
+//! - Errors are classified, counted and survived; only [`Trouble::Fatal`] means that this socket will never work again.
+//!
+//! Must not know: what is in a datagram, how often to try again.
+
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket as StdSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+#[cfg(target_os = "linux")]
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+/// The largest datagram that is handed on. Senders keep to 1,400 bytes; the rest is room for settings of later versions.
+pub(crate) const MAX_DATAGRAM_BYTES: usize = 2_048;
+
+/// What the kernel may queue for us while we are not looking: a burst of a thousand joiners, with room to spare. The
+/// kernel charges a small datagram about 800 bytes; it also caps what we ask for, which is accepted.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+
+/// What may wait for the network card: a flood to all peers at once.
+const SEND_BUFFER_BYTES: usize = 1 << 20;
+
+/// Totals of one socket, readable while it works.
+#[derive(Debug, Default)]
+pub(crate) struct SocketCounters {
+    receive_errors: AtomicU64,
+    send_errors: AtomicU64,
+    send_buffer_full: AtomicU64,
+    oversized: AtomicU64,
+    overflows: AtomicU64,
+}
+
+impl SocketCounters {
+    /// Errors survived, in both directions.
+    pub(crate) fn errors(&self) -> u64 {
+        self.receive_errors.load(Ordering::Relaxed) + self.send_errors.load(Ordering::Relaxed)
+    }
+
+    /// Datagrams not sent because the send buffer was full.
+    pub(crate) fn send_buffer_full(&self) -> u64 {
+        self.send_buffer_full.load(Ordering::Relaxed)
+    }
+
+    /// Datagrams dropped because they were longer than anything we speak.
+    pub(crate) fn oversized(&self) -> u64 {
+        self.oversized.load(Ordering::Relaxed)
+    }
+
+    /// Datagrams that the kernel dropped because the receive buffer was full. Always 0 where the system does not say.
+    pub(crate) fn overflows(&self) -> u64 {
+        self.overflows.load(Ordering::Relaxed)
+    }
+}
+
+/// What one attempt to receive gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// A datagram: its source and its length in the buffer.
+    Datagram {
+        /// Its source.
+        from: SocketAddr,
+        /// Its length.
+        length: usize,
+    },
+    /// Nothing is waiting.
+    Empty,
+    /// Something was wrong with one datagram or one moment; it is counted, and there may be more to receive.
+    Trouble(Trouble),
+}
+
+/// What a socket error means for us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// A peer's system answered an earlier datagram with "port unreachable" (reported on receive by some systems).
+    PeerRefused,
+    /// A buffer is full, or the kernel has no memory for us right now.
+    NoBuffers,
+    /// A datagram did not fit.
+    TooLong,
+    /// No way to that address, or a firewall said no.
+    Unreachable,
+    /// Anything else that may pass.
+    Other,
+    /// This socket will never work again.
+    Fatal,
+}
+
+impl Trouble {
+    fn of(error: &io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused | ErrorKind::ConnectionAborted => {
+                return Trouble::PeerRefused;
+            }
+            ErrorKind::WouldBlock | ErrorKind::OutOfMemory => return Trouble::NoBuffers,
+            ErrorKind::NetworkUnreachable
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkDown
+            | ErrorKind::AddrNotAvailable
+            | ErrorKind::PermissionDenied => return Trouble::Unreachable,
+            _ => {}
+        }
+        Self::of_code(error)
+    }
+
+    /// Codes for which the standard library has no name of its own.
+    #[cfg(unix)]
+    fn of_code(error: &io::Error) -> Self {
+        use nix::errno::Errno;
+        match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ENOBUFS) => Trouble::NoBuffers,
+            Some(Errno::EMSGSIZE) => Trouble::TooLong,
+            Some(Errno::EBADF | Errno::ENOTSOCK) => Trouble::Fatal,
+            _ => Trouble::Other,
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn of_code(error: &io::Error) -> Self {
+        // WSAEBADF, WSAENOTSOCK, WSAEMSGSIZE, WSAENOBUFS; WSAENETRESET is Windows' word for a TTL that ran out.
+        match error.raw_os_error() {
+            Some(10009 | 10038) => Trouble::Fatal,
+            Some(10040) => Trouble::TooLong,
+            Some(10055) => Trouble::NoBuffers,
+            Some(10052) => Trouble::PeerRefused,
+            _ => Trouble::Other,
+        }
+    }
+}
+
+/// A bound gossip socket.
+#[derive(Debug)]
+pub(crate) struct Udp {
+    socket: UdpSocket,
+    local: SocketAddr,
+    counters: Arc<SocketCounters>,
+    #[cfg(target_os = "linux")]
+    overflow: Overflow,
+}
+
+impl Udp {
+    /// Binds. `None` in `address` is every address of both families on `port`, or of IPv4 where IPv6 does not exist.
+    ///
+    /// The caller is inside a tokio runtime. Where a listener must share the number of a port that was left to the
+    /// system, this is what has to be tried again.
+    pub(crate) fn bind(address: Option<SocketAddr>, default_port: u16) -> Result<Self, BindError> {
+        let (socket, asked) = match address {
+            Some(address) => (open(address), address),
+            None => open_any(default_port),
+        };
+        let socket = socket.map_err(|source| BindError { address: asked, source })?;
+        let failed = |source| BindError { address: asked, source };
+        // Less than asked for is what unprivileged processes usually get; a smaller buffer is no reason not to start.
+        let _ = SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
+        let _ = SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER_BYTES);
+        #[cfg(target_os = "linux")]
+        let overflow = Overflow::watch(&socket);
+        let socket = UdpSocket::from_std(socket).map_err(failed)?;
+        let local = canonical(socket.local_addr().map_err(failed)?);
+        Ok(Self {
+            socket,
+            local,
+            counters: Arc::default(),
+            #[cfg(target_os = "linux")]
+            overflow,
+        })
+    }
+
+    /// The address really bound.
+    pub(crate) fn local_address(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// What was counted, shared.
+    pub(crate) fn counters(&self) -> Arc<SocketCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Waits until there may be something to receive. Cancel safe.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        self.socket.readable().await
+    }
+
+    /// Receives one datagram without waiting.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8; MAX_DATAGRAM_BYTES + 1]) -> Received {
+        match self.receive_raw(buffer) {
+            Ok((length, _)) if length > MAX_DATAGRAM_BYTES => {
+                self.counters.oversized.fetch_add(1, Ordering::Relaxed);
+                Received::Trouble(Trouble::TooLong)
+            }
+            Ok((length, from)) => Received::Datagram { from: canonical(from), length },
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Received::Empty,
+            Err(error) => {
+                self.counters.receive_errors.fetch_add(1, Ordering::Relaxed);
+                Received::Trouble(Trouble::of(&error))
+            }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn receive_raw(&mut self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let Self { socket, overflow, counters, .. } = self;
+        socket.try_io(Interest::READABLE, || overflow.receive(socket, buffer, counters))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn receive_raw(&mut self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.socket.try_recv_from(buffer)
+    }
+
+    /// Sends one datagram without waiting. What does not go out is counted and gone.
+    pub(crate) fn send(&self, to: SocketAddr, bytes: &[u8]) -> Result<(), Trouble> {
+        let sent = match (self.local, to) {
+            (SocketAddr::V4(_), SocketAddr::V6(_)) => Err(ErrorKind::NetworkUnreachable.into()),
+            // Not through tokio's readiness: that would drop what is sent before the first turn of its event loop.
+            (_, to) => SockRef::from(&self.socket).send_to(bytes, &self.native(to).into()),
+        };
+        match sent {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let trouble = Trouble::of(&error);
+                let counter = match trouble {
+                    Trouble::NoBuffers => &self.counters.send_buffer_full,
+                    _ => &self.counters.send_errors,
+                };
+                counter.fetch_add(1, Ordering::Relaxed);
+                Err(trouble)
+            }
+        }
+    }
+
+    /// The address as the kernel wants it on a socket of this family.
+    fn native(&self, to: SocketAddr) -> SocketAddr {
+        match (self.local, to) {
+            (SocketAddr::V6(_), SocketAddr::V4(to)) => {
+                SocketAddrV6::new(to.ip().to_ipv6_mapped(), to.port(), 0, 0).into()
+            }
+            _ => to,
+        }
+    }
+}
+
+/// Why the gossip socket could not be bound.
+#[derive(Debug)]
+pub(crate) struct BindError {
+    /// What was asked for.
+    pub(crate) address: SocketAddr,
+    /// What the system said.
+    pub(crate) source: io::Error,
+}
+
+/// IPv4 addresses in IPv6 clothing become what they are; labels that are no part of a peer's identity go.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(_) => address,
+        SocketAddr::V6(six) => match six.ip().to_ipv4_mapped() {
+            Some(four) => SocketAddr::new(four.into(), six.port()),
+            None => SocketAddrV6::new(*six.ip(), six.port(), 0, six.scope_id()).into(),
+        },
+    }
+}
+
+fn open_any(port: u16) -> (io::Result<StdSocket>, SocketAddr) {
+    let six = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    match open(six) {
+        // These would fail for IPv4 as well, and say so better here.
+        Err(error) if matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::PermissionDenied) => (Err(error), six),
+        Err(_) => {
+            let four = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+            (open(four), four)
+        }
+        socket => (socket, six),
+    }
+}
+
+fn open(address: SocketAddr) -> io::Result<StdSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        // The default differs from system to system. On a specific address it changes nothing.
+        socket.set_only_v6(false)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+/// Counts what the kernel drops before we see it. Linux tells with each datagram how many were lost before it.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Overflow {
+    /// Room for one control message; empty if the kernel will not tell.
+    control: Vec<u8>,
+    /// The kernel's 32-bit count as last seen.
+    last: u32,
+}
+
+#[cfg(target_os = "linux")]
+impl Overflow {
+    fn watch(socket: &StdSocket) -> Self {
+        use nix::sys::socket::{setsockopt, sockopt::RxqOvfl};
+        let told = setsockopt(socket, RxqOvfl, &1).is_ok();
+        Self { control: if told { nix::cmsg_space!(u32) } else { Vec::new() }, last: 0 }
+    }
+
+    fn receive(
+        &mut self,
+        socket: &UdpSocket,
+        buffer: &mut [u8],
+        counters: &SocketCounters,
+    ) -> io::Result<(usize, SocketAddr)> {
+        use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
+        use std::os::fd::AsRawFd;
+
+        let mut slices = [io::IoSliceMut::new(buffer)];
+        let received = recvmsg::<SockaddrStorage>(
+            socket.as_raw_fd(),
+            &mut slices,
+            Some(&mut self.control),
+            MsgFlags::MSG_DONTWAIT,
+        )?;
+        for message in received.cmsgs().into_iter().flatten() {
+            if let ControlMessageOwned::RxqOvfl(total) = message {
+                counters.overflows.fetch_add(u64::from(total.wrapping_sub(self.last)), Ordering::Relaxed);
+                self.last = total;
+            }
+        }
+        let from = received.address.as_ref().and_then(|from| {
+            let four = from.as_sockaddr_in().map(|from| SocketAddr::V4((*from).into()));
+            four.or_else(|| from.as_sockaddr_in6().map(|from| SocketAddr::V6((*from).into())))
+        });
+        from.map(|from| (received.bytes, from)).ok_or_else(|| io::Error::other("a datagram without a source address"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const LOOPBACK: &str = "127.0.0.1:0";
+
+    fn bind(address: &str) -> Udp {
+        Udp::bind(Some(address.parse().expect("an address")), 0).expect("a free port")
+    }
+
+    /// Waits for the next datagram or trouble.
+    async fn next(udp: &mut Udp) -> (Received, Vec<u8>) {
+        let mut buffer = [0; MAX_DATAGRAM_BYTES + 1];
+        let received = async {
+            loop {
+                udp.readable().await.expect("readable");
+                match udp.receive(&mut buffer) {
+                    Received::Empty => {}
+                    received => return received,
+                }
+            }
+        };
+        let received = tokio::time::timeout(Duration::from_secs(10), received).await.expect("in time");
+        let length = if let Received::Datagram { length, .. } = received { length } else { 0 };
+        (received, buffer[..length].to_vec())
+    }
+
+    fn port_of(udp: &Udp) -> u16 {
+        udp.local_address().port()
+    }
+
+    #[tokio::test]
+    async fn a_datagram_arrives_with_its_source() {
+        let (a, mut b) = (bind(LOOPBACK), bind(LOOPBACK));
+        a.send(b.local_address(), b"hello").expect("sent before the event loop ever turned");
+        let (received, bytes) = next(&mut b).await;
+        assert_eq!(received, Received::Datagram { from: a.local_address(), length: 5 });
+        assert_eq!(bytes, b"hello");
+        assert_eq!(b.receive(&mut [0; MAX_DATAGRAM_BYTES + 1]), Received::Empty);
+    }
+
+    #[tokio::test]
+    async fn one_socket_speaks_both_families_and_shows_ipv4_peers_as_ipv4() {
+        let mut any = Udp::bind(None, 0).expect("a free port");
+        let mut four = bind(LOOPBACK);
+        any.send(four.local_address(), b"there").expect("mapped where the socket is IPv6");
+        let (received, _) = next(&mut four).await;
+        let from = SocketAddr::from((Ipv4Addr::LOCALHOST, port_of(&any)));
+        assert_eq!(received, Received::Datagram { from, length: 5 });
+
+        four.send(from, b"back").expect("sent");
+        let (received, _) = next(&mut any).await;
+        assert_eq!(received, Received::Datagram { from: four.local_address(), length: 4 });
+
+        // Not every machine that runs this has IPv6.
+        if let Ok(mut six) = Udp::bind(Some("[::1]:0".parse().expect("an address")), 0) {
+            six.send(SocketAddr::from((Ipv6Addr::LOCALHOST, port_of(&any))), b"six").expect("sent");
+            let (received, _) = next(&mut any).await;
+            assert_eq!(received, Received::Datagram { from: six.local_address(), length: 3 });
+            any.send(six.local_address(), b"back").expect("sent");
+            assert!(matches!(next(&mut six).await.0, Received::Datagram { length: 4, .. }));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_taken_port_is_an_error_that_names_it() {
+        let taken = bind(LOOPBACK);
+        let error = Udp::bind(Some(taken.local_address()), 0).expect_err("taken");
+        assert_eq!(error.address, taken.local_address());
+        assert_eq!(error.source.kind(), ErrorKind::AddrInUse);
+        let error = Udp::bind(None, port_of(&taken)).expect_err("taken for IPv4");
+        assert_eq!(error.source.kind(), ErrorKind::AddrInUse);
+    }
+
+    #[tokio::test]
+    async fn the_largest_datagram_passes_and_one_byte_more_is_counted_and_dropped() {
+        let (a, mut b) = (bind(LOOPBACK), bind(LOOPBACK));
+        a.send(b.local_address(), &[7; MAX_DATAGRAM_BYTES]).expect("sent");
+        assert!(matches!(next(&mut b).await.0, Received::Datagram { length: MAX_DATAGRAM_BYTES, .. }));
+        a.send(b.local_address(), &[7; MAX_DATAGRAM_BYTES + 1]).expect("sent");
+        assert_eq!(next(&mut b).await.0, Received::Trouble(Trouble::TooLong));
+        assert_eq!(b.counters().oversized(), 1);
+    }
+
+    #[tokio::test]
+    async fn send_errors_are_classified_and_counted() {
+        let a = bind(LOOPBACK);
+        assert_eq!(a.send("[::1]:1".parse().expect("an address"), b"x"), Err(Trouble::Unreachable));
+        assert_eq!(a.send("127.0.0.1:1".parse().expect("an address"), &vec![0; 65_536]), Err(Trouble::TooLong));
+        assert_eq!(a.counters().errors(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_is_gone_does_not_break_the_socket() {
+        let (mut a, b) = (bind(LOOPBACK), bind(LOOPBACK));
+        let gone = bind(LOOPBACK).local_address();
+        for _ in 0..3 {
+            let _ = a.send(gone, b"anybody?");
+        }
+        b.send(a.local_address(), b"here").expect("sent");
+        while !matches!(next(&mut a).await.0, Received::Datagram { length: 4, .. }) {}
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn what_the_kernel_drops_is_counted() {
+        let (a, mut b) = (bind(LOOPBACK), bind(LOOPBACK));
+        SockRef::from(&b.socket).set_recv_buffer_size(1).expect("the least there is");
+        let sent = 200;
+        for _ in 0..sent {
+            a.send(b.local_address(), &[0; 1_000]).expect("sent");
+        }
+        let mut buffer = [0; MAX_DATAGRAM_BYTES + 1];
+        b.readable().await.expect("readable");
+        let mut received = 0;
+        while b.receive(&mut buffer) != Received::Empty {
+            received += 1;
+        }
+        // The count travels with the next datagram that fits.
+        a.send(b.local_address(), b"after").expect("sent");
+        assert!(matches!(next(&mut b).await.0, Received::Datagram { length: 5, .. }));
+        assert_eq!(b.counters().overflows(), sent - received);
+        assert!(received < sent);
+    }
+
+    #[test]
+    fn errors_are_told_apart() {
+        let cases = [
+            (ErrorKind::ConnectionRefused, Trouble::PeerRefused),
+            (ErrorKind::ConnectionReset, Trouble::PeerRefused),
+            (ErrorKind::WouldBlock, Trouble::NoBuffers),
+            (ErrorKind::NetworkUnreachable, Trouble::Unreachable),
+            (ErrorKind::PermissionDenied, Trouble::Unreachable),
+            (ErrorKind::Other, Trouble::Other),
+        ];
+        for (kind, trouble) in cases {
+            assert_eq!(Trouble::of(&io::Error::from(kind)), trouble, "{kind}");
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Agents on real sockets: what a user of the library sees.
+//!
+//! Everything waits for conditions, with deadlines so generous that only a bug meets them.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use headcount::agent::{AgentError, Filter, KEPT_EVENTS, RecvError, StartError, Stop, StoreError, Subscription};
+use headcount::core::limits::MAX_SEEDS;
+use headcount::core::{CommandError, LeaveReason, NodeId, Profile, Status, StopReason, Tags};
+use headcount::{Agent, Config, Event, EventKind};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn name(text: &str) -> NodeId {
+    NodeId::new(text).expect("a name")
+}
+
+/// A quick node on loopback, on a port of the system's choice.
+fn config(name: &str, seeds: &[&Agent]) -> Config {
+    let mut config = Config::new(name).expect("a name").with_profile(Profile::Local);
+    config.bind = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    config.seeds = seeds.iter().map(|seed| seed.gossip_address().to_string()).collect();
+    config
+}
+
+async fn start(name: &str, seeds: &[&Agent]) -> Agent {
+    Agent::start(config(name, seeds)).await.expect("starts")
+}
+
+fn with_data(mut config: Config, directory: &Path) -> Config {
+    config.data_dir = Some(directory.to_owned());
+    config
+}
+
+async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("in time")
+}
+
+async fn up(agent: &Agent) {
+    in_time(agent.wait_until_up()).await.expect("up");
+}
+
+/// Waits until `agent` sees `id` in this status.
+async fn sees(agent: &Agent, id: &str, status: Status) {
+    let id = name(id);
+    let (snapshot, mut events) = agent.subscribe_from_snapshot();
+    if snapshot.members.iter().any(|member| member.id == id && member.status == status) {
+        return;
+    }
+    let seen = |event: &Event| *event.kind.node() == id && event.kind.member().status == status;
+    while !seen(&next(&mut events).await) {}
+}
+
+async fn next(events: &mut Subscription) -> Event {
+    in_time(events.recv()).await.expect("an event")
+}
+
+async fn next_of(events: &mut Subscription, kind: &str, node: &str) -> EventKind {
+    loop {
+        let event = next(events).await;
+        if event.kind.name() == kind && *event.kind.node() == node {
+            return event.kind;
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_agents_find_each_other_through_a_seed() {
+    let a = start("a", &[]).await;
+    up(&a).await;
+    let b = start("b", &[&a]).await;
+    up(&b).await;
+    sees(&a, "b", Status::Up).await;
+    let names = |agent: &Agent| agent.members().iter().map(|member| member.id.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(&a), ["a", "b"]);
+    assert_eq!(names(&b), ["a", "b"]);
+
+    let of_b = a.member(&name("b")).expect("listed");
+    assert_eq!((of_b.address, of_b.run, of_b.is_me), (b.gossip_address(), b.run(), false));
+    assert!(b.me().is_me);
+    assert_eq!(b.me().version, env!("CARGO_PKG_VERSION"));
+    let info = a.info();
+    assert_eq!(info.members, [0, 2, 0, 0, 0, 0]);
+    assert!(info.counters.packets_received > 0);
+    assert_eq!(a.health(), Ok(()));
+    assert_eq!(a.stop(), None);
+}
+
+#[tokio::test]
+async fn heard_and_round_trip_times_reach_the_listing() {
+    let a = start("a", &[]).await;
+    up(&a).await;
+    let b = start("b", &[&a]).await;
+    up(&b).await;
+    in_time(async {
+        // The first heartbeats need some hundred milliseconds, and nothing announces them.
+        let mut tick = tokio::time::interval(Duration::from_millis(20));
+        while !a.member(&name("b")).is_some_and(|b| b.last_heard.is_some() && b.rtt.is_some()) {
+            tick.tick().await;
+        }
+    })
+    .await;
+    assert_eq!(a.me().last_heard, None);
+}
+
+#[tokio::test]
+async fn leaving_is_seen_as_leaving_by_the_others() {
+    let a = start("a", &[]).await;
+    let b = start("b", &[&a]).await;
+    up(&b).await;
+    sees(&a, "b", Status::Up).await;
+    let mut events = a.subscribe();
+    assert_eq!(in_time(b.leave()).await, Stop::Core(StopReason::Left));
+    assert_eq!(b.stop().map(|stop| stop.exit_code()), Some(0));
+    let EventKind::NodeLeft { reason, .. } = next_of(&mut events, "node_left", "b").await else { unreachable!() };
+    assert_eq!(reason, LeaveReason::Graceful);
+    assert_eq!(b.set_tags(Tags::default()).await, Err(AgentError::Stopped));
+    assert_eq!(in_time(b.leave()).await, Stop::Core(StopReason::Left), "leaving twice is no error");
+}
+
+#[tokio::test]
+async fn dropping_the_last_handle_stops_the_agent_without_a_goodbye() {
+    let a = start("a", &[]).await;
+    let b = start("b", &[&a]).await;
+    up(&b).await;
+    sees(&a, "b", Status::Up).await;
+    let address = b.gossip_address();
+    let (mut of_a, mut of_b) = (a.subscribe(), b.subscribe());
+    let clone = b.clone();
+    drop(b);
+    assert_eq!(clone.stop(), None, "a handle is left");
+    drop(clone);
+    while in_time(of_b.recv()).await != Err(RecvError::Closed) {}
+    std::net::UdpSocket::bind(address).expect("the port is free again");
+    next_of(&mut of_a, "node_detected_down", "b").await;
+}
+
+#[tokio::test]
+async fn shutting_down_stops_at_once_and_says_so() {
+    let a = start("a", &[]).await;
+    a.shutdown();
+    assert_eq!(in_time(a.stopped()).await, Stop::Cancelled);
+    assert_eq!(a.wait_until_up().await, Err(Stop::Cancelled));
+    assert_eq!(a.me().id, name("a"), "what was known stays readable");
+}
+
+#[tokio::test]
+async fn a_taken_port_is_a_bind_error() {
+    let a = start("a", &[]).await;
+    let mut second = config("b", &[]);
+    second.bind = Some(a.gossip_address());
+    let error = Agent::start(second).await.expect_err("taken");
+    assert!(matches!(error, StartError::Bind { address, .. } if address == a.gossip_address()), "{error}");
+    assert_eq!(error.exit_code(), 3);
+}
+
+#[tokio::test]
+async fn two_agents_on_one_data_directory_are_one_too_many() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let first = Agent::start(with_data(config("a", &[]), directory.path())).await.expect("starts");
+    let error = Agent::start(with_data(config("b", &[]), directory.path())).await.expect_err("locked");
+    assert!(matches!(error, StartError::Store(StoreError::InUse { .. })), "{error}");
+    assert_eq!(error.exit_code(), 4);
+    let incarnation = first.me().incarnation;
+    in_time(first.leave()).await;
+
+    let again = Agent::start(with_data(config("a", &[]), directory.path())).await.expect("free again");
+    assert!(again.me().incarnation > incarnation);
+}
+
+#[tokio::test]
+async fn a_state_file_of_another_cluster_refuses_the_start() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let first = Agent::start(with_data(config("a", &[]), directory.path())).await.expect("starts");
+    in_time(first.leave()).await;
+    let mut other = with_data(config("a", &[]), directory.path());
+    other.cluster = name("other");
+    let error = Agent::start(other).await.expect_err("refused");
+    assert!(matches!(error, StartError::Store(StoreError::OtherCluster { .. })), "{error}");
+}
+
+#[tokio::test]
+async fn new_tags_reach_the_other_side_with_the_ones_before() {
+    let a = start("a", &[]).await;
+    let b = start("b", &[&a]).await;
+    up(&b).await;
+    sees(&a, "b", Status::Up).await;
+    let since = a.member(&name("b")).expect("listed").since;
+    let mut events = a.subscribe();
+    let tags = Tags::new(BTreeMap::from([("zone".to_owned(), "eu-1".to_owned())])).expect("good tags");
+    in_time(b.set_tags(tags.clone())).await.expect("set");
+    assert_eq!(b.me().tags, tags);
+    loop {
+        let EventKind::NodeUpdated { member, previous } = next_of(&mut events, "node_updated", "b").await else {
+            unreachable!()
+        };
+        if member.tags == tags {
+            assert!(previous.tags.is_empty());
+            assert_eq!(member.since, since, "new tags do not make a node younger");
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_subscriber_that_is_too_slow_is_told_and_harms_nobody() {
+    let a = start("a", &[]).await;
+    up(&a).await;
+    let mut slow = a.subscribe();
+    let mut quick = a.subscribe();
+    let before = a.info().last_event;
+    let mut value = 0u64;
+    while a.info().last_event <= before + KEPT_EVENTS as u64 {
+        value += 1;
+        let tags = BTreeMap::from([("n".to_owned(), value.to_string())]);
+        in_time(a.set_tags(Tags::new(tags).expect("good tags"))).await.expect("set");
+        while quick.try_recv().expect("it keeps up").is_some() {}
+    }
+    let missed = a.info().last_event - before - KEPT_EVENTS as u64;
+    assert_eq!(slow.try_recv(), Err(RecvError::Lagged { missed }));
+    assert_eq!(slow.resync().members.len(), 1);
+    assert_eq!(slow.try_recv(), Ok(None));
+    assert!(a.subscribe_after(before).is_err());
+}
+
+#[tokio::test]
+async fn a_snapshot_and_what_follows_give_the_listing() {
+    let a = start("a", &[]).await;
+    up(&a).await;
+    let followers: Vec<_> = {
+        let mut followers = vec![a.subscribe_from_snapshot()];
+        for id in ["b", "c", "d"] {
+            let node = start(id, &[&a]).await;
+            followers.push(a.subscribe_from_snapshot());
+            up(&node).await;
+            sees(&a, id, Status::Up).await;
+            followers.push(a.subscribe_from_snapshot());
+            in_time(node.leave()).await;
+            sees(&a, id, Status::Left(LeaveReason::Graceful)).await;
+        }
+        followers
+    };
+    let listing: BTreeMap<_, _> = a.members().into_iter().map(|member| (member.id.clone(), member.status)).collect();
+    let last = a.info().last_event;
+    for (snapshot, mut events) in followers {
+        let mut members: BTreeMap<_, _> = snapshot.members.into_iter().map(|m| (m.id.clone(), m.status)).collect();
+        for sequence in snapshot.sequence + 1..=last {
+            let event = events.try_recv().expect("nothing is lost").expect("nothing is missing");
+            assert_eq!(event.sequence, sequence);
+            match event.kind {
+                EventKind::NodeRemoved { member } => drop(members.remove(&member.id)),
+                kind => drop(members.insert(kind.node().clone(), kind.member().status)),
+            }
+        }
+        assert_eq!(members, listing, "from {}", snapshot.sequence);
+    }
+}
+
+#[tokio::test]
+async fn events_can_be_replayed_from_the_first_and_filtered() {
+    let a = start("a", &[]).await;
+    up(&a).await;
+    let mut all = a.subscribe_after(0).expect("everything is kept");
+    assert_eq!(next(&mut all).await.sequence, 1);
+    let joined = Filter::all().kinds(["node_joined"]).expect("known").nodes([name("a")]);
+    let mut joined = a.subscribe_after(0).expect("everything is kept").filtered(joined);
+    assert!(matches!(next(&mut joined).await.kind, EventKind::NodeJoined { member } if member.is_me));
+}
+
+#[tokio::test]
+async fn join_tells_for_each_address_who_answered() {
+    let (a, b) = (start("a", &[]).await, start("b", &[]).await);
+    up(&a).await;
+    up(&b).await;
+    let there = b.gossip_address().to_string();
+    let gone = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let silent = gone.local_addr().expect("an address").to_string();
+    let asked = vec![there.clone(), "no colon".to_owned(), silent.clone()];
+    let results = in_time(a.join(asked)).await.expect("it runs");
+    assert_eq!((results[0].address.as_str(), &results[0].outcome), (there.as_str(), &Ok(name("b"))));
+    assert!(results[1].outcome.as_ref().is_err_and(|error| error.contains("has no port")));
+    assert!(results[2].outcome.as_ref().is_err_and(|error| error.contains("nobody answered")));
+    sees(&a, "b", Status::Up).await;
+    sees(&b, "a", Status::Up).await;
+
+    let many = vec![there; MAX_SEEDS + 1];
+    assert_eq!(a.join(many).await, Err(AgentError::TooManyAddresses { asked: MAX_SEEDS + 1 }));
+}
+
+#[tokio::test]
+async fn removing_asks_for_a_member_that_is_down_or_for_force() {
+    let a = start("a", &[]).await;
+    let b = start("b", &[&a]).await;
+    up(&b).await;
+    sees(&a, "b", Status::Up).await;
+    let refused = in_time(a.remove(&name("b"), false)).await;
+    assert!(matches!(refused, Err(AgentError::Refused(CommandError::NotDown { .. }))), "{refused:?}");
+    let unknown = in_time(a.remove(&name("z"), true)).await;
+    assert!(matches!(unknown, Err(AgentError::Refused(CommandError::NoSuchMember { .. }))), "{unknown:?}");
+    in_time(a.remove(&name("b"), true)).await.expect("removed");
+    assert_eq!(a.member(&name("b")).map(|b| b.status), Some(Status::Left(LeaveReason::Forced)));
+    assert_eq!(in_time(b.stopped()).await, Stop::Core(StopReason::Removed));
+}
+
+#[tokio::test]
+async fn a_name_in_use_stops_the_newcomer_and_says_where() {
+    let a = start("a", &[]).await;
+    let first = start("b", &[&a]).await;
+    up(&first).await;
+    let second = start("b", &[&a]).await;
+    let error = in_time(second.wait_until_up()).await.expect_err("refused");
+    assert_eq!(error.exit_code(), 5);
+    assert!(error.to_string().contains(&first.gossip_address().to_string()), "{error}");
+    assert_eq!(first.stop(), None);
+}
+
+#[test]
+fn an_agent_that_was_paused_accuses_nobody_and_is_welcome_back() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("runs");
+    // Each in a runtime of its own, so that one can stand still while the other goes on.
+    let (of_a, of_b) = (runtime(), runtime());
+    let a = of_a.block_on(start("a", &[]));
+    let b = of_b.block_on(start("b", &[&a]));
+    of_b.block_on(up(&b));
+    of_a.block_on(sees(&a, "b", Status::Up));
+    let mut seen_by_b = b.subscribe();
+    let mut seen_by_a = a.subscribe();
+
+    // The only worker thread of a's runtime is kept until b has given a up: that is the pause.
+    let (resume, until_resumed) = std::sync::mpsc::channel::<()>();
+    let paused = of_a.spawn(async move { until_resumed.recv().expect("the test goes on") });
+    of_b.block_on(next_of(&mut seen_by_b, "node_detected_down", "a"));
+    resume.send(()).expect("it waits");
+    of_b.block_on(paused).expect("no panic");
+
+    of_b.block_on(next_of(&mut seen_by_b, "node_joined", "a"));
+    // Up to a's own news of its refutation, nothing that a said about b was an accusation.
+    while let Some(event) = seen_by_a.try_recv().expect("nothing is lost") {
+        let accusation = matches!(event.kind.name(), "node_suspected" | "node_detected_down");
+        assert!(!(accusation && *event.kind.node() == "b"), "{event:?}");
+    }
+}

@@ -1,0 +1,309 @@
+//! The command line from outside: what is printed where, and how processes end.
+#![cfg(all(feature = "agent", unix))]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Nothing may take longer; generous, because tests share the machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn headcount(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headcount"));
+    // The tester's own environment must not matter.
+    let ours =
+        std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_string_lossy().starts_with("HEADCOUNT_"));
+    for name in ours {
+        command.env_remove(name);
+    }
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = headcount(arguments).output().expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (status.code().expect("an exit code"), text(stdout), text(stderr))
+}
+
+/// A process whose standard output is read line by line; killed when the test ends.
+struct Running {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = headcount(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let stdout = child.stdout.take().expect("piped");
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, lines }
+    }
+
+    fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("a line in time")
+    }
+
+    /// Lines until one contains a text.
+    fn until(&self, text: &str) -> String {
+        std::iter::from_fn(|| Some(self.line())).find(|line| line.contains(text)).expect("the line")
+    }
+
+    fn signal(&self, name: &str) {
+        let done = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(done.expect("kill runs").success());
+    }
+
+    fn exit_code(&mut self) -> (i32, String) {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("it can be waited for") {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "it does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let mut errors = String::new();
+        let stderr = self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut errors));
+        assert!(stderr.is_none_or(|read| read.is_ok()));
+        (status.code().unwrap_or(-1), errors)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A node, and where it listens.
+struct Node {
+    process: Running,
+    gossip: String,
+    http: String,
+}
+
+fn node(name: &str, more: &[&str]) -> Node {
+    let mut arguments =
+        vec!["agent", "--name", name, "--bind", "127.0.0.1:0", "--profile", "local", "--format", "json"];
+    if !more.contains(&"--http") {
+        arguments.extend(["--http", "127.0.0.1:0"]);
+    }
+    arguments.extend(more);
+    let process = Running::start(&arguments);
+    let line: Value = serde_json::from_str(&process.line()).expect("JSON");
+    assert_eq!(line["node"], name);
+    let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+    Node { gossip: text("gossip"), http: text("http"), process }
+}
+
+#[test]
+fn an_agent_announces_where_it_listens_and_leaves_on_sigterm() {
+    let arguments = ["agent", "--name", "a", "--bind", "127.0.0.1:0", "--http", "off", "--profile", "local"];
+    let mut agent = Running::start(&arguments);
+    let line = agent.line();
+    assert!(line.starts_with("headcount: node=a gossip=127.0.0.1:") && line.ends_with(" http=-"), "{line}");
+    agent.signal("TERM");
+    let (code, log) = agent.exit_code();
+    assert_eq!(code, 0, "{log}");
+    assert!(agent.lines.try_recv().is_err(), "logs go to standard error");
+}
+
+#[test]
+fn a_second_signal_quits_at_once() {
+    let seed = node("a", &[]);
+    let mut agent = node("b", &["--seed", &seed.gossip]);
+    run(&["wait", "--members", "2", "--http", &agent.http]);
+    // Nobody confirms the farewell, so that it takes its time.
+    seed.process.signal("STOP");
+    agent.process.signal("INT");
+    std::thread::sleep(Duration::from_millis(100));
+    agent.process.signal("TERM");
+    let (code, log) = agent.process.exit_code();
+    assert_eq!(code, 130, "{log}");
+}
+
+#[test]
+fn each_way_to_fail_has_its_exit_code() {
+    let a = node("a", &[]);
+    let common = ["--profile", "local", "--http", "off"];
+    let end = |arguments: &[&str]| {
+        let (code, _, errors) = run(&[&["agent"], arguments, &common[..2]].concat());
+        (code, errors)
+    };
+    for (arguments, code, text) in [
+        (&["--name", "a b"][..], 2, "--name"),
+        (&["--config", "/nonexistent/config.toml"], 2, "/nonexistent/config.toml"),
+        (&["--nonsense"], 2, "--nonsense"),
+        (&["--name", "b", "--bind", "127.0.0.1:0", "--http", "0.0.0.0:0"], 2, "http"),
+        (&["--name", "b", "--bind", &a.gossip, "--http", "off"], 3, "--bind"),
+        (&["--name", "b", "--bind", "127.0.0.1:0", "--http", &a.http], 3, "--http"),
+        (&["--name", "a", "--bind", "127.0.0.1:0", "--http", "off", "--seed", &a.gossip], 5, "--name"),
+        (
+            &["--name", "c", "--cluster", "x", "--bind", "127.0.0.1:0", "--http", "off", "--seed", &a.gossip],
+            7,
+            "cluster",
+        ),
+    ] {
+        let (found, errors) = end(arguments);
+        assert_eq!(found, code, "{arguments:?}: {errors}");
+        assert!(errors.contains(text), "{arguments:?}: {errors}");
+    }
+
+    let mut b = node("b", &["--seed", &a.gossip]);
+    run(&["wait", "--members", "2", "--http", &a.http]);
+    assert_eq!(run(&["remove", "b", "--force", "--http", &a.http]).0, 0);
+    assert_eq!(b.process.exit_code().0, 6);
+}
+
+#[test]
+fn a_data_directory_in_use_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("state");
+    let path = path.to_str().expect("text");
+    let _a = node("a", &["--data-dir", path]);
+    let (code, _, errors) =
+        run(&["agent", "--name", "a", "--bind", "127.0.0.1:0", "--http", "off", "--data-dir", path]);
+    assert_eq!(code, 4, "{errors}");
+}
+
+#[test]
+fn clients_print_tables_for_people_and_json_for_programs() {
+    let a = node("a", &["--tag", "zone=eu-1"]);
+    let b = node("b", &["--seed", &a.gossip]);
+    let at = ["--http", a.http.as_str()];
+    let client = |arguments: &[&str]| run(&[arguments, &at].concat());
+
+    assert_eq!(client(&["wait", "--members", "2"]), (0, "2 up\n".to_owned(), String::new()));
+    let (code, table, _) = client(&["members"]);
+    let words: Vec<_> = table.lines().next().expect("a heading").split_whitespace().collect();
+    assert_eq!((code, words), (0, vec!["NODE", "STATUS", "ADDRESS", "SINCE", "HEARD", "RTT", "TAGS"]));
+    assert_eq!(table.lines().count(), 3, "{table}");
+    let (_, json, _) = client(&["members", "--format", "json", "--tag", "zone"]);
+    let members: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((members.as_array().map(Vec::len), &members[0]["id"]), (Some(1), &"a".into()));
+
+    let info: Value = serde_json::from_str(&client(&["info", "--format", "json"]).1).expect("JSON");
+    assert_eq!((&info["node"], &info["http"]), (&"a".into(), &a.http.as_str().into()));
+
+    let (code, json, errors) = client(&["tags", "role=db", "zone=", "--format", "json"]);
+    assert_eq!((code, json.trim()), (0, r#"{"tags":{"role":"db","zone":""}}"#), "{errors}");
+    let (_, json, _) = client(&["tags", "--unset", "zone", "--format", "json"]);
+    assert_eq!(json.trim(), r#"{"tags":{"role":"db"}}"#);
+    assert_eq!(client(&["tags", "--unset", "zone"]).0, 1);
+
+    let (code, _, errors) = client(&["remove", "b"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("--force"), "{errors}");
+    assert_eq!(client(&["remove", "a"]).0, 1);
+    assert_eq!(client(&["join", "nonsense"]).0, 1);
+    assert_eq!(client(&["join", &b.gossip]).0, 0);
+    assert_eq!(client(&["wait", "--members", "3", "--timeout", "300ms"]).0, 1);
+    assert_eq!(run(&["leave", "--http", &b.http]), (0, "b has left\n".to_owned(), String::new()));
+    let mut b = b;
+    assert_eq!(b.process.exit_code().0, 0);
+}
+
+#[test]
+fn an_agent_is_also_named_by_the_environment() {
+    let a = node("a", &[]);
+    let output = headcount(&["info"]).env("HEADCOUNT_AGENT", &a.http).output().expect("it runs");
+    assert!(output.status.success());
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_a_failure_with_a_hint() {
+    let (code, stdout, errors) = run(&["members", "--http", "127.0.0.1:1"]);
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert!(errors.contains("cannot reach an agent at 127.0.0.1:1") && errors.contains("headcount agent"), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    assert_eq!(run(&["members", "--http", "a b"]).0, 2);
+}
+
+#[test]
+fn a_closed_standard_output_is_a_quiet_end() {
+    let a = node("a", &[]);
+    let mut child = headcount(&["watch", "--snapshot", "--format", "json", "--http", &a.http])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    stdout.read_line(&mut line).expect("the snapshot");
+    drop(stdout);
+    run(&["tags", "t=1", "--http", &a.http]);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn watching_goes_on_when_the_agent_comes_back() {
+    let mut a = node("a", &[]);
+    let http = a.http.clone();
+    let mut watch = Running::start(&["watch", "--format", "json", "--http", &http]);
+    let json = |line: String| -> Value { serde_json::from_str(&line).expect("JSON") };
+    // The stream may open a moment after the first change.
+    let mut number = 0;
+    let first = loop {
+        number += 1;
+        run(&["tags", &format!("t={number}"), "--http", &http]);
+        if let Ok(line) = watch.lines.recv_timeout(Duration::from_millis(200)) {
+            break json(line);
+        }
+    };
+    assert_eq!(first["event"], "node_updated");
+    a.process.signal("KILL");
+    a.process.exit_code();
+    let again = node("a", &["--http", &http]);
+    assert_eq!(json(watch.until("lagged"))["missed"], Value::Null);
+    let snapshot = json(watch.line());
+    assert_eq!((&snapshot["event"], &snapshot["members"][0]["id"]), (&"snapshot".into(), &"a".into()));
+    run(&["tags", "t=9", "--http", &again.http]);
+    assert_eq!(json(watch.until("node_updated"))["member"]["tags"]["t"], "9");
+    watch.signal("KILL");
+    let (_, errors) = watch.exit_code();
+    assert!(errors.contains("trying again") && errors.contains("goes on"), "{errors}");
+}
+
+#[test]
+fn dev_runs_a_cluster_on_whatever_ports_are_free() {
+    let mut dev = Running::start(&["dev", "--nodes", "2"]);
+    assert!(dev.until("NODE").contains("HTTP"));
+    let line = dev.line();
+    let http = line.split_whitespace().last().expect("an address").to_owned();
+    assert!(dev.line().starts_with("n2"));
+    dev.until("headcount members");
+    assert_eq!(run(&["wait", "--members", "2", "--http", &http]).0, 0);
+    dev.until("node_joined");
+    dev.signal("INT");
+    assert_eq!(dev.exit_code().0, 0);
+}
+
+#[test]
+fn configuration_is_checked_and_shown() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("config.toml");
+    std::fs::write(&file, "name = \"a\"\nmtu = 9000\n").expect("written");
+    let path = file.to_str().expect("text");
+    let (code, _, errors) = run(&["config", "check", path]);
+    assert_eq!(code, 2);
+    assert!(errors.contains("config.toml:2") && errors.contains("mtu"), "{errors}");
+    std::fs::write(&file, "name = \"a\"\n").expect("written");
+    assert_eq!(run(&["config", "check", path]).0, 0);
+    let (code, table, _) = run(&["config", "show", "--config", path, "--profile", "lan"]);
+    assert_eq!(code, 0);
+    assert!(table.contains("config.toml:1") && table.contains("profile lan"), "{table}");
+}

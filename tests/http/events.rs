@@ -1,0 +1,184 @@
+//! Event streams: where they start, how they go on, what they say about gaps.
+
+use std::time::Duration;
+
+use headcount::http::{COMMENT_INTERVAL, MAX_EVENT_STREAMS};
+use serde_json::Value;
+
+use crate::support::{Events, Node, first, joined, until_up};
+
+async fn set_tag(node: &Node, value: &str) {
+    let body = format!(r#"{{"tags":{{"t":"{value}"}}}}"#);
+    assert_eq!(node.send_json("PUT", "/v1/tags", &body).await.status, 200);
+}
+
+async fn expect_tag(events: &mut Events, value: &str) -> String {
+    let frame = events.expect("node_updated").await;
+    assert_eq!(frame.data["member"]["tags"]["t"], value);
+    assert!(!frame.data["previous"].is_null());
+    assert_eq!(Some(frame.data["id"].as_str().unwrap_or_default()), frame.id.as_deref());
+    frame.id.unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_stream_starts_now_and_tells_where_that_is() {
+    let a = first("a").await;
+    let mut events = a.events("", &[]).await;
+    assert!(events.head.contains("content-type: text/event-stream"), "{}", events.head);
+    let start = format!("last-event-id: {}-", a.agent.run());
+    assert!(events.head.contains(&start), "{}", events.head);
+    set_tag(&a, "1").await;
+    let id = expect_tag(&mut events, "1").await;
+    assert!(id.starts_with(&a.agent.run().to_string()), "{id}");
+}
+
+#[tokio::test]
+async fn a_stream_may_start_with_all_members_but_those_that_left() {
+    let a = first("a").await;
+    let b = joined("b", &a).await;
+    let c = joined("c", &a).await;
+    until_up(&a, 3).await;
+    c.agent.leave().await;
+    until_up(&a, 2).await;
+    let mut events = a.events("?snapshot=true", &[]).await;
+    let snapshot = events.expect("snapshot").await;
+    assert_eq!(snapshot.data["id"].as_str(), snapshot.id.as_deref());
+    let names: Vec<&Value> =
+        snapshot.data["members"].as_array().expect("members").iter().map(|member| &member["id"]).collect();
+    assert_eq!(names, ["a", "b"]);
+    b.agent.leave().await;
+    events.expect("node_leaving").await;
+    assert_eq!(events.expect("node_left").await.data["reason"], "graceful");
+}
+
+#[tokio::test]
+async fn a_broken_stream_goes_on_after_the_last_event() {
+    let a = first("a").await;
+    let mut events = a.events("", &[]).await;
+    set_tag(&a, "1").await;
+    let one = expect_tag(&mut events, "1").await;
+    set_tag(&a, "2").await;
+    let two = expect_tag(&mut events, "2").await;
+    drop(events);
+    set_tag(&a, "3").await;
+
+    let mut by_query = a.events(&format!("?after={one}"), &[]).await;
+    expect_tag(&mut by_query, "2").await;
+    expect_tag(&mut by_query, "3").await;
+    let header = format!("Last-Event-ID: {two}");
+    let mut by_header = a.events(&format!("?after={one}&snapshot=true"), &[&header]).await;
+    expect_tag(&mut by_header, "3").await;
+}
+
+#[tokio::test]
+async fn what_is_not_kept_any_more_gives_lagged_and_a_snapshot() {
+    let a = first("a").await;
+    let other_run = "Last-Event-ID: 0000000000000001-5".to_owned();
+    let not_yet = format!("Last-Event-ID: {}-999999", a.agent.run());
+    let nonsense = "Last-Event-ID: nonsense".to_owned();
+    for header in [other_run, not_yet, nonsense] {
+        let mut events = a.events("", &[&header]).await;
+        let lagged = events.expect("lagged").await;
+        assert_eq!((lagged.data["missed"].is_null(), lagged.id), (true, None), "{header}");
+        let snapshot = events.expect("snapshot").await;
+        assert_eq!(snapshot.data["members"][0]["id"], "a");
+        let mut again = a.events("", &[&format!("Last-Event-ID: {}", snapshot.id.unwrap_or_default())]).await;
+        set_tag(&a, &header.len().to_string()).await;
+        again.expect("node_updated").await;
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_is_told_what_it_missed() {
+    let a = first("a").await;
+    let mut slow = a.events("", &[]).await;
+    // More than the kernel buffers and the kept events together.
+    let mut expected = a.agent.info().last_event;
+    for round in 0..40_000_u32 {
+        let tags = [("t".to_owned(), round.to_string())].into();
+        a.agent.set_tags(headcount::Tags::new(tags).expect("tags")).await.expect("set");
+    }
+    loop {
+        let frame = slow.next().await.expect("it goes on");
+        if frame.event == "lagged" {
+            assert!(frame.data["missed"].as_u64().is_some_and(|missed| missed > 0), "{frame:?}");
+            break;
+        }
+        expected += 1;
+        assert_eq!(frame.data["sequence"], expected, "in order, without a gap");
+    }
+    let snapshot = slow.expect("snapshot").await;
+    assert_eq!(snapshot.data["members"][0]["tags"]["t"], "39999");
+    set_tag(&a, "after").await;
+    expect_tag(&mut slow, "after").await;
+
+    let mut late = a.events("", &[&format!("Last-Event-ID: {}-1", a.agent.run())]).await;
+    assert!(late.expect("lagged").await.data["missed"].as_u64().is_some_and(|missed| missed > 30_000));
+    late.expect("snapshot").await;
+}
+
+#[tokio::test]
+async fn streams_are_filtered_by_kind_and_node() {
+    let a = first("a").await;
+    let mut kinds = a.events("?kind=node_joined,node_left", &[]).await;
+    let mut nodes = a.events("?node=c&snapshot=true", &[]).await;
+    assert_eq!(nodes.expect("snapshot").await.data["members"], Value::Array(Vec::new()));
+    let b = joined("b", &a).await;
+    until_up(&a, 2).await;
+    let c = joined("c", &a).await;
+    until_up(&a, 3).await;
+    b.agent.leave().await;
+    for (event, node) in [("node_joined", "b"), ("node_joined", "c"), ("node_left", "b")] {
+        assert_eq!(kinds.expect(event).await.data["node"], node);
+    }
+    assert_eq!(nodes.expect("node_joining").await.data["node"], "c");
+    assert_eq!(nodes.expect("node_joined").await.data["node"], "c");
+    drop(c);
+}
+
+#[tokio::test]
+async fn a_node_that_leaves_says_so_to_its_own_watchers_and_then_the_stream_ends() {
+    let a = first("a").await;
+    let mut events = a.events("", &[]).await;
+    assert_eq!(a.ask("POST", "/v1/leave", &[], "").await.status, 202);
+    assert_eq!(events.expect("node_leaving").await.data["node"], "a");
+    let left = events.expect("node_left").await;
+    assert_eq!((&left.data["node"], &left.data["reason"]), (&"a".into(), &"graceful".into()));
+    assert_eq!(events.next().await, None);
+}
+
+#[tokio::test]
+async fn only_so_many_streams_are_open_and_each_end_frees_a_place() {
+    let a = first("a").await;
+    let mut open = Vec::new();
+    for _ in 0..MAX_EVENT_STREAMS {
+        let events = a.events("", &[]).await;
+        assert!(events.head.starts_with("HTTP/1.1 200"), "{}", events.head);
+        open.push(events);
+    }
+    let refused = a.get("/v1/events").await;
+    assert_eq!((refused.status, refused.problem().as_str()), (429, "too-many-streams"));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(a.get("/v1/info").await.status, 200, "other calls are not concerned");
+    open.truncate(1);
+    for _ in 0..100 {
+        // The server notices the closed connections in its own time.
+        if a.events("", &[]).await.head.starts_with("HTTP/1.1 200") {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("no place was freed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_stream_carries_comments() {
+    let a = first("a").await;
+    let mut events = a.events("", &[]).await;
+    let opened = tokio::time::Instant::now();
+    for comments in 1..=3 {
+        while !events.line().await.expect("it stays open").starts_with(':') {}
+        let passed = opened.elapsed();
+        assert!(passed + Duration::from_secs(1) >= COMMENT_INTERVAL * comments, "{passed:?}");
+    }
+}

@@ -1,0 +1,260 @@
+//! The HTTP interface from outside: every route, every status, on real sockets.
+#![cfg(feature = "agent")]
+
+mod broken;
+mod events;
+mod support;
+
+use headcount::StopReason;
+use headcount::agent::Stop;
+use support::{first, joined, node, until_up};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+#[tokio::test]
+async fn a_node_tells_about_itself() {
+    let a = first("a").await;
+    let info = a.get("/v1/info").await;
+    assert_eq!(info.status, 200);
+    assert_eq!(info.header("content-type"), Some("application/json"));
+    let info = info.json();
+    let keys = [
+        "node",
+        "run",
+        "cluster",
+        "version",
+        "protocol",
+        "status",
+        "incarnation",
+        "address",
+        "http",
+        "changes",
+        "fingerprint",
+        "members",
+        "profile",
+        "timing",
+        "uptime_ms",
+        "tasks",
+    ];
+    for key in keys {
+        assert!(!info[key].is_null(), "{key} in {info}");
+    }
+    assert_eq!((&info["node"], &info["status"], &info["tasks"]), (&"a".into(), &"up".into(), &"ok".into()));
+    assert_eq!(info["http"], a.http.to_string());
+    assert_eq!(info["members"]["up"], 1);
+    assert_eq!((&info["profile"], &info["timing"]["heartbeat_interval_ms"]), (&"local".into(), &200.into()));
+
+    let health = a.get("/healthz").await;
+    assert_eq!((health.status, health.body.as_str()), (200, "ok"));
+    assert_eq!(a.get("/readyz").await.status, 200);
+    let index = a.get("/").await;
+    assert_eq!(index.status, 200);
+    assert!(index.body.contains("/v1/events") && index.body.contains("/metrics"));
+}
+
+#[tokio::test]
+async fn metrics_are_open_metrics_with_our_prefix() {
+    let a = first("a").await;
+    let metrics = a.get("/metrics").await;
+    assert_eq!(metrics.status, 200);
+    assert!(metrics.header("content-type").is_some_and(|kind| kind.starts_with("application/openmetrics-text")));
+    assert!(metrics.body.ends_with("# EOF\n"));
+    for line in metrics.body.lines().filter(|line| !line.starts_with('#')) {
+        assert!(line.starts_with("headcount_"), "{line}");
+    }
+    for line in [
+        "headcount_members{status=\"up\"} 1",
+        "headcount_dropped_total{reason=\"malformed\"} 0",
+        "headcount_suspicions_raised_total 0",
+        "headcount_receive_buffer_overflows_total 0",
+    ] {
+        assert!(metrics.body.lines().any(|found| found == line), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn members_are_listed_sorted_and_filtered() {
+    let a = first("a").await;
+    let c = joined("c", &a).await;
+    let b = joined("b", &a).await;
+    until_up(&a, 3).await;
+    let names = |answer: &support::Answer| -> Vec<String> {
+        let members = answer.json();
+        members.as_array().expect("a list").iter().map(|member| member["id"].to_string()).collect()
+    };
+    let all = a.get("/v1/members").await;
+    assert_eq!((all.status, names(&all)), (200, vec!["\"a\"".into(), "\"b\"".into(), "\"c\"".into()]));
+    assert_eq!(all.json()[0]["is_me"], true);
+    assert_eq!(all.json()[1]["address"], b.agent.gossip_address().to_string());
+
+    let tags = r#"{"tags":{"zone":"eu-1","role":"cache"}}"#;
+    let answer = b.send_json("PUT", "/v1/tags", tags).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, r#"{"tags":{"role":"cache","zone":"eu-1"}}"#));
+    assert_eq!(names(&b.get("/v1/members?tag=zone=eu-1,role").await), ["\"b\""]);
+    assert!(names(&b.get("/v1/members?tag=zone=us").await).is_empty());
+    assert_eq!(b.send_json("PUT", "/v1/tags", r#"{"tags":{"zone":"eu-2"}}"#).await.status, 200);
+    let b_now = b.get("/v1/members/b").await.json();
+    assert_eq!(b_now["tags"], serde_json::json!({"zone": "eu-2"}), "all were replaced");
+
+    assert_eq!(c.agent.leave().await, Stop::Core(StopReason::Left));
+    until_up(&a, 2).await;
+    assert_eq!(names(&a.get("/v1/members").await).len(), 2, "left is listed only when asked for");
+    let left = a.get("/v1/members?status=left").await;
+    assert_eq!((names(&left), &left.json()[0]["reason"]), (vec!["\"c\"".into()], &"graceful".into()));
+    assert_eq!(names(&a.get("/v1/members?status=up,left").await).len(), 3);
+    assert_eq!(a.get("/v1/members/c").await.json()["status"], "left");
+}
+
+#[tokio::test]
+async fn every_refusal_is_a_problem_with_its_status() {
+    let a = first("a").await;
+    let b = joined("b", &a).await;
+    until_up(&a, 2).await;
+    let json = "content-type: application/json";
+    let large = format!(r#"{{"addresses":["{}"]}}"#, "x".repeat(70_000));
+    let many = format!(r#"{{"addresses":[{}"x:1"]}}"#, r#""x:1","#.repeat(64));
+    // Method, path, headers, body; status and the problem's word.
+    type Case<'a> = (&'a str, &'a str, &'a [&'a str], &'a str, u16, &'a str);
+    let cases: &[Case<'_>] = &[
+        ("GET", "/nothing", &[], "", 404, "no-route"),
+        ("GET", "/v1/members/b/c", &[], "", 404, "no-route"),
+        ("POST", "/v1/members", &[], "", 405, "no-method"),
+        ("GET", "/v1/join", &[], "", 405, "no-method"),
+        ("GET", "/v1/members/z", &[], "", 404, "no-such-member"),
+        ("GET", "/v1/members/a%20b", &[], "", 404, "no-such-member"),
+        ("GET", "/v1/members/%ff", &[], "", 400, "path"),
+        ("GET", "/v1/members?status=upp", &[], "", 400, "query"),
+        ("GET", "/v1/members?status=up,upp", &[], "", 400, "query"),
+        ("GET", "/v1/members?stauts=up", &[], "", 400, "query"),
+        ("GET", "/v1/members?tag==x", &[], "", 400, "query"),
+        ("GET", "/v1/info?x=1", &[], "", 400, "query"),
+        ("GET", "/v1/events?kind=node_jioned", &[], "", 400, "query"),
+        ("GET", "/v1/events?node=a%20b", &[], "", 400, "query"),
+        ("GET", "/v1/events?after=yesterday", &[], "", 400, "query"),
+        ("GET", "/v1/events?snapshot=maybe", &[], "", 400, "query"),
+        ("POST", "/v1/join", &[], r#"{"addresses":["x:1"]}"#, 415, "media-type"),
+        ("POST", "/v1/join", &[json], "{", 400, "syntax"),
+        ("POST", "/v1/join", &[json], "", 400, "syntax"),
+        ("POST", "/v1/join", &[json], "{}", 422, "value"),
+        ("POST", "/v1/join", &[json], r#"{"addresses":[]}"#, 422, "value"),
+        ("POST", "/v1/join", &[json], r#"{"addresses":[7]}"#, 422, "value"),
+        ("POST", "/v1/join", &[json], &many, 422, "value"),
+        ("POST", "/v1/join", &[json], &large, 413, "body-too-large"),
+        ("PUT", "/v1/tags", &[json], r#"{"tags":{"a=b":""}}"#, 422, "tags"),
+        ("PUT", "/v1/tags", &[json], r#"{"tags":{"a":"\u0007"}}"#, 422, "tags"),
+        ("PUT", "/v1/tags", &[json], r#"{"tags":{"a":1}}"#, 422, "value"),
+        ("DELETE", "/v1/members/z", &[], "", 404, "no-such-member"),
+        ("DELETE", "/v1/members/b", &[], "", 409, "not-down"),
+        ("DELETE", "/v1/members/a", &[], "", 409, "oneself"),
+        ("DELETE", "/v1/members/a?force=true", &[], "", 409, "oneself"),
+        ("DELETE", "/v1/members/b?force=yes", &[], "", 400, "query"),
+        ("POST", "/v1/leave", &["origin: http://evil.example"], "", 403, "origin"),
+    ];
+    for (method, path, headers, body, status, word) in cases {
+        let answer = a.ask(method, path, headers, body).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (*status, *word), "{method} {path}: {answer:?}");
+    }
+    let allow = a.ask("POST", "/v1/members/b", &[], "").await;
+    assert_eq!(allow.header("allow"), Some("GET,HEAD,DELETE"));
+    assert!(a.ask("DELETE", "/v1/members/a", &[], "").await.json()["hint"].to_string().contains("leave"));
+    assert_eq!(a.agent.members().len(), 2, "nothing was changed");
+    assert!(b.agent.stop().is_none());
+}
+
+#[tokio::test]
+async fn a_join_says_what_became_of_each_address() {
+    let a = first("a").await;
+    let b = first("b").await;
+    let nobody = a.send_json("POST", "/v1/join", r#"{"addresses":["nonsense"]}"#).await;
+    assert_eq!((nobody.status, nobody.problem().as_str()), (502, "nobody-answered"));
+    let results = &nobody.json()["results"];
+    assert_eq!((&results[0]["address"], results[0]["node"].is_null()), (&"nonsense".into(), true));
+    assert!(results[0]["error"].is_string());
+
+    let gossip = b.agent.gossip_address();
+    let body = format!(r#"{{"addresses":["{gossip}","nonsense"],"added_later":1}}"#);
+    let some = a.send_json("POST", "/v1/join", &body).await;
+    assert_eq!(some.status, 200, "{some:?}");
+    let results = some.json();
+    assert_eq!(results["results"][0], serde_json::json!({"address": gossip.to_string(), "node": "b", "error": null}));
+    assert!(results["results"][1]["node"].is_null());
+    until_up(&a, 2).await;
+}
+
+#[tokio::test]
+async fn removing_by_force_stops_the_member() {
+    let a = first("a").await;
+    let b = joined("b", &a).await;
+    let c = joined("c", &a).await;
+    until_up(&a, 3).await;
+    let removed = a.ask("DELETE", "/v1/members/c?force=true", &[], "").await;
+    assert_eq!(removed.status, 200, "{removed:?}");
+    let json = removed.json();
+    assert_eq!((&json["id"], &json["status"]), (&"c".into(), &"left".into()));
+    assert!(json["held_by"].as_u64().is_some_and(|peers| peers >= 1), "{json}");
+    assert_eq!(c.agent.stopped().await, Stop::Core(StopReason::Removed));
+    assert_eq!(a.get("/v1/members/c").await.json()["reason"], "forced");
+    drop(b);
+}
+
+#[tokio::test]
+async fn a_removal_that_nobody_confirms_is_accepted_only() {
+    let a = first("a").await;
+    let b = joined("b", &a).await;
+    let c = joined("c", &a).await;
+    until_up(&a, 3).await;
+    // They die without a word; for a second or two they still count as up.
+    b.agent.shutdown();
+    c.agent.shutdown();
+    let removed = a.ask("DELETE", "/v1/members/c?force=true", &[], "").await;
+    assert_eq!((removed.status, &removed.json()["held_by"]), (202, &0.into()), "{removed:?}");
+}
+
+#[tokio::test]
+async fn leaving_is_accepted_and_then_done() {
+    let a = first("a").await;
+    let b = joined("b", &a).await;
+    until_up(&a, 2).await;
+    let accepted = b.ask("POST", "/v1/leave", &[], "").await;
+    assert_eq!((accepted.status, accepted.body.as_str()), (202, ""));
+    assert_eq!(b.agent.stopped().await, Stop::Core(StopReason::Left));
+    assert_eq!(b.get("/readyz").await.status, 503);
+    let late = b.send_json("PUT", "/v1/tags", r#"{"tags":{}}"#).await;
+    assert_eq!((late.status, late.problem().as_str()), (503, "stopping"));
+    assert_eq!(b.ask("POST", "/v1/leave", &[], "").await.status, 202, "asking twice is no mistake");
+}
+
+#[tokio::test]
+async fn a_token_opens_all_doors_and_health_needs_none() {
+    let a = node("a", None, Some(TOKEN)).await;
+    for path in ["/", "/v1/members", "/v1/info", "/v1/events", "/metrics", "/nothing"] {
+        let answer = a.get(path).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (401, "token"), "{path}");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+    }
+    for wrong in ["Bearer wrong", "Bearer ", "Basic 0123456789abcdef0123456789abcdef", TOKEN] {
+        let answer = a.ask("GET", "/v1/info", &[&format!("authorization: {wrong}")], "").await;
+        assert_eq!(answer.status, 401, "{wrong}");
+    }
+    let right = format!("authorization: bearer {TOKEN}");
+    assert_eq!(a.ask("GET", "/v1/info", &[&right], "").await.status, 200);
+    assert_eq!(a.ask("GET", "/nothing", &[&right], "").await.status, 404);
+    assert_eq!(a.get("/healthz").await.status, 200);
+    assert_eq!(a.get("/readyz").await.status, 200);
+}
+
+#[tokio::test]
+async fn pages_of_the_agent_itself_may_command_it_and_others_may_not() {
+    let a = first("a").await;
+    let tags = r#"{"tags":{}}"#;
+    let json = "content-type: application/json";
+    let own = format!("origin: http://{}", a.http);
+    assert_eq!(a.ask("PUT", "/v1/tags", &[json, &own], tags).await.status, 200);
+    for foreign in ["origin: http://evil.example", "origin: null", "origin: http://127.0.0.1:1"] {
+        assert_eq!(a.ask("PUT", "/v1/tags", &[json, foreign], tags).await.status, 403, "{foreign}");
+    }
+    // A page whose own name resolves to this machine.
+    let rebound = "PUT /v1/tags HTTP/1.1\r\nhost: evil.example\r\norigin: http://evil.example\r\nconnection: close\r\n\
+        content-type: application/json\r\ncontent-length: 11\r\n\r\n{\"tags\":{}}";
+    assert!(a.raw(rebound.as_bytes()).await.starts_with(b"HTTP/1.1 403"));
+}

@@ -1,0 +1,66 @@
+//! Network namespaces: two halves that cannot hear each other, and find each other again.
+
+mod support;
+
+use support::netns::Network;
+use support::{Agent, skip, wait_for};
+
+const NAMES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
+
+fn start(network: &Network) -> Vec<Agent> {
+    let seed = format!("{}:7117", network.ip(0));
+    let start = |host: usize| {
+        let bind = format!("{}:7117", network.ip(host));
+        let arguments =
+            ["--name", NAMES[host], "--profile", "local", "--bind", &bind, "--seed", &seed, "--http", "127.0.0.1:7118"];
+        Agent::start_with(&network.on(host), &arguments)
+    };
+    (0..NAMES.len()).map(start).collect()
+}
+
+#[test]
+fn two_halves_declare_each_other_down_and_agree_again_after_healing() {
+    let network = match Network::new(NAMES.len()) {
+        Ok(network) => network,
+        Err(reason) => return skip(&format!("no network namespaces here: {reason}")),
+    };
+    let agents = start(&network);
+    for agent in &agents {
+        agent.wait_for_up(&NAMES);
+    }
+    network.cut(&[0, 1, 2], &[3, 4, 5]);
+    let down = |agent: &Agent| {
+        agent.members().into_iter().filter(|(_, status)| status == "down").map(|(id, _)| id).collect::<Vec<_>>()
+    };
+    for (host, agent) in agents.iter().enumerate() {
+        let others = if host < 3 { &NAMES[3..] } else { &NAMES[..3] };
+        wait_for("each side declares the other down", || (down(agent) == others).then_some(()));
+    }
+    network.heal();
+    for agent in &agents {
+        wait_for("nobody is down any more", || down(agent).is_empty().then_some(()));
+        agent.wait_for_up(&NAMES);
+    }
+}
+
+#[test]
+fn a_cut_between_two_of_six_takes_neither_down() {
+    let network = match Network::new(NAMES.len()) {
+        Ok(network) => network,
+        Err(reason) => return skip(&format!("no network namespaces here: {reason}")),
+    };
+    let agents = start(&network);
+    for agent in &agents {
+        agent.wait_for_up(&NAMES);
+    }
+    let watch = agents[0].watch();
+    network.cut(&[1], &[4]);
+    // Long enough for several suspicions to be raised and refuted.
+    wait_for("the cut is felt", || (watch.about("n4").len() + watch.about("n1").len() >= 6).then_some(()));
+    let is_down = |event: &serde_json::Value| event["event"] == "node_detected_down";
+    assert!(!watch.events().iter().any(is_down), "{:?}", watch.events());
+    network.heal();
+    for agent in &agents {
+        agent.wait_for_up(&NAMES);
+    }
+}

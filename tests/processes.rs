@@ -1,0 +1,152 @@
+//! Real processes on loopback: several `headcount agent`, watched and commanded by the other commands.
+
+mod support;
+
+use nix::sys::signal::Signal;
+use support::{Agent, wait_for};
+
+const FIVE: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+fn five() -> Vec<Agent> {
+    let first = Agent::start("a", &[], &[]);
+    let seed = first.gossip.clone();
+    let mut agents = vec![first];
+    agents.extend(FIVE[1..].iter().map(|name| Agent::start(name, &[&seed], &[])));
+    for agent in &agents {
+        agent.wait_for_up(&FIVE);
+    }
+    agents
+}
+
+#[test]
+fn two_agents_meet_through_a_seed_and_part_gracefully() {
+    let a = Agent::start("a", &[], &[]);
+    let watch = a.watch();
+    let mut b = Agent::start("b", &[&a.gossip], &[]);
+    a.wait_for_up(&["a", "b"]);
+    b.wait_for_up(&["a", "b"]);
+    b.signal(Signal::SIGTERM);
+    assert_eq!(b.wait().code(), Some(0), "left gracefully\n{}", b.log());
+    watch.wait_for("b", "node_left");
+    let left = watch.events().into_iter().rfind(|event| event["event"] == "node_left").expect("just seen");
+    assert_eq!((left["node"].as_str(), left["reason"].as_str()), (Some("b"), Some("graceful")));
+    assert_eq!(a.members(), [("a".to_owned(), "up".to_owned())], "who left is not listed");
+}
+
+#[test]
+fn a_stopped_process_is_suspected_then_down_once_and_comes_back_accusing_nobody() {
+    let agents = five();
+    let watches: Vec<_> = agents.iter().map(Agent::watch).collect();
+    // The watch begins with the connection: prove that it stands before anything happens.
+    let (done, _) = agents[0].client(&["tags", "round=1"]);
+    assert!(done.success());
+    for watch in &watches {
+        watch.wait_for("a", "node_updated");
+    }
+    agents[4].signal(Signal::SIGSTOP);
+    for watch in &watches[..4] {
+        watch.wait_for("e", "node_detected_down");
+        assert_eq!(watch.about("e"), ["node_suspected", "node_detected_down"]);
+    }
+    agents[4].signal(Signal::SIGCONT);
+    for (agent, watch) in agents.iter().zip(&watches) {
+        agent.wait_for_up(&FIVE);
+        let of_healthy = watch.events().into_iter().filter(|event| event["node"] != "e");
+        assert!(
+            of_healthy.clone().all(|event| event["event"] == "node_updated"),
+            "{:?}",
+            of_healthy.collect::<Vec<_>>()
+        );
+    }
+    for watch in &watches[..4] {
+        watch.wait_for("e", "node_joined");
+        assert_eq!(watch.about("e"), ["node_suspected", "node_detected_down", "node_joined"]);
+    }
+}
+
+#[test]
+fn a_killed_agent_restarts_under_its_name_on_the_same_and_on_another_port() {
+    let agents = five();
+    let mut agents = agents.into_iter();
+    let rest: Vec<Agent> = agents.by_ref().take(4).collect();
+    let mut last = agents.next().expect("five");
+    let bind = last.gossip.clone();
+    for bind in [bind.as_str(), "127.0.0.1:0"] {
+        last.signal(Signal::SIGKILL);
+        last.wait();
+        last = Agent::start("e", &[&rest[0].gossip], &["--bind", bind]);
+        let run = |agent: &Agent| agent.client(&["members", "--format", "json"]).1;
+        let gossip = last.gossip.clone();
+        for agent in &rest {
+            wait_for("everybody knows the new address", || run(agent).contains(&gossip).then_some(()));
+            agent.wait_for_up(&FIVE);
+        }
+    }
+}
+
+#[test]
+fn a_name_in_use_is_refused_with_its_own_exit_code() {
+    let a = Agent::start("a", &[], &[]);
+    let b = Agent::start("b", &[&a.gossip], &[]);
+    a.wait_for_up(&["a", "b"]);
+    let mut thief = Agent::start("b", &[&a.gossip], &[]);
+    assert_eq!(thief.wait().code(), Some(5), "{}", thief.log());
+    assert!(thief.log().contains("already in use by"), "{}", thief.log());
+    a.wait_for_up(&["a", "b"]);
+    drop(b);
+}
+
+#[test]
+fn a_forced_removal_stops_the_process_with_its_own_exit_code() {
+    let a = Agent::start("a", &[], &[]);
+    let mut b = Agent::start("b", &[&a.gossip], &[]);
+    a.wait_for_up(&["a", "b"]);
+    let (refused, _) = a.client(&["remove", "b"]);
+    assert_eq!(refused.code(), Some(1), "it is up: only by force");
+    let (done, _) = a.client(&["remove", "b", "--force"]);
+    assert!(done.success());
+    assert_eq!(b.wait().code(), Some(6), "{}", b.log());
+    a.wait_for_up(&["a"]);
+}
+
+#[test]
+fn state_survives_a_restart_and_nobody_shares_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().to_str().expect("text");
+    let a = Agent::start("a", &[], &[]);
+    let mut b = Agent::start("b", &[&a.gossip], &["--data-dir", data]);
+    a.wait_for_up(&["a", "b"]);
+    let second = std::process::Command::new(support::HEADCOUNT)
+        .args(["agent", "--name", "c", "--bind", "127.0.0.1:0", "--http", "off", "--data-dir", data])
+        .output()
+        .expect("runs");
+    assert_eq!(second.status.code(), Some(4), "{}", String::from_utf8_lossy(&second.stderr));
+    // It remembers where the others are: no seed is needed to come back.
+    wait_for("addresses are remembered", || {
+        let state = std::fs::read_dir(directory.path()).expect("readable");
+        let bytes: Vec<u8> = state.flatten().filter_map(|file| std::fs::read(file.path()).ok()).flatten().collect();
+        let port = a.gossip.rsplit(':').next().expect("a port").parse::<u16>().expect("a number");
+        let varint = [(port & 0x7f) as u8 | 0x80, (port >> 7 & 0x7f) as u8 | 0x80, (port >> 14) as u8];
+        bytes.windows(3).any(|window| window == varint).then_some(())
+    });
+    b.signal(Signal::SIGKILL);
+    b.wait();
+    let b = Agent::start("b", &[], &["--data-dir", data]);
+    b.wait_for_up(&["a", "b"]);
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let a = Agent::start("a", &[], &[]);
+    let b = Agent::start("b", &[&a.gossip], &[]);
+    let mut c = Agent::start("c", &[&a.gossip], &[]);
+    c.wait_for_up(&["a", "b", "c"]);
+    // Nobody can confirm the departure, so it takes its whole second.
+    a.signal(Signal::SIGSTOP);
+    b.signal(Signal::SIGSTOP);
+    c.signal(Signal::SIGTERM);
+    wait_for("the first signal is taken", || c.log().to_lowercase().contains("leav").then_some(()));
+    c.signal(Signal::SIGINT);
+    let status = c.wait();
+    assert!(matches!(status.code(), Some(130 | 0)), "{status:?}\n{}", c.log());
+}

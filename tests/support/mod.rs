@@ -1,0 +1,246 @@
+//! Helpers for tests with real processes: agents on loopback or in network namespaces, and patience with a deadline.
+//!
+//! Every wait here is for a condition and has a generous deadline; no test asserts how fast the machine is.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+
+pub mod netns;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// The program under test.
+pub const HEADCOUNT: &str = env!("CARGO_BIN_EXE_headcount");
+
+/// How long a condition may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until `condition` holds; fails with `what` when patience ends.
+pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Says why a test cannot run here, and skips it; under `CI` that is a failure.
+pub fn skip(reason: &str) {
+    assert!(std::env::var_os("CI").is_none(), "may not be skipped in CI: {reason}");
+    eprintln!("skipped: {reason}");
+}
+
+/// A running `headcount agent`, killed when dropped.
+pub struct Agent {
+    child: Child,
+    pub name: String,
+    pub gossip: String,
+    pub http: String,
+    log: Arc<Mutex<String>>,
+    prefix: Vec<String>,
+}
+
+impl Agent {
+    /// Starts an agent with these arguments, after the words of `prefix` (`ip netns exec …`).
+    pub fn start_with(prefix: &[String], arguments: &[&str]) -> Self {
+        let mut command = command(prefix);
+        command.arg("agent").args(["--format", "json"]).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the agent starts");
+        let log = collect(child.stderr.take().expect("piped"));
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+        stdout.read_line(&mut line).expect("readable");
+        let ready: Value = serde_json::from_str(&line).unwrap_or_else(|error| {
+            let status = child.wait();
+            panic!("no ready line ({error}): {line:?}, {status:?}, log:\n{}", log.lock().expect("log"))
+        });
+        let text = |key: &str| ready[key].as_str().expect("a text").to_owned();
+        Self { child, name: text("node"), gossip: text("gossip"), http: text("http"), log, prefix: prefix.to_vec() }
+    }
+
+    /// Starts an agent on loopback ports that are free, in the local profile.
+    pub fn start(name: &str, seeds: &[&str], more: &[&str]) -> Self {
+        let mut arguments = vec!["--name", name, "--profile", "local", "--http", "127.0.0.1:0"];
+        if !more.contains(&"--bind") {
+            arguments.extend(["--bind", "127.0.0.1:0"]);
+        }
+        for seed in seeds {
+            arguments.extend(["--seed", seed]);
+        }
+        arguments.extend(more);
+        Self::start_with(&[], &arguments)
+    }
+
+    /// Runs a client command against this agent; its standard output.
+    pub fn client(&self, arguments: &[&str]) -> (ExitStatus, String) {
+        let mut command = command(&self.prefix);
+        let output = command.args(arguments).args(["--http", &self.http]).output().expect("the client runs");
+        (output.status, String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// The members as this agent lists them, as `(name, status)`.
+    pub fn members(&self) -> Vec<(String, String)> {
+        let (status, text) = self.client(&["members", "--format", "json"]);
+        assert!(status.success(), "members failed: {text}\n{}", self.log());
+        let members: Value = serde_json::from_str(&text).expect("json");
+        let list = members.as_array().expect("a list");
+        let text = |member: &Value, key: &str| member[key].as_str().expect("a text").to_owned();
+        list.iter().map(|member| (text(member, "id"), text(member, "status"))).collect()
+    }
+
+    /// Waits until this agent lists exactly these names as up.
+    pub fn wait_for_up(&self, names: &[&str]) {
+        let wanted: Vec<_> = names.iter().map(|name| ((*name).to_owned(), "up".to_owned())).collect();
+        let mut seen = Vec::new();
+        let deadline = Instant::now() + PATIENCE;
+        while seen != wanted {
+            assert!(Instant::now() < deadline, "{} lists {seen:?}, not {names:?} up\n{}", self.name, self.log());
+            seen = self.members().into_iter().filter(|(_, status)| status != "down").collect();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Begins to watch this agent's events.
+    pub fn watch(&self) -> Watch {
+        let mut command = command(&self.prefix);
+        command.args(["watch", "--format", "json", "--http", &self.http]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("watch runs");
+        let stdout = child.stdout.take().expect("piped");
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&lines);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let event: Value = serde_json::from_str(&line).expect("one object a line");
+                sink.lock().expect("not poisoned").push(event);
+            }
+        });
+        Watch { child, lines }
+    }
+
+    /// One raw HTTP request over a fresh connection; whatever comes back.
+    pub fn raw_http(&self, request: &[u8]) -> String {
+        let address: SocketAddr = self.http.parse().expect("an address");
+        let mut stream = TcpStream::connect(address).expect("connects");
+        stream.set_read_timeout(Some(Duration::from_secs(2))).expect("set");
+        // The server may close on us in the middle of nonsense.
+        let _ = stream.write_all(request);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// The value of a metric line, by the whole text before its value.
+    pub fn metric(&self, name: &str) -> f64 {
+        let text = self.raw_http(b"GET /metrics HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+        let line = text.lines().find_map(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')));
+        line.unwrap_or_else(|| panic!("no metric {name} in\n{text}")).trim().parse().expect("a number")
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).expect("a pid")), signal).expect("it runs");
+    }
+
+    /// Waits for the process to end by itself.
+    pub fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("waitable") {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "{} does not end\n{}", self.name, self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("waitable").is_none()
+    }
+
+    /// What it wrote to standard error so far.
+    pub fn log(&self) -> String {
+        self.log.lock().expect("not poisoned").clone()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A running `headcount watch`.
+pub struct Watch {
+    child: Child,
+    lines: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Watch {
+    /// Kinds of events seen so far about one node, in order.
+    pub fn about(&self, node: &str) -> Vec<String> {
+        let lines = self.lines.lock().expect("not poisoned");
+        let about = lines.iter().filter(|event| event["node"] == node);
+        about.map(|event| event["event"].as_str().expect("a text").to_owned()).collect()
+    }
+
+    /// All events seen so far.
+    pub fn events(&self) -> Vec<Value> {
+        self.lines.lock().expect("not poisoned").clone()
+    }
+
+    /// Waits until the last event about a node is of this kind.
+    pub fn wait_for(&self, node: &str, kind: &str) {
+        wait_for(&format!("{kind} of {node}, seen {:?}", self.about(node)), || {
+            (self.about(node).last().map(String::as_str) == Some(kind)).then_some(())
+        });
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(prefix: &[String]) -> Command {
+    let mut command = match prefix.split_first() {
+        Some((first, rest)) => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(HEADCOUNT);
+            command
+        }
+        None => Command::new(HEADCOUNT),
+    };
+    // What a developer's shell exports must not reach the processes under test.
+    for (key, _) in std::env::vars_os() {
+        if key.to_string_lossy().starts_with("HEADCOUNT_") {
+            command.env_remove(key);
+        }
+    }
+    command
+}
+
+fn collect(source: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let log = Arc::new(Mutex::new(String::new()));
+    let sink = Arc::clone(&log);
+    std::thread::spawn(move || {
+        for line in BufReader::new(source).lines().map_while(Result::ok) {
+            let mut log = sink.lock().expect("not poisoned");
+            log.push_str(&line);
+            log.push('\n');
+        }
+    });
+    log
+}

@@ -1,0 +1,106 @@
+//! A little network of namespaces: one per host, joined by a bridge, with cuts between any two of them.
+//!
+//! Needs root, `ip` and `nft`. All names carry this process's id, and everything is taken down when dropped.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Hosts 10.77.0.1, 10.77.0.2, … behind one bridge.
+pub struct Network {
+    names: Vec<String>,
+    switch: String,
+}
+
+impl Network {
+    /// `hosts` hosts, or why that cannot be had here.
+    pub fn new(hosts: usize) -> Result<Self, String> {
+        for tool in ["ip", "nft"] {
+            let found = Command::new(tool).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+            found.map_err(|error| format!("`{tool}` is needed: {error}"))?;
+        }
+        static NETWORKS: AtomicU32 = AtomicU32::new(0);
+        let tag = format!("{}x{}", std::process::id(), NETWORKS.fetch_add(1, Ordering::Relaxed));
+        let switch = format!("hc{tag}sw");
+        let mut network = Self { names: Vec::new(), switch: switch.clone() };
+        run(&["ip", "netns", "add", &switch])?;
+        network.inside(&switch, &["ip", "link", "add", "br0", "type", "bridge"])?;
+        network.inside(&switch, &["ip", "link", "set", "br0", "up"])?;
+        for host in 0..hosts {
+            network.add_host(&tag, host)?;
+        }
+        Ok(network)
+    }
+
+    fn add_host(&mut self, tag: &str, host: usize) -> Result<(), String> {
+        let name = format!("hc{tag}n{host}");
+        run(&["ip", "netns", "add", &name])?;
+        self.names.push(name.clone());
+        let port = format!("p{host}");
+        let switch = self.switch.clone();
+        self.inside(&switch, &["ip", "link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &name])?;
+        self.inside(&switch, &["ip", "link", "set", &port, "master", "br0", "up"])?;
+        let address = format!("{}/24", self.ip(host));
+        self.inside(&name, &["ip", "address", "add", &address, "dev", "eth0"])?;
+        self.inside(&name, &["ip", "link", "set", "eth0", "up"])?;
+        self.inside(&name, &["ip", "link", "set", "lo", "up"])?;
+        self.inside(&name, &["nft", "add", "table", "inet", "cuts"])?;
+        for hook in ["input", "output"] {
+            let chain = format!("{{ type filter hook {hook} priority 0 ; }}");
+            self.inside(&name, &["nft", "add", "chain", "inet", "cuts", hook, &chain])?;
+        }
+        Ok(())
+    }
+
+    pub fn ip(&self, host: usize) -> String {
+        format!("10.77.0.{}", host + 1)
+    }
+
+    /// The words that run a program on a host.
+    pub fn on(&self, host: usize) -> Vec<String> {
+        ["ip", "netns", "exec", &self.names[host]].map(str::to_owned).to_vec()
+    }
+
+    /// Drops everything between the hosts of two sides, in both directions.
+    pub fn cut(&self, one: &[usize], other: &[usize]) {
+        for (side, far) in [(one, other), (other, one)] {
+            for (host, peer) in side.iter().flat_map(|host| far.iter().map(move |peer| (*host, *peer))) {
+                let ip = self.ip(peer);
+                let name = self.names[host].clone();
+                for (chain, field) in [("input", "saddr"), ("output", "daddr")] {
+                    self.inside(&name, &["nft", "add", "rule", "inet", "cuts", chain, "ip", field, &ip, "drop"])
+                        .expect("a cut");
+                }
+            }
+        }
+    }
+
+    /// Takes all cuts back.
+    pub fn heal(&self) {
+        for name in &self.names {
+            self.inside(name, &["nft", "flush", "table", "inet", "cuts"]).expect("healed");
+        }
+    }
+
+    fn inside(&self, name: &str, words: &[&str]) -> Result<(), String> {
+        let mut all = vec!["ip", "netns", "exec", name];
+        all.extend(words);
+        run(&all)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in self.names.iter().chain([&self.switch]) {
+            let _ = run(&["ip", "netns", "delete", name]);
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Result<(), String> {
+    let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{words:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{words:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
