@@ -161,9 +161,9 @@ impl Run {
     }
 }
 
-/// Whether somebody who starts now finds a seed that lets it in.
+/// Whether somebody who starts now finds a seed that lets it in. (Who is paused may have been told to leave meanwhile.)
 fn has_seed_that_is_up(world: &World) -> bool {
-    (0..world.options().seeds).any(|seed| world.core(seed).is_some_and(Core::is_up))
+    (0..world.options().seeds).any(|seed| !world.is_paused(seed) && world.core(seed).is_some_and(Core::is_up))
 }
 
 fn check_agreement(world: &mut World, when: &str) {

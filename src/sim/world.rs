@@ -27,6 +27,7 @@ mod life;
 
 /// What a world is made of.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, not a state")]
 pub struct WorldOptions {
     /// Seeds every random choice.
     pub seed: u64,
