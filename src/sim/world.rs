@@ -161,6 +161,9 @@ impl World {
     /// How often all views are compared.
     const COMPARE_EVERY: Duration = Duration::from_millis(250);
 
+    /// Large views that differ altogether need not be told altogether.
+    const DIFFERENCES_TOLD: usize = 8;
+
     /// Nodes forget a member at most so far apart: the longest pause of any schedule.
     const REAPING_SPREAD: Duration = Duration::from_secs(30);
 
@@ -400,6 +403,7 @@ impl World {
         let differing = of_one.chain(of_other.filter(|(one, _)| one.is_none())).filter(|(one, other)| one != other);
         let texts: Vec<String> = differing
             .filter(|(one, other)| !self.is_being_forgotten(*one, *other))
+            .take(Self::DIFFERENCES_TOLD)
             .map(|(one, other)| format!("{} / {}", described(one), described(other)))
             .collect();
         texts.join("; ")
