@@ -10,7 +10,8 @@ use super::faults::{DiskFate, Operation, Schedule};
 use super::invariants::{Invariant, Violation};
 use super::tamper::Tamper;
 use super::world::{World, WorldOptions};
-use crate::core::{Profile, Settings, StopReason};
+use crate::core::limits::FOUNDING_RETRIES;
+use crate::core::{Core, Profile, Settings, StopReason};
 
 /// After this long without faults, the running nodes have been one cluster for a while, and stay it.
 const QUIET: Duration = Duration::from_secs(8);
@@ -131,16 +132,22 @@ impl Run {
         if !world.violations().is_empty() {
             return;
         }
+        let can_join_at_once = has_seed_that_is_up(world);
         world.heal_all();
         restart_what_is_needed(world);
         self.operations.push(format!("{:9.4}s heal everything", schedule.heal_at.as_secs_f64()));
         world.say(|| "*** heal everything".to_owned());
-        self.settle(schedule);
+        self.settle(schedule, can_join_at_once);
     }
 
-    fn settle(&mut self, schedule: &Schedule) {
+    fn settle(&mut self, schedule: &Schedule, can_join_at_once: bool) {
         let Some(world) = self.world.as_mut() else { return };
-        let bound = convergence_bound(&world.options().settings);
+        let settings = &world.options().settings;
+        let mut bound = convergence_bound(settings);
+        if !can_join_at_once {
+            // Seeds that find no other seed Up wait for so long before one of them starts a cluster.
+            bound += settings.retry_interval * FOUNDING_RETRIES;
+        }
         let deadline = schedule.heal_at + bound;
         let step = Duration::from_millis(50);
         if world.run_while(deadline, step, |world| world.divergence().is_some()) {
@@ -152,6 +159,11 @@ impl Run {
         world.run_for(QUIET);
         check_agreement(world, &format!("{:?} after everything was healed", bound + QUIET));
     }
+}
+
+/// Whether somebody who starts now finds a seed that lets it in. (Who is paused may have been told to leave meanwhile.)
+fn has_seed_that_is_up(world: &World) -> bool {
+    (0..world.options().seeds).any(|seed| !world.is_paused(seed) && world.core(seed).is_some_and(Core::is_up))
 }
 
 fn check_agreement(world: &mut World, when: &str) {

@@ -9,7 +9,7 @@
 //! drained after every input. Must not know: what the bytes mean.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,7 @@ mod life;
 
 /// What a world is made of.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, not a state")]
 pub struct WorldOptions {
     /// Seeds every random choice.
     pub seed: u64,
@@ -110,6 +111,8 @@ pub struct World {
     conditions_epoch: u64,
     network_calm_since: Option<Nanos>,
     sightings: Option<Vec<Sighting>>,
+    /// Members that somebody has forgotten, and when the first one did.
+    reaped: BTreeMap<(NodeId, u64), Nanos>,
     has_failed: bool,
 }
 
@@ -158,6 +161,12 @@ impl World {
     /// How often all views are compared.
     const COMPARE_EVERY: Duration = Duration::from_millis(250);
 
+    /// Large views that differ altogether need not be told altogether.
+    const DIFFERENCES_TOLD: usize = 8;
+
+    /// Nodes forget a member at most so far apart: the longest pause of any schedule.
+    const REAPING_SPREAD: Duration = Duration::from_secs(30);
+
     /// A world with all its nodes started.
     pub fn new(options: WorldOptions) -> Self {
         Self::with_tamper(options, None)
@@ -181,6 +190,7 @@ impl World {
             conditions_epoch: 0,
             network_calm_since: Some(0),
             sightings: None,
+            reaped: BTreeMap::new(),
             has_failed: false,
             options,
         };
@@ -372,8 +382,11 @@ impl World {
             return Some(format!("{} is {}", core.me().id, core.me().status));
         }
         let first = cores.first()?;
-        if let Some(other) = cores.iter().find(|core| core.fingerprint() != first.fingerprint()) {
-            return Some(format!("{} and {} differ: {}", first.me().id, other.me().id, difference(first, other)));
+        for other in cores.iter().filter(|core| core.fingerprint() != first.fingerprint()) {
+            let difference = self.difference(first, other);
+            if !difference.is_empty() {
+                return Some(format!("{} and {} differ: {difference}", first.me().id, other.me().id));
+            }
         }
         // Equal fingerprints mean equal views, so what the first one lists is what all list.
         cores.iter().find_map(|core| {
@@ -381,6 +394,26 @@ impl World {
             let is_listed = held.is_some_and(|held| held.status == Status::Up && held.run == me.run);
             (!is_listed).then(|| format!("{} is listed as {}", in_short(me), described(held)))
         })
+    }
+
+    /// How two views differ in words; nothing, if only in members of which one is about to be forgotten by all.
+    fn difference(&self, one: &Core, other: &Core) -> String {
+        let of_one = one.records().map(|(record, _)| (Some(record), other.record(&record.id)));
+        let of_other = other.records().map(|(record, _)| (one.record(&record.id), Some(record)));
+        let differing = of_one.chain(of_other.filter(|(one, _)| one.is_none())).filter(|(one, other)| one != other);
+        let texts: Vec<String> = differing
+            .filter(|(one, other)| !self.is_being_forgotten(*one, *other))
+            .take(Self::DIFFERENCES_TOLD)
+            .map(|(one, other)| format!("{} / {}", described(one), described(other)))
+            .collect();
+        texts.join("; ")
+    }
+
+    /// A member is forgotten at the same age everywhere, but ages that waited for a paused process are learnt too young.
+    fn is_being_forgotten(&self, one: Option<&Arc<Record>>, other: Option<&Arc<Record>>) -> bool {
+        let ((Some(held), None) | (None, Some(held))) = (one, other) else { return false };
+        let first = self.reaped.get(&(held.id.clone(), held.incarnation));
+        first.is_some_and(|first| self.now - first <= nanos(Self::REAPING_SPREAD))
     }
 
     fn push(&mut self, at: Nanos, event: Event) {
@@ -412,7 +445,7 @@ impl World {
         checker.compare(self.now, &all, calm_since.filter(|_| self.network_calm_since.is_some()));
         self.has_failed |= !checker.violations().is_empty();
         self.checker = Some(checker);
-        self.check_traffic();
+        self.forget_traffic();
         self.push_after(Self::COMPARE_EVERY, Event::Compare);
     }
 
@@ -424,17 +457,6 @@ impl World {
         }
         Some(observation)
     }
-}
-
-fn difference(one: &Core, other: &Core) -> String {
-    let of_one = one.records().map(|(record, _)| record);
-    let mut texts: Vec<String> = of_one
-        .filter(|record| other.record(&record.id) != Some(record))
-        .map(|record| format!("{} / {}", in_short(record), described(other.record(&record.id))))
-        .collect();
-    let only_other = other.records().map(|(record, _)| record).filter(|record| one.record(&record.id).is_none());
-    texts.extend(only_other.map(|record| format!("nothing / {}", in_short(record))));
-    texts.join("; ")
 }
 
 fn described(record: Option<&Arc<Record>>) -> String {

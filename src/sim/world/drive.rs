@@ -274,15 +274,19 @@ impl World {
         self.has_failed |= !self.violations().is_empty();
     }
 
-    /// Whether somebody has been sending like mad since the last comparison.
-    pub(super) fn check_traffic(&mut self) {
+    /// A storm is caught while it grows, before it fills the memory.
+    fn check_storm(&mut self, node: usize) {
+        let since = self.network.sent(node).packets - self.nodes[node].packets_before;
+        if since > MAX_PACKETS_PER_NODE * (self.nodes.len() as u64 + 10) && !self.has_failed {
+            let detail = format!("{since} datagrams since the last comparison of views");
+            self.report(Some(node), Invariant::TrafficIsBounded, detail);
+        }
+    }
+
+    /// Datagrams are counted anew.
+    pub(super) fn forget_traffic(&mut self) {
         for node in 0..self.nodes.len() {
-            let sent = self.network.sent(node).packets;
-            let since = sent - std::mem::replace(&mut self.nodes[node].packets_before, sent);
-            if since > MAX_PACKETS_PER_NODE * (self.nodes.len() as u64 + 10) {
-                let detail = format!("{since} datagrams in a quarter of a second");
-                self.report(Some(node), Invariant::TrafficIsBounded, detail);
-            }
+            self.nodes[node].packets_before = self.network.sent(node).packets;
         }
     }
 
@@ -325,6 +329,9 @@ impl World {
             let sender = &self.nodes[node];
             checker.sent_to_joiner(self.now, &bytes, || sender.listed_up());
         }
+        if self.checker.is_some() {
+            self.check_storm(node);
+        }
         let from = self.nodes[node].address;
         let (queue, counter) = (&mut self.queue, &mut self.counter);
         let forging = self.options.forging;
@@ -339,6 +346,10 @@ impl World {
     }
 
     fn changed(&mut self, node: usize, change: &Change, before: &Before) {
+        if change.kind == ChangeKind::Removed && !change.record.status.is_live() {
+            let reaped = (change.record.id.clone(), change.record.incarnation);
+            self.reaped.entry(reaped).or_insert(self.now);
+        }
         let accuses = matches!(change.kind, ChangeKind::Suspected | ChangeKind::DetectedDown(_));
         if !accuses && self.sightings.is_none() {
             return;

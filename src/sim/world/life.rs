@@ -42,6 +42,9 @@ impl World {
         if self.nodes[node].process.is_some() {
             return false;
         }
+        if !self.nodes[node].is_durable {
+            self.lose_disk(node);
+        }
         let mut birth = self.birth(node);
         if let Some(tamper) = &mut self.tamper {
             tamper.birth(node, &mut birth);
