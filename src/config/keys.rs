@@ -252,7 +252,7 @@ static KEYS: [Key; 24] = [
         range: "at most 32 keys, 512 bytes in all",
         doc: "What the node tells about itself.",
         slot: Slot::Tags,
-        get: |agent| json!(agent.config.tags.as_map()),
+        get: |agent| json!(agent.config.tags.to_map()),
     },
     Key {
         name: "mtu",

@@ -53,11 +53,13 @@ impl Change {
         new: &Arc<Record>,
         method: Option<DetectionMethod>,
     ) -> impl Iterator<Item = Change> + use<> {
-        let mut changes = Vec::with_capacity(1);
+        let mut changes: [Option<Change>; 3] = [const { None }; 3];
+        let mut next = changes.iter_mut();
         let mut previous = held.map(Arc::clone);
         let mut report = |kind, record: Arc<Record>, method| {
             let previous = previous.replace(Arc::clone(&record));
-            changes.push(Change { kind, record, method, previous });
+            let change = Change { kind, record, method, previous };
+            *next.next().expect("at most three changes lead from one record to another") = Some(change);
         };
         let mut before = held.map(|held| held.status);
         if let Some(held) = held.filter(|held| held.run != new.run) {
@@ -82,7 +84,7 @@ impl Change {
             before = Some(Status::Up);
         }
         report(kind_of(before, new.status, method), Arc::clone(new), method);
-        changes.into_iter()
+        changes.into_iter().flatten()
     }
 }
 

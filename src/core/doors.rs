@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use super::change::Change;
 use super::id::{NodeId, Run};
-use super::record::Tags;
 use super::settings::Settings;
+use super::tags::Tags;
 
 /// What a core is born with.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ pub struct Birth {
     /// What it tells about itself.
     pub tags: Tags,
     /// Its software version.
-    pub version: Box<str>,
+    pub version: std::sync::Arc<str>,
     /// Pace and sizes, checked.
     pub settings: Settings,
     /// How many seeds the configuration names; their addresses arrive as [`Input::SeedAddresses`].

@@ -36,6 +36,9 @@ pub fn check_name(name: &str) -> Result<(), InvalidName> {
     if name.len() > NodeId::MAX_BYTES {
         return Err(InvalidName::TooLong { bytes: name.len() });
     }
+    if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')) {
+        return Ok(());
+    }
     match name.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))) {
         Some(found) => Err(InvalidName::Character { found }),
         None => Ok(()),

@@ -12,6 +12,8 @@ pub const MAX_MEMBERS: usize = 131_072;
 pub const MAX_TOMBSTONES: usize = 65_536;
 /// "Recent updates" are this many.
 pub const MAX_RECENT_UPDATES: usize = 256;
+/// Texts of software versions that are shared by the records of members; a cluster has one, or two while it is upgraded.
+pub const MAX_SHARED_VERSIONS: usize = 8;
 /// Seeds in a configuration.
 pub const MAX_SEEDS: usize = 64;
 /// Addresses that one seed name may resolve to.

@@ -8,18 +8,22 @@
 
 use std::sync::Arc;
 
+use super::inbox::News;
 use super::limits::{MAX_MEMBERS, TOLD_INTERVAL};
 use super::peer::{Peer, is_due};
 use super::timers::Timer;
 use super::view::{Slot, View};
-use super::wire::{Message, Note, Update};
+use super::wire::{Message, Note};
 use super::{Core, DetectionMethod, Drop, Record, Status};
 
 impl Core {
     /// Merges one update. Gives back the hash of the record that is held for that name afterwards, if one is.
-    pub(super) fn learn(&mut self, update: Update, from: Option<Slot>) -> Option<u64> {
+    pub(super) fn learn(&mut self, news: News, from: Option<Slot>) -> Option<u64> {
         self.counters.updates_received += 1;
-        let Update { note, record } = update;
+        let (note, record, hash) = match news {
+            News::Known { note, slot, hash } => return self.hear_again(slot, hash, note),
+            News::Record { note, record, hash } => (note, record, hash),
+        };
         if record.id == self.me().id {
             self.hear_of_myself(&record);
             return None;
@@ -29,14 +33,14 @@ impl Core {
             self.counters.drop(Drop::Outdated);
             return None;
         }
-        match self.view.slot_of(record.id.as_str()) {
-            None => self.meet(record, note, from),
+        match self.view.slot_of_member(&record) {
+            None => self.meet(record, hash, note, from),
             Some(slot) => {
                 let held = self.view.record(slot);
                 if record.supersedes(held) {
-                    self.supersede(slot, record, note, from);
-                } else if record == **held
-                    && let Some(note) = note
+                    self.supersede(slot, record, hash, note, from);
+                } else if let Some(note) = note
+                    && record == *held
                 {
                     self.compare_notes(slot, note);
                 }
@@ -45,8 +49,25 @@ impl Core {
         }
     }
 
+    /// News of the record that was held for this member when the packet was opened. Nothing held has a tombstone.
+    fn hear_again(&mut self, slot: Slot, hash: u64, note: Option<Note>) -> Option<u64> {
+        if slot == View::ME {
+            return None;
+        }
+        if note.is_some_and(|note| note.age() >= self.settings.reap_after) {
+            self.counters.drop(Drop::Outdated);
+            return None;
+        }
+        if let Some(note) = note
+            && self.view.get(slot).is_some_and(|entry| entry.hash == hash)
+        {
+            self.compare_notes(slot, note);
+        }
+        self.view.get(slot).map(|entry| entry.hash)
+    }
+
     /// A name that was not in the view.
-    fn meet(&mut self, record: Record, note: Option<Note>, from: Option<Slot>) -> Option<u64> {
+    fn meet(&mut self, record: Arc<Record>, hash: u64, note: Option<Note>, from: Option<Slot>) -> Option<u64> {
         if self.view.slot_of_run(record.run).is_some() || record.run == self.run {
             // One process has one name.
             self.counters.drop(Drop::Malformed);
@@ -58,18 +79,19 @@ impl Core {
         }
         self.tombstones.lift(&record.id);
         let joiner = self.joiners.take(&record);
-        let record = Arc::new(record);
         let mut peer = Peer::new(self.now - note.map_or_else(Default::default, Note::age));
         peer.method = note.map(|note| note.method);
         peer.proven = joiner.proven;
         self.report(joiner.listed.as_ref(), &record, method_shown(&record, note));
-        let slot = self.view.insert(record, peer);
+        let slot = self.view.insert(record, hash, peer);
+        self.reobserve(slot);
+        self.watch(slot);
         self.settle(slot, from);
-        Some(self.view.entry(slot).hash)
+        Some(hash)
     }
 
     /// A newer record of a member.
-    fn supersede(&mut self, slot: Slot, record: Record, note: Option<Note>, from: Option<Slot>) {
+    fn supersede(&mut self, slot: Slot, record: Arc<Record>, hash: u64, note: Option<Note>, from: Option<Slot>) {
         let held = Arc::clone(self.view.record(slot));
         let is_new_run = held.run != record.run;
         if let Some(note) = note.filter(|_| !is_new_run)
@@ -94,7 +116,7 @@ impl Core {
             Some(peer)
         } else {
             let peer = self.view.peer_mut(slot);
-            peer.contradicted_since = None;
+            peer.contradicted(None);
             peer.proven &= held.address == record.address;
             peer.last_sign = match record.status {
                 // Departures are dated, not observed: everybody reaps at the same age.
@@ -103,10 +125,10 @@ impl Core {
             };
             None
         };
-        let record = Arc::new(record);
         self.report(Some(&held), &record, method_shown(&record, note));
-        self.view.replace(slot, record, peer);
+        self.view.replace(slot, record, hash, peer);
         self.view.peer_mut(slot).method = note.map(|note| note.method);
+        self.judge_anew(slot, &held);
         self.settle(slot, from);
         let was_forced = held.status == Status::Left(super::LeaveReason::Forced);
         if was_forced && !is_new_run && self.view.record(slot).status.is_live() {
@@ -134,14 +156,15 @@ impl Core {
         if !(is_about_silence && is_accusation && is_held_up && is_fresh) {
             return false;
         }
-        let since = *peer.contradicted_since.get_or_insert(now);
+        let since = peer.errands().contradicted_since.unwrap_or(now);
+        peer.contradicted(Some(since));
         now.since(since) < timing.suspect_timeout()
     }
 
     /// Passes an accusation on to the accused, who alone can refute it.
     fn tell_accused(&mut self, slot: Slot, record: &Record, note: Note) {
-        if is_due(self.now, self.view.entry(slot).peer.last_told, TOLD_INTERVAL) {
-            self.view.peer_mut(slot).last_told = Some(self.now);
+        if is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL) {
+            self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
             let (run, incarnation, status, age_ms) = (record.run, record.incarnation, record.status, note.age_ms);
             let mut packet = self.packet_to(slot);
             packet.push(&Message::Told { run, incarnation, status, age_ms });
@@ -160,7 +183,9 @@ impl Core {
             peer.last_sign = self.now;
         }
         self.report(Some(&held), &record, Some(method).filter(|_| shows_method(status)));
-        self.view.replace(slot, record, None);
+        let hash = record.hash();
+        self.view.replace(slot, record, hash, None);
+        self.judge_anew(slot, &held);
         self.settle(slot, None);
         self.flooding.originate(slot);
     }
@@ -171,7 +196,8 @@ impl Core {
         let record = Arc::new(record);
         debug_assert!(record.run == self.run && record.incarnation >= held.incarnation);
         self.report(Some(&held), &record, None);
-        self.view.replace(View::ME, record, None);
+        let hash = record.hash();
+        self.view.replace(View::ME, record, hash, None);
         self.view.peer_mut(View::ME).last_sign = self.now;
         self.changed_at = self.now;
         if !matches!(self.phase, super::Phase::Joining(_)) {
@@ -181,12 +207,28 @@ impl Core {
         }
     }
 
-    /// After any change of a member's record: its deadlines, its heartbeats, and the news.
+    /// After a change of a held record: its observers and deadlines, as far as the change touches them. Where it does
+    /// not, the last sign of life has only moved on, and the deadline finds that out when it comes.
+    fn judge_anew(&mut self, slot: Slot, held: &Record) {
+        let record = self.view.record(slot);
+        let is_same_run = record.run == held.run;
+        let is_liveness_same = record.status.is_live() == held.status.is_live();
+        // The age of a departure is told, and may be told otherwise; it does not only grow.
+        let is_dated = !record.status.is_live();
+        let is_judged_the_same =
+            is_same_run && !is_dated && record.status == held.status && record.timing == held.timing;
+        if !is_same_run || !is_liveness_same {
+            self.reobserve(slot);
+        }
+        if !is_judged_the_same {
+            self.watch(slot);
+        }
+    }
+
+    /// After any change of a member's record: the news.
     fn settle(&mut self, slot: Slot, from: Option<Slot>) {
         self.counters.updates_merged += 1;
         self.changed_at = self.now;
-        self.reobserve(slot);
-        self.watch(slot);
         if !matches!(self.phase, super::Phase::Joining(_)) {
             self.gossiping.recent.note(slot);
             self.flood_news(slot, from);
@@ -209,8 +251,8 @@ impl Core {
             peer.last_sign = theirs;
         }
         let differs = theirs > ours + tolerance || ours > theirs + tolerance;
-        if differs && status == Status::Suspect && is_due(now, peer.last_passed_on, heartbeat) {
-            peer.last_passed_on = Some(now);
+        if differs && status == Status::Suspect && is_due(now, peer.errands().last_passed_on, heartbeat) {
+            peer.errands_mut().last_passed_on = Some(now);
             self.gossiping.recent.note(slot);
             self.flood_news(slot, None);
         }

@@ -20,9 +20,9 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | names, records and how they merge | `id`, `record` |
+//! | names, records and how they merge | `id`, `tags`, `record` |
 //! | the table of members and its fingerprint | `view`; what one observer alone knows: `peer` |
-//! | packets in, packets out | `receive`, `send`, `wire/` |
+//! | packets in, packets out | `inbox`, `receive`, `send`, `wire/` |
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; letting somebody in; who owns a name | `join`, `sponsor`, `names` |
 //! | moving a whole view; repairing a difference | `transfer`, `sync` |
@@ -42,10 +42,12 @@ mod flood;
 mod gossip;
 mod heartbeat;
 mod id;
+mod inbox;
 mod inquiry;
 mod join;
 mod lifecycle;
 pub mod limits;
+mod lookup;
 mod merge;
 mod names;
 mod observers;
@@ -62,6 +64,7 @@ mod send;
 mod settings;
 mod sponsor;
 mod sync;
+mod tags;
 mod time;
 mod timers;
 mod tombstones;
@@ -83,14 +86,16 @@ pub use change::{Change, ChangeKind};
 pub use counters::{Counters, Drop};
 pub use doors::{Birth, Command, CommandError, Durable, Input, Notice, Output, Reply, StopReason, Ticket};
 pub use id::{InvalidName, NodeId, Run, check_name};
-pub use record::{DetectionMethod, InvalidTags, LeaveReason, ProtocolRange, Record, Status, Tags, is_reachable};
+pub use record::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
 pub use settings::{OutOfRange, Profile, Settings, Timing};
+pub use tags::{InvalidTags, Tags};
 pub use time::Time;
 
 use confirm::Confirmations;
 use detector::Attention;
 use flood::Flooding;
 use gossip::Gossiping;
+use inbox::{Inbox, Versions};
 use inquiry::Inquiries;
 use join::Joining;
 use lifecycle::Incarnation;
@@ -124,6 +129,9 @@ pub struct Core {
     outputs: VecDeque<Output>,
     timers: Timers,
     counters: Counters,
+    /// The packet at hand; empty between packets.
+    inbox: Inbox,
+    versions: Versions,
 
     view: View,
     /// When the view last changed.
@@ -194,7 +202,9 @@ impl Core {
             outputs: VecDeque::new(),
             timers: Timers::default(),
             counters: Counters::default(),
-            view: View::default(),
+            inbox: Inbox::default(),
+            versions: Versions::default(),
+            view: View::keyed(xxhash_rust::xxh3::xxh3_64(&birth.random_seed.to_le_bytes())),
             changed_at: now,
             tombstones: Tombstones::default(),
             incarnation: Incarnation::new(birth.stored_bound),
@@ -220,7 +230,7 @@ impl Core {
             rng,
         };
         let record = Arc::new(record);
-        let me = core.view.insert(Arc::clone(&record), Peer::new(now));
+        let me = core.view.insert(Arc::clone(&record), record.hash(), Peer::new(now));
         debug_assert_eq!(me, View::ME);
         core.report(None, &record, None);
         core.start_joining();
@@ -372,7 +382,7 @@ impl Core {
 
     /// Smoothed round trip time to a member, if it was ever measured.
     pub fn rtt(&self, id: &NodeId) -> Option<Duration> {
-        self.view.slot_of(id.as_str()).and_then(|slot| self.view.entry(slot).peer.rtt)
+        self.view.slot_of(id.as_str()).and_then(|slot| self.view.entry(slot).peer.rtt())
     }
 
     /// What was counted.

@@ -9,29 +9,21 @@ use super::record::DetectionMethod;
 use super::time::Time;
 use super::wire::{Echo, Heartbeat};
 
-/// One observer's side of the acquaintance with one run of one member.
+/// One observer's side of the acquaintance with one run of one member. There is one for every member, so what only some
+/// need is kept apart: in a large cluster most members are never heard directly.
 #[derive(Debug)]
 pub(super) struct Peer {
     /// The freshest evidence that the member lived: own hearing, the age in a note, a raised incarnation.
     pub(super) last_sign: Time,
-    /// How its silence or death was found out, as first learnt.
-    pub(super) method: Option<DetectionMethod>,
     /// The last packet to it.
     pub(super) last_sent: Option<Time>,
-    /// The last answer to its differing fingerprint.
-    pub(super) last_answer: Option<Time>,
-    /// The last `Told`.
-    pub(super) last_told: Option<Time>,
-    /// The last time a fresher note about it was passed on.
-    pub(super) last_passed_on: Option<Time>,
-    /// Since when others accuse it of a silence that this node knows to be none.
-    pub(super) contradicted_since: Option<Time>,
-    /// Its address has echoed a nonce of ours.
-    pub(super) proven: bool,
-    /// Smoothed round trip time.
-    pub(super) rtt: Option<Duration>,
     /// What its packets taught; empty until the first one.
     pub(super) session: Option<Box<Session>>,
+    errands: Option<Box<Errands>>,
+    /// How its silence or death was found out, as first learnt.
+    pub(super) method: Option<DetectionMethod>,
+    /// Its address has echoed a nonce of ours.
+    pub(super) proven: bool,
 }
 
 /// What only members that have sent us packets need.
@@ -42,30 +34,54 @@ pub(super) struct Session {
     /// The view's fingerprint in its last packet.
     pub(super) fingerprint: u64,
     stamp: Option<(u16, Time)>,
+    /// Smoothed round trip time.
+    rtt: Option<Duration>,
     replay: ReplayWindow,
+}
+
+/// When what is done at most so often was done last.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Errands {
+    /// The last answer to its differing fingerprint.
+    pub(super) last_answer: Option<Time>,
+    /// The last `Told`.
+    pub(super) last_told: Option<Time>,
+    /// The last time a fresher note about it was passed on.
+    pub(super) last_passed_on: Option<Time>,
+    /// Since when others accuse it of a silence that this node knows to be none.
+    pub(super) contradicted_since: Option<Time>,
 }
 
 impl Peer {
     /// A member first seen alive at `last_sign`.
     pub(super) fn new(last_sign: Time) -> Self {
-        Self {
-            last_sign,
-            method: None,
-            last_sent: None,
-            last_answer: None,
-            last_told: None,
-            last_passed_on: None,
-            contradicted_since: None,
-            proven: false,
-            rtt: None,
-            session: None,
+        Self { last_sign, last_sent: None, session: None, errands: None, method: None, proven: false }
+    }
+
+    pub(super) fn errands(&self) -> Errands {
+        self.errands.as_deref().copied().unwrap_or_default()
+    }
+
+    pub(super) fn errands_mut(&mut self) -> &mut Errands {
+        self.errands.get_or_insert_default()
+    }
+
+    /// Remembers since when others accuse it wrongly, or that nobody does.
+    pub(super) fn contradicted(&mut self, since: Option<Time>) {
+        if since.is_some() || self.errands.is_some() {
+            self.errands_mut().contradicted_since = since;
         }
+    }
+
+    /// Smoothed round trip time, if it was ever measured.
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        self.session.as_ref()?.rtt
     }
 
     /// Takes note of a packet; `false` if its sequence number is not fresh.
     pub(super) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64) -> bool {
         let session = self.session.get_or_insert_with(|| {
-            Box::new(Session { heard: now, fingerprint, stamp: None, replay: ReplayWindow::default() })
+            Box::new(Session { heard: now, fingerprint, stamp: None, rtt: None, replay: ReplayWindow::default() })
         });
         if !session.replay.accept(sequence) {
             return false;
@@ -77,15 +93,14 @@ impl Peer {
 
     /// Learns the round trip time from an echo, and keeps the stamp to echo it.
     pub(super) fn heartbeat(&mut self, now: Time, heartbeat: Heartbeat) {
-        if let Some(session) = &mut self.session {
-            session.stamp = Some((heartbeat.stamp, now));
-        }
+        let Some(session) = &mut self.session else { return };
+        session.stamp = Some((heartbeat.stamp, now));
         if let Some(Echo { stamp, hold }) = heartbeat.echo {
             let tenths = ticks(now).wrapping_sub(stamp).wrapping_sub(hold);
             // A hold that was rounded up can exceed a round trip of almost nothing: that wraps to just below 2^16.
             let sample = if tenths > u16::MAX - 8 { 0 } else { tenths };
             let sample = Duration::from_micros(u64::from(sample) * 100);
-            self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
+            session.rtt = Some(session.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
         }
     }
 
@@ -194,7 +209,7 @@ mod tests {
             b.heartbeat(sent + one_way, a.stamp(sent));
             let answered = sent + one_way + Duration::from_millis(hold);
             a.heartbeat(answered + one_way, b.stamp(answered));
-            assert_eq!(a.rtt, Some(one_way * 2), "held for {hold} ms");
+            assert_eq!(a.rtt(), Some(one_way * 2), "held for {hold} ms");
         }
     }
 }

@@ -10,11 +10,12 @@
 
 use std::net::SocketAddr;
 
+use super::inbox::{Inbox, News, Received};
 use super::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
 use super::peer::is_due;
 use super::reunion::Introduction;
 use super::view::Slot;
-use super::wire::{Confirmation, Message, Nonce, Packet, PacketError, Refusal, Update};
+use super::wire::{Confirmation, Header, Message, Nonce, PacketError, Refusal};
 use super::{Core, Drop, NodeId, Notice, Output, Phase, Record, Run, Status};
 
 /// What the answer to one packet must hold, gathered message by message.
@@ -28,7 +29,9 @@ struct Answer {
     probed: Option<Nonce>,
     /// When we heard whom the sender asks about.
     testimony: Vec<Message>,
-    /// Hashes of the records held for the names that the packet brought news about.
+    /// Whether the packet asks for confirmations.
+    is_asked_to_confirm: bool,
+    /// If so: hashes of the records held for the names that the packet brought news about.
     held: Vec<u64>,
     confirmed: Vec<u64>,
     /// The last name that the packet brought news about, where it is a page.
@@ -56,37 +59,47 @@ impl Core {
     pub(super) fn receive(&mut self, from: SocketAddr, bytes: &[u8]) {
         self.counters.packets_received += 1;
         self.counters.bytes_received += bytes.len() as u64;
-        let packet = match Packet::decode(bytes) {
-            Ok(packet) => packet,
-            Err(error) => return self.reject(from, error),
-        };
-        for _ in 0..packet.unknown {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        match self.open(bytes, &mut inbox) {
+            Ok(header) => {
+                let sender = Sender { from, run: header.run, bytes: bytes.len() };
+                self.receive_packet(sender, header, &mut inbox);
+            }
+            Err(error) => self.reject(from, error),
+        }
+        inbox.clear();
+        self.inbox = inbox;
+    }
+
+    fn receive_packet(&mut self, sender: Sender, header: Header, inbox: &mut Inbox) {
+        for _ in 0..inbox.unknown {
             self.counters.drop(Drop::UnknownMessage);
         }
-        let sender = Sender { from, run: packet.header.run, bytes: bytes.len() };
-        if packet.header.cluster != self.cluster {
-            return self.receive_from_other_cluster(sender, &packet.messages);
+        if header.cluster != self.cluster {
+            return self.receive_from_other_cluster(sender, inbox);
         }
         if sender.run == self.run {
             self.counters.drop(Drop::Own);
-            return self.met_myself(from);
+            return self.met_myself(sender.from);
         }
         if let Some(slot) = self.view.slot_of_run(sender.run) {
-            let header = &packet.header;
             if !self.view.peer_mut(slot).receive(self.now, header.sequence, header.fingerprint) {
                 return self.counters.drop(Drop::Replayed);
             }
             self.sign_of_life(slot);
         }
-        let mut answer = Answer::default();
-        for message in packet.messages {
-            self.dispatch(sender, message, &mut answer);
+        let mut answer = Answer { is_asked_to_confirm: inbox.is_asked_to_confirm(), ..Answer::default() };
+        for received in inbox.drain() {
+            match received {
+                Received::Message(message) => self.dispatch(sender, message, &mut answer),
+                Received::News(news) => self.dispatch_news(sender, news, &mut answer),
+            }
             if matches!(self.phase, Phase::Stopped) {
                 return;
             }
         }
         match self.view.slot_of_run(sender.run) {
-            Some(slot) => self.answer_member(slot, sender, packet.header.fingerprint, &answer),
+            Some(slot) => self.answer_member(slot, sender, header.fingerprint, &answer),
             None => self.answer_stranger(sender, &answer),
         }
     }
@@ -103,9 +116,9 @@ impl Core {
     }
 
     /// Another cluster's packet is only ever answered by a refusal, and only read for one.
-    fn receive_from_other_cluster(&mut self, sender: Sender, messages: &[Message]) {
+    fn receive_from_other_cluster(&mut self, sender: Sender, inbox: &Inbox) {
         self.counters.drop(Drop::OtherCluster);
-        for message in messages {
+        for message in inbox.messages() {
             match message {
                 Message::Refused { nonce, refusal } => return self.refused(sender.from, *nonce, refusal.clone()),
                 Message::Join { nonce, .. } | Message::WhoAreYou { nonce, .. } => {
@@ -149,11 +162,6 @@ impl Core {
             Message::Refused { nonce, refusal } => self.refused(sender.from, nonce, refusal),
             Message::Behind { nonce, incarnation } => self.behind(nonce, incarnation),
             Message::Wait { nonce, wait_ms } => self.told_to_wait(nonce, wait_ms),
-            Message::Update(update) if self.is_pulling_from(sender.run) || self.is_joiner_up(sender, &update) => {
-                answer.last_on_page = Some(update.record.id.clone());
-                let from = self.view.slot_of_run(sender.run);
-                answer.held.extend(self.learn(update, from));
-            }
             Message::Page { after, more } if self.is_pulling_from(sender.run) => {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
@@ -178,15 +186,29 @@ impl Core {
         }
     }
 
+    fn dispatch_news(&mut self, sender: Sender, news: News, answer: &mut Answer) {
+        let from = self.view.slot_of_run(sender.run);
+        let is_pulling = self.is_pulling_from(sender.run);
+        if is_pulling || self.is_joiner_up(sender, &news) {
+            answer.last_on_page = Some(self.subject(&news).id.clone()).filter(|_| is_pulling);
+        } else if from.is_none() || matches!(self.phase, Phase::Joining(_)) {
+            answer.stranger = true;
+            return;
+        }
+        let held = self.learn(news, from);
+        if answer.is_asked_to_confirm {
+            answer.held.extend(held);
+        }
+    }
+
     /// A joiner of ours says that it is Up: its address is proven, it need not introduce itself again.
-    fn is_joiner_up(&self, sender: Sender, update: &Update) -> bool {
-        self.joiners.contains(sender.run) && update.record.run == sender.run
+    fn is_joiner_up(&self, sender: Sender, news: &News) -> bool {
+        self.joiners.contains(sender.run) && self.subject(news).run == sender.run
     }
 
     fn dispatch_from_member(&mut self, slot: Slot, message: Message, answer: &mut Answer) {
         match message {
             Message::Heartbeat(heartbeat) => self.view.peer_mut(slot).heartbeat(self.now, heartbeat),
-            Message::Update(update) => answer.held.extend(self.learn(update, Some(slot))),
             Message::Probe { nonce, .. } => answer.acks.push(nonce),
             Message::Ack { nonce } => self.proved(slot, nonce),
             Message::Told { run, incarnation, status, .. } => {
@@ -197,7 +219,7 @@ impl Core {
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),
             Message::Confirmed(Confirmation { record }) => self.confirmed(slot, record.0),
             Message::Page { .. } => self.counters.drop(Drop::Unasked),
-            // All other kinds are dispatched before it matters who the sender is.
+            // News is dispatched as such, and all other kinds before it matters who the sender is.
             _ => self.counters.drop(Drop::WrongState),
         }
     }
@@ -230,7 +252,7 @@ impl Core {
         let is_live = self.view.record(slot).status.is_live();
         let differs = is_live && self.compare(slot, fingerprint);
         let peer = &self.view.entry(slot).peer;
-        let with_updates = differs && !answer.is_reply && is_due(self.now, peer.last_answer, ANSWER_INTERVAL);
+        let with_updates = differs && !answer.is_reply && is_due(self.now, peer.errands().last_answer, ANSWER_INTERVAL);
         let confirmed: Vec<u64> = answer.confirmed.iter().copied().filter(|hash| answer.held.contains(hash)).collect();
         let is_needed = with_updates
             || answer.myself
@@ -260,7 +282,7 @@ impl Core {
         }
         if with_updates {
             self.push_recent_updates(&mut packet, u32::MAX);
-            self.view.peer_mut(slot).last_answer = Some(self.now);
+            self.view.peer_mut(slot).errands_mut().last_answer = Some(self.now);
         }
         self.send_to(slot, packet);
     }

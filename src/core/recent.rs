@@ -4,62 +4,76 @@
 //! [`MAX_RECENT_UPDATES`] are kept; the most-sent and then the oldest give way. What is not kept any more travels by
 //! sync.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::VecDeque;
 
 use super::limits::MAX_RECENT_UPDATES;
+use super::lookup::Lookup;
 use super::view::Slot;
 
-/// Updates by how often they were sent, fewest first, the newest first among equals.
+/// Updates by how often they were sent. Most changes are new ones, so the end where those go in and out is the cheap
+/// one.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    order: BTreeSet<Carried>,
-    by_slot: BTreeMap<Slot, Carried>,
+    /// In falling order: what goes first is at the back.
+    order: VecDeque<Carried>,
+    by_slot: Lookup<Slot, Carried>,
     counter: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Carried {
     times: u32,
-    newest_first: std::cmp::Reverse<u64>,
+    newest_first: Reverse<u64>,
     slot: Slot,
 }
 
 impl Recent {
     /// A member changed: its update starts anew.
     pub(super) fn note(&mut self, slot: Slot) {
-        self.forget(slot);
         self.counter += 1;
-        self.add(Carried { times: 0, newest_first: std::cmp::Reverse(self.counter), slot });
-        if self.by_slot.len() > MAX_RECENT_UPDATES
-            && let Some(last) = self.order.last().copied()
-        {
-            self.forget(last.slot);
+        let carried = Carried { times: 0, newest_first: Reverse(self.counter), slot };
+        match self.by_slot.insert(slot, carried) {
+            Some(before) => self.unlist(before),
+            None if self.order.len() == MAX_RECENT_UPDATES => {
+                if let Some(most_sent) = self.order.pop_front() {
+                    self.by_slot.remove(&most_sent.slot);
+                }
+            }
+            None => {}
         }
+        // Nothing comes before what is newest and was never sent.
+        self.order.push_back(carried);
     }
 
     /// An update was put into a packet.
     pub(super) fn sent(&mut self, slot: Slot) {
-        if let Some(carried) = self.by_slot.get(&slot).copied() {
-            self.forget(slot);
-            self.add(Carried { times: carried.times.saturating_add(1), ..carried });
+        if let Some(carried) = self.by_slot.get_mut(&slot) {
+            let before = *carried;
+            carried.times = carried.times.saturating_add(1);
+            let after = *carried;
+            self.unlist(before);
+            let at = self.order.partition_point(|other| *other > after);
+            self.order.insert(at, after);
         }
     }
 
     /// The member is gone from the table.
     pub(super) fn forget(&mut self, slot: Slot) {
         if let Some(carried) = self.by_slot.remove(&slot) {
-            self.order.remove(&carried);
+            self.unlist(carried);
         }
     }
 
     /// Members whose update was sent fewer than `limit` times, fewest first.
     pub(super) fn fewest_sent(&self, limit: u32) -> impl Iterator<Item = Slot> {
-        self.order.iter().take_while(move |carried| carried.times < limit).map(|carried| carried.slot)
+        self.order.iter().rev().take_while(move |carried| carried.times < limit).map(|carried| carried.slot)
     }
 
-    fn add(&mut self, carried: Carried) {
-        self.by_slot.insert(carried.slot, carried);
-        self.order.insert(carried);
+    fn unlist(&mut self, carried: Carried) {
+        if let Ok(at) = self.order.binary_search_by(|other| carried.cmp(other)) {
+            self.order.remove(at);
+        }
     }
 }
 

@@ -9,15 +9,16 @@
 //! - Only its owner raises a record's incarnation.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::id::{NodeId, Run};
 use super::settings::Timing;
+use super::tags::Tags;
 
 /// Where a node stands, in rank order: within one incarnation a record only moves to the right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -139,89 +140,6 @@ impl ProtocolRange {
     }
 }
 
-/// Small facts that a node tells about itself: at most 32 keys, 512 bytes in all.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "BTreeMap<String, String>")]
-pub struct Tags(BTreeMap<String, String>);
-
-impl Tags {
-    /// The most keys.
-    pub const MAX_KEYS: usize = 32;
-    /// The most bytes, keys and values together.
-    pub const MAX_BYTES: usize = 512;
-
-    /// Checks the bounds: keys are 1–63 bytes without control characters or `=`, values have no control characters.
-    pub fn new(tags: BTreeMap<String, String>) -> Result<Self, InvalidTags> {
-        if tags.len() > Self::MAX_KEYS {
-            return Err(InvalidTags::TooMany { keys: tags.len() });
-        }
-        let bytes = tags.iter().map(|(key, value)| key.len() + value.len()).sum();
-        if bytes > Self::MAX_BYTES {
-            return Err(InvalidTags::TooLong { bytes });
-        }
-        for (key, value) in &tags {
-            let key_is_good = (1..=63).contains(&key.len()) && !key.contains('=') && !key.contains(char::is_control);
-            if !key_is_good || value.contains(char::is_control) {
-                return Err(InvalidTags::Key { key: key.escape_debug().to_string() });
-            }
-        }
-        Ok(Self(tags))
-    }
-
-    /// The value of one key.
-    pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(String::as_str)
-    }
-
-    /// Keys and values in key order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The tags as a map.
-    pub fn as_map(&self) -> &BTreeMap<String, String> {
-        &self.0
-    }
-}
-
-impl TryFrom<BTreeMap<String, String>> for Tags {
-    type Error = InvalidTags;
-    fn try_from(tags: BTreeMap<String, String>) -> Result<Self, InvalidTags> {
-        Self::new(tags)
-    }
-}
-
-/// Why tags were refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidTags {
-    /// More than [`Tags::MAX_KEYS`].
-    #[error("at most 32 tags are allowed, these are {keys}")]
-    TooMany {
-        /// How many.
-        keys: usize,
-    },
-    /// More than [`Tags::MAX_BYTES`].
-    #[error("tags have at most 512 bytes in all, these have {bytes}")]
-    TooLong {
-        /// How many bytes.
-        bytes: usize,
-    },
-    /// A key or value that would not survive a log line.
-    #[error(
-        "tag {key:?} is malformed: a key has 1–63 bytes without '=', and neither key nor value has control characters"
-    )]
-    Key {
-        /// The key, escaped.
-        key: String,
-    },
-}
-
 /// What everybody knows about one node. Written by its owner; others only raise its status.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Record {
@@ -242,7 +160,7 @@ pub struct Record {
     /// The pace by which it is judged.
     pub timing: Timing,
     /// Its software version, at most [`Record::MAX_VERSION_BYTES`].
-    pub version: Box<str>,
+    pub version: Arc<str>,
     /// Wire protocol versions it speaks.
     pub protocol: ProtocolRange,
 }
@@ -356,17 +274,6 @@ pub(super) mod tests {
             assert!(!record("a", 1, pair[0]).supersedes(&record("a", 1, pair[1])));
         }
         assert!(!record("a", 1, Status::Up).supersedes(&record("a", 1, Status::Up)), "nothing supersedes itself");
-    }
-
-    #[test]
-    fn tags_keep_their_bounds() {
-        let many: BTreeMap<_, _> = (0..33).map(|i| (format!("k{i}"), String::new())).collect();
-        assert_eq!(Tags::new(many), Err(InvalidTags::TooMany { keys: 33 }));
-        let long = BTreeMap::from([("k".to_owned(), "v".repeat(512))]);
-        assert_eq!(Tags::new(long), Err(InvalidTags::TooLong { bytes: 513 }));
-        assert!(Tags::new(BTreeMap::from([("k".to_owned(), "v".repeat(511))])).is_ok());
-        assert!(Tags::new(BTreeMap::from([("a=b".to_owned(), String::new())])).is_err());
-        assert!(Tags::new(BTreeMap::from([(String::new(), String::new())])).is_err());
     }
 
     #[test]

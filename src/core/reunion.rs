@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
+use super::inbox::News;
 use super::limits::{
     CONTACT_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS,
     MIN_QUESTION_BYTES,
@@ -23,7 +24,7 @@ use super::receive::Sender;
 use super::time::Time;
 use super::timers::Timer;
 use super::view::Slot;
-use super::wire::{Message, Nonce, Update};
+use super::wire::{Message, Nonce};
 use super::{CommandError, Core, Drop, NodeId, Output, Phase, Record, Reply, Run, Status, Ticket};
 
 /// How often the addresses of a `join` command are asked until they answer.
@@ -132,7 +133,8 @@ impl Reunion {
 
     /// Remembers these addresses instead; says whether that is a change.
     pub(super) fn remember(&mut self, addresses: impl Iterator<Item = SocketAddr>) -> bool {
-        let addresses: Vec<SocketAddr> = addresses.take(MAX_REMEMBERED_ADDRESSES).collect();
+        let mut addresses: Vec<SocketAddr> = addresses.take(MAX_REMEMBERED_ADDRESSES).collect();
+        addresses.shrink_to_fit();
         let is_change = addresses != self.remembered;
         self.remembered = addresses;
         is_change
@@ -166,7 +168,9 @@ impl Core {
         }
         let up = self.view.iter().filter(|(_, entry)| entry.record.status == Status::Up);
         let mine = self.me().address;
-        let addresses: Vec<_> = up.map(|(_, entry)| entry.record.address).filter(|address| *address != mine).collect();
+        let others = up.map(|(_, entry)| entry.record.address).filter(|address| *address != mine);
+        // Bounded before it is collected: a vector keeps the room of everything that ever was in it.
+        let addresses: Vec<_> = others.take(MAX_REMEMBERED_ADDRESSES).collect();
         // Who lost everybody keeps the last addresses it knew.
         if !addresses.is_empty() && self.reunion.remember(addresses.into_iter()) {
             self.persist();
@@ -262,7 +266,7 @@ impl Core {
             return Introduction::Buried { incarnation };
         }
         let (run, id) = (record.run, record.id.clone());
-        self.learn(Update { note: None, record }, None);
+        self.learn(News::told(record), None);
         match self.view.slot_of_run(run) {
             Some(slot) => {
                 let is_there = self.view.record(slot).address == sender.from;

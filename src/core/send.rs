@@ -35,7 +35,7 @@ impl Core {
             let age_ms = self.age_ms(entry);
             let (run, incarnation, status) = (entry.record.run, entry.record.incarnation, entry.record.status);
             packet.push(&Message::Told { run, incarnation, status, age_ms });
-            self.view.peer_mut(slot).last_told = Some(self.now);
+            self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
         }
         if !proven {
             let nonce = self.prover.nonce(self.view.record(slot).address);
@@ -50,7 +50,7 @@ impl Core {
         let Entry { record, peer, .. } = self.view.entry(slot);
         slot != View::ME
             && matches!(record.status, Status::Suspect | Status::Down | Status::Left(_))
-            && is_due(self.now, peer.last_told, TOLD_INTERVAL)
+            && is_due(self.now, peer.errands().last_told, TOLD_INTERVAL)
     }
 
     /// Adds what is known of a member, if it fits.

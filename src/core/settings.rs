@@ -49,6 +49,16 @@ impl Timing {
         })
     }
 
+    /// The figures as they travel, unless they break the bounds of [`Timing::new`].
+    pub(super) fn from_millis(heartbeat_interval: u32, suspect_timeout: u32, down_timeout: u32) -> Option<Self> {
+        let timing = Self {
+            heartbeat_interval_ms: heartbeat_interval,
+            suspect_timeout_ms: suspect_timeout,
+            down_timeout_ms: down_timeout,
+        };
+        timing.is_valid().then_some(timing)
+    }
+
     /// Whether figures that came from outside keep the bounds of [`Timing::new`].
     pub fn is_valid(self) -> bool {
         Self::new(self.heartbeat_interval(), self.suspect_timeout(), self.down_timeout()).is_ok()

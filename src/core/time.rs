@@ -4,6 +4,7 @@
 //! the only promise it makes is that the numbers never fall. Wall-clock time does not exist here.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
@@ -11,27 +12,36 @@ use std::time::Duration;
 ///
 /// Drivers start counting at [`Time::ORIGIN`] rather than at zero, so that "ten hours before now" exists even in the
 /// first second of a process: ages learnt from others may be older than this process is.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(u64);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(
+    /// One more than the nanoseconds, so that an absent time takes no more room than a time.
+    NonZeroU64,
+);
 
 impl Time {
     /// Where drivers start counting: far enough from zero that no age can underflow it, far enough from the end that
     /// no deadline can overflow.
-    pub const ORIGIN: Time = Time(1 << 61);
+    pub const ORIGIN: Time = Time::from_nanos(1 << 61);
 
     /// The instant `nanos` nanoseconds after the zero of this clock.
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        Self(NonZeroU64::MIN.saturating_add(nanos))
     }
 
     /// Nanoseconds since the zero of this clock.
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// How long before `self` the instant `earlier` was; zero if it was not before.
     pub const fn since(self, earlier: Time) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
+    }
+}
+
+impl Default for Time {
+    fn default() -> Self {
+        Self::from_nanos(0)
     }
 }
 
@@ -45,7 +55,7 @@ impl Add<Duration> for Time {
 impl Sub<Duration> for Time {
     type Output = Time;
     fn sub(self, duration: Duration) -> Time {
-        Time(self.0.saturating_sub(nanos(duration)))
+        Time::from_nanos(self.as_nanos().saturating_sub(nanos(duration)))
     }
 }
 

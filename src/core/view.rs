@@ -14,6 +14,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::id::{NodeId, Run};
+use super::lookup::{Lookup, Mixer};
 use super::peer::Peer;
 use super::record::{Record, Status};
 
@@ -30,7 +31,15 @@ pub(super) struct Entry {
     /// Of its name alone: its places on the rings of observers.
     pub(super) name_hash: u64,
     /// Position in `View::live`.
-    live_at: Option<u32>,
+    live_at: LiveAt,
+}
+
+/// A position in `View::live`, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LiveAt(u32);
+
+impl LiveAt {
+    const NOWHERE: LiveAt = LiveAt(u32::MAX);
 }
 
 /// The table of members, this node included.
@@ -39,7 +48,7 @@ pub(super) struct View {
     entries: Vec<Option<Entry>>,
     free: Vec<Slot>,
     by_id: BTreeMap<NodeId, Slot>,
-    by_run: BTreeMap<Run, Slot>,
+    by_run: Lookup<Run, Slot>,
     live: Vec<Slot>,
     fingerprint: u64,
     changes: u64,
@@ -49,6 +58,11 @@ pub(super) struct View {
 impl View {
     /// The slot of this node itself: the first that is taken, and never given up.
     pub(super) const ME: Slot = 0;
+
+    /// An empty table whose look-ups are mixed with a key.
+    pub(super) fn keyed(key: u64) -> Self {
+        Self { by_run: Lookup::with_hasher(Mixer::new(key)), ..Self::default() }
+    }
 
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
@@ -73,6 +87,12 @@ impl View {
 
     pub(super) fn slot_of(&self, id: &str) -> Option<Slot> {
         self.by_id.get(id).copied()
+    }
+
+    /// The member whom this record is about. Asking for the run first spares comparing names.
+    pub(super) fn slot_of_member(&self, record: &Record) -> Option<Slot> {
+        let by_run = self.slot_of_run(record.run).filter(|slot| self.record(*slot).id == record.id);
+        by_run.or_else(|| self.slot_of(record.id.as_str()))
     }
 
     pub(super) fn slot_of_run(&self, run: Run) -> Option<Slot> {
@@ -108,26 +128,37 @@ impl View {
         self.by_id.range((from, Bound::Unbounded)).map(|(_, slot)| (*slot, self.entry(*slot)))
     }
 
-    /// Adds a member whose name and run are not in the table.
-    pub(super) fn insert(&mut self, record: Arc<Record>, peer: Peer) -> Slot {
+    /// Adds a member whose name and run are not in the table. `hash` is the record's.
+    pub(super) fn insert(&mut self, record: Arc<Record>, hash: u64, peer: Peer) -> Slot {
+        debug_assert_eq!(hash, record.hash());
         debug_assert!(!self.by_id.contains_key(&record.id) && !self.by_run.contains_key(&record.run));
         let slot = self.free.pop().unwrap_or_else(|| {
+            if self.entries.len() == self.entries.capacity() {
+                // By an eighth: doubling would leave up to half of the largest table unused.
+                self.entries.reserve_exact((self.entries.len() / 8).max(16));
+            }
             self.entries.push(None);
             (self.entries.len() - 1) as Slot
         });
         self.by_id.insert(record.id.clone(), slot);
         self.by_run.insert(record.run, slot);
-        let hash = record.hash();
         self.count(&record, hash, true);
         let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
-        self.entries[slot as usize] = Some(Entry { record, hash, peer, name_hash, live_at: None });
+        self.entries[slot as usize] = Some(Entry { record, hash, peer, name_hash, live_at: LiveAt::NOWHERE });
         self.list_live(slot);
         slot
     }
 
     /// Replaces a member's record by another of the same name; gives the old one back. A new run begins a new
     /// acquaintance, so the caller hands in its [`Peer`].
-    pub(super) fn replace(&mut self, slot: Slot, record: Arc<Record>, new_peer: Option<Peer>) -> Arc<Record> {
+    pub(super) fn replace(
+        &mut self,
+        slot: Slot,
+        record: Arc<Record>,
+        hash: u64,
+        new_peer: Option<Peer>,
+    ) -> Arc<Record> {
+        debug_assert_eq!(hash, record.hash());
         let (old, old_hash) = {
             let entry = self.entry(slot);
             (Arc::clone(&entry.record), entry.hash)
@@ -138,7 +169,6 @@ impl View {
             self.by_run.remove(&old.run);
             self.by_run.insert(record.run, slot);
         }
-        let hash = record.hash();
         self.count(&record, hash, true);
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         entry.record = record;
@@ -177,11 +207,11 @@ impl View {
 
     fn list_live(&mut self, slot: Slot) {
         let entry = self.entry(slot);
-        let (listed, live) = (entry.live_at.is_some(), entry.record.status.is_live() && slot != Self::ME);
+        let (listed, live) = (entry.live_at != LiveAt::NOWHERE, entry.record.status.is_live() && slot != Self::ME);
         if live && !listed {
             let at = self.live.len() as u32;
             self.live.push(slot);
-            self.entries[slot as usize].as_mut().expect("just looked at").live_at = Some(at);
+            self.entries[slot as usize].as_mut().expect("just looked at").live_at = LiveAt(at);
         } else if listed && !live {
             self.unlist_live(slot);
         }
@@ -189,10 +219,11 @@ impl View {
 
     fn unlist_live(&mut self, slot: Slot) {
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
-        if let Some(at) = entry.live_at.take() {
+        let LiveAt(at) = std::mem::replace(&mut entry.live_at, LiveAt::NOWHERE);
+        if LiveAt(at) != LiveAt::NOWHERE {
             self.live.swap_remove(at as usize);
             if let Some(moved) = self.live.get(at as usize).copied() {
-                self.entries[moved as usize].as_mut().expect("live members are in the table").live_at = Some(at);
+                self.entries[moved as usize].as_mut().expect("live members are in the table").live_at = LiveAt(at);
             }
         }
     }
@@ -210,24 +241,30 @@ mod tests {
         Arc::new(record)
     }
 
-    fn peer() -> Peer {
-        Peer::new(Time::ORIGIN)
+    fn insert(view: &mut View, record: Arc<Record>) -> Slot {
+        let hash = record.hash();
+        view.insert(record, hash, Peer::new(Time::ORIGIN))
+    }
+
+    fn replace(view: &mut View, slot: Slot, record: Arc<Record>) {
+        let hash = record.hash();
+        view.replace(slot, record, hash, None);
     }
 
     #[test]
     fn the_fingerprint_depends_on_the_records_not_on_their_history() {
         let (mut one, mut other) = (View::default(), View::default());
         for id in ["me", "a", "b", "c"] {
-            one.insert(member(id, Status::Up), peer());
+            insert(&mut one, member(id, Status::Up));
         }
         for id in ["me", "x", "c", "b", "a"] {
-            other.insert(member(id, Status::Up), peer());
+            insert(&mut other, member(id, Status::Up));
         }
         let x = other.slot_of("x").expect("inserted");
         let a = other.slot_of("a").expect("inserted");
-        other.replace(a, member("a", Status::Suspect), None);
+        replace(&mut other, a, member("a", Status::Suspect));
         assert_ne!(one.fingerprint(), other.fingerprint());
-        other.replace(a, member("a", Status::Up), None);
+        replace(&mut other, a, member("a", Status::Up));
         other.remove(x);
         assert_eq!(one.fingerprint(), other.fingerprint());
     }
@@ -235,7 +272,7 @@ mod tests {
     #[test]
     fn a_joining_record_is_not_hashed() {
         let mut view = View::default();
-        view.insert(member("me", Status::Joining), peer());
+        insert(&mut view, member("me", Status::Joining));
         assert_eq!(view.fingerprint(), 0);
         assert_eq!(view.counts()[0], 1);
     }
@@ -243,12 +280,12 @@ mod tests {
     #[test]
     fn live_lists_exactly_the_living_others() {
         let mut view = View::default();
-        view.insert(member("me", Status::Up), peer());
-        let slots: Vec<_> = ["a", "b", "c"].into_iter().map(|id| view.insert(member(id, Status::Up), peer())).collect();
-        view.replace(slots[0], member("a", Status::Down), None);
+        insert(&mut view, member("me", Status::Up));
+        let slots: Vec<_> = ["a", "b", "c"].into_iter().map(|id| insert(&mut view, member(id, Status::Up))).collect();
+        replace(&mut view, slots[0], member("a", Status::Down));
         view.remove(slots[1]);
         assert_eq!(view.live(), &[slots[2]]);
-        view.replace(slots[0], member("a", Status::Suspect), None);
+        replace(&mut view, slots[0], member("a", Status::Suspect));
         assert_eq!(view.live().len(), 2);
         assert_eq!(view.counts(), [0, 2, 1, 0, 0, 0]);
     }
@@ -257,7 +294,7 @@ mod tests {
     fn pages_go_on_after_a_name_that_is_gone() {
         let mut view = View::default();
         for id in ["b", "d", "f"] {
-            view.insert(member(id, Status::Up), peer());
+            insert(&mut view, member(id, Status::Up));
         }
         let ids = |after: &str| {
             let after = NodeId::new(after).expect("a name");

@@ -60,7 +60,7 @@ impl From<&crate::Member> for Member {
             since: member.since,
             last_heard_ms: member.last_heard.map(millis),
             rtt_ms: member.rtt.map(fine_millis),
-            tags: member.tags.as_map().clone(),
+            tags: member.tags.to_map(),
             version: member.version.clone(),
             is_me: member.is_me,
             method: member.method.map(|method| method.name().to_owned()),

@@ -16,6 +16,10 @@
 
 mod message;
 mod packet;
+mod raw;
+mod read;
 
 pub use message::{Confirmation, Echo, Heartbeat, Message, Nonce, Note, Refusal, Update};
 pub use packet::{Header, Packet, PacketBuilder, PacketError, VERSION};
+pub(super) use raw::RawRecord;
+pub(super) use read::{RawUpdate, Read, read};

@@ -3,17 +3,15 @@
 use serde::Serialize;
 
 use super::message::{Message, Note, Update};
+use super::read::{Read, read};
 use crate::core::id::Run;
-use crate::core::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
-use crate::core::record::{Record, Status};
+use crate::core::limits::MAX_MESSAGES_PER_PACKET;
+use crate::core::record::Record;
 
 /// The format version that this build speaks.
 pub const VERSION: u8 = 1;
 
-const MAGIC: [u8; 2] = *b"HC";
-/// Magic, version, key id, cluster and run.
-const FIXED_BYTES: usize = 16;
-const FINGERPRINT_BYTES: usize = 8;
+pub(super) const MAGIC: [u8; 2] = *b"HC";
 
 /// What stands before the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,120 +68,19 @@ pub struct Packet {
 impl Packet {
     /// Decodes a whole datagram, or nothing of it.
     pub fn decode(bytes: &[u8]) -> Result<Self, PacketError> {
-        let (header, mut rest) = decode_header(bytes)?;
+        let (header, messages) = read(bytes)?;
         let mut packet = Packet { header, messages: Vec::new(), unknown: 0 };
-        while !rest.is_empty() {
-            let (length, tail) = take_varint(rest)?;
-            let length = usize::try_from(length).map_err(|_| PacketError::Malformed)?;
-            if length == 0 || length > tail.len() {
-                return Err(PacketError::Malformed);
+        for message in messages {
+            match message? {
+                Read::Message(message) => packet.messages.push(message),
+                Read::Update(raw) => {
+                    let record = raw.decode()?.into_record();
+                    packet.messages.push(Message::Update(Update { note: raw.note, record }));
+                }
+                Read::Unknown => packet.unknown += 1,
             }
-            let (body, tail) = tail.split_at(length);
-            match decode_message(body)? {
-                Some(message) => packet.messages.push(message),
-                None => packet.unknown += 1,
-            }
-            if packet.messages.len() + packet.unknown > MAX_MESSAGES_PER_PACKET {
-                return Err(PacketError::Malformed);
-            }
-            rest = tail;
         }
         Ok(packet)
-    }
-}
-
-fn decode_header(bytes: &[u8]) -> Result<(Header, &[u8]), PacketError> {
-    let (fixed, rest) = bytes.split_at_checked(FIXED_BYTES).ok_or(PacketError::Malformed)?;
-    if fixed[..2] != MAGIC {
-        return Err(PacketError::Malformed);
-    }
-    if fixed[2] != VERSION {
-        return Err(PacketError::UnknownVersion { found: fixed[2] });
-    }
-    if fixed[3] != 0 {
-        return Err(PacketError::UnknownKey { found: fixed[3] });
-    }
-    let cluster = u32::from_le_bytes(array(&fixed[4..8]));
-    let run = Run(u64::from_le_bytes(array(&fixed[8..16])));
-    let (sequence, rest) = take_varint(rest)?;
-    let (fingerprint, rest) = rest.split_at_checked(FINGERPRINT_BYTES).ok_or(PacketError::Malformed)?;
-    let fingerprint = u64::from_le_bytes(array(fingerprint));
-    if sequence == 0 {
-        return Err(PacketError::Malformed);
-    }
-    Ok((Header { cluster, run, sequence, fingerprint }, rest))
-}
-
-fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    bytes.try_into().expect("the caller split off exactly so many bytes")
-}
-
-/// A canonical varint.
-fn take_varint(bytes: &[u8]) -> Result<(u64, &[u8]), PacketError> {
-    let (value, rest) = postcard::take_from_bytes::<u64>(bytes).map_err(|_| PacketError::Malformed)?;
-    let used = bytes.len() - rest.len();
-    let canonical = (64 - value.leading_zeros()).div_ceil(7).max(1) as usize;
-    if used != canonical {
-        return Err(PacketError::Malformed);
-    }
-    Ok((value, rest))
-}
-
-/// One message; `None` if its kind is unknown.
-fn decode_message(body: &[u8]) -> Result<Option<Message>, PacketError> {
-    let (kind, _) = take_varint(body)?;
-    if kind >= u64::from(Message::KINDS) {
-        return Ok(None);
-    }
-    let (message, rest) = postcard::take_from_bytes::<Message>(body).map_err(|_| PacketError::Malformed)?;
-    if !rest.is_empty() || !is_canonical(&message, body) || !is_well_formed(&message) {
-        return Err(PacketError::Malformed);
-    }
-    Ok(Some(message))
-}
-
-/// Whether `value` encodes to exactly `bytes`, found out without allocating.
-fn is_canonical(value: &impl Serialize, bytes: &[u8]) -> bool {
-    struct Compare<'a> {
-        expected: &'a [u8],
-    }
-    impl postcard::ser_flavors::Flavor for Compare<'_> {
-        type Output = bool;
-        fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
-            self.try_extend(&[byte])
-        }
-        fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-            match self.expected.strip_prefix(bytes) {
-                Some(rest) => {
-                    self.expected = rest;
-                    Ok(())
-                }
-                None => Err(postcard::Error::SerializeBufferFull),
-            }
-        }
-        fn finalize(self) -> postcard::Result<bool> {
-            Ok(self.expected.is_empty())
-        }
-    }
-    postcard::serialize_with_flavor(value, Compare { expected: bytes }).unwrap_or(false)
-}
-
-/// Bounds that the types themselves do not keep.
-fn is_well_formed(message: &Message) -> bool {
-    match message {
-        Message::Update(Update { note, record }) => {
-            let is_noted = matches!(record.status, Status::Suspect | Status::Down | Status::Left(_));
-            record.is_well_formed() && note.is_some() == is_noted && record.status != Status::Joining
-        }
-        Message::IAm { record, .. } | Message::Join { record, .. } | Message::NotUp { record, .. } => {
-            record.is_well_formed()
-        }
-        Message::Welcome { sponsor, .. } => sponsor.is_well_formed(),
-        Message::Pull { pages, .. } => (1..=PAGES_IN_FLIGHT).contains(pages),
-        Message::Told { incarnation, .. } | Message::Behind { incarnation, .. } => {
-            *incarnation < Record::INCARNATION_LIMIT - 1
-        }
-        _ => true,
     }
 }
 

@@ -1,0 +1,162 @@
+//! What a packet says, once it is believed.
+//!
+//! Invariants:
+//! - A packet is believed as a whole or not at all: it is read to its end before anything in it is acted on.
+//! - News of a record that is held already is recognised by the record's hash, and costs neither decoding nor memory. A
+//!   forger who finds other bytes of the same hash achieves that they are taken for what is held: that nothing happens.
+//! - A record that is new is hashed as it came, since there is one encoding of everything.
+//!
+//! The room for messages is kept from packet to packet, at most for [`MAX_MESSAGES_PER_PACKET`] of them.
+//!
+//! [`MAX_MESSAGES_PER_PACKET`]: super::limits::MAX_MESSAGES_PER_PACKET
+
+use std::sync::Arc;
+
+use super::limits::MAX_SHARED_VERSIONS;
+use super::view::Slot;
+use super::wire::{Header, Message, Note, PacketError, RawRecord, RawUpdate, Read, read};
+use super::{Core, Record};
+
+/// The messages of the packet at hand.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    received: Vec<Received>,
+    /// How many messages of unknown kinds were skipped.
+    pub(super) unknown: usize,
+}
+
+/// One message.
+#[derive(Debug)]
+pub(super) enum Received {
+    News(News),
+    Message(Message),
+}
+
+/// News about a member, the receiver perhaps included.
+#[derive(Debug)]
+pub(super) enum News {
+    /// A record that was held when the packet was opened.
+    Known { note: Option<Note>, slot: Slot, hash: u64 },
+    /// Any other.
+    Record { note: Option<Note>, record: Arc<Record>, hash: u64 },
+}
+
+impl News {
+    /// What a node says of itself.
+    pub(super) fn told(record: Record) -> Self {
+        let hash = record.hash();
+        News::Record { note: None, record: Arc::new(record), hash }
+    }
+}
+
+impl Inbox {
+    pub(super) fn clear(&mut self) {
+        self.received.clear();
+        self.unknown = 0;
+    }
+
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Received> {
+        self.received.drain(..)
+    }
+
+    /// All messages but news.
+    pub(super) fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.received.iter().filter_map(|received| match received {
+            Received::Message(message) => Some(message),
+            Received::News(_) => None,
+        })
+    }
+
+    pub(super) fn is_asked_to_confirm(&self) -> bool {
+        self.messages().any(|message| matches!(message, Message::Confirm(_)))
+    }
+}
+
+/// Texts of software versions that many records have in common: shared, they cost each record nothing.
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    shared: Vec<Arc<str>>,
+    next: usize,
+}
+
+impl Versions {
+    /// The shared text, if there is room for it; the longest unused gives way.
+    fn share(&mut self, version: &str) -> Arc<str> {
+        if let Some(shared) = self.shared.iter().find(|shared| ***shared == *version) {
+            return Arc::clone(shared);
+        }
+        let text: Arc<str> = Arc::from(version);
+        if self.shared.len() < MAX_SHARED_VERSIONS {
+            self.shared.push(Arc::clone(&text));
+        } else {
+            self.shared[self.next] = Arc::clone(&text);
+            self.next = (self.next + 1) % MAX_SHARED_VERSIONS;
+        }
+        text
+    }
+}
+
+impl Core {
+    /// Reads a packet to its end. After an error the inbox holds nothing of meaning.
+    pub(super) fn open(&mut self, datagram: &[u8], inbox: &mut Inbox) -> Result<Header, PacketError> {
+        debug_assert!(inbox.received.is_empty() && inbox.unknown == 0);
+        let (header, messages) = read(datagram)?;
+        for message in messages {
+            match message? {
+                Read::Update(raw) => inbox.received.push(Received::News(self.recognise(&raw)?)),
+                Read::Message(message) => inbox.received.push(Received::Message(message)),
+                Read::Unknown => inbox.unknown += 1,
+            }
+        }
+        Ok(header)
+    }
+
+    /// The record that news is about.
+    pub(super) fn subject<'a>(&'a self, news: &'a News) -> &'a Arc<Record> {
+        match news {
+            News::Known { slot, .. } => self.view.record(*slot),
+            News::Record { record, .. } => record,
+        }
+    }
+
+    /// Whether an update is news, and if so: what it says.
+    fn recognise(&mut self, raw: &RawUpdate<'_>) -> Result<News, PacketError> {
+        let (note, hash) = (raw.note, raw.hash());
+        let slot = raw.run().and_then(|run| self.view.slot_of_run(run));
+        if let Some(slot) = slot {
+            let entry = self.view.entry(slot);
+            if entry.hash == hash && raw.suits(entry.record.status) {
+                return Ok(News::Known { note, slot, hash });
+            }
+        }
+        let record = raw.decode()?;
+        Ok(News::Record { note, record: Arc::new(self.keep(record, slot)), hash })
+    }
+
+    /// Makes a record of what was received; texts that are held already are shared.
+    fn keep(&mut self, raw: RawRecord<'_>, slot: Option<Slot>) -> Record {
+        let version = self.versions.share(raw.version);
+        let held = slot.map(|slot| &self.view.record(slot).id).filter(|id| **id == *raw.id);
+        match held {
+            Some(id) => raw.with(id.clone(), version),
+            None => Record { version, ..raw.into_record() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_versions_are_few() {
+        let mut versions = Versions::default();
+        let first = versions.share("0");
+        assert!(Arc::ptr_eq(&first, &versions.share("0")));
+        for version in 1..=MAX_SHARED_VERSIONS {
+            versions.share(&version.to_string());
+        }
+        assert_eq!(versions.shared.len(), MAX_SHARED_VERSIONS);
+        assert!(!Arc::ptr_eq(&first, &versions.share("0")), "the oldest gave way");
+    }
+}

@@ -1,0 +1,177 @@
+//! Bytes to messages, one after the other, and news no further than its reader needs: who holds a record's hash holds
+//! the record, and most news is held already.
+//!
+//! Reading is checking: whoever reads to the end, and decodes the updates that it does not hold, has validated the whole
+//! packet.
+
+use serde::Serialize;
+
+use super::message::{Message, Note};
+use super::packet::{Header, MAGIC, PacketError, VERSION};
+use super::raw::{Bytes, RawRecord};
+use crate::core::id::Run;
+use crate::core::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
+use crate::core::record::{Record, Status};
+
+/// Magic, version, key id, cluster and run.
+const FIXED_BYTES: usize = 16;
+
+/// One message, read as far as it must be.
+pub(in crate::core) enum Read<'a> {
+    /// News, not decoded.
+    Update(RawUpdate<'a>),
+    /// Anything else that is known.
+    Message(Message),
+    /// Of a kind that this build does not know.
+    Unknown,
+}
+
+/// A [`Message::Update`] whose record is not decoded.
+pub(in crate::core) struct RawUpdate<'a> {
+    pub(in crate::core) note: Option<Note>,
+    record: &'a [u8],
+}
+
+impl<'a> RawUpdate<'a> {
+    fn read(fields: &'a [u8]) -> Result<Self, PacketError> {
+        if let [0, record @ ..] = fields {
+            return Ok(Self { note: None, record });
+        }
+        let (note, record) = postcard::take_from_bytes::<Option<Note>>(fields).map_err(|_| PacketError::Malformed)?;
+        if !is_canonical(&note, &fields[..fields.len() - record.len()]) {
+            return Err(PacketError::Malformed);
+        }
+        Ok(Self { note, record })
+    }
+
+    /// The hash of the record, if it is one.
+    pub(in crate::core) fn hash(&self) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(self.record)
+    }
+
+    /// The run that stands behind the name, if this is a record.
+    pub(in crate::core) fn run(&self) -> Option<Run> {
+        let (length, rest) = self.record.split_first()?;
+        let run = rest.get(usize::from(*length)..)?.first_chunk()?;
+        Some(Run(u64::from_le_bytes(*run)))
+    }
+
+    /// Whether the note is there exactly if a record of this status needs one.
+    pub(in crate::core) fn suits(&self, status: Status) -> bool {
+        let is_noted = matches!(status, Status::Suspect | Status::Down | Status::Left(_));
+        self.note.is_some() == is_noted && status != Status::Joining
+    }
+
+    /// The record, validated to the last byte.
+    pub(in crate::core) fn decode(&self) -> Result<RawRecord<'a>, PacketError> {
+        let record = RawRecord::read(self.record)?;
+        if self.suits(record.status) { Ok(record) } else { Err(PacketError::Malformed) }
+    }
+}
+
+/// Reads the header; gives the messages to be read one by one. An error among them condemns the whole packet.
+pub(in crate::core) fn read(datagram: &[u8]) -> Result<(Header, Messages<'_>), PacketError> {
+    let (fixed, rest) = datagram.split_first_chunk::<FIXED_BYTES>().ok_or(PacketError::Malformed)?;
+    if fixed[..2] != MAGIC {
+        return Err(PacketError::Malformed);
+    }
+    if fixed[2] != VERSION {
+        return Err(PacketError::UnknownVersion { found: fixed[2] });
+    }
+    if fixed[3] != 0 {
+        return Err(PacketError::UnknownKey { found: fixed[3] });
+    }
+    let mut fixed = Bytes::new(&fixed[4..]);
+    let (cluster, run) = (u32::from_le_bytes(fixed.array()?), Run(u64::from_le_bytes(fixed.array()?)));
+    let mut rest = Bytes::new(rest);
+    let sequence = rest.varint()?;
+    let fingerprint = u64::from_le_bytes(rest.array()?);
+    if sequence == 0 {
+        return Err(PacketError::Malformed);
+    }
+    Ok((Header { cluster, run, sequence, fingerprint }, Messages { rest, left: MAX_MESSAGES_PER_PACKET }))
+}
+
+/// The messages of a packet, in order.
+pub(in crate::core) struct Messages<'a> {
+    rest: Bytes<'a>,
+    /// How many more there may be.
+    left: usize,
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Result<Read<'a>, PacketError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let message = self.read_next();
+        if message.is_err() {
+            self.rest = Bytes::new(&[]);
+        }
+        Some(message)
+    }
+}
+
+impl<'a> Messages<'a> {
+    fn read_next(&mut self) -> Result<Read<'a>, PacketError> {
+        self.left = self.left.checked_sub(1).ok_or(PacketError::Malformed)?;
+        let length = usize::try_from(self.rest.varint()?).map_err(|_| PacketError::Malformed)?;
+        let body = self.rest.take(length)?;
+        let mut fields = Bytes::new(body);
+        let kind = fields.varint()?;
+        if kind == u64::from(Message::UPDATE_KIND) {
+            return RawUpdate::read(fields.rest()).map(Read::Update);
+        }
+        if kind >= u64::from(Message::KINDS) {
+            return Ok(Read::Unknown);
+        }
+        let (message, rest) = postcard::take_from_bytes::<Message>(body).map_err(|_| PacketError::Malformed)?;
+        if !rest.is_empty() || !is_canonical(&message, body) || !is_well_formed(&message) {
+            return Err(PacketError::Malformed);
+        }
+        Ok(Read::Message(message))
+    }
+}
+
+/// Whether `value` encodes to exactly `bytes`, found out without allocating.
+fn is_canonical(value: &impl Serialize, bytes: &[u8]) -> bool {
+    struct Compare<'a> {
+        expected: &'a [u8],
+    }
+    impl postcard::ser_flavors::Flavor for Compare<'_> {
+        type Output = bool;
+        fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+            self.try_extend(&[byte])
+        }
+        fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+            match self.expected.strip_prefix(bytes) {
+                Some(rest) => {
+                    self.expected = rest;
+                    Ok(())
+                }
+                None => Err(postcard::Error::SerializeBufferFull),
+            }
+        }
+        fn finalize(self) -> postcard::Result<bool> {
+            Ok(self.expected.is_empty())
+        }
+    }
+    postcard::serialize_with_flavor(value, Compare { expected: bytes }).unwrap_or(false)
+}
+
+/// Bounds that the types themselves do not keep.
+fn is_well_formed(message: &Message) -> bool {
+    match message {
+        Message::IAm { record, .. } | Message::Join { record, .. } | Message::NotUp { record, .. } => {
+            record.is_well_formed()
+        }
+        Message::Welcome { sponsor, .. } => sponsor.is_well_formed(),
+        Message::Pull { pages, .. } => (1..=PAGES_IN_FLIGHT).contains(pages),
+        Message::Told { incarnation, .. } | Message::Behind { incarnation, .. } => {
+            *incarnation < Record::INCARNATION_LIMIT - 1
+        }
+        _ => true,
+    }
+}
