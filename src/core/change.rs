@@ -59,7 +59,11 @@ impl Change {
         let mut report = |kind, record: Arc<Record>, method| {
             let previous = previous.replace(Arc::clone(&record));
             let change = Change { kind, record, method, previous };
-            *next.next().expect("at most three changes lead from one record to another") = Some(change);
+            let place = next.next();
+            debug_assert!(place.is_some(), "at most three changes lead from one record to another");
+            if let Some(place) = place {
+                *place = Some(change);
+            }
         };
         let mut before = held.map(|held| held.status);
         if let Some(held) = held.filter(|held| held.run != new.run) {

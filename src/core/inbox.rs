@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::limits::MAX_SHARED_VERSIONS;
 use super::view::Slot;
-use super::wire::{Header, Message, Note, PacketError, RawRecord, RawUpdate, Read, read};
+use super::wire::{Header, Heartbeat, Message, Note, PacketError, RawRecord, RawUpdate, Read, read};
 use super::{Core, Record};
 
 /// The messages of the packet at hand.
@@ -29,7 +29,8 @@ pub(super) struct Inbox {
 #[derive(Debug)]
 pub(super) enum Received {
     News(News),
-    Message(Message),
+    Heartbeat(Heartbeat),
+    Message(Box<Message>),
 }
 
 /// News about a member, the receiver perhaps included.
@@ -59,11 +60,11 @@ impl Inbox {
         self.received.drain(..)
     }
 
-    /// All messages but news.
+    /// All messages but news and heartbeats.
     pub(super) fn messages(&self) -> impl Iterator<Item = &Message> {
         self.received.iter().filter_map(|received| match received {
-            Received::Message(message) => Some(message),
-            Received::News(_) => None,
+            Received::Message(message) => Some(&**message),
+            Received::News(_) | Received::Heartbeat(_) => None,
         })
     }
 
@@ -104,6 +105,7 @@ impl Core {
         for message in messages {
             match message? {
                 Read::Update(raw) => inbox.received.push(Received::News(self.recognise(&raw)?)),
+                Read::Heartbeat(heartbeat) => inbox.received.push(Received::Heartbeat(heartbeat)),
                 Read::Message(message) => inbox.received.push(Received::Message(message)),
                 Read::Unknown => inbox.unknown += 1,
             }

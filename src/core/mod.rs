@@ -21,7 +21,7 @@
 //! | idea | file |
 //! |---|---|
 //! | names, records and how they merge | `id`, `tags`, `record` |
-//! | the table of members and its fingerprint | `view`; what one observer alone knows: `peer` |
+//! | the table of members and its fingerprint | `view`, `order`; what one observer alone knows: `peer` |
 //! | packets in, packets out | `inbox`, `receive`, `send`, `wire/` |
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; letting somebody in; who owns a name | `join`, `sponsor`, `names` |
@@ -51,6 +51,7 @@ mod lookup;
 mod merge;
 mod names;
 mod observers;
+mod order;
 mod peer;
 mod proof;
 mod rates;

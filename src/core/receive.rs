@@ -15,7 +15,7 @@ use super::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
 use super::peer::is_due;
 use super::reunion::Introduction;
 use super::view::Slot;
-use super::wire::{Confirmation, Header, Message, Nonce, PacketError, Refusal};
+use super::wire::{Confirmation, Header, Heartbeat, Message, Nonce, PacketError, Refusal};
 use super::{Core, Drop, NodeId, Notice, Output, Phase, Record, Run, Status};
 
 /// What the answer to one packet must hold, gathered message by message.
@@ -91,7 +91,8 @@ impl Core {
         let mut answer = Answer { is_asked_to_confirm: inbox.is_asked_to_confirm(), ..Answer::default() };
         for received in inbox.drain() {
             match received {
-                Received::Message(message) => self.dispatch(sender, message, &mut answer),
+                Received::Message(message) => self.dispatch(sender, *message, &mut answer),
+                Received::Heartbeat(heartbeat) => self.dispatch_heartbeat(sender, heartbeat, &mut answer),
                 Received::News(news) => self.dispatch_news(sender, news, &mut answer),
             }
             if matches!(self.phase, Phase::Stopped) {
@@ -174,7 +175,7 @@ impl Core {
             }
             message => match self.view.slot_of_run(sender.run) {
                 Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
-                    self.dispatch_from_member(slot, message, answer);
+                    self.dispatch_from_member(slot, &message, answer);
                 }
                 _ => {
                     answer.stranger = true;
@@ -183,6 +184,15 @@ impl Core {
                     }
                 }
             },
+        }
+    }
+
+    fn dispatch_heartbeat(&mut self, sender: Sender, heartbeat: Heartbeat, answer: &mut Answer) {
+        match self.view.slot_of_run(sender.run) {
+            Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
+                self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
+            }
+            _ => answer.stranger = true,
         }
     }
 
@@ -206,9 +216,8 @@ impl Core {
         self.joiners.contains(sender.run) && self.subject(news).run == sender.run
     }
 
-    fn dispatch_from_member(&mut self, slot: Slot, message: Message, answer: &mut Answer) {
-        match message {
-            Message::Heartbeat(heartbeat) => self.view.peer_mut(slot).heartbeat(self.now, heartbeat),
+    fn dispatch_from_member(&mut self, slot: Slot, message: &Message, answer: &mut Answer) {
+        match *message {
             Message::Probe { nonce, .. } => answer.acks.push(nonce),
             Message::Ack { nonce } => self.proved(slot, nonce),
             Message::Told { run, incarnation, status, .. } => {
@@ -219,7 +228,7 @@ impl Core {
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),
             Message::Confirmed(Confirmation { record }) => self.confirmed(slot, record.0),
             Message::Page { .. } => self.counters.drop(Drop::Unasked),
-            // News is dispatched as such, and all other kinds before it matters who the sender is.
+            // News and heartbeats are dispatched as such, and all other kinds before it matters who the sender is.
             _ => self.counters.drop(Drop::WrongState),
         }
     }

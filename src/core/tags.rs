@@ -22,6 +22,7 @@ impl Tags {
     pub const MAX_BYTES: usize = 512;
 
     /// Checks the bounds: keys are 1–63 bytes without control characters or `=`, values have no control characters.
+    #[expect(clippy::needless_pass_by_value, reason = "whoever makes tags has no more use for the map")]
     pub fn new(tags: BTreeMap<String, String>) -> Result<Self, InvalidTags> {
         Self::from_sorted(tags.iter().map(|(key, value)| (key.as_str(), value.as_str())))
     }

@@ -9,12 +9,11 @@
 //! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
 //! again after its member was removed; whoever keeps slots forgets them in [`Core::forget`](super::Core).
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use super::id::{NodeId, Run};
 use super::lookup::{Lookup, Mixer};
+use super::order::Order;
 use super::peer::Peer;
 use super::record::{Record, Status};
 
@@ -47,7 +46,7 @@ impl LiveAt {
 pub(super) struct View {
     entries: Vec<Option<Entry>>,
     free: Vec<Slot>,
-    by_id: BTreeMap<NodeId, Slot>,
+    by_id: Order,
     by_run: Lookup<Run, Slot>,
     live: Vec<Slot>,
     fingerprint: u64,
@@ -86,7 +85,7 @@ impl View {
     }
 
     pub(super) fn slot_of(&self, id: &str) -> Option<Slot> {
-        self.by_id.get(id).copied()
+        self.by_id.find(id, |slot| self.record(slot).id.as_str())
     }
 
     /// The member whom this record is about. Asking for the run first spares comparing names.
@@ -119,28 +118,27 @@ impl View {
 
     /// All members in the order of their names.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {
-        self.by_id.values().map(|slot| (*slot, self.entry(*slot)))
+        self.by_id.iter().map(|slot| (slot, self.entry(slot)))
     }
 
     /// The members after a name, in order.
     pub(super) fn after<'a>(&'a self, id: Option<&NodeId>) -> impl Iterator<Item = (Slot, &'a Entry)> + use<'a> {
-        let from = id.map_or(Bound::Unbounded, |id| Bound::Excluded(id.clone()));
-        self.by_id.range((from, Bound::Unbounded)).map(|(_, slot)| (*slot, self.entry(*slot)))
+        // No name is empty: all names are after the empty one.
+        let id = id.map_or("", NodeId::as_str);
+        let place = self.by_id.after(id, |slot| self.record(slot).id.as_str());
+        self.by_id.from(place).map(|slot| (slot, self.entry(slot)))
     }
 
     /// Adds a member whose name and run are not in the table. `hash` is the record's.
     pub(super) fn insert(&mut self, record: Arc<Record>, hash: u64, peer: Peer) -> Slot {
         debug_assert_eq!(hash, record.hash());
-        debug_assert!(!self.by_id.contains_key(&record.id) && !self.by_run.contains_key(&record.run));
+        debug_assert!(self.slot_of(record.id.as_str()).is_none() && !self.by_run.contains_key(&record.run));
         let slot = self.free.pop().unwrap_or_else(|| {
-            if self.entries.len() == self.entries.capacity() {
-                // By an eighth: doubling would leave up to half of the largest table unused.
-                self.entries.reserve_exact((self.entries.len() / 8).max(16));
-            }
-            self.entries.push(None);
+            push(&mut self.entries, None);
             (self.entries.len() - 1) as Slot
         });
-        self.by_id.insert(record.id.clone(), slot);
+        let entries = &self.entries;
+        self.by_id.insert(slot, record.id.as_str(), |slot| name_of(entries, slot));
         self.by_run.insert(record.run, slot);
         self.count(&record, hash, true);
         let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
@@ -184,8 +182,9 @@ impl View {
     pub(super) fn remove(&mut self, slot: Slot) -> Arc<Record> {
         debug_assert!(slot != Self::ME, "a node never forgets itself");
         self.unlist_live(slot);
+        let entries = &self.entries;
+        self.by_id.remove(name_of(entries, slot), |slot| name_of(entries, slot));
         let entry = self.entries[slot as usize].take().expect("a slot in use holds a member");
-        self.by_id.remove(&entry.record.id);
         self.by_run.remove(&entry.record.run);
         self.free.push(slot);
         self.count(&entry.record, entry.hash, false);
@@ -210,7 +209,7 @@ impl View {
         let (listed, live) = (entry.live_at != LiveAt::NOWHERE, entry.record.status.is_live() && slot != Self::ME);
         if live && !listed {
             let at = self.live.len() as u32;
-            self.live.push(slot);
+            push(&mut self.live, slot);
             self.entries[slot as usize].as_mut().expect("just looked at").live_at = LiveAt(at);
         } else if listed && !live {
             self.unlist_live(slot);
@@ -227,6 +226,18 @@ impl View {
             }
         }
     }
+}
+
+fn name_of(entries: &[Option<Entry>], slot: Slot) -> &str {
+    entries[slot as usize].as_ref().expect("a slot in use holds a member").record.id.as_str()
+}
+
+/// Adds to a large table, which grows by an eighth: doubling would leave up to half of the largest unused.
+fn push<T>(table: &mut Vec<T>, item: T) {
+    if table.len() == table.capacity() {
+        table.reserve_exact((table.len() / 8).max(16));
+    }
+    table.push(item);
 }
 
 #[cfg(test)]

@@ -251,6 +251,8 @@ pub enum Message {
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
     pub(super) const KINDS: u32 = 22;
+    /// The kind of [`Message::Heartbeat`].
+    pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
     pub(super) const UPDATE_KIND: u32 = 2;
 }

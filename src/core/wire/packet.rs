@@ -72,7 +72,8 @@ impl Packet {
         let mut packet = Packet { header, messages: Vec::new(), unknown: 0 };
         for message in messages {
             match message? {
-                Read::Message(message) => packet.messages.push(message),
+                Read::Heartbeat(heartbeat) => packet.messages.push(Message::Heartbeat(heartbeat)),
+                Read::Message(message) => packet.messages.push(*message),
                 Read::Update(raw) => {
                     let record = raw.decode()?.into_record();
                     packet.messages.push(Message::Update(Update { note: raw.note, record }));
