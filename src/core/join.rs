@@ -26,6 +26,7 @@ use super::limits::{
 use super::receive::Sender;
 use super::time::Time;
 use super::timers::Timer;
+use super::transfer::Transfer;
 use super::view::View;
 use super::wire::{Message, Nonce, Refusal};
 use super::{Core, Drop, Notice, Output, Phase, Record, Run, Status, StopReason};
@@ -54,6 +55,9 @@ pub(super) struct Joining {
     /// The sponsor whose view was to be pulled and did not come.
     avoid: Option<Run>,
 }
+
+/// The header of a packet, and what a `Join` holds beside the record.
+const JOIN_OVERHEAD: usize = 64;
 
 impl Joining {
     /// Time since the first try.
@@ -103,11 +107,11 @@ impl Core {
         joining.pause = (pause * 2).min(retry_interval);
         let (reached, answered) = (joining.reached.is_some() || joining.refused.is_some(), joining.not_up.len());
         self.timers.set(Timer::JoinTry, self.now + pause);
-        let targets = self.reunion.join_targets();
+        let targets = self.reunion.join_targets(pause >= retry_interval);
         if targets.is_empty() || pause >= retry_interval {
             self.outputs.push_back(Output::ResolveSeeds);
         }
-        if self.transfer.is_some() {
+        if self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled()) {
             return;
         }
         let began = *joining.began.get_or_insert(self.now);
@@ -145,6 +149,13 @@ impl Core {
         self.transmit(to, packet);
     }
 
+    /// A member looks for somebody at our address: it may let us in. The question is answered by no more than its size.
+    pub(super) fn asked_while_joining(&mut self, sender: Sender) {
+        if sender.bytes >= MIN_QUESTION_BYTES && self.me().encode().len() + JOIN_OVERHEAD <= MIN_QUESTION_BYTES {
+            self.ask_to_join(sender.from);
+        }
+    }
+
     /// Our own packet came back: the address it was sent to is ours.
     pub(super) fn met_myself(&mut self, from: SocketAddr) {
         self.reunion.is_me(from);
@@ -179,7 +190,7 @@ impl Core {
         let is_news = joining.cookies.get(&from) != Some(&cookie);
         if joining.cookies.len() < MAX_JOINERS && is_news {
             joining.cookies.insert(from, cookie);
-            if self.transfer.is_none() {
+            if self.transfer.as_ref().is_none_or(Transfer::is_stalled) {
                 self.ask_to_join(from);
             }
         }
@@ -191,7 +202,7 @@ impl Core {
         joining.reached = Some(now);
         if joining.avoid == Some(sender.run) {
             joining.avoid = None;
-        } else if self.transfer.is_none() && sponsor.run == sender.run {
+        } else if self.transfer.as_ref().is_none_or(Transfer::is_stalled) && sponsor.run == sender.run {
             self.pull_from(sender.from, sender.run);
         }
     }
@@ -208,8 +219,16 @@ impl Core {
         let now = self.now;
         let Some(joining) = self.joining(nonce) else { return };
         joining.reached = Some(now);
-        if incarnation >= self.me().incarnation {
+        // While a raise waits for the disk, every sponsor still finds us behind: asking them again now would go round.
+        if incarnation >= self.me().incarnation && !self.incarnation.is_waiting() {
             self.raise_incarnation(incarnation + 1);
+            self.incarnation_raised();
+        }
+    }
+
+    /// A joiner that was behind is not any more: it comes again at once.
+    pub(super) fn incarnation_raised(&mut self) {
+        if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() && self.transfer.is_none() {
             self.timers.set_by(Timer::JoinTry, self.now);
         }
     }

@@ -11,8 +11,8 @@ use super::confirm::Purpose;
 use super::limits::{CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT};
 use super::view::View;
 use super::{
-    CommandError, Core, Drop, Durable, LeaveReason, Notice, Output, Phase, Record, Reply, Status, StopReason, Tags,
-    Ticket,
+    CommandError, Core, Drop, Durable, LeaveReason, Notice, Output, Phase, Record, Reply, Run, Status, StopReason,
+    Tags, Ticket,
 };
 
 /// What is durable about the own incarnation.
@@ -73,11 +73,17 @@ impl Core {
         if let Some(wanted) = self.incarnation.wanted.filter(|wanted| *wanted <= self.incarnation.stored) {
             self.incarnation.wanted = None;
             self.raise_incarnation(wanted);
+            self.incarnation_raised();
         }
     }
 
     /// Somebody holds this node as `status`. Says whether our own record is the right answer.
-    pub(super) fn told(&mut self, incarnation: u64, status: Status) -> bool {
+    pub(super) fn told(&mut self, run: Run, incarnation: u64, status: Status) -> bool {
+        if run != self.run {
+            // Meant for who had this address before us.
+            self.counters.drop(Drop::Unasked);
+            return false;
+        }
         if status == Status::Left(LeaveReason::Forced) {
             self.obey();
             return false;
@@ -105,7 +111,7 @@ impl Core {
         if record.run == mine.run {
             let is_forced = record.status == Status::Left(LeaveReason::Forced);
             if is_forced || record.supersedes(mine) {
-                self.told(record.incarnation, record.status);
+                self.told(record.run, record.incarnation, record.status);
             }
             return;
         }

@@ -142,9 +142,9 @@ impl Core {
     fn tell_accused(&mut self, slot: Slot, record: &Record, note: Note) {
         if is_due(self.now, self.view.entry(slot).peer.last_told, TOLD_INTERVAL) {
             self.view.peer_mut(slot).last_told = Some(self.now);
-            let (incarnation, status, age_ms) = (record.incarnation, record.status, note.age_ms);
+            let (run, incarnation, status, age_ms) = (record.run, record.incarnation, record.status, note.age_ms);
             let mut packet = self.packet_to(slot);
-            packet.push(&Message::Told { incarnation, status, age_ms });
+            packet.push(&Message::Told { run, incarnation, status, age_ms });
             self.send_to(slot, packet);
         }
     }

@@ -137,6 +137,9 @@ impl Core {
             Message::WhoAreYou { nonce, echo } => {
                 answer.has_echoed = echo.is_some_and(|echo| self.echoed(sender, echo));
                 answer.introduce = Some(nonce);
+                if matches!(self.phase, Phase::Joining(_)) && echo.is_none() {
+                    self.asked_while_joining(sender);
+                }
             }
             Message::IAm { nonce, record } => answer.introduction = Some(self.introduced(sender, nonce, record)),
             Message::Join { nonce, record, cookie } => self.asked_to_admit(sender, nonce, record, cookie),
@@ -155,9 +158,11 @@ impl Core {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
             Message::Pull { after, pages } => self.serve(sender, after.as_ref(), pages),
-            Message::Told { incarnation, status, .. } if answer.introduction.is_some_and(Introduction::is_proven) => {
+            Message::Told { run, incarnation, status, .. }
+                if answer.introduction.is_some_and(Introduction::is_proven) =>
+            {
                 // From somebody we hold for dead, perhaps; but it just proved who it is.
-                answer.myself |= self.told(incarnation, status);
+                answer.myself |= self.told(run, incarnation, status);
             }
             message => match self.view.slot_of_run(sender.run) {
                 Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
@@ -184,8 +189,8 @@ impl Core {
             Message::Update(update) => answer.held.extend(self.learn(update, Some(slot))),
             Message::Probe { nonce, .. } => answer.acks.push(nonce),
             Message::Ack { nonce } => self.proved(slot, nonce),
-            Message::Told { incarnation, status, .. } => {
-                answer.myself |= self.told(incarnation, status);
+            Message::Told { run, incarnation, status, .. } => {
+                answer.myself |= self.told(run, incarnation, status);
             }
             Message::LastHeard { run } => answer.testimony.extend(self.bear_witness(run)),
             Message::HeardAt { run, age_ms } => self.witnessed(slot, run, age_ms),
@@ -294,7 +299,7 @@ impl Core {
             Some(Introduction::Buried { incarnation }) if self.introductions.allow(self.now, sender.from) => {
                 let nonce = self.prover.nonce(sender.from);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
-                packet.push(&Message::Told { incarnation, status: Status::Down, age_ms: 0 });
+                packet.push(&Message::Told { run: sender.run, incarnation, status: Status::Down, age_ms: 0 });
             }
             Some(Introduction::Outdated { newer }) => {
                 self.push_update(&mut packet, newer);

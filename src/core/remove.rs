@@ -45,10 +45,10 @@ impl Core {
 
     /// A removed member is still there, and has raised its incarnation meanwhile.
     pub(super) fn remind_evicted(&mut self, slot: Slot, incarnation: u64) {
-        let status = Status::Left(LeaveReason::Forced);
+        let (run, status) = (self.view.record(slot).run, Status::Left(LeaveReason::Forced));
         let mut packet = self.packet_to(slot);
         packet.push(&Message::Reply);
-        packet.push(&Message::Told { incarnation, status, age_ms: 0 });
+        packet.push(&Message::Told { run, incarnation, status, age_ms: 0 });
         self.send_to(slot, packet);
     }
 

@@ -106,9 +106,13 @@ impl Reunion {
         self.has_seeds() || !self.remembered.is_empty()
     }
 
-    /// Seeds if there are any, else what is remembered.
-    pub(super) fn join_targets(&self) -> Vec<SocketAddr> {
-        if self.has_seeds() { self.seeds.clone() } else { self.remembered.clone() }
+    /// Seeds if there are any, else what is remembered; both, if the seeds alone did not help for a while.
+    pub(super) fn join_targets(&self, is_late: bool) -> Vec<SocketAddr> {
+        let mut targets = self.seeds.clone();
+        if !self.has_seeds() || is_late {
+            targets.extend(self.remembered.iter().filter(|address| !self.seeds.contains(address)));
+        }
+        targets
     }
 
     pub(super) fn set_seeds(&mut self, addresses: Vec<Vec<SocketAddr>>) {

@@ -33,8 +33,8 @@ impl Core {
         packet.push(&Message::Heartbeat(entry.peer.stamp(self.now)));
         if self.owes_word_to(slot) {
             let age_ms = self.age_ms(entry);
-            let (incarnation, status) = (entry.record.incarnation, entry.record.status);
-            packet.push(&Message::Told { incarnation, status, age_ms });
+            let (run, incarnation, status) = (entry.record.run, entry.record.incarnation, entry.record.status);
+            packet.push(&Message::Told { run, incarnation, status, age_ms });
             self.view.peer_mut(slot).last_told = Some(self.now);
         }
         if !proven {

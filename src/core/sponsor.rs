@@ -159,6 +159,11 @@ impl Core {
         {
             return self.probe_name(newcomer, &owner);
         }
+        let is_stale = self.joiners.held.get(&record.run).is_some_and(|j| j.record.incarnation > record.incarnation);
+        if is_stale {
+            // A late copy: the joiner has raised its incarnation since.
+            return self.counters.drop(Drop::Outdated);
+        }
         if self.joiners.held.len() >= MAX_JOINERS && !self.joiners.contains(record.run) {
             return self.decide(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
         }

@@ -45,6 +45,13 @@ pub(super) struct Transfer {
     rtt: Option<Duration>,
 }
 
+impl Transfer {
+    /// Whether pages were asked for more than once in vain: the sponsor may have restarted, or forgotten us.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.retries >= 2
+    }
+}
+
 /// How much was served lately.
 #[derive(Debug, Default)]
 pub(super) struct Serving {
@@ -108,7 +115,11 @@ impl Core {
             }
             return;
         }
+        let is_stalled = transfer.is_stalled();
         self.pull_next();
+        if is_stalled && matches!(self.phase, Phase::Joining(_)) {
+            self.timers.set_by(Timer::JoinTry, self.now);
+        }
     }
 
     /// The updates of the packet at hand were one page, and are merged already. `next` is the page's last name, if more

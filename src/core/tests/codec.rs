@@ -44,7 +44,7 @@ fn one_of_each() -> Vec<Message> {
         }),
         Message::Probe { nonce, doubted: true },
         Message::Ack { nonce },
-        Message::Told { incarnation: 300, status: Status::Down, age_ms: 15_000 },
+        Message::Told { run: Run(9), incarnation: 300, status: Status::Down, age_ms: 15_000 },
         Message::WhoAreYou { nonce, echo: Some(nonce) },
         Message::IAm { nonce, record: up.clone() },
         Message::Join { nonce, record: joiner, cookie: Some(nonce) },
@@ -158,7 +158,7 @@ fn records_out_of_bounds_are_malformed() {
     reject(update(wordy, None));
     reject(Message::Pull { after: None, pages: 0 });
     reject(Message::Pull { after: None, pages: 9 });
-    reject(Message::Told { incarnation: u64::MAX, status: Status::Down, age_ms: 0 });
+    reject(Message::Told { run: Run(9), incarnation: u64::MAX, status: Status::Down, age_ms: 0 });
 }
 
 #[test]

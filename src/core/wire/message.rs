@@ -132,8 +132,10 @@ pub enum Message {
         nonce: Nonce,
     },
     /// "This is what I hold of you": for a receiver that its sender holds as Suspect, Down or Left (or buried). It
-    /// refutes, or obeys.
+    /// refutes, or obeys. Another run ignores it: addresses outlive processes.
     Told {
+        /// Of the held record.
+        run: Run,
         /// Of the held record or tombstone.
         incarnation: u64,
         /// The held status.
