@@ -101,7 +101,9 @@ fn a_stranger_that_is_no_member_stops_no_node() {
     let mut net = Net::cluster(Profile::Local, 3);
     let nonce = nonce_of(&mut net, 0);
     let outdated = evil("n1", 1, Status::Up);
-    let told = Message::Told { incarnation: 0, status: FORCED, age_ms: 0 };
+    // Every packet that n0 sends carries its run, the question that came back included.
+    let told_run = net.nodes[0].core.me().run;
+    let told = Message::Told { run: told_run, incarnation: 0, status: FORCED, age_ms: 0 };
     send(&mut net, 0, EVIL, &packet(EVIL_RUN, 2, &[Message::IAm { nonce, record: outdated }, told]));
     assert_eq!(net.nodes[0].stopped, None, "two datagrams of a stranger that was never listed");
 }
@@ -214,7 +216,13 @@ fn no_word_of_others_drives_a_node_out_of_the_incarnations() {
 fn no_word_of_others_makes_the_stored_state_unusable() {
     let mut net = Net::cluster(Profile::Local, 3);
     let run = net.nodes[1].core.me().run;
-    let told = Message::Told { incarnation: Record::INCARNATION_LIMIT - 60_000, status: Status::Suspect, age_ms: 0 };
+    let told_run = net.nodes[0].core.me().run;
+    let told = Message::Told {
+        run: told_run,
+        incarnation: Record::INCARNATION_LIMIT - 60_000,
+        status: Status::Suspect,
+        age_ms: 0,
+    };
     let bytes = packet(run, 900, &[told]);
     let (now, core) = (net.now, &mut net.nodes[0].core);
     core.handle(now, Input::Packet { from: address(1), bytes: &bytes });
@@ -589,4 +597,22 @@ fn who_joins_anew_sends_nothing_malformed() {
     sleep(&mut net, sleeper);
     net.run(Duration::from_secs(2));
     assert_eq!(malformed(&net) - before, 0, "packets of an honest node");
+}
+
+// Only those that a node was configured to ask may refuse it: not whoever asks it who it is while it looks for its seeds.
+#[test]
+fn a_stranger_does_not_stop_a_node_that_looks_for_its_seeds() {
+    let mut net = Net::new(Profile::Local);
+    let lonely = net.add("lonely", 5, &[60]);
+    net.run(Duration::from_secs(1));
+    send(&mut net, lonely, EVIL, &packet(EVIL_RUN, 1, &[Message::WhoAreYou { nonce: Nonce(1), echo: None }]));
+    net.run(ms(5));
+    let asked = mail(&net, address(EVIL)).into_iter().find_map(|message| match message {
+        Message::Join { nonce, .. } => Some(nonce),
+        _ => None,
+    });
+    let Some(nonce) = asked else { return };
+    let refusal = crate::core::wire::Refusal::NameInUse { holder: address(EVIL) };
+    send(&mut net, lonely, EVIL, &packet(EVIL_RUN, 2, &[Message::Refused { nonce, refusal }]));
+    assert_eq!(net.nodes[lonely].stopped, None, "two datagrams of a stranger");
 }
