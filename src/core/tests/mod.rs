@@ -14,4 +14,5 @@ mod leaving;
 mod merging;
 mod net;
 mod reunion;
+mod review;
 mod traffic;
