@@ -56,6 +56,8 @@ impl Core {
             self.counters.drop(Drop::TableFull);
             return None;
         }
+        self.counters.updates_merged += 1;
+        self.attention.heard(self.now);
         self.tombstones.lift(&record.id);
         let joiner = self.joiners.take(&record);
         let record = Arc::new(record);
@@ -80,6 +82,7 @@ impl Core {
         if is_new_run && (self.view.slot_of_run(record.run).is_some() || record.run == self.run) {
             return self.counters.drop(Drop::Malformed);
         }
+        self.counters.updates_merged += 1;
         let sign = self.now - note.map_or_else(Default::default, Note::age);
         if held.status == Status::Suspect && record.incarnation > held.incarnation && !is_new_run {
             self.counters.suspicions_refuted += 1;
@@ -112,6 +115,8 @@ impl Core {
         if was_forced && !is_new_run && self.view.record(slot).status.is_live() {
             // It spoke before it was told: the removal holds for the whole run.
             self.remind_evicted(slot, held.incarnation);
+        } else if is_new_run || was_forced || matches!(self.view.record(slot).status, Status::Left(_)) {
+            self.evicted.remove(&held.run);
         }
     }
 
@@ -183,7 +188,6 @@ impl Core {
 
     /// After any change of a member's record: its deadlines, its heartbeats, and the news.
     fn settle(&mut self, slot: Slot, from: Option<Slot>) {
-        self.counters.updates_merged += 1;
         self.changed_at = self.now;
         self.reobserve(slot);
         self.watch(slot);

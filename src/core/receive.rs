@@ -15,7 +15,7 @@ use super::peer::is_due;
 use super::reunion::Introduction;
 use super::view::Slot;
 use super::wire::{Confirmation, Message, Nonce, Packet, PacketError, Refusal, Update};
-use super::{Core, Drop, NodeId, Notice, Output, Phase, Record, Run, Status};
+use super::{Core, Drop, NodeId, Notice, Output, Phase, ProtocolRange, Record, Run, Status};
 
 /// What the answer to one packet must hold, gathered message by message.
 #[derive(Debug, Default)]
@@ -73,7 +73,9 @@ impl Core {
         }
         if let Some(slot) = self.view.slot_of_run(sender.run) {
             let header = &packet.header;
-            if !self.view.peer_mut(slot).receive(self.now, header.sequence, header.fingerprint) {
+            let is_from_its_address = self.view.record(slot).address == from;
+            let peer = self.view.peer_mut(slot);
+            if !peer.receive(self.now, header.sequence, header.fingerprint, is_from_its_address) {
                 return self.counters.drop(Drop::Replayed);
             }
             self.sign_of_life(slot);
@@ -95,9 +97,17 @@ impl Core {
         match error {
             PacketError::Malformed => self.counters.drop(Drop::Malformed),
             PacketError::UnknownKey { .. } => self.counters.drop(Drop::UnknownKey),
+            PacketError::Refused { speaks } => {
+                self.counters.drop(Drop::UnknownVersion);
+                self.notice("refused", Notice::Refused { by: from, refusal: Refusal::Protocol { speaks } });
+            }
             PacketError::UnknownVersion { found } => {
                 self.counters.drop(Drop::UnknownVersion);
                 self.notice("unknown version", Notice::UnknownVersion { from, version: found });
+                if self.questions.allow(self.now, from) {
+                    let bytes = Packet::refusal(ProtocolRange::OURS);
+                    self.outputs.push_back(Output::Transmit { to: from, bytes });
+                }
             }
         }
     }
@@ -137,9 +147,6 @@ impl Core {
             Message::WhoAreYou { nonce, echo } => {
                 answer.has_echoed = echo.is_some_and(|echo| self.echoed(sender, echo));
                 answer.introduce = Some(nonce);
-                if matches!(self.phase, Phase::Joining(_)) && echo.is_none() {
-                    self.asked_while_joining(sender);
-                }
             }
             Message::IAm { nonce, record } => answer.introduction = Some(self.introduced(sender, nonce, record)),
             Message::Join { nonce, record, cookie } => self.asked_to_admit(sender, nonce, record, cookie),
@@ -159,9 +166,10 @@ impl Core {
             }
             Message::Pull { after, pages } => self.serve(sender, after.as_ref(), pages),
             Message::Told { run, incarnation, status, .. }
-                if answer.introduction.is_some_and(Introduction::is_proven) =>
+                if answer.introduction.is_some_and(Introduction::is_unlisted) && !matches!(status, Status::Left(_)) =>
             {
-                // From somebody we hold for dead, perhaps; but it just proved who it is.
+                // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
+                // Removals are only obeyed from members.
                 answer.myself |= self.told(run, incarnation, status);
             }
             message => match self.view.slot_of_run(sender.run) {
@@ -180,7 +188,7 @@ impl Core {
 
     /// A joiner of ours says that it is Up: its address is proven, it need not introduce itself again.
     fn is_joiner_up(&self, sender: Sender, update: &Update) -> bool {
-        self.joiners.contains(sender.run) && update.record.run == sender.run
+        self.joiners.is_admitted(sender.run, &update.record)
     }
 
     fn dispatch_from_member(&mut self, slot: Slot, message: Message, answer: &mut Answer) {
@@ -216,7 +224,7 @@ impl Core {
 
     /// The member's address returned a nonce that was sent there.
     fn proved(&mut self, slot: Slot, nonce: Nonce) {
-        if nonce == self.prover.nonce(self.view.record(slot).address) {
+        if self.prover.is_nonce(nonce, self.view.record(slot).address, self.now) {
             self.view.peer_mut(slot).proven = true;
         } else {
             self.counters.drop(Drop::Unasked);
@@ -232,6 +240,10 @@ impl Core {
         let peer = &self.view.entry(slot).peer;
         let with_updates = differs && !answer.is_reply && is_due(self.now, peer.last_answer, ANSWER_INTERVAL);
         let confirmed: Vec<u64> = answer.confirmed.iter().copied().filter(|hash| answer.held.contains(hash)).collect();
+        let is_proven = peer.proven;
+        if !is_proven && !is_due(self.now, peer.last_answer, ANSWER_INTERVAL) {
+            return self.counters.drop(Drop::RateLimited);
+        }
         let is_needed = with_updates
             || answer.myself
             || answer.introduce.is_some()
@@ -242,7 +254,8 @@ impl Core {
         if !is_needed {
             return;
         }
-        let mut packet = self.packet_to(slot);
+        // Nothing larger than the question goes to an address that has not echoed a nonce of ours.
+        let mut packet = self.packet_of(slot, if is_proven { usize::MAX } else { sender.bytes });
         packet.push(&Message::Reply);
         for nonce in answer.acks.iter().copied() {
             packet.push(&Message::Ack { nonce });
@@ -260,9 +273,13 @@ impl Core {
         }
         if with_updates {
             self.push_recent_updates(&mut packet, u32::MAX);
+        }
+        if with_updates || !is_proven {
             self.view.peer_mut(slot).last_answer = Some(self.now);
         }
-        self.send_to(slot, packet);
+        if packet.len() <= sender.bytes || is_proven {
+            self.send_to(slot, packet);
+        }
     }
 
     /// A stranger's question is answered by a question: who proves its address by coming back is a stranger no more.
@@ -280,7 +297,7 @@ impl Core {
         if !self.questions.allow(self.now, sender.from) {
             return self.counters.drop(Drop::RateLimited);
         }
-        let nonce = self.prover.nonce(sender.from);
+        let nonce = self.prover.nonce(sender.from, self.now);
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::WhoAreYou { nonce, echo: answer.introduce.or(answer.probed) });
         if packet.len() <= sender.bytes {
@@ -296,8 +313,8 @@ impl Core {
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
         }
         match answer.introduction {
-            Some(Introduction::Buried { incarnation }) if self.introductions.allow(self.now, sender.from) => {
-                let nonce = self.prover.nonce(sender.from);
+            Some(Introduction::Buried { incarnation }) if self.burials.allow(self.now, sender.from) => {
+                let nonce = self.prover.nonce(sender.from, self.now);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
                 packet.push(&Message::Told { run: sender.run, incarnation, status: Status::Down, age_ms: 0 });
             }
@@ -307,7 +324,7 @@ impl Core {
             _ => {}
         }
         if answer.has_echoed {
-            let nonce = self.prover.nonce(sender.from);
+            let nonce = self.prover.nonce(sender.from, self.now);
             packet.push(&Message::WhoAreYou { nonce, echo: None });
         }
         let is_needed = !packet.is_empty();

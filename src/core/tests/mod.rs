@@ -9,10 +9,10 @@
 
 mod codec;
 mod detection;
+mod hostile;
 mod joining;
 mod leaving;
 mod merging;
 mod net;
 mod reunion;
-mod review;
 mod traffic;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::message::{Message, Note, Update};
 use crate::core::id::Run;
 use crate::core::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
-use crate::core::record::{Record, Status};
+use crate::core::record::{ProtocolRange, Record, Status};
 
 /// The format version that this build speaks.
 pub const VERSION: u8 = 1;
@@ -14,6 +14,8 @@ const MAGIC: [u8; 2] = *b"HC";
 /// Magic, version, key id, cluster and run.
 const FIXED_BYTES: usize = 16;
 const FINGERPRINT_BYTES: usize = 8;
+/// In the place of a key id: not a packet but a refusal, see [`Packet::refusal`].
+const REFUSAL_KEY: u8 = 0xff;
 
 /// What stands before the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,12 @@ pub enum PacketError {
         /// The version found.
         found: u8,
     },
+    /// Its sender does not speak our format version, and says so.
+    #[error("refused: the sender speaks versions {} to {}", speaks.min, speaks.max)]
+    Refused {
+        /// What it speaks.
+        speaks: ProtocolRange,
+    },
     /// Sealed, or sealed with a key that is not known.
     #[error("sealed with unknown key {found}")]
     UnknownKey {
@@ -68,6 +76,12 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// The answer to a format version that is not ours, in a layout that every version can read and that is never
+    /// answered: `"HC"  version u8  0xff  oldest u8  newest u8`.
+    pub fn refusal(speaks: ProtocolRange) -> Vec<u8> {
+        vec![MAGIC[0], MAGIC[1], VERSION, REFUSAL_KEY, speaks.min, speaks.max]
+    }
+
     /// Decodes a whole datagram, or nothing of it.
     pub fn decode(bytes: &[u8]) -> Result<Self, PacketError> {
         let (header, mut rest) = decode_header(bytes)?;
@@ -93,6 +107,9 @@ impl Packet {
 }
 
 fn decode_header(bytes: &[u8]) -> Result<(Header, &[u8]), PacketError> {
+    if let [b'H', b'C', _, REFUSAL_KEY, min, max] = *bytes {
+        return Err(PacketError::Refused { speaks: ProtocolRange { min, max } });
+    }
     let (fixed, rest) = bytes.split_at_checked(FIXED_BYTES).ok_or(PacketError::Malformed)?;
     if fixed[..2] != MAGIC {
         return Err(PacketError::Malformed);
@@ -250,8 +267,9 @@ impl PacketBuilder {
     /// Grows the packet to at least `size` bytes by a message that means nothing.
     pub fn pad_to(&mut self, size: usize) {
         if self.bytes.len() < size {
-            // Length, kind and the padding's own length take at most five bytes.
-            let zeros = (size - self.bytes.len()).saturating_sub(3);
+            // Length, kind and the padding's own length take three bytes, or five around a long padding.
+            let missing = size - self.bytes.len();
+            let zeros = missing.saturating_sub(if missing > 128 { 5 } else { 3 });
             self.push(&Message::Padding(vec![0; zeros]));
         }
     }

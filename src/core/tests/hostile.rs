@@ -1,4 +1,4 @@
-//! Adversarial review: each test states a promise of `protocol.md`, `design.md` or `contract.md` that the core breaks.
+//! What strangers, insiders and bad luck may not achieve: each test names a rule and the trace that once broke it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
