@@ -114,6 +114,13 @@ impl Core {
         }
     }
 
+    /// The view is dropped: removals under way end with what is known.
+    pub(super) fn end_confirmations(&mut self) {
+        for ticket in self.confirmations.open.keys().copied().collect::<Vec<_>>() {
+            self.end_confirmation(ticket);
+        }
+    }
+
     fn confirmations_needed(&self) -> usize {
         CONFIRMATIONS.min(self.view.live().len())
     }

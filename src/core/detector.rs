@@ -17,7 +17,7 @@ use super::time::Time;
 use super::timers::Timer;
 use super::view::Slot;
 use super::wire::Message;
-use super::{Core, DetectionMethod, LeaveReason, Notice, Phase, Run, Status};
+use super::{Core, DetectionMethod, LeaveReason, Notice, Phase, Run, Status, StopReason};
 
 /// How far this node can trust its own observation.
 #[derive(Debug)]
@@ -65,8 +65,14 @@ impl Core {
         self.attention.counted = Some(deadline);
         self.counters.pauses += 1;
         self.notice("paused", Notice::Paused { late_ms: late.as_millis() as u64 });
-        if self.now.since(self.attention.last_heard) >= self.settings.reap_after && !self.view.live().is_empty() {
-            self.rejoin();
+        let has_slept_long = self.now.since(self.attention.last_heard) >= self.settings.reap_after;
+        if has_slept_long && !self.view.live().is_empty() {
+            match self.phase {
+                Phase::Up => self.rejoin(),
+                // Everybody has forgotten it by now.
+                Phase::Leaving => self.stop(StopReason::Left),
+                Phase::Joining(_) | Phase::Stopped => {}
+            }
         }
     }
 
@@ -74,7 +80,8 @@ impl Core {
     pub(super) fn watch(&mut self, slot: Slot) {
         let run = self.view.record(slot).run;
         match self.next_threshold(slot) {
-            Some(at) => self.timers.set(Timer::Judge(run), at),
+            // A note may be older than its deadline: that is due now, it is no pause of ours.
+            Some(at) => self.timers.set(Timer::Judge(run), at.max(self.now)),
             None => self.timers.cancel(Timer::Judge(run)),
         }
         self.schedule_heartbeat(slot);
@@ -150,7 +157,7 @@ impl Core {
     /// "Are you there?"
     fn probe(&mut self, slot: Slot) {
         self.counters.probes_sent += 1;
-        let nonce = self.prover.nonce(self.view.record(slot).address);
+        let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
         let mut packet = self.packet_to(slot);
         packet.push(&Message::Probe { nonce, doubted: true });
         self.send_to(slot, packet);

@@ -176,6 +176,9 @@ pub enum CommandError {
     /// A node does not remove itself.
     #[error("a node does not remove itself: leave instead")]
     Oneself,
+    /// The node is no member yet.
+    #[error("this node is still joining: try again when it is up")]
+    Joining,
     /// The node is on its way out.
     #[error("this node is leaving")]
     Leaving,
@@ -242,6 +245,11 @@ pub enum Notice {
         /// From where.
         from: SocketAddr,
     },
+    /// A newcomer with no protocol version in common was turned away.
+    OtherProtocol {
+        /// From where.
+        from: SocketAddr,
+    },
     /// Packets of an unknown format version arrive.
     UnknownVersion {
         /// From where.
@@ -288,6 +296,9 @@ impl fmt::Display for Notice {
                 f,
                 "ignored packets of another cluster from {from}: check the cluster name and the seeds on both sides"
             ),
+            Notice::OtherProtocol { from } => {
+                write!(f, "turned {from} away: no protocol version in common; upgrade one side")
+            }
             Notice::UnknownVersion { from, version } => {
                 write!(
                     f,

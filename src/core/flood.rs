@@ -29,7 +29,9 @@ pub(super) struct Flooding {
 impl Flooding {
     /// The news about this member is our own.
     pub(super) fn originate(&mut self, slot: Slot) {
-        self.own.insert(slot);
+        if self.fresh.contains_key(&slot) {
+            self.own.insert(slot);
+        }
     }
 
     pub(super) fn forget(&mut self, slot: Slot) {
@@ -60,7 +62,8 @@ impl Core {
                     self.flooding.again.insert(slot);
                     self.timers.set_by(Timer::FloodAgain, self.now + FLOOD_AGAIN);
                 }
-            } else {
+            } else if !sent.is_empty() {
+                // The packets were full. (Where nothing at all fitted, nothing will: that is left to gossip.)
                 self.flooding.fresh.insert(slot, from);
                 self.timers.set_by(Timer::Flood, self.now + FLOOD_BATCH);
             }

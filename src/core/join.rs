@@ -47,7 +47,9 @@ pub(super) struct Joining {
     /// Some seed is not ourselves.
     has_other_seeds: bool,
     /// Other nodes that are Joining themselves.
-    not_up: BTreeMap<Run, SocketAddr>,
+    not_up: BTreeMap<Run, (SocketAddr, Time)>,
+    /// Some seed of this cluster was Joining, too, at some time.
+    met_rivals: bool,
     /// The last word of an Up node.
     reached: Option<Time>,
     /// Refusals, by whoever refused.
@@ -55,9 +57,6 @@ pub(super) struct Joining {
     /// The sponsor whose view was to be pulled and did not come.
     avoid: Option<Run>,
 }
-
-/// The header of a packet, and what a `Join` holds beside the record.
-const JOIN_OVERHEAD: usize = 64;
 
 impl Joining {
     /// Time since the first try.
@@ -67,13 +66,23 @@ impl Joining {
 
     /// Among the seeds that were reached, all of them Joining, this node comes first.
     fn is_alone_or_smallest(&self, mine: SocketAddr) -> bool {
-        if self.not_up.is_empty() { !self.has_other_seeds } else { self.not_up.values().all(|other| mine < *other) }
+        if self.not_up.is_empty() {
+            !self.has_other_seeds
+        } else {
+            self.not_up.values().all(|(other, _)| mine < *other)
+        }
     }
 }
 
 impl Core {
-    /// Looks for a cluster, or is one.
+    /// Starts this node's life.
     pub(super) fn start_joining(&mut self) {
+        self.begin_joining();
+        self.seek_cluster();
+    }
+
+    /// Joining, from the beginning.
+    pub(super) fn begin_joining(&mut self) {
         let nonce = Nonce(self.rng.next_u64());
         self.phase = Phase::Joining(Joining {
             nonce,
@@ -83,10 +92,15 @@ impl Core {
             is_seed: false,
             has_other_seeds: false,
             not_up: BTreeMap::new(),
+            met_rivals: false,
             reached: None,
             refused: None,
             avoid: None,
         });
+    }
+
+    /// Looks for a cluster, or is one.
+    pub(super) fn seek_cluster(&mut self) {
         if !self.reunion.has_anywhere_to_go() {
             return self.become_up();
         }
@@ -149,13 +163,6 @@ impl Core {
         self.transmit(to, packet);
     }
 
-    /// A member looks for somebody at our address: it may let us in. The question is answered by no more than its size.
-    pub(super) fn asked_while_joining(&mut self, sender: Sender) {
-        if sender.bytes >= MIN_QUESTION_BYTES && self.me().encode().len() + JOIN_OVERHEAD <= MIN_QUESTION_BYTES {
-            self.ask_to_join(sender.from);
-        }
-    }
-
     /// Our own packet came back: the address it was sent to is ours.
     pub(super) fn met_myself(&mut self, from: SocketAddr) {
         self.reunion.is_me(from);
@@ -200,6 +207,8 @@ impl Core {
         let now = self.now;
         let Some(joining) = self.joining(nonce) else { return };
         joining.reached = Some(now);
+        self.answered_contact(sender.from, &sponsor.id);
+        let Phase::Joining(joining) = &mut self.phase else { return };
         if joining.avoid == Some(sender.run) {
             joining.avoid = None;
         } else if self.transfer.as_ref().is_none_or(Transfer::is_stalled) && sponsor.run == sender.run {
@@ -208,9 +217,11 @@ impl Core {
     }
 
     pub(super) fn not_up(&mut self, nonce: Nonce, record: &Record, _joiners: u32) {
+        let now = self.now;
         let Some(joining) = self.joining(nonce) else { return };
+        joining.met_rivals = true;
         if joining.not_up.len() < MAX_JOINERS {
-            joining.not_up.insert(record.run, record.address);
+            joining.not_up.insert(record.run, (record.address, now));
         }
         self.consider_founding();
     }
@@ -220,7 +231,8 @@ impl Core {
         let Some(joining) = self.joining(nonce) else { return };
         joining.reached = Some(now);
         // While a raise waits for the disk, every sponsor still finds us behind: asking them again now would go round.
-        if incarnation >= self.me().incarnation && !self.incarnation.is_waiting() {
+        let is_behind = self.is_plausible(incarnation) && incarnation >= self.me().incarnation;
+        if is_behind && !self.incarnation.is_waiting() {
             self.raise_incarnation(incarnation + 1);
             self.incarnation_raised();
         }
@@ -248,14 +260,16 @@ impl Core {
         let joining = match &mut self.phase {
             Phase::Joining(joining) if joining.nonce == nonce => joining,
             // A member looking for lost ones met somebody else's cluster.
-            _ if nonce == self.prover.nonce(by) => return self.notice("refused", Notice::Refused { by, refusal }),
+            _ if self.prover.is_nonce(nonce, by, now) => {
+                return self.notice("refused", Notice::Refused { by, refusal });
+            }
             _ => return self.counters.drop(Drop::Unasked),
         };
         if let Refusal::NameInUse { holder } = refusal {
             let id = self.me().id.clone();
             return self.stop(StopReason::NameInUse { id, holder });
         }
-        let is_final = joining.waited(now) >= patience && joining.reached.is_none() && joining.not_up.is_empty();
+        let is_final = joining.waited(now) >= patience && joining.reached.is_none() && !joining.met_rivals;
         joining.refused = Some((by, refusal.clone()));
         if is_final {
             return self.stop(StopReason::Refused { by, refusal });
@@ -276,8 +290,9 @@ impl Core {
     /// and when patience ends.
     pub(super) fn consider_founding(&mut self) {
         let patience = self.settings.retry_interval * FOUNDING_RETRIES;
-        let mine = self.me().address;
-        let Phase::Joining(joining) = &self.phase else { return };
+        let (now, mine, lately) = (self.now, self.me().address, self.settings.retry_interval * 2);
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        joining.not_up.retain(|_, (_, at)| now.since(*at) <= lately);
         let waited = joining.waited(self.now);
         if waited < FOUNDING_DELAY {
             return;
@@ -290,7 +305,9 @@ impl Core {
         let is_first = joining.is_seed && joining.reached.is_none() && joining.is_alone_or_smallest(mine);
         let unreached = joining.reached.map_or(waited, |at| self.now.since(at));
         let may_start = joining.is_seed || !self.reunion.has_seeds();
-        let is_patient = may_start && waited >= patience && unreached >= patience && joining.refused.is_none();
+        let is_refused =
+            joining.refused.is_some() && joining.not_up.is_empty() && joining.has_other_seeds && !joining.met_rivals;
+        let is_patient = may_start && waited >= patience && unreached >= patience && !is_refused;
         if (is_first || is_patient) && self.transfer.is_none() && !self.incarnation.is_waiting() {
             self.outputs.push_back(Output::Notice(Notice::Founded));
             self.become_up();
@@ -299,6 +316,7 @@ impl Core {
 
     /// The pull from this sponsor is complete.
     pub(super) fn pulled_everything(&mut self, address: SocketAddr, sponsor: Run) {
+        self.repaired();
         if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() {
             if let Some(slot) = self.view.slot_of_run(sponsor)
                 && self.view.record(slot).address == address

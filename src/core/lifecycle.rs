@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 
 use super::confirm::Purpose;
-use super::limits::{CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT};
+use super::limits::{CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT, MAX_INCARNATION_JUMP};
 use super::view::View;
 use super::{
     CommandError, Core, Drop, Durable, LeaveReason, Notice, Output, Phase, Record, Reply, Run, Status, StopReason,
@@ -38,6 +38,11 @@ impl Incarnation {
 }
 
 impl Core {
+    /// Whether the word of others may raise the own incarnation so far.
+    pub(super) fn is_plausible(&self, incarnation: u64) -> bool {
+        incarnation <= self.me().incarnation.saturating_add(MAX_INCARNATION_JUMP)
+    }
+
     /// Raises the own incarnation, at once if its bound is stored, else as soon as it is.
     pub(super) fn raise_incarnation(&mut self, to: u64) {
         let to = to.max(self.me().incarnation + 1);
@@ -53,7 +58,7 @@ impl Core {
     /// Has a higher bound stored, when half of the last one is used up.
     fn secure_incarnations(&mut self) {
         let used = self.incarnation.wanted.unwrap_or(0).max(self.me().incarnation);
-        let bound = used.saturating_add(INCARNATION_STEP).min(Record::INCARNATION_LIMIT);
+        let bound = used.saturating_add(INCARNATION_STEP).min(Record::INCARNATION_LIMIT - 2);
         if used.saturating_add(INCARNATION_STEP / 2) > self.incarnation.asked && bound > self.incarnation.asked {
             self.incarnation.asked = bound;
             self.persist();
@@ -92,6 +97,10 @@ impl Core {
         if (incarnation, status) <= (mine.incarnation, mine.status) {
             return true;
         }
+        if !self.is_plausible(incarnation) {
+            self.counters.drop(Drop::Malformed);
+            return false;
+        }
         match self.phase {
             Phase::Joining(_) | Phase::Up => {
                 self.counters.refutations += 1;
@@ -126,7 +135,7 @@ impl Core {
             return self.stop(StopReason::NameInUse { id, holder });
         }
         // An obituary of an earlier run of ours, or its last word from this very address.
-        if record.incarnation < Record::INCARNATION_LIMIT - 1 {
+        if self.is_plausible(record.incarnation) {
             self.raise_incarnation(record.incarnation + 1);
         } else {
             self.counters.drop(Drop::Malformed);
@@ -150,6 +159,7 @@ impl Core {
         if tags != self.me().tags {
             let incarnation = self.me().incarnation + 1;
             if incarnation > self.incarnation.stored {
+                self.secure_incarnations();
                 return self.reply(ticket, Reply::Refused(CommandError::Busy));
             }
             self.rewrite_myself(Record { incarnation, tags, ..Record::clone(self.me()) });
@@ -191,9 +201,9 @@ impl Core {
         let mine = self.me().address;
         self.reunion.remember(addresses.into_iter().filter(|address| *address != mine));
         self.forget_everybody();
-        let incarnation = self.me().incarnation + 1;
-        self.rewrite_myself(Record { incarnation, ..self.me().with_status(Status::Joining) });
-        self.secure_incarnations();
-        self.start_joining();
+        self.begin_joining();
+        self.rewrite_myself(self.me().with_status(Status::Joining));
+        self.raise_incarnation(self.me().incarnation + 1);
+        self.seek_cluster();
     }
 }

@@ -8,6 +8,15 @@ pub const MAX_JOINERS: usize = 1_024;
 pub const MAX_NAME_PROBES: usize = 256;
 /// Most members in a view; a record of a further one is dropped and counted.
 pub const MAX_MEMBERS: usize = 131_072;
+/// Removed runs that still have to be told so.
+pub const MAX_EVICTED: usize = 1_024;
+/// Joiners held of one IP address.
+pub const MAX_JOINERS_PER_HOST: usize = 128;
+/// How far the word of others may raise the own incarnation at once: enough for a clock that starts at zero, too little
+/// to reach the limit.
+pub const MAX_INCARNATION_JUMP: u64 = 1 << 42;
+/// A repair that merged nothing is not begun again with the same two fingerprints before this long.
+pub const SYNC_BACKOFF: Duration = Duration::from_secs(300);
 /// Tombstones kept; the oldest go first.
 pub const MAX_TOMBSTONES: usize = 65_536;
 /// "Recent updates" are this many.

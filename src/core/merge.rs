@@ -77,6 +77,8 @@ impl Core {
             self.counters.drop(Drop::TableFull);
             return None;
         }
+        self.counters.updates_merged += 1;
+        self.attention.heard(self.now);
         self.tombstones.lift(&record.id);
         let joiner = self.joiners.take(&record);
         let mut peer = Peer::new(self.now - note.map_or_else(Default::default, Note::age));
@@ -102,6 +104,7 @@ impl Core {
         if is_new_run && (self.view.slot_of_run(record.run).is_some() || record.run == self.run) {
             return self.counters.drop(Drop::Malformed);
         }
+        self.counters.updates_merged += 1;
         let sign = self.now - note.map_or_else(Default::default, Note::age);
         if held.status == Status::Suspect && record.incarnation > held.incarnation && !is_new_run {
             self.counters.suspicions_refuted += 1;
@@ -134,6 +137,8 @@ impl Core {
         if was_forced && !is_new_run && self.view.record(slot).status.is_live() {
             // It spoke before it was told: the removal holds for the whole run.
             self.remind_evicted(slot, held.incarnation);
+        } else if is_new_run || was_forced || matches!(self.view.record(slot).status, Status::Left(_)) {
+            self.evicted.remove(&held.run);
         }
     }
 
@@ -227,7 +232,6 @@ impl Core {
 
     /// After any change of a member's record: the news.
     fn settle(&mut self, slot: Slot, from: Option<Slot>) {
-        self.counters.updates_merged += 1;
         self.changed_at = self.now;
         if !matches!(self.phase, super::Phase::Joining(_)) {
             self.gossiping.recent.note(slot);

@@ -76,7 +76,7 @@ pub mod wire;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,6 +138,9 @@ pub struct Core {
     /// When the view last changed.
     changed_at: Time,
     tombstones: Tombstones,
+    /// Runs that were removed by force and spoke up at a higher incarnation before they were told: the removal holds for
+    /// the whole run. At most [`limits::MAX_EVICTED`].
+    evicted: BTreeMap<Run, u64>,
     incarnation: Incarnation,
     attention: Attention,
     observers: Observers,
@@ -153,8 +156,10 @@ pub struct Core {
     name_probes: NameProbes,
     /// Questions to strangers.
     questions: Questions,
-    /// Questions to those we buried.
+    /// Strangers let into the view because they introduced themselves.
     introductions: Questions,
+    /// Words to those we buried.
+    burials: Questions,
     notices: NoticeRate,
 }
 
@@ -208,6 +213,7 @@ impl Core {
             view: View::keyed(xxhash_rust::xxh3::xxh3_64(&birth.random_seed.to_le_bytes())),
             changed_at: now,
             tombstones: Tombstones::default(),
+            evicted: BTreeMap::new(),
             incarnation: Incarnation::new(birth.stored_bound),
             attention: Attention::new(now),
             observers: Observers::new(
@@ -226,6 +232,7 @@ impl Core {
             name_probes: NameProbes::default(),
             questions: Questions::default(),
             introductions: Questions::default(),
+            burials: Questions::default(),
             notices: NoticeRate::default(),
             settings: birth.settings,
             rng,
@@ -247,6 +254,9 @@ impl Core {
         }
         self.now = now.max(self.now);
         self.notice_pause();
+        if matches!(self.phase, Phase::Stopped) {
+            return;
+        }
         match input {
             Input::Packet { from, bytes } => self.receive(from, bytes),
             Input::Tick => self.fire(),

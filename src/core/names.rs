@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use super::inbox::News;
 use super::limits::{MAX_NAME_PROBES, MIN_QUESTION_BYTES};
 use super::receive::Sender;
 use super::sponsor::Newcomer;
 use super::timers::Timer;
 use super::wire::{Message, Nonce, Refusal};
-use super::{Core, Notice, Record, Run};
+use super::{Core, Notice, Record, Run, Status};
 
 /// Questions before silence counts.
 const PROBES: u8 = 3;
@@ -25,6 +26,8 @@ pub(super) struct NameProbes {
 #[derive(Debug)]
 struct NameProbe {
     newcomer: Newcomer,
+    /// Whether the newcomer asked to join; else it is a stranger that is Up somewhere and introduced itself.
+    is_joiner: bool,
     holder: Run,
     address: SocketAddr,
     sent: u8,
@@ -34,13 +37,16 @@ impl Core {
     /// Asks a name's holder whether it is still there; meanwhile the newcomer waits.
     pub(super) fn probe_name(&mut self, newcomer: Newcomer, owner: &Record) {
         let run = newcomer.record.run;
-        let wait_ms = (self.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
-        self.decide(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
+        let is_joiner = newcomer.record.status == Status::Joining;
+        if is_joiner {
+            let wait_ms = (self.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
+            self.decide(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
+        }
         let is_open = self.name_probes.open.contains_key(&run);
         if is_open || self.name_probes.open.len() >= MAX_NAME_PROBES {
             return;
         }
-        let probe = NameProbe { newcomer, holder: owner.run, address: owner.address, sent: 0 };
+        let probe = NameProbe { newcomer, is_joiner, holder: owner.run, address: owner.address, sent: 0 };
         self.name_probes.open.insert(run, probe);
         self.probe_name_again(run);
     }
@@ -59,7 +65,7 @@ impl Core {
 
     /// "Who are you?", to an address.
     pub(super) fn ask_who(&mut self, address: SocketAddr) {
-        let nonce = self.prover.nonce(address);
+        let nonce = self.prover.nonce(address, self.now);
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::WhoAreYou { nonce, echo: None });
         packet.pad_to(MIN_QUESTION_BYTES);
@@ -72,7 +78,7 @@ impl Core {
             .name_probes
             .open
             .iter()
-            .filter(|(_, probe)| nonce == self.prover.nonce(probe.address))
+            .filter(|(_, probe)| self.prover.is_nonce(nonce, probe.address, self.now))
             .filter(|(_, probe)| probe.holder == sender.run || probe.address == sender.from)
             .map(|(newcomer, probe)| (*newcomer, probe.holder == sender.run))
             .collect();
@@ -90,14 +96,22 @@ impl Core {
         let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
         let Newcomer { from, nonce, ref record } = probe.newcomer;
         self.notice("name refused", Notice::NameRefused { id: record.id.clone(), newcomer: from });
+        if !probe.is_joiner {
+            // Both live, on two sides of a cut that healed: the older one gives way when it meets the other's record
+            // from a member.
+            return;
+        }
         let refusal = Refusal::NameInUse { holder: probe.address };
         self.decide(&probe.newcomer, &Message::Refused { nonce, refusal });
     }
 
     fn name_is_free(&mut self, newcomer: Run) {
         self.timers.cancel(Timer::NameProbe(newcomer));
-        if let Some(probe) = self.name_probes.open.remove(&newcomer) {
+        let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
+        if probe.is_joiner {
             self.admit(probe.newcomer, Some(probe.holder));
+        } else {
+            self.learn(News::told(probe.newcomer.record), None);
         }
     }
 }

@@ -79,11 +79,15 @@ impl Peer {
     }
 
     /// Takes note of a packet; `false` if its sequence number is not fresh.
-    pub(super) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64) -> bool {
+    ///
+    /// Only packets from the member's own address move the window far: one forged number from anywhere else must not
+    /// make all its real ones look old.
+    pub(super) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64, is_from_its_address: bool) -> bool {
         let session = self.session.get_or_insert_with(|| {
             Box::new(Session { heard: now, fingerprint, stamp: None, rtt: None, replay: ReplayWindow::default() })
         });
-        if !session.replay.accept(sequence) {
+        let farthest = if is_from_its_address { MAX_SEQUENCE } else { session.replay.highest + REPLAY_WINDOW };
+        if sequence > farthest || !session.replay.accept(sequence) {
             return false;
         }
         session.heard = now;
@@ -115,6 +119,8 @@ impl Peer {
     }
 }
 
+/// No process sends so many packets.
+const MAX_SEQUENCE: u64 = 1 << 48;
 const NANOS_PER_TICK: u128 = 100_000;
 
 /// Tenths of a millisecond, modulo 2^16.
@@ -205,7 +211,7 @@ mod tests {
         for hold in [0, 3, 7_000, 70_000] {
             let (mut a, mut b) = (Peer::new(Time::ORIGIN), Peer::new(Time::ORIGIN));
             let sent = Time::ORIGIN + Duration::from_secs(1);
-            assert!(b.receive(sent + one_way, 1, 0) && a.receive(sent, 1, 0));
+            assert!(b.receive(sent + one_way, 1, 0, true) && a.receive(sent, 1, 0, true));
             b.heartbeat(sent + one_way, a.stamp(sent));
             let answered = sent + one_way + Duration::from_millis(hold);
             a.heartbeat(answered + one_way, b.stamp(answered));

@@ -24,9 +24,14 @@ impl Prover {
         Self { key }
     }
 
-    /// What whoever receives packets at `address` can echo.
-    pub(super) fn nonce(&self, address: SocketAddr) -> Nonce {
-        self.seal(0, address, Run(0), 0)
+    /// What whoever receives packets at `address` can echo, in the minute it is made and in the next.
+    pub(super) fn nonce(&self, address: SocketAddr, now: Time) -> Nonce {
+        self.seal(0, address, Run(0), minute(now))
+    }
+
+    /// Whether a nonce was sent to this address in the last minutes.
+    pub(super) fn is_nonce(&self, nonce: Nonce, address: SocketAddr, now: Time) -> bool {
+        (0..2).any(|ago| self.seal(0, address, Run(0), minute(now) - ago) == nonce)
     }
 
     /// What a joiner must bring back: valid in the minute it is made and in the next.
@@ -75,6 +80,9 @@ mod tests {
         assert!(!prover.is_cookie(cookie, here, Run(1), now + Duration::from_secs(121)));
         assert!(!prover.is_cookie(cookie, there, Run(1), now));
         assert!(!prover.is_cookie(cookie, here, Run(2), now));
-        assert_ne!(prover.nonce(here), prover.nonce(there));
+        assert_ne!(prover.nonce(here, now), prover.nonce(there, now));
+        let nonce = prover.nonce(here, now);
+        assert!(prover.is_nonce(nonce, here, now + Duration::from_secs(60)));
+        assert!(!prover.is_nonce(nonce, here, now + Duration::from_secs(121)));
     }
 }

@@ -15,8 +15,8 @@ use super::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
 use super::peer::is_due;
 use super::reunion::Introduction;
 use super::view::Slot;
-use super::wire::{Confirmation, Header, Heartbeat, Message, Nonce, PacketError, Refusal};
-use super::{Core, Drop, NodeId, Notice, Output, Phase, Record, Run, Status};
+use super::wire::{Confirmation, Header, Heartbeat, Message, Nonce, Packet, PacketError, Refusal};
+use super::{Core, Drop, NodeId, Notice, Output, Phase, ProtocolRange, Record, Run, Status};
 
 /// What the answer to one packet must hold, gathered message by message.
 #[derive(Debug, Default)]
@@ -83,7 +83,9 @@ impl Core {
             return self.met_myself(sender.from);
         }
         if let Some(slot) = self.view.slot_of_run(sender.run) {
-            if !self.view.peer_mut(slot).receive(self.now, header.sequence, header.fingerprint) {
+            let is_from_its_address = self.view.record(slot).address == sender.from;
+            let peer = self.view.peer_mut(slot);
+            if !peer.receive(self.now, header.sequence, header.fingerprint, is_from_its_address) {
                 return self.counters.drop(Drop::Replayed);
             }
             self.sign_of_life(slot);
@@ -109,9 +111,17 @@ impl Core {
         match error {
             PacketError::Malformed => self.counters.drop(Drop::Malformed),
             PacketError::UnknownKey { .. } => self.counters.drop(Drop::UnknownKey),
+            PacketError::Refused { speaks } => {
+                self.counters.drop(Drop::UnknownVersion);
+                self.notice("refused", Notice::Refused { by: from, refusal: Refusal::Protocol { speaks } });
+            }
             PacketError::UnknownVersion { found } => {
                 self.counters.drop(Drop::UnknownVersion);
                 self.notice("unknown version", Notice::UnknownVersion { from, version: found });
+                if self.questions.allow(self.now, from) {
+                    let bytes = Packet::refusal(ProtocolRange::OURS);
+                    self.outputs.push_back(Output::Transmit { to: from, bytes });
+                }
             }
         }
     }
@@ -151,9 +161,6 @@ impl Core {
             Message::WhoAreYou { nonce, echo } => {
                 answer.has_echoed = echo.is_some_and(|echo| self.echoed(sender, echo));
                 answer.introduce = Some(nonce);
-                if matches!(self.phase, Phase::Joining(_)) && echo.is_none() {
-                    self.asked_while_joining(sender);
-                }
             }
             Message::IAm { nonce, record } => answer.introduction = Some(self.introduced(sender, nonce, record)),
             Message::Join { nonce, record, cookie } => self.asked_to_admit(sender, nonce, record, cookie),
@@ -168,9 +175,10 @@ impl Core {
             }
             Message::Pull { after, pages } => self.serve(sender, after.as_ref(), pages),
             Message::Told { run, incarnation, status, .. }
-                if answer.introduction.is_some_and(Introduction::is_proven) =>
+                if answer.introduction.is_some_and(Introduction::is_unlisted) && !matches!(status, Status::Left(_)) =>
             {
-                // From somebody we hold for dead, perhaps; but it just proved who it is.
+                // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
+                // Removals are only obeyed from members.
                 answer.myself |= self.told(run, incarnation, status);
             }
             message => match self.view.slot_of_run(sender.run) {
@@ -213,7 +221,7 @@ impl Core {
 
     /// A joiner of ours says that it is Up: its address is proven, it need not introduce itself again.
     fn is_joiner_up(&self, sender: Sender, news: &News) -> bool {
-        self.joiners.contains(sender.run) && self.subject(news).run == sender.run
+        self.joiners.is_admitted(sender.run, self.subject(news))
     }
 
     fn dispatch_from_member(&mut self, slot: Slot, message: &Message, answer: &mut Answer) {
@@ -247,7 +255,7 @@ impl Core {
 
     /// The member's address returned a nonce that was sent there.
     fn proved(&mut self, slot: Slot, nonce: Nonce) {
-        if nonce == self.prover.nonce(self.view.record(slot).address) {
+        if self.prover.is_nonce(nonce, self.view.record(slot).address, self.now) {
             self.view.peer_mut(slot).proven = true;
         } else {
             self.counters.drop(Drop::Unasked);
@@ -263,6 +271,10 @@ impl Core {
         let peer = &self.view.entry(slot).peer;
         let with_updates = differs && !answer.is_reply && is_due(self.now, peer.errands().last_answer, ANSWER_INTERVAL);
         let confirmed: Vec<u64> = answer.confirmed.iter().copied().filter(|hash| answer.held.contains(hash)).collect();
+        let is_proven = peer.proven;
+        if !is_proven && !is_due(self.now, peer.errands().last_answer, ANSWER_INTERVAL) {
+            return self.counters.drop(Drop::RateLimited);
+        }
         let is_needed = with_updates
             || answer.myself
             || answer.introduce.is_some()
@@ -273,7 +285,8 @@ impl Core {
         if !is_needed {
             return;
         }
-        let mut packet = self.packet_to(slot);
+        // Nothing larger than the question goes to an address that has not echoed a nonce of ours.
+        let mut packet = self.packet_of(slot, if is_proven { usize::MAX } else { sender.bytes });
         packet.push(&Message::Reply);
         for nonce in answer.acks.iter().copied() {
             packet.push(&Message::Ack { nonce });
@@ -291,9 +304,13 @@ impl Core {
         }
         if with_updates {
             self.push_recent_updates(&mut packet, u32::MAX);
+        }
+        if with_updates || !is_proven {
             self.view.peer_mut(slot).errands_mut().last_answer = Some(self.now);
         }
-        self.send_to(slot, packet);
+        if packet.len() <= sender.bytes || is_proven {
+            self.send_to(slot, packet);
+        }
     }
 
     /// A stranger's question is answered by a question: who proves its address by coming back is a stranger no more.
@@ -311,7 +328,7 @@ impl Core {
         if !self.questions.allow(self.now, sender.from) {
             return self.counters.drop(Drop::RateLimited);
         }
-        let nonce = self.prover.nonce(sender.from);
+        let nonce = self.prover.nonce(sender.from, self.now);
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::WhoAreYou { nonce, echo: answer.introduce.or(answer.probed) });
         if packet.len() <= sender.bytes {
@@ -327,8 +344,8 @@ impl Core {
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
         }
         match answer.introduction {
-            Some(Introduction::Buried { incarnation }) if self.introductions.allow(self.now, sender.from) => {
-                let nonce = self.prover.nonce(sender.from);
+            Some(Introduction::Buried { incarnation }) if self.burials.allow(self.now, sender.from) => {
+                let nonce = self.prover.nonce(sender.from, self.now);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
                 packet.push(&Message::Told { run: sender.run, incarnation, status: Status::Down, age_ms: 0 });
             }
@@ -338,7 +355,7 @@ impl Core {
             _ => {}
         }
         if answer.has_echoed {
-            let nonce = self.prover.nonce(sender.from);
+            let nonce = self.prover.nonce(sender.from, self.now);
             packet.push(&Message::WhoAreYou { nonce, echo: None });
         }
         let is_needed = !packet.is_empty();

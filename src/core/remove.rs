@@ -4,7 +4,7 @@
 //! everything of its incarnation and obliges its owner, whenever it hears of it, to stop.
 
 use super::confirm::Purpose;
-use super::limits::CONFIRM_TIMEOUT;
+use super::limits::{CONFIRM_TIMEOUT, MAX_EVICTED};
 use super::view::Slot;
 use super::wire::Message;
 use super::{CommandError, Core, DetectionMethod, LeaveReason, NodeId, Phase, Reply, Status, Ticket};
@@ -21,6 +21,10 @@ impl Core {
                 }
                 self.ask_for_confirmation(Purpose::Removal(ticket), slot, CONFIRM_TIMEOUT);
             }
+            Err(CommandError::NoSuchMember { .. }) if self.drop_joiner_named(id) => {
+                // Nobody else knows of it.
+                self.reply(ticket, Reply::Removed { held_by: 0, confirmed: true });
+            }
             Err(error) => self.reply(ticket, Reply::Refused(error)),
         }
     }
@@ -29,8 +33,10 @@ impl Core {
         if *id == self.me().id {
             return Err(CommandError::Oneself);
         }
-        if !matches!(self.phase, Phase::Up) {
-            return Err(CommandError::Leaving);
+        match self.phase {
+            Phase::Joining(_) => return Err(CommandError::Joining),
+            Phase::Up => {}
+            Phase::Leaving | Phase::Stopped => return Err(CommandError::Leaving),
         }
         if !self.confirmations.has_room() {
             return Err(CommandError::Busy);
@@ -43,13 +49,14 @@ impl Core {
         }
     }
 
-    /// A removed member is still there, and has raised its incarnation meanwhile.
+    /// A removed member is still there, and has raised its incarnation meanwhile: it is told until it obeys.
     pub(super) fn remind_evicted(&mut self, slot: Slot, incarnation: u64) {
-        let (run, status) = (self.view.record(slot).run, Status::Left(LeaveReason::Forced));
-        let mut packet = self.packet_to(slot);
-        packet.push(&Message::Reply);
-        packet.push(&Message::Told { run, incarnation, status, age_ms: 0 });
-        self.send_to(slot, packet);
+        if self.evicted.len() >= MAX_EVICTED {
+            self.evicted.pop_first();
+        }
+        self.evicted.insert(self.view.record(slot).run, incarnation);
+        self.view.peer_mut(slot).errands_mut().last_told = None;
+        self.tell_evicted(slot);
     }
 
     /// The evicted is told at once, and again whenever it is heard.

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt;
@@ -21,6 +22,7 @@ use super::limits::{
     MIN_QUESTION_BYTES,
 };
 use super::receive::Sender;
+use super::sponsor::Newcomer;
 use super::time::Time;
 use super::timers::Timer;
 use super::view::Slot;
@@ -36,6 +38,8 @@ pub(super) struct Reunion {
     seeds_configured: usize,
     /// What the seeds' names resolved to last.
     seeds: Vec<SocketAddr>,
+    /// Places to join through that a command named.
+    extra: Vec<SocketAddr>,
     /// Last known addresses, from the data directory or from before an isolation.
     remembered: Vec<SocketAddr>,
     /// Addresses under which this node met itself.
@@ -82,6 +86,11 @@ impl Introduction {
     pub(super) fn is_proven(self) -> bool {
         !matches!(self, Introduction::Ignored)
     }
+
+    /// Whether its sender proved its address, and is no member.
+    pub(super) fn is_unlisted(self) -> bool {
+        matches!(self, Introduction::Buried { .. } | Introduction::Outdated { .. })
+    }
 }
 
 impl Reunion {
@@ -90,6 +99,7 @@ impl Reunion {
         Self {
             seeds_configured,
             seeds: Vec::new(),
+            extra: Vec::new(),
             remembered,
             mine: BTreeSet::new(),
             aliases: BTreeMap::new(),
@@ -110,6 +120,7 @@ impl Reunion {
     /// Seeds if there are any, else what is remembered; both, if the seeds alone did not help for a while.
     pub(super) fn join_targets(&self, is_late: bool) -> Vec<SocketAddr> {
         let mut targets = self.seeds.clone();
+        targets.extend(self.extra.iter().filter(|address| !self.seeds.contains(address)));
         if !self.has_seeds() || is_late {
             targets.extend(self.remembered.iter().filter(|address| !self.seeds.contains(address)));
         }
@@ -218,7 +229,7 @@ impl Core {
 
     /// Tells a Down member what it is held as, and asks whoever is there now.
     fn look_for(&mut self, slot: Slot) {
-        let nonce = self.prover.nonce(self.view.record(slot).address);
+        let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
         let mut packet = self.packet_to(slot);
         packet.push(&Message::WhoAreYou { nonce, echo: None });
         packet.pad_to(MIN_QUESTION_BYTES);
@@ -228,7 +239,7 @@ impl Core {
     /// A stranger (or a member) echoed our nonce: its address is proven. Says whether the echo is right.
     pub(super) fn echoed(&mut self, sender: Sender, echo: Nonce) -> bool {
         self.name_answered(sender, echo);
-        let is_right = echo == self.prover.nonce(sender.from);
+        let is_right = self.prover.is_nonce(echo, sender.from, self.now);
         if !is_right {
             self.counters.drop(Drop::Unasked);
         } else if let Some(slot) = self.view.slot_of_run(sender.run)
@@ -242,7 +253,8 @@ impl Core {
     /// Somebody says who it is, because we asked.
     pub(super) fn introduced(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
         self.name_answered(sender, nonce);
-        let is_asked = nonce == self.prover.nonce(sender.from) || nonce == self.prover.nonce(record.address);
+        let is_asked =
+            self.prover.is_nonce(nonce, sender.from, self.now) || self.prover.is_nonce(nonce, record.address, self.now);
         if !is_asked {
             self.counters.drop(Drop::Unasked);
             return Introduction::Ignored;
@@ -251,19 +263,45 @@ impl Core {
             self.counters.drop(Drop::Malformed);
             return Introduction::Ignored;
         }
-        self.answered_contact(sender.from, &record.id);
         // What is said with a note is said by others, never by oneself.
         let says_so_itself = matches!(record.status, Status::Up | Status::Leaving);
         if !says_so_itself || !matches!(self.phase, Phase::Up | Phase::Leaving) {
             return Introduction::Ignored;
         }
-        if sender.from != record.address && self.reunion.aliases.len() < MAX_ALIASES {
-            self.reunion.aliases.insert(sender.from, record.run);
-        }
+        self.answered_contact(sender.from, &record.id);
         if let Some(incarnation) = self.tombstones.incarnation(record.id.as_str()).filter(|b| record.incarnation <= *b)
         {
             self.counters.drop(Drop::Outdated);
             return Introduction::Buried { incarnation };
+        }
+        let is_known = self.view.slot_of_run(record.run).is_some();
+        if !is_known && !self.introductions.allow(self.now, sender.from) {
+            // One question lets one stranger in.
+            self.counters.drop(Drop::RateLimited);
+            return Introduction::Ignored;
+        }
+        if !is_known && !self.prover.is_nonce(nonce, record.address, self.now) {
+            // It speaks from one address and wants to be spoken to at another: that one must say so itself.
+            if self.questions.allow(self.now, record.address) {
+                let nonce = self.prover.nonce(record.address, self.now);
+                let mut packet = self.packet(usize::MAX);
+                packet.push(&Message::WhoAreYou { nonce, echo: None });
+                self.transmit(record.address, packet);
+            }
+            return Introduction::Ignored;
+        }
+        if let Some(held) = self.live_holder(&record)
+            && held.address != sender.from
+        {
+            if let Some(newer) = self.view.slot_of(record.id.as_str()).filter(|_| held.supersedes(&record)) {
+                return Introduction::Outdated { newer };
+            }
+            let newcomer = Newcomer { from: sender.from, nonce, record };
+            self.probe_name(newcomer, &held);
+            return Introduction::Ignored;
+        }
+        if sender.from != record.address && self.reunion.aliases.len() < MAX_ALIASES {
+            self.reunion.aliases.insert(sender.from, record.run);
         }
         let (run, id) = (record.run, record.id.clone());
         self.learn(News::told(record), None);
@@ -280,6 +318,13 @@ impl Core {
         }
     }
 
+    /// The live member under that name, if it is another run.
+    fn live_holder(&self, record: &Record) -> Option<Arc<Record>> {
+        let held = self.view.record(self.view.slot_of(record.id.as_str())?);
+        let is_held = matches!(held.status, Status::Up | Status::Suspect | Status::Leaving) && held.run != record.run;
+        (is_held && record.id != self.me().id).then(|| Arc::clone(held))
+    }
+
     /// The command to contact addresses.
     pub(super) fn contact(&mut self, ticket: Ticket, addresses: &[SocketAddr]) {
         if self.reunion.contacts.len() >= MAX_PENDING_COMMANDS {
@@ -291,7 +336,20 @@ impl Core {
         let me = self.me();
         let (mine, id) = (me.address, me.id.clone());
         self.answered_contact(mine, &id);
+        if matches!(self.phase, Phase::Joining(_)) {
+            // Not a member yet: these are places to join through.
+            self.reunion.extra.extend(addresses.iter().copied().filter(|address| *address != mine));
+            self.reunion.extra.truncate(MAX_SEEDS);
+            self.timers.set_by(Timer::JoinTry, self.now);
+        }
         self.end_contact(ticket);
+    }
+
+    /// The view is dropped: commands under way end with what is known.
+    pub(super) fn end_contacts(&mut self) {
+        for (ticket, contact) in std::mem::take(&mut self.reunion.contacts) {
+            self.reply(ticket, Reply::Joined(contact.results));
+        }
     }
 
     /// Asks again, or ends when all have answered or the time is over.
@@ -307,13 +365,15 @@ impl Core {
             return;
         }
         let next = contact.deadline.min(self.now + CONTACT_RETRY);
-        for address in unanswered {
-            self.ask_who(address);
+        if !matches!(self.phase, Phase::Joining(_)) {
+            for address in unanswered {
+                self.ask_who(address);
+            }
         }
         self.timers.set(Timer::Contact(ticket), next);
     }
 
-    fn answered_contact(&mut self, from: SocketAddr, id: &NodeId) {
+    pub(super) fn answered_contact(&mut self, from: SocketAddr, id: &NodeId) {
         let mut answered = Vec::new();
         for (ticket, contact) in &mut self.reunion.contacts {
             for (address, result) in contact.results.iter_mut().filter(|(address, _)| *address == from) {

@@ -10,7 +10,7 @@ use super::limits::{MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, TOLD_INTERVAL};
 use super::peer::is_due;
 use super::view::{Entry, Slot, View};
 use super::wire::{Header, Message, Note, PacketBuilder};
-use super::{Core, Output, Status};
+use super::{Core, LeaveReason, Output, Status};
 
 impl Core {
     /// A packet to a stranger: at most `limit` bytes, no heartbeat.
@@ -25,22 +25,32 @@ impl Core {
         PacketBuilder::new(&header, limit.min(self.settings.mtu))
     }
 
-    /// A packet to a member: heartbeat, what it must be told about itself, and a probe if its address is unproven.
+    /// A packet to a member: heartbeat, a probe if its address is unproven, and what it must be told about itself.
     pub(super) fn packet_to(&mut self, slot: Slot) -> PacketBuilder {
+        self.packet_of(slot, usize::MAX)
+    }
+
+    /// The same, of at most `limit` bytes.
+    pub(super) fn packet_of(&mut self, slot: Slot, limit: usize) -> PacketBuilder {
         let proven = self.view.entry(slot).peer.proven;
-        let mut packet = self.packet(if proven { usize::MAX } else { MAX_UNPROVEN_BYTES });
-        let entry = self.view.entry(slot);
-        packet.push(&Message::Heartbeat(entry.peer.stamp(self.now)));
-        if self.owes_word_to(slot) {
-            let age_ms = self.age_ms(entry);
-            let (run, incarnation, status) = (entry.record.run, entry.record.incarnation, entry.record.status);
-            packet.push(&Message::Told { run, incarnation, status, age_ms });
-            self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
-        }
+        let mut packet = self.packet(limit.min(if proven { usize::MAX } else { MAX_UNPROVEN_BYTES }));
+        packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
         if !proven {
-            let nonce = self.prover.nonce(self.view.record(slot).address);
+            let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
             packet.push(&Message::Probe { nonce, doubted: false });
             packet.pad_to(MIN_PROBE_BYTES);
+        }
+        let entry = self.view.entry(slot);
+        if self.owes_word_to(slot) {
+            let age_ms = self.age_ms(entry);
+            let run = entry.record.run;
+            let (incarnation, status) = match self.evicted.get(&run) {
+                Some(incarnation) => (*incarnation, Status::Left(LeaveReason::Forced)),
+                None => (entry.record.incarnation, entry.record.status),
+            };
+            if packet.push(&Message::Told { run, incarnation, status, age_ms }) {
+                self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
+            }
         }
         packet
     }
@@ -48,8 +58,9 @@ impl Core {
     /// Whether a member should be told now that it is held as suspect or gone.
     pub(super) fn owes_word_to(&self, slot: Slot) -> bool {
         let Entry { record, peer, .. } = self.view.entry(slot);
+        let is_held_as_gone = matches!(record.status, Status::Suspect | Status::Down | Status::Left(_));
         slot != View::ME
-            && matches!(record.status, Status::Suspect | Status::Down | Status::Left(_))
+            && (is_held_as_gone || self.evicted.contains_key(&record.run))
             && is_due(self.now, peer.errands().last_told, TOLD_INTERVAL)
     }
 

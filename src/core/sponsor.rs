@@ -7,15 +7,15 @@
 //! - A name that a live member holds is only given away after that member was asked (see `names`).
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::limits::MAX_JOINERS;
+use super::limits::{MAX_JOINERS, MAX_JOINERS_PER_HOST};
 use super::receive::Sender;
 use super::time::Time;
 use super::timers::Timer;
 use super::wire::{Message, Nonce, Refusal};
-use super::{Change, ChangeKind, Core, Drop, NodeId, Phase, ProtocolRange, Record, Run, Status};
+use super::{Change, ChangeKind, Core, Drop, NodeId, Notice, Phase, ProtocolRange, Record, Run, Status};
 
 /// Everybody who asked to be let in, by run.
 #[derive(Debug, Default)]
@@ -57,6 +57,11 @@ impl Joiners {
         self.held.contains_key(&run)
     }
 
+    /// Whether this is a joiner's own record, under the name it was let in by.
+    pub(super) fn is_admitted(&self, run: Run, record: &Record) -> bool {
+        record.run == run && self.held.get(&run).is_some_and(|joiner| joiner.record.id == record.id)
+    }
+
     /// Where a joiner's pages go.
     pub(super) fn proven_address(&self, run: Run) -> Option<SocketAddr> {
         self.held.get(&run).map(|joiner| joiner.from)
@@ -85,8 +90,8 @@ impl Joiners {
         taken
     }
 
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
+    fn of_host(&self, host: IpAddr) -> usize {
+        self.held.values().filter(|joiner| joiner.from.ip() == host).count()
     }
 }
 
@@ -103,6 +108,10 @@ impl Core {
         }
         let newcomer = Newcomer { from: sender.from, nonce, record };
         if !newcomer.record.protocol.overlaps(ProtocolRange::OURS) {
+            self.notice("other protocol", Notice::OtherProtocol { from: sender.from });
+            if !self.questions.allow(self.now, sender.from) {
+                return self.counters.drop(Drop::RateLimited);
+            }
             let refusal = Refusal::Protocol { speaks: ProtocolRange::OURS };
             return self.decide(&newcomer, &Message::Refused { nonce, refusal });
         }
@@ -164,7 +173,8 @@ impl Core {
             // A late copy: the joiner has raised its incarnation since.
             return self.counters.drop(Drop::Outdated);
         }
-        if self.joiners.held.len() >= MAX_JOINERS && !self.joiners.contains(record.run) {
+        let is_full = self.joiners.held.len() >= MAX_JOINERS || self.joiners.of_host(from.ip()) >= MAX_JOINERS_PER_HOST;
+        if is_full && !self.joiners.contains(record.run) {
             return self.decide(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
         }
         self.hold(&newcomer, held.is_some());
@@ -193,7 +203,7 @@ impl Core {
         if is_listed && previous.as_ref() != Some(&record) {
             self.report(previous.as_ref(), &record, None);
         }
-        self.timers.set_by(Timer::Joiner(record.run), self.now + record.timing.down_timeout());
+        self.timers.set_by(Timer::Joiner(record.run), self.now + self.settings.down_timeout);
         let joiner = Joiner { from: newcomer.from, heard: self.now, is_listed, record };
         self.joiners.held.insert(joiner.record.run, joiner);
     }
@@ -208,10 +218,34 @@ impl Core {
     /// A joiner may have been silent for its down timeout.
     pub(super) fn judge_joiner(&mut self, run: Run) {
         let Some(joiner) = self.joiners.held.get(&run) else { return };
-        let deadline = joiner.heard + joiner.record.timing.down_timeout();
+        // By our own pace: a joiner's may be anything, and places are few.
+        let deadline = joiner.heard + self.settings.down_timeout;
         if deadline > self.now {
             return self.timers.set(Timer::Joiner(run), deadline);
         }
+        self.drop_joiner(run);
+    }
+
+    /// A listed joiner of this name is taken out of the listing; says whether there was one.
+    pub(super) fn drop_joiner_named(&mut self, id: &NodeId) -> bool {
+        let named = self.joiners.held.iter().find(|(_, joiner)| joiner.is_listed && joiner.record.id == *id);
+        let run = named.map(|(run, _)| *run);
+        if let Some(run) = run {
+            self.drop_joiner(run);
+        }
+        run.is_some()
+    }
+
+    /// All joiners are forgotten, and reported so.
+    pub(super) fn drop_joiners(&mut self) {
+        for run in self.joiners.held.keys().copied().collect::<Vec<_>>() {
+            self.drop_joiner(run);
+        }
+        self.joiners.waiting.clear();
+    }
+
+    fn drop_joiner(&mut self, run: Run) {
+        self.timers.cancel(Timer::Joiner(run));
         if let Some(joiner) = self.joiners.held.remove(&run)
             && joiner.is_listed
         {

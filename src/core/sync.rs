@@ -4,7 +4,7 @@
 //! differed for [`SYNC_PATIENCE`], this node pulls the peer's records and merges them; the peer does the same for its
 //! side. What is learnt that way spreads like any other news.
 
-use super::limits::{SYNC_INTERVAL, SYNC_PATIENCE, SYNC_QUIET};
+use super::limits::{SYNC_BACKOFF, SYNC_INTERVAL, SYNC_PATIENCE, SYNC_QUIET};
 use super::peer::is_due;
 use super::time::Time;
 use super::view::Slot;
@@ -15,6 +15,11 @@ use super::{Core, Phase, Run};
 pub(super) struct Disagreement {
     with: Option<(Run, Time)>,
     last_sync: Option<Time>,
+    /// Our and their fingerprint when the present or last repair began.
+    began: (u64, u64),
+    /// The two fingerprints of a repair that ended without a change, and when: the difference is a record that one side
+    /// has reaped, say, and another repair would merge nothing either.
+    fruitless: Option<((u64, u64), Time)>,
 }
 
 impl Core {
@@ -39,18 +44,33 @@ impl Core {
             return;
         };
         let session = self.view.entry(slot).peer.session.as_ref();
-        if session.is_none_or(|session| session.fingerprint == self.view.fingerprint()) {
+        let ours = self.view.fingerprint();
+        let Some(theirs) = session.map(|session| session.fingerprint).filter(|theirs| *theirs != ours) else {
             self.disagreement.with = None;
             return;
-        }
+        };
+        let is_fruitless = self
+            .disagreement
+            .fruitless
+            .is_some_and(|(pair, at)| pair == (ours, theirs) && self.now.since(at) < SYNC_BACKOFF);
         let is_quiet = self.now.since(self.changed_at) >= SYNC_QUIET;
         let is_late = self.now.since(since) >= SYNC_PATIENCE;
         let may_sync = is_due(self.now, self.disagreement.last_sync, SYNC_INTERVAL) && self.transfer.is_none();
-        if may_sync && (is_quiet || is_late) && matches!(self.phase, Phase::Up) {
-            self.disagreement = Disagreement { with: None, last_sync: Some(self.now) };
+        if may_sync && !is_fruitless && (is_quiet || is_late) && matches!(self.phase, Phase::Up) {
+            self.disagreement.with = None;
+            self.disagreement.last_sync = Some(self.now);
+            self.disagreement.began = (ours, theirs);
             self.counters.syncs += 1;
             let address = self.view.record(slot).address;
             self.pull_from(address, run);
+        }
+    }
+
+    /// A repair has ended: if it changed nothing, the next one with the same two views waits.
+    pub(super) fn repaired(&mut self) {
+        let began = self.disagreement.began;
+        if began.0 == self.view.fingerprint() {
+            self.disagreement.fruitless = Some((began, self.now));
         }
     }
 }

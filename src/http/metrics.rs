@@ -72,6 +72,7 @@ impl Collector for Figures {
             ("updates_merged", "Updates received that changed the view", counters.updates_merged),
             ("syncs", "Repairs begun because views stayed different", counters.syncs),
             ("probes_sent", "Probes sent", counters.probes_sent),
+            ("degraded_links", "Times others had heard a member that this node had not", counters.degraded_links),
             ("suspicions_raised", "Suspicions raised by this node", counters.suspicions_raised),
             ("suspicions_refuted", "Suspicions of anybody that were refuted", counters.suspicions_refuted),
             ("suspicions_confirmed", "Suspicions of anybody that ended as down", counters.suspicions_confirmed),

@@ -96,6 +96,9 @@ impl From<AgentError> for Refusal {
                 Self::new(StatusCode::CONFLICT, "oneself", "A node does not remove itself", detail)
                     .hint("POST /v1/leave, or `headcount leave`")
             }
+            AgentError::Refused(CommandError::Joining) => {
+                Self::new(StatusCode::CONFLICT, "joining", "Not a member yet", detail).hint("see GET /readyz")
+            }
             AgentError::Refused(CommandError::Busy) => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too many commands", detail)
             }

@@ -9,6 +9,7 @@
 
 mod codec;
 mod detection;
+mod hostile;
 mod joining;
 mod leaving;
 mod merging;

@@ -30,6 +30,8 @@ pub(super) struct Net {
     pub(super) nodes: Vec<Node>,
     pub(super) latency: Duration,
     pub(super) settings: Settings,
+    /// Packets to addresses where nobody listens.
+    pub(super) undelivered: Vec<(SocketAddr, Vec<u8>)>,
     in_flight: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     cut: BTreeSet<(usize, usize)>,
     counter: u64,
@@ -54,6 +56,7 @@ impl Net {
             nodes: Vec::new(),
             latency: ms(1),
             settings: profile.settings(),
+            undelivered: Vec::new(),
             in_flight: BTreeMap::new(),
             cut: BTreeSet::new(),
             counter: 0,
@@ -214,7 +217,10 @@ impl Net {
 
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
         let find = |address| self.nodes.iter().rposition(|node| node.address == address && node.stopped.is_none());
-        let Some(to) = find(to) else { return };
+        let Some(to) = find(to) else {
+            self.undelivered.push((to, bytes.to_vec()));
+            return;
+        };
         let sender = self.nodes.iter().rposition(|node| node.address == from);
         if sender.is_some_and(|sender| self.cut.contains(&(sender, to))) {
             return;

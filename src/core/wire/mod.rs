@@ -5,6 +5,9 @@
 //! message = length varint  kind varint  fields
 //! ```
 //!
+//! A key id of 255 is no key: `"HC"  version u8  255  oldest u8  newest u8` refuses a packet whose version its sender does
+//! not speak, and is never answered.
+//!
 //! Fields are postcard's: integers are LEB128 varints, texts and lists carry their length, options a 0 or 1 byte. Runs,
 //! nonces, hashes and fingerprints are eight raw bytes, little endian; heartbeat stamps two. Messages carry their length,
 //! so that kinds that a build does not know are skipped and counted; new kinds and variants are only ever appended, and

@@ -6,12 +6,14 @@ use super::message::{Message, Note, Update};
 use super::read::{Read, read};
 use crate::core::id::Run;
 use crate::core::limits::MAX_MESSAGES_PER_PACKET;
-use crate::core::record::Record;
+use crate::core::record::{ProtocolRange, Record};
 
 /// The format version that this build speaks.
 pub const VERSION: u8 = 1;
 
 pub(super) const MAGIC: [u8; 2] = *b"HC";
+/// In the place of a key id: not a packet but a refusal, see [`Packet::refusal`].
+pub(super) const REFUSAL_KEY: u8 = 0xff;
 
 /// What stands before the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,12 @@ pub enum PacketError {
         /// The version found.
         found: u8,
     },
+    /// Its sender does not speak our format version, and says so.
+    #[error("refused: the sender speaks versions {} to {}", speaks.min, speaks.max)]
+    Refused {
+        /// What it speaks.
+        speaks: ProtocolRange,
+    },
     /// Sealed, or sealed with a key that is not known.
     #[error("sealed with unknown key {found}")]
     UnknownKey {
@@ -66,6 +74,12 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// The answer to a format version that is not ours, in a layout that every version can read and that is never
+    /// answered: `"HC"  version u8  0xff  oldest u8  newest u8`.
+    pub fn refusal(speaks: ProtocolRange) -> Vec<u8> {
+        vec![MAGIC[0], MAGIC[1], VERSION, REFUSAL_KEY, speaks.min, speaks.max]
+    }
+
     /// Decodes a whole datagram, or nothing of it.
     pub fn decode(bytes: &[u8]) -> Result<Self, PacketError> {
         let (header, messages) = read(bytes)?;
@@ -148,8 +162,9 @@ impl PacketBuilder {
     /// Grows the packet to at least `size` bytes by a message that means nothing.
     pub fn pad_to(&mut self, size: usize) {
         if self.bytes.len() < size {
-            // Length, kind and the padding's own length take at most five bytes.
-            let zeros = (size - self.bytes.len()).saturating_sub(3);
+            // Length, kind and the padding's own length take three bytes, or five around a long padding.
+            let missing = size - self.bytes.len();
+            let zeros = missing.saturating_sub(if missing > 128 { 5 } else { 3 });
             self.push(&Message::Padding(vec![0; zeros]));
         }
     }

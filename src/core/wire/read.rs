@@ -7,11 +7,11 @@
 use serde::Serialize;
 
 use super::message::{Heartbeat, Message, Note};
-use super::packet::{Header, MAGIC, PacketError, VERSION};
+use super::packet::{Header, MAGIC, PacketError, REFUSAL_KEY, VERSION};
 use super::raw::{Bytes, RawRecord};
 use crate::core::id::Run;
 use crate::core::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
-use crate::core::record::{Record, Status};
+use crate::core::record::{ProtocolRange, Record, Status};
 
 /// Magic, version, key id, cluster and run.
 const FIXED_BYTES: usize = 16;
@@ -74,6 +74,9 @@ impl<'a> RawUpdate<'a> {
 
 /// Reads the header; gives the messages to be read one by one. An error among them condemns the whole packet.
 pub(in crate::core) fn read(datagram: &[u8]) -> Result<(Header, Messages<'_>), PacketError> {
+    if let [b'H', b'C', _, REFUSAL_KEY, min, max] = *datagram {
+        return Err(PacketError::Refused { speaks: ProtocolRange { min, max } });
+    }
     let (fixed, rest) = datagram.split_first_chunk::<FIXED_BYTES>().ok_or(PacketError::Malformed)?;
     if fixed[..2] != MAGIC {
         return Err(PacketError::Malformed);

@@ -1,0 +1,618 @@
+//! What strangers, insiders and bad luck may not achieve: each test names a rule and the trace that once broke it.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::net::{Net, address, id, ms};
+use crate::core::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
+use crate::core::record::tests::record;
+use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder, Update};
+use crate::core::{
+    Birth, ChangeKind, Command, CommandError, DetectionMethod, Input, LeaveReason, Notice, Profile, ProtocolRange,
+    Record, Reply, Run, Status, StopReason, Tags, Timing,
+};
+
+const FORCED: Status = Status::Left(LeaveReason::Forced);
+/// Where the attacker listens.
+const EVIL: usize = 99;
+const EVIL_RUN: Run = Run(0xe);
+
+fn packet(run: Run, sequence: u64, messages: &[Message]) -> Vec<u8> {
+    let header = Header { cluster: Header::cluster_hash("test"), run, sequence, fingerprint: 0 };
+    let mut packet = PacketBuilder::new(&header, 1400);
+    for message in messages {
+        assert!(packet.push(message));
+    }
+    packet.pad_to(MIN_QUESTION_BYTES);
+    packet.finish()
+}
+
+fn send(net: &mut Net, to: usize, from: usize, bytes: &[u8]) {
+    net.input(to, Input::Packet { from: address(from), bytes });
+}
+
+/// What arrived at an address where no node is.
+fn mail(net: &Net, at: SocketAddr) -> Vec<Message> {
+    let to_it = net.undelivered.iter().filter(|(to, _)| *to == at);
+    to_it.flat_map(|(_, bytes)| Packet::decode(bytes).expect("decodes").messages).collect()
+}
+
+fn bytes_to(net: &Net, at: SocketAddr) -> usize {
+    net.undelivered.iter().filter(|(to, _)| *to == at).map(|(_, bytes)| bytes.len()).sum()
+}
+
+/// A stranger asks and is asked back: the nonce for its address.
+fn nonce_of(net: &mut Net, to: usize) -> Nonce {
+    send(net, to, EVIL, &packet(EVIL_RUN, 1, &[Message::Probe { nonce: Nonce(1), doubted: false }]));
+    net.run(ms(5));
+    let asked = mail(net, address(EVIL)).into_iter().find_map(|message| match message {
+        Message::WhoAreYou { nonce, .. } => Some(nonce),
+        _ => None,
+    });
+    asked.expect("a stranger is asked who it is")
+}
+
+fn evil(name: &str, incarnation: u64, status: Status) -> Record {
+    let mut record = record(name, incarnation, status);
+    record.run = EVIL_RUN;
+    record.address = address(EVIL);
+    record
+}
+
+/// A stranger joins as far as the cookie.
+fn join(net: &mut Net, to: usize, record: &Record) {
+    let run = record.run;
+    let question = |cookie| Message::Join { nonce: Nonce(5), record: record.clone(), cookie };
+    let seen = net.undelivered.len();
+    send(net, to, EVIL, &packet(run, 1, &[question(None)]));
+    net.run(ms(2));
+    let cookie = net.undelivered[seen..].iter().find_map(|(_, bytes)| {
+        Packet::decode(bytes).expect("decodes").messages.into_iter().find_map(|message| match message {
+            Message::Challenge { cookie, .. } => Some(cookie),
+            _ => None,
+        })
+    });
+    send(net, to, EVIL, &packet(run, 2, &[question(Some(cookie.expect("challenged")))]));
+    net.run(ms(2));
+}
+
+fn short_memory(nodes: usize) -> Net {
+    let mut net = Net::new(Profile::Local);
+    net.settings.reap_after = Duration::from_secs(60);
+    for i in 0..nodes {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(Duration::from_secs(3));
+    net.assert_all_up();
+    net
+}
+
+/// Lets a node sleep longer than the dead are kept.
+fn sleep(net: &mut Net, node: usize) {
+    net.pause(node, true);
+    net.run(Duration::from_secs(70));
+    net.pause(node, false);
+}
+
+// "An unknown run … all but Join, WhoAreYou and IAm is ignored."
+#[test]
+fn a_stranger_that_is_no_member_stops_no_node() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let nonce = nonce_of(&mut net, 0);
+    let outdated = evil("n1", 1, Status::Up);
+    // Every packet that n0 sends carries its run, the question that came back included.
+    let told_run = net.nodes[0].core.me().run;
+    let told = Message::Told { run: told_run, incarnation: 0, status: FORCED, age_ms: 0 };
+    send(&mut net, 0, EVIL, &packet(EVIL_RUN, 2, &[Message::IAm { nonce, record: outdated }, told]));
+    assert_eq!(net.nodes[0].stopped, None, "two datagrams of a stranger that was never listed");
+}
+
+// "A known id under another run goes through the name probe."
+#[test]
+fn a_stranger_does_not_take_a_living_members_name_by_saying_so() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let owner = net.nodes[1].core.me().run;
+    let nonce = nonce_of(&mut net, 0);
+    let thief = evil("n1", 1 << 60, Status::Up);
+    send(&mut net, 0, EVIL, &packet(EVIL_RUN, 2, &[Message::IAm { nonce, record: thief }]));
+    net.run(ms(3_000));
+    let held = net.nodes[0].core.record(&id("n1")).expect("listed").run;
+    assert_eq!((&net.nodes[1].stopped, held), (&None, owner), "the rightful owner goes on");
+}
+
+// The same, through the joiner's door: admitted under one name, Up under another's.
+#[test]
+fn a_joiner_does_not_become_up_under_a_name_it_was_not_admitted_as() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    join(&mut net, 0, &evil("innocent", 5, Status::Joining));
+    let record = evil("n1", 1 << 60, Status::Up);
+    send(&mut net, 0, EVIL, &packet(EVIL_RUN, 3, &[Message::Update(Update { note: None, record })]));
+    net.run(ms(3_000));
+    assert_eq!(net.nodes[1].stopped, None, "the rightful owner goes on");
+}
+
+// "WhoAreYou{nonce} (1/s per address, 100/s in all) → IAm; only then is the record merged."
+#[test]
+fn one_question_lets_one_stranger_in() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let nonce = nonce_of(&mut net, 0);
+    for i in 0..2_000u64 {
+        let mut record = evil(&format!("ghost{i}"), 5, Status::Up);
+        record.run = Run(0xee_0000 + i);
+        send(&mut net, 0, EVIL, &packet(record.run, 1, &[Message::IAm { nonce, record }]));
+    }
+    let invented = net.nodes[0].core.records().count() - 3;
+    assert!(invented <= 100, "{invented} members invented by one address within a millisecond, after one question");
+}
+
+// "Nothing larger than the question goes to an address that has not echoed a nonce of ours in this run."
+#[test]
+fn an_address_that_never_answered_gets_no_more_than_was_asked() {
+    let mut net = Net::cluster(Profile::Default, 5);
+    let nonce = nonce_of(&mut net, 0);
+    let victim = address(77);
+    let mut record = evil("ghost", 5, Status::Up);
+    record.address = victim;
+    let introduction = packet(EVIL_RUN, 2, &[Message::IAm { nonce, record }]);
+    send(&mut net, 0, EVIL, &introduction);
+    net.run(Duration::from_secs(60));
+    let asked = introduction.len() + MIN_QUESTION_BYTES;
+    let got = bytes_to(&net, victim);
+    assert!(got <= asked, "{got} bytes to an address that never said a word, for {asked} bytes of an attacker in 60 s");
+}
+
+// The same, by a question with a member's run.
+#[test]
+fn a_question_in_a_members_name_brings_no_larger_answer_to_an_unproven_address() {
+    let mut net = Net::cluster(Profile::Default, 1);
+    let nonce = nonce_of(&mut net, 0);
+    let victim = address(77);
+    let mut record = evil("ghost", 5, Status::Up);
+    record.address = victim;
+    send(&mut net, 0, EVIL, &packet(EVIL_RUN, 2, &[Message::IAm { nonce, record }]));
+    let before = bytes_to(&net, victim);
+    let mut asked = 0;
+    for sequence in 3..103 {
+        let header = Header { cluster: Header::cluster_hash("test"), run: EVIL_RUN, sequence, fingerprint: 0 };
+        let mut question = PacketBuilder::new(&header, 1400);
+        question.push(&Message::WhoAreYou { nonce: Nonce(1), echo: None });
+        asked += question.len();
+        send(&mut net, 0, EVIL, &question.finish());
+    }
+    net.run(ms(5));
+    let got = bytes_to(&net, victim) - before;
+    assert!(got <= asked, "{got} bytes for {asked}, in five milliseconds");
+}
+
+// Replay window: one datagram must not make a living member deaf to another for ever.
+#[test]
+fn one_forged_sequence_number_does_not_silence_a_member() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let run = net.nodes[1].core.me().run;
+    send(&mut net, 0, EVIL, &packet(run, u64::MAX, &[]));
+    net.run(Duration::from_secs(60));
+    assert_eq!(net.status(0, "n1"), Some(Status::Up), "{}", net.describe());
+}
+
+// "Values ≥ 2^63 are malformed."
+#[test]
+fn no_word_of_others_drives_a_node_out_of_the_incarnations() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let mut record = Record::clone(net.nodes[0].core.me());
+    record.incarnation = Record::INCARNATION_LIMIT - 1;
+    record.status = Status::Suspect;
+    let note = Some(Note { age_ms: 1, method: DetectionMethod::HeartbeatTimeout });
+    let run = net.nodes[1].core.me().run;
+    // (After the replay window of the test before: a number that is near.)
+    send(&mut net, 0, EVIL, &packet(run, 900, &[Message::Update(Update { note, record })]));
+    net.run(ms(100));
+    let me = net.nodes[0].core.me();
+    assert!(me.is_well_formed(), "incarnation {:#x}: everybody drops every packet that carries it", me.incarnation);
+}
+
+// The stored bound must be one that a restart can live with (`store/state.rs` refuses ≥ 2^63, `Core::new` panics).
+#[test]
+fn no_word_of_others_makes_the_stored_state_unusable() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let run = net.nodes[1].core.me().run;
+    let told_run = net.nodes[0].core.me().run;
+    let told = Message::Told {
+        run: told_run,
+        incarnation: Record::INCARNATION_LIMIT - 60_000,
+        status: Status::Suspect,
+        age_ms: 0,
+    };
+    let bytes = packet(run, 900, &[told]);
+    let (now, core) = (net.now, &mut net.nodes[0].core);
+    core.handle(now, Input::Packet { from: address(1), bytes: &bytes });
+    while let Some(output) = core.poll() {
+        if let crate::core::Output::Persist(durable) = output {
+            let bound = durable.incarnation_bound;
+            assert!(bound + 1 < Record::INCARNATION_LIMIT, "bound {bound:#x}: the node never starts again");
+        }
+    }
+}
+
+// "Pause: the core is called later than its deadline": a deadline set in the past is no pause of this process.
+#[test]
+fn old_news_is_no_pause_of_this_process() {
+    let mut net = Net::cluster(Profile::Default, 4);
+    net.run(Duration::from_secs(60));
+    net.kill(3);
+    net.run(Duration::from_secs(9));
+    let mut ghost = evil("ghost", 5, Status::Suspect);
+    ghost.address = address(77);
+    let note = Some(Note { age_ms: 60_000, method: DetectionMethod::HeartbeatTimeout });
+    let update = Message::Update(Update { note, record: ghost });
+    let run = net.nodes[1].core.me().run;
+    for node in [0, 2] {
+        send(&mut net, node, 1, &packet(run, 900, std::slice::from_ref(&update)));
+    }
+    net.run(ms(7_000));
+    let pauses: Vec<u64> = (0..3).map(|node| net.nodes[node].core.counters().pauses).collect();
+    assert_eq!(pauses, [0, 0, 0], "n3, silent for 16 s, is {:?} at n0", net.status(0, "n3"));
+}
+
+// "leave(): Leaving, then Left, each with an end."
+#[test]
+fn a_leaving_node_that_sleeps_long_still_leaves() {
+    let mut net = short_memory(4);
+    net.command(3, Command::Leave);
+    sleep(&mut net, 3);
+    net.run(Duration::from_secs(10));
+    assert_eq!(net.nodes[3].stopped, Some(StopReason::Left), "{}", net.describe());
+}
+
+// Every command is answered.
+#[test]
+fn commands_under_way_are_answered_after_a_long_sleep() {
+    let mut net = short_memory(4);
+    net.kill(2);
+    net.run(Duration::from_secs(4));
+    net.cut(3, 0, true);
+    net.cut(3, 1, true);
+    net.command(3, Command::Join { ticket: 1, addresses: vec![address(88)] });
+    net.command(3, Command::Remove { ticket: 2, id: id("n2"), force: false });
+    sleep(&mut net, 3);
+    net.cut(3, 0, false);
+    net.cut(3, 1, false);
+    net.run(Duration::from_secs(20));
+    assert!(net.nodes[3].core.is_up());
+    assert_eq!(net.nodes[3].replies.len(), 2, "{:?}", net.nodes[3].replies);
+}
+
+// "A program that knows only node_joined, node_left and node_detected_down keeps a right live set."
+#[test]
+fn the_live_set_is_right_after_a_long_sleep() {
+    let mut net = short_memory(4);
+    net.pause(3, true);
+    net.run(Duration::from_secs(10));
+    net.kill(2);
+    net.run(Duration::from_secs(70));
+    net.pause(3, false);
+    net.run(Duration::from_secs(5));
+    let mut live = BTreeSet::new();
+    for (_, change) in &net.nodes[3].changes {
+        match change.kind {
+            ChangeKind::Joined => {
+                live.insert(change.record.id.clone());
+            }
+            ChangeKind::Left(_) | ChangeKind::DetectedDown(_) => {
+                live.remove(&change.record.id);
+            }
+            _ => {}
+        }
+    }
+    let listed: BTreeSet<_> = net.nodes[3].core.records().map(|(record, _)| record.id.clone()).collect();
+    assert_eq!(live, listed);
+}
+
+// "folding the events over a snapshot always gives the view": joiners are listed, too.
+#[test]
+fn a_listed_joiner_that_is_forgotten_is_reported_as_removed() {
+    let mut net = short_memory(4);
+    let joiner = net.add("j", 30, &[3]);
+    net.run(Duration::from_micros(3_500));
+    net.kill(joiner);
+    assert_eq!(net.reported(3, "j"), [ChangeKind::Joining]);
+    sleep(&mut net, 3);
+    net.run(Duration::from_secs(10));
+    assert_eq!(net.nodes[3].core.counts()[0], 0, "no more listed");
+    assert_eq!(net.reported(3, "j"), [ChangeKind::Joining, ChangeKind::Removed]);
+}
+
+// "POST /v1/join: contact these addresses once and merge with whoever answers."
+#[test]
+fn the_join_command_helps_a_node_whose_seeds_are_dead() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let lonely = net.add("lonely", 5, &[60]);
+    net.run(Duration::from_secs(10));
+    net.command(lonely, Command::Join { ticket: 1, addresses: vec![address(0)] });
+    net.run(Duration::from_secs(30));
+    assert_eq!(net.nodes[lonely].replies, [Reply::Joined(vec![(address(0), Some(id("n0")))])], "it says it did");
+    assert!(net.nodes[lonely].core.is_up(), "and did not: {}", net.describe());
+}
+
+// "one that reached no Up node for 3 × retry_interval starts anyway."
+#[test]
+fn a_seed_whose_rival_died_starts_although_a_foreign_seed_refuses() {
+    let mut net = Net::new(Profile::Local);
+    let birth = Birth {
+        id: id("foreign"),
+        run: Run(99),
+        cluster: id("other"),
+        incarnation: 5,
+        stored_bound: 5 + INCARNATION_STEP,
+        address: address(2),
+        api_address: None,
+        tags: Tags::default(),
+        version: "0.1.0".into(),
+        settings: net.settings.clone(),
+        seeds: 0,
+        remembered: Vec::new(),
+        random_seed: 9,
+    };
+    net.add_birth(birth, Vec::new());
+    let smallest = net.add("n0", 0, &[0, 1, 2]);
+    let other = net.add("n1", 1, &[0, 1, 2]);
+    net.run(ms(300));
+    net.kill(smallest);
+    net.run(Duration::from_secs(120));
+    let node = &net.nodes[other];
+    assert!(node.core.is_up() || node.stopped.is_some(), "neither in nor out after 120 × retry_interval");
+}
+
+// "an update … covered by a tombstone is not merged and never provokes a sync."
+#[test]
+fn what_one_has_reaped_and_another_has_not_provokes_no_sync() {
+    let mut net = Net::new(Profile::Local);
+    for (i, reap_after) in [60, 60, 3_600, 60].into_iter().enumerate() {
+        net.settings.reap_after = Duration::from_secs(reap_after);
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(Duration::from_secs(3));
+    net.kill(3);
+    net.run(Duration::from_secs(70));
+    let syncs = |net: &Net| -> u64 { (0..3).map(|node| net.nodes[node].core.counters().syncs).sum() };
+    let before = syncs(&net);
+    net.run(Duration::from_secs(60));
+    assert!(syncs(&net) - before <= 3, "{} whole views pulled in a minute, for nothing", syncs(&net) - before);
+}
+
+// "no incarnation is used before a bound at or above it is stored … an ordinary refutation never waits for a disk."
+#[test]
+fn a_node_born_at_its_stored_bound_asks_for_more() {
+    let mut net = Net::new(Profile::Local);
+    let birth = Birth {
+        id: id("a"),
+        run: Run(1),
+        cluster: id("test"),
+        incarnation: 5,
+        stored_bound: 5,
+        address: address(0),
+        api_address: None,
+        tags: Tags::default(),
+        version: "0.1.0".into(),
+        settings: net.settings.clone(),
+        seeds: 0,
+        remembered: Vec::new(),
+        random_seed: 9,
+    };
+    let node = net.add_birth(birth, Vec::new());
+    let tags = Tags::new([("k".to_owned(), "v".to_owned())].into()).expect("good");
+    for _ in 0..3 {
+        net.command(node, Command::SetTags { ticket: 1, tags: tags.clone() });
+        net.run(Duration::from_secs(10));
+    }
+    assert_eq!(net.nodes[node].replies.last(), Some(&Reply::TagsSet), "{:?}", net.nodes[node].replies);
+}
+
+// "Updates received that changed the view."
+#[test]
+fn own_verdicts_are_not_counted_as_received() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    net.run(Duration::from_secs(5));
+    net.kill(1);
+    net.run(ms(5));
+    let before = net.nodes[0].core.counters().clone();
+    net.run(Duration::from_secs(5));
+    let after = net.nodes[0].core.counters();
+    assert_eq!(after.updates_received, before.updates_received);
+    assert_eq!(after.updates_merged, before.updates_merged, "Up → Suspect → Down was this node's own word");
+}
+
+// `remove` on a node that is still Joining; `remove` of a joiner that is listed.
+#[test]
+fn remove_says_why_not() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let lonely = net.add("lonely", 5, &[60]);
+    net.command(lonely, Command::Remove { ticket: 1, id: id("x"), force: true });
+    assert_ne!(net.nodes[lonely].replies, [Reply::Refused(CommandError::Leaving)], "it is not leaving, it is joining");
+}
+
+// "any ──remove()──▶ Left(forced)": what is listed can be removed.
+#[test]
+fn a_listed_joiner_can_be_removed() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let mut joiner = evil("j", 5, Status::Joining);
+    joiner.timing = Timing::new(ms(60_000), ms(600_000), ms(3_600_000)).expect("in bounds");
+    join(&mut net, 0, &joiner);
+    assert_eq!(net.nodes[0].core.counts()[0], 1, "listed as joining");
+    net.command(0, Command::Remove { ticket: 1, id: id("j"), force: true });
+    let none = CommandError::NoSuchMember { id: id("j") };
+    assert_ne!(net.nodes[0].replies, [Reply::Refused(none)], "listed for an hour, and 404");
+}
+
+// "A node that heard nobody for reap_after (paused, isolated)": not one that had nobody to hear.
+#[test]
+fn a_hiccup_just_after_the_first_joiner_does_not_end_the_cluster() {
+    let mut net = Net::new(Profile::Local);
+    net.settings.reap_after = Duration::from_secs(60);
+    net.add("n0", 0, &[0]);
+    net.run(Duration::from_secs(120));
+    net.add("n1", 1, &[0]);
+    net.run_until(ms(100), "n1 is a member", |net| net.status(0, "n1") == Some(Status::Up));
+    net.pause(0, true);
+    net.run(ms(400));
+    net.pause(0, false);
+    net.run(ms(100));
+    assert!(!net.nodes[0].notices.contains(&Notice::RejoiningAfterIsolation), "slept for 0.4 s");
+}
+
+// "Wrong cluster or version: Refused, … logged on both sides."
+#[test]
+fn a_newcomer_of_another_protocol_is_logged_by_the_sponsor() {
+    let mut net = Net::cluster(Profile::Local, 1);
+    net.forget_reports();
+    let mut joiner = evil("j", 5, Status::Joining);
+    joiner.protocol = ProtocolRange { min: 2, max: 3 };
+    join(&mut net, 0, &joiner);
+    assert!(mail(&net, address(EVIL)).iter().any(|message| matches!(message, Message::Refused { .. })));
+    assert!(!net.nodes[0].notices.is_empty(), "refused without a word to the operator");
+}
+
+// "Wrong cluster or version: Refused, no longer than the question."
+#[test]
+fn another_format_version_is_refused_aloud() {
+    let mut net = Net::cluster(Profile::Local, 1);
+    let mut bytes =
+        packet(EVIL_RUN, 1, &[Message::Join { nonce: Nonce(1), record: evil("j", 5, Status::Joining), cookie: None }]);
+    bytes[2] = 2;
+    send(&mut net, 0, EVIL, &bytes);
+    net.run(ms(5));
+    assert!(net.undelivered.iter().any(|(to, _)| *to == address(EVIL)), "the newcomer only sees silence");
+}
+
+// "Every table … a flood of joins is bounded in memory and rate": one host must not shut the door for an hour.
+#[test]
+fn one_host_does_not_fill_the_waiting_room() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    for i in 0..1_024u64 {
+        let mut joiner = evil(&format!("j{i}"), 5, Status::Joining);
+        joiner.run = Run(0xee_0000 + i);
+        joiner.timing = Timing::new(ms(60_000), ms(600_000), ms(3_600_000)).expect("in bounds");
+        join(&mut net, 0, &joiner);
+    }
+    let honest = net.add("honest", 30, &[0]);
+    net.run(Duration::from_secs(60));
+    assert!(net.nodes[honest].core.is_up(), "{} of one address are in front", net.nodes[0].core.counts()[0]);
+}
+
+// "What does not fit into one packet goes in the next batch, so that a mass change is paced and bounded."
+#[test]
+fn a_record_too_large_for_an_unproven_peer_does_not_spin() {
+    let mut net = Net::cluster(Profile::Default, 1);
+    let nonce = nonce_of(&mut net, 0);
+    let mut record = evil("ghost", 5, Status::Up);
+    record.address = address(77);
+    send(&mut net, 0, EVIL, &packet(EVIL_RUN, 2, &[Message::IAm { nonce, record }]));
+    let tags = Tags::new([("k".to_owned(), "v".repeat(300))].into()).expect("good");
+    net.command(0, Command::SetTags { ticket: 1, tags });
+    let until = net.now + Duration::from_secs(8);
+    let mut ticks = 0;
+    while let Some(deadline) = net.nodes[0].core.next_deadline().filter(|deadline| *deadline < until) {
+        net.now = net.now.max(deadline);
+        net.input(0, Input::Tick);
+        ticks += 1;
+    }
+    assert!(ticks < 100, "{ticks} wake-ups in 8 s of an idle node");
+}
+
+// "Told: … its owner refutes" or obeys what was said of *its own run*.
+#[test]
+fn a_removal_of_the_former_run_does_not_stop_the_new_one() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.kill(1);
+    net.run(Duration::from_secs(3));
+    assert_eq!(net.status(0, "n1"), Some(Status::Down));
+    // Restarted at the same address; its first words to n0 are lost.
+    let reborn = net.add("n1", 1, &[2]);
+    net.cut_one_way(reborn, 0);
+    net.cut_one_way(2, 0);
+    net.run_until(ms(500), "it is up", |net| net.nodes[reborn].core.is_up());
+    net.run(ms(201));
+    assert_eq!(net.status(0, "n1"), Some(Status::Down), "n0 knows the former run only");
+    net.command(0, Command::Remove { ticket: 1, id: id("n1"), force: false });
+    net.run(ms(50));
+    assert_eq!(net.nodes[reborn].stopped, None, "the removal was of the run before");
+}
+
+// Removal of a living member: "the evicted node is told"; one lost datagram must not undo an operator's word.
+#[test]
+fn a_removal_is_not_undone_by_one_lost_reminder() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    net.cut(0, 1, true);
+    net.command(0, Command::Remove { ticket: 1, id: id("n1"), force: true });
+    net.run(ms(100));
+    let tags = Tags::new([("k".to_owned(), "v".to_owned())].into()).expect("good");
+    net.command(1, Command::SetTags { ticket: 1, tags });
+    net.cut(0, 1, false);
+    net.cut_one_way(0, 1);
+    let heard = |net: &Net| net.status(0, "n1") != Some(FORCED);
+    net.run_until(Duration::from_secs(5), "n1 is heard", heard);
+    net.run(ms(5));
+    net.cut(0, 1, false);
+    net.run(Duration::from_secs(30));
+    assert_eq!(net.nodes[1].stopped, Some(StopReason::Removed), "{}", net.describe());
+}
+
+fn large(net: &mut Net, name: &str, host: usize, bytes: usize) -> usize {
+    let tags = Tags::new([("k".to_owned(), "v".repeat(bytes))].into()).expect("good");
+    let birth = Birth {
+        id: id(name),
+        run: Run(0xff_0000 + host as u64),
+        cluster: id("test"),
+        incarnation: 2_000_000,
+        stored_bound: 2_000_000 + INCARNATION_STEP,
+        address: address(host),
+        api_address: None,
+        tags,
+        version: "0.1.0".into(),
+        settings: net.settings.clone(),
+        seeds: 1,
+        remembered: Vec::new(),
+        random_seed: host as u64,
+    };
+    net.add_birth(birth, vec![address(0)])
+}
+
+// "Joining is known to the sponsor alone": a Joining record never travels as an update (receivers drop the packet whole).
+#[test]
+fn who_joins_anew_sends_nothing_malformed() {
+    let mut net = Net::new(Profile::Local);
+    net.settings.reap_after = Duration::from_secs(60);
+    net.latency = Duration::from_micros(1_300);
+    net.add("n0", 0, &[0]);
+    let sleeper = net.add("zz", 1, &[0]);
+    for host in 2..24 {
+        large(&mut net, &format!("n{host}"), host, 480);
+    }
+    net.run(Duration::from_secs(5));
+    net.assert_all_up();
+    let malformed = |net: &Net| -> u64 {
+        net.nodes.iter().map(|node| node.core.counters().dropped(crate::core::Drop::Malformed)).sum()
+    };
+    let before = malformed(&net);
+    sleep(&mut net, sleeper);
+    net.run(Duration::from_secs(2));
+    assert_eq!(malformed(&net) - before, 0, "packets of an honest node");
+}
+
+// Only those that a node was configured to ask may refuse it: not whoever asks it who it is while it looks for its seeds.
+#[test]
+fn a_stranger_does_not_stop_a_node_that_looks_for_its_seeds() {
+    let mut net = Net::new(Profile::Local);
+    let lonely = net.add("lonely", 5, &[60]);
+    net.run(Duration::from_secs(1));
+    send(&mut net, lonely, EVIL, &packet(EVIL_RUN, 1, &[Message::WhoAreYou { nonce: Nonce(1), echo: None }]));
+    net.run(ms(5));
+    let asked = mail(&net, address(EVIL)).into_iter().find_map(|message| match message {
+        Message::Join { nonce, .. } => Some(nonce),
+        _ => None,
+    });
+    let Some(nonce) = asked else { return };
+    let refusal = crate::core::wire::Refusal::NameInUse { holder: address(EVIL) };
+    send(&mut net, lonely, EVIL, &packet(EVIL_RUN, 2, &[Message::Refused { nonce, refusal }]));
+    assert_eq!(net.nodes[lonely].stopped, None, "two datagrams of a stranger");
+}
