@@ -316,7 +316,6 @@ impl Core {
 
     /// The pull from this sponsor is complete.
     pub(super) fn pulled_everything(&mut self, address: SocketAddr, sponsor: Run) {
-        self.repaired();
         if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() {
             if let Some(slot) = self.view.slot_of_run(sponsor)
                 && self.view.record(slot).address == address

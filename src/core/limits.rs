@@ -15,7 +15,11 @@ pub const MAX_JOINERS_PER_HOST: usize = 128;
 /// How far the word of others may raise the own incarnation at once: enough for a clock that starts at zero, too little
 /// to reach the limit.
 pub const MAX_INCARNATION_JUMP: u64 = 1 << 42;
-/// A repair that merged nothing is not begun again with the same two fingerprints before this long.
+/// Most packets of records in one answer of a repair.
+pub const SYNC_PACKETS: usize = 32;
+/// Repairs with the same two fingerprints before they are left alone for a while …
+pub const SYNC_TRIES: u32 = 3;
+/// … namely this long: merging does not end every difference.
 pub const SYNC_BACKOFF: Duration = Duration::from_secs(300);
 /// Tombstones kept; the oldest go first.
 pub const MAX_TOMBSTONES: usize = 65_536;

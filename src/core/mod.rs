@@ -25,7 +25,7 @@
 //! | packets in, packets out | `inbox`, `receive`, `send`, `wire/` |
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; letting somebody in; who owns a name | `join`, `sponsor`, `names` |
-//! | moving a whole view; repairing a difference | `transfer`, `sync` |
+//! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
 //! | who observes whom | `observers` |
 //! | being heard; judging silence, the own pause; asking others | `heartbeat`, `detector`, `inquiry` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |

@@ -231,6 +231,8 @@ impl Core {
             Message::Told { run, incarnation, status, .. } => {
                 answer.myself |= self.told(run, incarnation, status);
             }
+            Message::Digest { ref buckets } => self.digested(slot, buckets),
+            Message::Want { ref buckets } => self.send_buckets(slot, buckets, false),
             Message::LastHeard { run } => answer.testimony.extend(self.bear_witness(run)),
             Message::HeardAt { run, age_ms } => self.witnessed(slot, run, age_ms),
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),

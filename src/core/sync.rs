@@ -1,25 +1,36 @@
 //! Repair: what flooding and gossip missed is noticed by fingerprints that stay different.
 //!
 //! When a live peer's fingerprint still differs at a gossip tick, and the view stood still for [`SYNC_QUIET`] or has
-//! differed for [`SYNC_PATIENCE`], this node pulls the peer's records and merges them; the peer does the same for its
-//! side. What is learnt that way spreads like any other news.
+//! differed for [`SYNC_PATIENCE`], the two compare the hashes of 256 buckets of names and exchange only the records of
+//! buckets that differ, so that the cost follows the difference and not N (anti-entropy by a hash tree of one level:
+//! Merkle trees in Dynamo, SOSP 2007, section 4.7):
+//!
+//! ```text
+//! A ─ Digest{256 hashes} ─▶ B       B ─ Want{buckets that differ}, B's records of those ─▶ A
+//!                                   A ─ A's records of those ─▶ B
+//! ```
+//!
+//! Records of more buckets than fit into [`SYNC_PACKETS`] wait for the next round; lost packets leave the fingerprints
+//! different, and so bring the next round about. What is learnt that way spreads like any other news.
 
-use super::limits::{SYNC_BACKOFF, SYNC_INTERVAL, SYNC_PATIENCE, SYNC_QUIET};
+use super::limits::{SYNC_BACKOFF, SYNC_INTERVAL, SYNC_PACKETS, SYNC_PATIENCE, SYNC_QUIET, SYNC_TRIES};
 use super::peer::is_due;
 use super::time::Time;
-use super::view::Slot;
-use super::{Core, Phase, Run};
+use super::view::{BUCKETS, Slot};
+use super::wire::Message;
+use super::{Core, Phase, Run, Status};
+
+/// A set of buckets, a bit each.
+pub(super) type Buckets = [u8; BUCKETS / 8];
 
 /// Who was last seen with another view.
 #[derive(Debug, Default)]
 pub(super) struct Disagreement {
     with: Option<(Run, Time)>,
     last_sync: Option<Time>,
-    /// Our and their fingerprint when the present or last repair began.
-    began: (u64, u64),
-    /// The two fingerprints of a repair that ended without a change, and when: the difference is a record that one side
-    /// has reaped, say, and another repair would merge nothing either.
-    fruitless: Option<((u64, u64), Time)>,
+    /// Our and their fingerprint at the last repair, and how often it was tried with just these: after a few times the
+    /// difference is one that merging does not end (a record that one side has reaped, say).
+    tried: Option<((u64, u64), u32)>,
 }
 
 impl Core {
@@ -49,28 +60,77 @@ impl Core {
             self.disagreement.with = None;
             return;
         };
-        let is_fruitless = self
-            .disagreement
-            .fruitless
-            .is_some_and(|(pair, at)| pair == (ours, theirs) && self.now.since(at) < SYNC_BACKOFF);
         let is_quiet = self.now.since(self.changed_at) >= SYNC_QUIET;
         let is_late = self.now.since(since) >= SYNC_PATIENCE;
-        let may_sync = is_due(self.now, self.disagreement.last_sync, SYNC_INTERVAL) && self.transfer.is_none();
-        if may_sync && !is_fruitless && (is_quiet || is_late) && matches!(self.phase, Phase::Up) {
-            self.disagreement.with = None;
-            self.disagreement.last_sync = Some(self.now);
-            self.disagreement.began = (ours, theirs);
+        let tries = self.disagreement.tried.filter(|(pair, _)| *pair == (ours, theirs)).map_or(0, |(_, tries)| tries);
+        let pause = if tries < SYNC_TRIES { SYNC_INTERVAL } else { SYNC_BACKOFF };
+        let may_sync = is_due(self.now, self.disagreement.last_sync, pause) && matches!(self.phase, Phase::Up);
+        if !may_sync || !(is_quiet || is_late) {
+            return;
+        }
+        let mut packet = self.packet_to(slot);
+        if packet.push(&Message::Digest { buckets: self.view.digest() }) {
+            self.disagreement = Disagreement {
+                with: None,
+                last_sync: Some(self.now),
+                tried: Some(((ours, theirs), tries.saturating_add(1))),
+            };
             self.counters.syncs += 1;
-            let address = self.view.record(slot).address;
-            self.pull_from(address, run);
+        }
+        // Where it does not fit, the address is unproven: the packet carries the probe that proves it.
+        self.send_to(slot, packet);
+    }
+
+    /// A peer's digest: asks for the buckets that differ, and sends our records of them.
+    pub(super) fn digested(&mut self, slot: Slot, theirs: &[u8]) {
+        let ours = self.view.digest();
+        let mut differing: Buckets = [0; BUCKETS / 8];
+        for (bucket, (our, their)) in ours.chunks_exact(4).zip(theirs.chunks_exact(4)).enumerate() {
+            if our != their {
+                differing[bucket / 8] |= 1 << (bucket % 8);
+            }
+        }
+        if differing.iter().any(|bits| *bits != 0) {
+            self.send_buckets(slot, &differing, true);
         }
     }
 
-    /// A repair has ended: if it changed nothing, the next one with the same two views waits.
-    pub(super) fn repaired(&mut self) {
-        let began = self.disagreement.began;
-        if began.0 == self.view.fingerprint() {
-            self.disagreement.fruitless = Some((began, self.now));
+    /// Sends our records of these buckets, the first packet asking for theirs.
+    pub(super) fn send_buckets(&mut self, slot: Slot, buckets: &Buckets, and_want: bool) {
+        if !self.view.entry(slot).peer.proven || matches!(self.phase, Phase::Joining(_)) {
+            let packet = self.packet_to(slot);
+            return self.send_to(slot, packet);
+        }
+        let wanted = |hash: u64| {
+            let bucket = hash as usize % BUCKETS;
+            buckets[bucket / 8] & (1 << (bucket % 8)) != 0
+        };
+        let mut records: Vec<(usize, Slot)> = self
+            .view
+            .iter()
+            .filter(|(_, entry)| wanted(entry.name_hash) && entry.record.status != Status::Joining)
+            .map(|(slot, entry)| (entry.name_hash as usize % BUCKETS, slot))
+            .collect();
+        // Bucket by bucket, so that what does not fit any more is whole buckets, which will differ next time, too.
+        records.sort_unstable();
+        let mut records = records.into_iter().map(|(_, slot)| slot).peekable();
+        for number in 0..SYNC_PACKETS {
+            let is_first = number == 0 && and_want;
+            if (records.peek().is_none() && !is_first) || !self.serving.allow(self.now) {
+                break;
+            }
+            let mut packet = self.packet_to(slot);
+            packet.push(&Message::Reply);
+            if is_first {
+                packet.push(&Message::Want { buckets: *buckets });
+            }
+            while let Some(record) = records.peek().copied() {
+                if !self.push_update(&mut packet, record) {
+                    break;
+                }
+                records.next();
+            }
+            self.send_to(slot, packet);
         }
     }
 }

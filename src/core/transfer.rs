@@ -2,8 +2,8 @@
 //!
 //! `Pull{after, pages}` asks for up to [`PAGES_IN_FLIGHT`] packets; each `Page{after, more}` says which stretch of names
 //! it covers (from `after` to its last record), so that lost and reordered pages show as gaps. A page that does not come within twice the round trip
-//! (50 ms at least) is asked for again, [`MAX_PULL_RETRIES`] times. The same serves a joiner and a repair: its cost is
-//! N, not the difference.
+//! (50 ms at least) is asked for again, [`MAX_PULL_RETRIES`] times. That is how a joiner gets the
+//! whole view before it is Up.
 //!
 //! Invariants: at most one pull of this node is under way; pages are served only to addresses that have echoed a nonce
 //! of ours, and at most [`PAGES_PER_INTERVAL`] in [`SERVING_INTERVAL`].
@@ -60,7 +60,7 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    fn allow(&mut self, now: Time) -> bool {
+    pub(super) fn allow(&mut self, now: Time) -> bool {
         if self.began.is_none_or(|began| now.since(began) >= SERVING_INTERVAL) {
             *self = Serving { began: Some(now), pages: 0 };
         }

@@ -20,6 +20,9 @@ use super::record::{Record, Status};
 /// Where a member lives in the table.
 pub(super) type Slot = u32;
 
+/// Records are compared in this many buckets of names when views differ.
+pub(super) const BUCKETS: usize = 256;
+
 /// One member: the shared record, and this observer's own side.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -50,6 +53,8 @@ pub(super) struct View {
     by_run: BTreeMap<Run, Slot>,
     live: Vec<Slot>,
     fingerprint: u64,
+    /// The same sum for each bucket of names; empty until the first member.
+    buckets: Vec<u64>,
     changes: u64,
     counts: [usize; Status::NAMES.len()],
 }
@@ -135,8 +140,8 @@ impl View {
         let entries = &self.entries;
         self.by_id.insert(slot, record.id.as_str(), |slot| name_of(entries, slot));
         self.by_run.insert(record.run, slot);
-        self.count(&record, hash, true);
         let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
+        self.count(&record, hash, name_hash, true);
         self.entries[slot as usize] = Some(Entry { record, hash, peer, name_hash, live_at: LiveAt::NOWHERE });
         self.list_live(slot);
         slot
@@ -152,17 +157,17 @@ impl View {
         new_peer: Option<Peer>,
     ) -> Arc<Record> {
         debug_assert_eq!(hash, record.hash());
-        let (old, old_hash) = {
+        let (old, old_hash, name_hash) = {
             let entry = self.entry(slot);
-            (Arc::clone(&entry.record), entry.hash)
+            (Arc::clone(&entry.record), entry.hash, entry.name_hash)
         };
         debug_assert!(old.id == record.id);
-        self.count(&old, old_hash, false);
+        self.count(&old, old_hash, name_hash, false);
         if old.run != record.run {
             self.by_run.remove(&old.run);
             self.by_run.insert(record.run, slot);
         }
-        self.count(&record, hash, true);
+        self.count(&record, hash, name_hash, true);
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         entry.record = record;
         entry.hash = hash;
@@ -182,20 +187,29 @@ impl View {
         let entry = self.entries[slot as usize].take().expect("a slot in use holds a member");
         self.by_run.remove(&entry.record.run);
         self.free.push(slot);
-        self.count(&entry.record, entry.hash, false);
+        self.count(&entry.record, entry.hash, entry.name_hash, false);
         entry.record
     }
 
-    fn count(&mut self, record: &Record, hash: u64, added: bool) {
+    /// What two views compare before they exchange records: 32 bits for each bucket.
+    pub(super) fn digest(&self) -> Vec<u8> {
+        self.buckets.iter().flat_map(|sum| ((sum >> 32) as u32 ^ *sum as u32).to_le_bytes()).collect()
+    }
+
+    fn count(&mut self, record: &Record, hash: u64, name_hash: u64, added: bool) {
+        self.buckets.resize(BUCKETS, 0);
+        let bucket = &mut self.buckets[name_hash as usize % BUCKETS];
         let hash = if record.status == Status::Joining { 0 } else { hash };
         let count = &mut self.counts[record.status.index()];
         if added {
             *count += 1;
             self.fingerprint = self.fingerprint.wrapping_add(hash);
+            *bucket = bucket.wrapping_add(hash);
             self.changes += 1;
         } else {
             *count -= 1;
             self.fingerprint = self.fingerprint.wrapping_sub(hash);
+            *bucket = bucket.wrapping_sub(hash);
         }
     }
 

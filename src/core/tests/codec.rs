@@ -61,6 +61,8 @@ fn one_of_each() -> Vec<Message> {
         Message::Padding(vec![0; 3]),
         Message::LastHeard { run: Run(9) },
         Message::HeardAt { run: Run(9), age_ms: 1_234 },
+        Message::Digest { buckets: vec![7; 1_024] },
+        Message::Want { buckets: [1; 32] },
     ]
 }
 

@@ -99,3 +99,30 @@ fn a_member_first_learnt_as_suspect_is_first_reported_as_joined() {
     let kinds: Vec<_> = Change::between(None, &down, None).map(|change| change.kind).collect();
     assert_eq!(kinds.len(), 1, "first learnt as Down is reported by that alone");
 }
+
+mod repair {
+    use std::time::Duration;
+
+    use crate::core::Profile;
+    use crate::core::tests::net::{Net, ms};
+
+    #[test]
+    fn views_that_missed_everything_are_repaired_at_the_cost_of_the_difference() {
+        let mut net = Net::cluster(Profile::Default, 40);
+        // Two nodes that hear nobody but each other miss a change, floods and gossip included.
+        for other in (0..40).filter(|other| *other != 7) {
+            net.cut(7, other, true);
+        }
+        let tags = crate::core::Tags::new([("k".to_owned(), "v".to_owned())].into()).expect("good");
+        net.command(3, crate::core::Command::SetTags { ticket: 1, tags });
+        net.run(Duration::from_secs(4));
+        assert_ne!(net.nodes[7].core.fingerprint(), net.nodes[3].core.fingerprint());
+        let received = net.nodes[7].core.counters().updates_received;
+        for other in (0..40).filter(|other| *other != 7) {
+            net.cut(7, other, false);
+        }
+        net.run_until(ms(5_000), "repaired", Net::all_agree);
+        let moved = net.nodes[7].core.counters().updates_received - received;
+        assert!(moved <= 40, "{moved} records for one difference among 40");
+    }
+}

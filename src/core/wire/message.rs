@@ -246,11 +246,24 @@ pub enum Message {
         /// Of the last packet of it that reached the sender.
         age_ms: u64,
     },
+    /// "These are the hashes of my records, bucket by bucket." To be answered with [`Message::Want`] and records.
+    Digest {
+        /// For each of 256 buckets of names, 32 bits of the sum of its records' hashes, little endian.
+        buckets: Vec<u8>,
+    },
+    /// "Send me your records of these buckets." Comes with the sender's own.
+    Want {
+        /// A bit for each bucket.
+        buckets: [u8; 32],
+    },
 }
+
+/// Length of the digest in [`Message::Digest`], in bytes.
+pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 22;
+    pub(super) const KINDS: u32 = 24;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].

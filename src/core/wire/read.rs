@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::message::{Heartbeat, Message, Note};
+use super::message::{DIGEST_BYTES, Heartbeat, Message, Note};
 use super::packet::{Header, MAGIC, PacketError, REFUSAL_KEY, VERSION};
 use super::raw::{Bytes, RawRecord};
 use crate::core::id::Run;
@@ -180,6 +180,7 @@ fn is_well_formed(message: &Message) -> bool {
             record.is_well_formed()
         }
         Message::Welcome { sponsor, .. } => sponsor.is_well_formed(),
+        Message::Digest { buckets } => buckets.len() == DIGEST_BYTES,
         Message::Pull { pages, .. } => (1..=PAGES_IN_FLIGHT).contains(pages),
         Message::Told { incarnation, .. } | Message::Behind { incarnation, .. } => {
             *incarnation < Record::INCARNATION_LIMIT - 1
