@@ -1,4 +1,4 @@
-//! Gossip: every `gossip_interval` a packet to the next `gossip_fanout` peers, in random turns.
+//! Gossip: every `gossip_interval` a packet to the next `gossip_fanout` peers, in turns.
 //!
 //! Turns rather than dice: everybody is met once before anybody is met again, so that the longest wait is bounded (the
 //! round-robin selection of SWIM, section 4.3). The packet carries the fingerprint, and recent updates for a peer whose
@@ -21,14 +21,11 @@ const STRANGER_ONE_IN: u32 = 10;
 pub(super) struct Gossiping {
     /// Updates that may still be worth telling.
     pub(super) recent: Recent,
-    /// Observers that were not met in this round yet.
-    turns: Vec<Slot>,
 }
 
 impl Gossiping {
     pub(super) fn forget(&mut self, slot: Slot) {
         self.recent.forget(slot);
-        self.turns.retain(|turn| *turn != slot);
     }
 }
 
@@ -58,20 +55,14 @@ impl Core {
         self.repair();
     }
 
-    /// The next peers in turn, each at most once.
+    /// The next peers in turn: those that have waited longest for a packet of ours, so that few of them need a plain
+    /// heartbeat besides. Ties are broken by lot.
     fn next_turns(&mut self) -> Vec<Slot> {
-        let fanout = self.settings.gossip_fanout.min(self.observers.neighbours().len());
-        let mut chosen = Vec::with_capacity(fanout + 1);
-        while chosen.len() < fanout {
-            let Some(slot) = self.gossiping.turns.pop() else {
-                self.gossiping.turns = self.gossip_peers();
-                self.gossiping.turns.shuffle(&mut self.rng);
-                continue;
-            };
-            if self.observes(slot) && !chosen.contains(&slot) {
-                chosen.push(slot);
-            }
-        }
+        let mut waiting = self.gossip_peers();
+        waiting.shuffle(&mut self.rng);
+        waiting.sort_by_key(|slot| self.view.entry(*slot).peer.last_sent);
+        waiting.truncate(self.settings.gossip_fanout);
+        let mut chosen = waiting;
         // Now and then one from everybody, so that no part of the graph is on its own for long.
         if !self.observers.is_full_mesh(self.view.live().len())
             && self.rng.random_range(0..STRANGER_ONE_IN) == 0

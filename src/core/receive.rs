@@ -352,6 +352,11 @@ impl Core {
                 packet.push(&Message::Told { run: sender.run, incarnation, status: Status::Down, age_ms: 0 });
             }
             Some(Introduction::Outdated { newer }) => {
+                if self.burials.allow(self.now, sender.from) {
+                    // It will raise its incarnation above this record, and may say so at once.
+                    let nonce = self.prover.nonce(sender.from, self.now);
+                    packet.push(&Message::WhoAreYou { nonce, echo: None });
+                }
                 self.push_update(&mut packet, newer);
             }
             _ => {}

@@ -275,11 +275,6 @@ impl Core {
             return Introduction::Buried { incarnation };
         }
         let is_known = self.view.slot_of_run(record.run).is_some();
-        if !is_known && !self.introductions.allow(self.now, sender.from) {
-            // One question lets one stranger in.
-            self.counters.drop(Drop::RateLimited);
-            return Introduction::Ignored;
-        }
         if !is_known && !self.prover.is_nonce(nonce, record.address, self.now) {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
             if self.questions.allow(self.now, record.address) {
@@ -302,6 +297,15 @@ impl Core {
         }
         if sender.from != record.address && self.reunion.aliases.len() < MAX_ALIASES {
             self.reunion.aliases.insert(sender.from, record.run);
+        }
+        let held = self.view.slot_of(record.id.as_str());
+        if let Some(newer) = held.filter(|slot| !is_known && self.view.record(*slot).supersedes(&record)) {
+            return Introduction::Outdated { newer };
+        }
+        if !is_known && !self.introductions.allow(self.now, sender.from) {
+            // One question lets one stranger in.
+            self.counters.drop(Drop::RateLimited);
+            return Introduction::Ignored;
         }
         let (run, id) = (record.run, record.id.clone());
         self.learn(News::told(record), None);
