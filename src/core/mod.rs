@@ -47,7 +47,6 @@ mod inquiry;
 mod join;
 mod lifecycle;
 pub mod limits;
-mod lookup;
 mod merge;
 mod names;
 mod observers;
@@ -210,7 +209,7 @@ impl Core {
             counters: Counters::default(),
             inbox: Inbox::default(),
             versions: Versions::default(),
-            view: View::keyed(xxhash_rust::xxh3::xxh3_64(&birth.random_seed.to_le_bytes())),
+            view: View::default(),
             changed_at: now,
             tombstones: Tombstones::default(),
             evicted: BTreeMap::new(),

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::limits::MAX_RECENT_UPDATES;
-use super::lookup::Lookup;
 use super::view::Slot;
+use std::collections::BTreeMap;
 
 /// Updates by how often they were sent. Most changes are new ones, so the end where those go in and out is the cheap
 /// one.
@@ -17,7 +17,7 @@ use super::view::Slot;
 pub(super) struct Recent {
     /// In falling order: what goes first is at the back.
     order: VecDeque<Carried>,
-    by_slot: Lookup<Slot, Carried>,
+    by_slot: BTreeMap<Slot, Carried>,
     counter: u64,
 }
 

@@ -9,10 +9,10 @@
 //! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
 //! again after its member was removed; whoever keeps slots forgets them in [`Core::forget`](super::Core).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::id::{NodeId, Run};
-use super::lookup::{Lookup, Mixer};
 use super::order::Order;
 use super::peer::Peer;
 use super::record::{Record, Status};
@@ -47,7 +47,7 @@ pub(super) struct View {
     entries: Vec<Option<Entry>>,
     free: Vec<Slot>,
     by_id: Order,
-    by_run: Lookup<Run, Slot>,
+    by_run: BTreeMap<Run, Slot>,
     live: Vec<Slot>,
     fingerprint: u64,
     changes: u64,
@@ -57,11 +57,6 @@ pub(super) struct View {
 impl View {
     /// The slot of this node itself: the first that is taken, and never given up.
     pub(super) const ME: Slot = 0;
-
-    /// An empty table whose look-ups are mixed with a key.
-    pub(super) fn keyed(key: u64) -> Self {
-        Self { by_run: Lookup::with_hasher(Mixer::new(key)), ..Self::default() }
-    }
 
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
