@@ -212,22 +212,14 @@ impl Core {
         }
     }
 
-    /// After a change of a held record: its observers and deadlines, as far as the change touches them. Where it does
-    /// not, the last sign of life has only moved on, and the deadline finds that out when it comes.
+    /// After a change of a held record: its deadlines, and if it came to live or ceased to, the graph of observers, which
+    /// is made of the names of the living alone.
     fn judge_anew(&mut self, slot: Slot, held: &Record) {
         let record = self.view.record(slot);
-        let is_same_run = record.run == held.run;
-        let is_liveness_same = record.status.is_live() == held.status.is_live();
-        // The age of a departure is told, and may be told otherwise; it does not only grow.
-        let is_dated = !record.status.is_live();
-        let is_judged_the_same =
-            is_same_run && !is_dated && record.status == held.status && record.timing == held.timing;
-        if !is_same_run || !is_liveness_same {
+        if record.run != held.run || record.status.is_live() != held.status.is_live() {
             self.reobserve(slot);
         }
-        if !is_judged_the_same {
-            self.watch(slot);
-        }
+        self.watch(slot);
     }
 
     /// After any change of a member's record: the news.
