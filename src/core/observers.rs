@@ -37,11 +37,6 @@ impl Observers {
         Self { wanted, rings: Rings::new(me), neighbours: BTreeSet::new() }
     }
 
-    /// Everybody observed by this node, in the order of slots.
-    pub(super) fn neighbours(&self) -> &BTreeSet<Slot> {
-        &self.neighbours
-    }
-
     /// Whether everybody observes everybody among this many others.
     pub(super) fn is_full_mesh(&self, others: usize) -> bool {
         others <= self.wanted
