@@ -3,8 +3,9 @@ use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
 use crate::core::limits::INCARNATION_STEP;
-use crate::core::wire::Refusal;
-use crate::core::{Birth, ChangeKind, Notice, Profile, Run, Status, StopReason, Tags};
+use crate::core::record::tests::record;
+use crate::core::wire::{Header, PacketBuilder, Refusal};
+use crate::core::{Birth, ChangeKind, Input, Notice, Profile, Run, Status, StopReason, Tags};
 
 #[test]
 fn a_node_without_seeds_is_up_at_once() {
@@ -187,4 +188,27 @@ fn remembered_addresses_are_tried_before_a_node_without_seeds_starts_alone() {
     let alone = net.add_birth(birth(2, vec![address(77)]), Vec::new());
     net.run(net.settings.retry_interval * 3 + ms(100));
     assert!(net.nodes[alone].core.is_up(), "nobody answers: it starts");
+}
+
+#[test]
+fn five_thousand_members_with_long_names_and_tags_arrive_in_small_datagrams() {
+    const MEMBERS: u64 = 5_000;
+    let mut net = Net::cluster(Profile::Default, 2);
+    let tags = Tags::new(BTreeMap::from([("k".to_owned(), "v".repeat(200))])).expect("within bounds");
+    let (teller, from) = (net.nodes[1].core.me().run, net.nodes[1].address);
+    for i in 0..MEMBERS {
+        let mut member = record(&format!("{}-{i:05}", "long".repeat(14)), 5, Status::Up);
+        member.run = Run(0xff_0000 + i);
+        member.address = address(300 + i as usize);
+        member.tags = tags.clone();
+        let header = Header { cluster: Header::cluster_hash("test"), run: teller, sequence: 1_000 + i, fingerprint: 0 };
+        let mut packet = PacketBuilder::new(&header, 1_400);
+        assert!(packet.push_update(None, &member));
+        net.input(0, Input::Packet { from, bytes: &packet.finish() });
+    }
+    assert_eq!(net.nodes[0].core.records().count(), MEMBERS as usize + 2);
+    let joiner = net.add("late", 20, &[0]);
+    net.run_until(ms(8_000), "the joiner is up", |net| net.nodes[joiner].core.is_up());
+    assert_eq!(net.nodes[joiner].core.records().count(), MEMBERS as usize + 3);
+    assert!(net.nodes.iter().all(|node| node.largest <= net.settings.mtu));
 }

@@ -20,7 +20,7 @@ pub(super) struct Node {
     pub(super) stopped: Option<StopReason>,
     seeds: Vec<SocketAddr>,
     paused: bool,
-    largest: usize,
+    pub(super) largest: usize,
     pub(super) sent: usize,
 }
 
