@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use super::confirm::Purpose;
 use super::limits::{CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT, MAX_INCARNATION_JUMP};
 use super::view::View;
+use super::wire::{Message, Nonce};
 use super::{
     CommandError, Core, Drop, Durable, LeaveReason, Notice, Output, Phase, Record, Reply, Run, Status, StopReason,
     Tags, Ticket,
@@ -24,11 +25,13 @@ pub(super) struct Incarnation {
     asked: u64,
     /// An incarnation that waits for its bound.
     wanted: Option<u64>,
+    /// Who asked for our record meanwhile: the old one would be turned down, and not be asked for again for a second.
+    asked_by: Option<(SocketAddr, Nonce)>,
 }
 
 impl Incarnation {
     pub(super) fn new(stored: u64) -> Self {
-        Self { stored, asked: stored, wanted: None }
+        Self { stored, asked: stored, wanted: None, asked_by: None }
     }
 
     /// Whether a raise waits for the disk.
@@ -55,6 +58,15 @@ impl Core {
         self.secure_incarnations();
     }
 
+    /// Whether an introduction to this proven address has to wait for the disk; it follows then.
+    pub(super) fn defer_introduction(&mut self, to: SocketAddr, nonce: Nonce) -> bool {
+        let is_waiting = self.incarnation.is_waiting();
+        if is_waiting {
+            self.incarnation.asked_by = Some((to, nonce));
+        }
+        is_waiting
+    }
+
     /// Has a higher bound stored, when half of the last one is used up.
     fn secure_incarnations(&mut self) {
         let used = self.incarnation.wanted.unwrap_or(0).max(self.me().incarnation);
@@ -79,6 +91,12 @@ impl Core {
             self.incarnation.wanted = None;
             self.raise_incarnation(wanted);
             self.incarnation_raised();
+            if let Some((to, nonce)) = self.incarnation.asked_by.take() {
+                let mut packet = self.packet(usize::MAX);
+                packet.push(&Message::Reply);
+                packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
+                self.transmit(to, packet);
+            }
         }
     }
 

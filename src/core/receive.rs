@@ -300,7 +300,9 @@ impl Core {
             packet.push(&Message::Confirmed(Confirmation { record: Nonce(hash) }));
         }
         if let Some(nonce) = answer.introduce {
-            packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
+            if !(is_proven && self.defer_introduction(self.view.record(slot).address, nonce)) {
+                packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
+            }
         } else if answer.myself {
             self.push_update(&mut packet, super::View::ME);
         }
