@@ -112,8 +112,9 @@ impl Core {
     pub(super) fn judge(&mut self, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let Some(threshold) = self.next_threshold(slot) else { return };
-        if threshold > self.now || matches!(self.phase, Phase::Joining(_)) {
-            // A joiner has no view yet that it could judge by; it looks again when it is Up.
+        if threshold > self.now || !matches!(self.phase, Phase::Up) {
+            // A joiner has no view yet that it could judge by; it looks again when it is Up. Who is on its way out is not
+            // spoken to any more, and so judges nobody.
             return self.timers.set(Timer::Judge(run), threshold.max(self.now + MIN_PAUSE));
         }
         match self.view.record(slot).status {

@@ -232,7 +232,7 @@ impl Core {
                 answer.myself |= self.told(run, incarnation, status);
             }
             Message::Digest { ref buckets } => self.digested(slot, buckets),
-            Message::Want { ref buckets } => self.send_buckets(slot, buckets, false),
+            Message::Want { ref buckets } => self.wanted(slot, buckets),
             Message::LastHeard { run } => answer.testimony.extend(self.bear_witness(run)),
             Message::HeardAt { run, age_ms } => self.witnessed(slot, run, age_ms),
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),

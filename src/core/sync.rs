@@ -28,8 +28,8 @@ pub(super) type Buckets = [u8; BUCKETS / 8];
 pub(super) struct Disagreement {
     with: Option<(Run, Time)>,
     last_sync: Option<Time>,
-    /// Our and their fingerprint at the last repair, and how often it was tried with just these: after a few times the
-    /// difference is one that merging does not end (a record that one side has reaped, say).
+    /// Our and their fingerprint at the last repair, and how often records were exchanged with just these: after a few
+    /// times the difference is one that merging does not end (a record that one side has reaped, say).
     tried: Option<((u64, u64), u32)>,
 }
 
@@ -70,11 +70,8 @@ impl Core {
         }
         let mut packet = self.packet_to(slot);
         if packet.push(&Message::Digest { buckets: self.view.digest() }) {
-            self.disagreement = Disagreement {
-                with: None,
-                last_sync: Some(self.now),
-                tried: Some(((ours, theirs), tries.saturating_add(1))),
-            };
+            self.disagreement =
+                Disagreement { with: None, last_sync: Some(self.now), tried: Some(((ours, theirs), tries)) };
             self.counters.syncs += 1;
         }
         // Where it does not fit, the address is unproven: the packet carries the probe that proves it.
@@ -95,8 +92,18 @@ impl Core {
         }
     }
 
+    /// The peer has answered our digest: it is sent what it wants.
+    pub(super) fn wanted(&mut self, slot: Slot, buckets: &Buckets) {
+        if let Some(((ours, _), tries)) = &mut self.disagreement.tried
+            && *ours == self.view.fingerprint()
+        {
+            *tries = tries.saturating_add(1);
+        }
+        self.send_buckets(slot, buckets, false);
+    }
+
     /// Sends our records of these buckets, the first packet asking for theirs.
-    pub(super) fn send_buckets(&mut self, slot: Slot, buckets: &Buckets, and_want: bool) {
+    fn send_buckets(&mut self, slot: Slot, buckets: &Buckets, and_want: bool) {
         if !self.view.entry(slot).peer.proven || matches!(self.phase, Phase::Joining(_)) {
             let packet = self.packet_to(slot);
             return self.send_to(slot, packet);
