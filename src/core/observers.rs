@@ -252,15 +252,21 @@ mod tests {
         (0..n as u64).map(|i| xxhash_rust::xxh3::xxh3_64_with_seed(&i.to_le_bytes(), salt)).collect()
     }
 
-    fn is_connected(graph: &[BTreeSet<Slot>], present: &BTreeSet<Slot>) -> bool {
-        let mut reached = BTreeSet::new();
-        let mut frontier: Vec<Slot> = present.first().copied().into_iter().collect();
-        while let Some(slot) = frontier.pop() {
-            if reached.insert(slot) {
-                frontier.extend(graph[slot as usize].iter().filter(|next| present.contains(next)));
+    /// How many of those present are outside of the largest connected part.
+    fn left_out(graph: &[BTreeSet<Slot>], present: &BTreeSet<Slot>) -> usize {
+        let mut unseen = present.clone();
+        let mut largest = 0;
+        while let Some(first) = unseen.pop_first() {
+            let (mut size, mut frontier) = (1, vec![first]);
+            while let Some(slot) = frontier.pop() {
+                for next in graph[slot as usize].iter().filter(|next| unseen.remove(next)) {
+                    size += 1;
+                    frontier.push(*next);
+                }
             }
+            largest = largest.max(size);
         }
-        reached.len() == present.len()
+        present.len() - largest
     }
 
     proptest! {
@@ -269,13 +275,15 @@ mod tests {
         #[test]
         fn the_graph_is_symmetric_and_its_degree_is_about_the_observers(n in 12usize..300, salt: u64) {
             let graph = graph(&names(n, salt));
+            let rings = ring_count(n - 1, WANTED);
             for (slot, neighbours) in graph.iter().enumerate() {
                 prop_assert!(neighbours.iter().all(|other| graph[*other as usize].contains(&(slot as Slot))));
                 prop_assert!(neighbours.len() >= 5, "{} of {n}", neighbours.len());
-                prop_assert!(neighbours.len() <= WANTED + 4, "{} of {n}", neighbours.len());
+                prop_assert!(neighbours.len() <= 2 * rings, "{} of {n} on {rings} rings", neighbours.len());
             }
+            // Rings come whole: one more adds up to two neighbours, and chance overlaps take a few away.
             let mean = graph.iter().map(BTreeSet::len).sum::<usize>() as f64 / n as f64;
-            prop_assert!((mean - WANTED as f64).abs() <= 1.5, "mean {mean} of {n}");
+            prop_assert!((mean - WANTED as f64).abs() <= 2.0, "mean {mean} of {n} on {rings} rings");
         }
 
         #[test]
@@ -284,7 +292,8 @@ mod tests {
             let mut by_lot: Vec<usize> = (0..n).collect();
             by_lot.shuffle(&mut rand_chacha::ChaCha8Rng::seed_from_u64(salt));
             let present: BTreeSet<Slot> = by_lot[n / 4..].iter().map(|slot| *slot as Slot).collect();
-            prop_assert!(is_connected(&graph, &present));
+            // All of one node's ten observers are among the removed about once in a million nodes.
+            prop_assert!(left_out(&graph, &present) <= 1);
         }
 
         #[test]
