@@ -18,16 +18,26 @@ fn start(network: &Network) -> Vec<Agent> {
     (0..NAMES.len()).map(start).collect()
 }
 
+/// Six agents on hosts of their own that are all up, if such hosts can be had here. (The agents go before the network.)
+fn cluster() -> Option<(Network, Vec<Agent>)> {
+    match Network::new(NAMES.len()) {
+        Ok(network) => {
+            let agents = start(&network);
+            for agent in &agents {
+                agent.wait_for_up(&NAMES);
+            }
+            Some((network, agents))
+        }
+        Err(reason) => {
+            skip(&format!("no network namespaces here: {reason}"));
+            None
+        }
+    }
+}
+
 #[test]
 fn two_halves_declare_each_other_down_and_agree_again_after_healing() {
-    let network = match Network::new(NAMES.len()) {
-        Ok(network) => network,
-        Err(reason) => return skip(&format!("no network namespaces here: {reason}")),
-    };
-    let agents = start(&network);
-    for agent in &agents {
-        agent.wait_for_up(&NAMES);
-    }
+    let Some((network, agents)) = cluster() else { return };
     network.cut(&[0, 1, 2], &[3, 4, 5]);
     let down = |agent: &Agent| {
         agent.members().into_iter().filter(|(_, status)| status == "down").map(|(id, _)| id).collect::<Vec<_>>()
@@ -45,14 +55,7 @@ fn two_halves_declare_each_other_down_and_agree_again_after_healing() {
 
 #[test]
 fn a_cut_between_two_of_six_takes_neither_down() {
-    let network = match Network::new(NAMES.len()) {
-        Ok(network) => network,
-        Err(reason) => return skip(&format!("no network namespaces here: {reason}")),
-    };
-    let agents = start(&network);
-    for agent in &agents {
-        agent.wait_for_up(&NAMES);
-    }
+    let Some((network, agents)) = cluster() else { return };
     let watch = agents[0].watch();
     network.cut(&[1], &[4]);
     // Long enough for either to be suspected and declared down twice over, if nobody asked those who hear it.

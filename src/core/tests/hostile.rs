@@ -1,6 +1,5 @@
 //! What strangers, insiders and bad luck may not achieve: each test names a rule and the trace that once broke it.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use crate::core::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
 use crate::core::record::tests::record;
 use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder, Update};
 use crate::core::{
-    Birth, ChangeKind, Command, CommandError, DetectionMethod, Input, LeaveReason, Notice, Profile, ProtocolRange,
-    Record, Reply, Run, Status, StopReason, Tags, Timing,
+    Birth, Command, CommandError, DetectionMethod, Input, LeaveReason, Notice, Profile, ProtocolRange, Record, Reply,
+    Run, Status, StopReason, Tags, Timing,
 };
 
 const FORCED: Status = Status::Left(LeaveReason::Forced);
@@ -75,24 +74,6 @@ fn join(net: &mut Net, to: usize, record: &Record) {
     });
     send(net, to, EVIL, &packet(run, 2, &[question(Some(cookie.expect("challenged")))]));
     net.run(ms(2));
-}
-
-fn short_memory(nodes: usize) -> Net {
-    let mut net = Net::new(Profile::Local);
-    net.settings.reap_after = Duration::from_secs(60);
-    for i in 0..nodes {
-        net.add(&format!("n{i}"), i, &[0]);
-    }
-    net.run(Duration::from_secs(3));
-    net.assert_all_up();
-    net
-}
-
-/// Lets a node sleep longer than the dead are kept.
-fn sleep(net: &mut Net, node: usize) {
-    net.pause(node, true);
-    net.run(Duration::from_secs(70));
-    net.pause(node, false);
 }
 
 // "An unknown run … all but Join, WhoAreYou and IAm is ignored."
@@ -252,74 +233,6 @@ fn old_news_is_no_pause_of_this_process() {
     net.run(ms(7_000));
     let pauses: Vec<u64> = (0..3).map(|node| net.nodes[node].core.counters().pauses).collect();
     assert_eq!(pauses, [0, 0, 0], "n3, silent for 16 s, is {:?} at n0", net.status(0, "n3"));
-}
-
-// "leave(): Leaving, then Left, each with an end."
-#[test]
-fn a_leaving_node_that_sleeps_long_still_leaves() {
-    let mut net = short_memory(4);
-    net.command(3, Command::Leave);
-    sleep(&mut net, 3);
-    net.run(Duration::from_secs(10));
-    assert_eq!(net.nodes[3].stopped, Some(StopReason::Left), "{}", net.describe());
-}
-
-// Every command is answered.
-#[test]
-fn commands_under_way_are_answered_after_a_long_sleep() {
-    let mut net = short_memory(4);
-    net.kill(2);
-    net.run(Duration::from_secs(4));
-    net.cut(3, 0, true);
-    net.cut(3, 1, true);
-    net.command(3, Command::Join { ticket: 1, addresses: vec![address(88)] });
-    net.command(3, Command::Remove { ticket: 2, id: id("n2"), force: false });
-    sleep(&mut net, 3);
-    net.cut(3, 0, false);
-    net.cut(3, 1, false);
-    net.run(Duration::from_secs(20));
-    assert!(net.nodes[3].core.is_up());
-    assert_eq!(net.nodes[3].replies.len(), 2, "{:?}", net.nodes[3].replies);
-}
-
-// "A program that knows only node_joined, node_left and node_detected_down keeps a right live set."
-#[test]
-fn the_live_set_is_right_after_a_long_sleep() {
-    let mut net = short_memory(4);
-    net.pause(3, true);
-    net.run(Duration::from_secs(10));
-    net.kill(2);
-    net.run(Duration::from_secs(70));
-    net.pause(3, false);
-    net.run(Duration::from_secs(5));
-    let mut live = BTreeSet::new();
-    for (_, change) in &net.nodes[3].changes {
-        match change.kind {
-            ChangeKind::Joined => {
-                live.insert(change.record.id.clone());
-            }
-            ChangeKind::Left(_) | ChangeKind::DetectedDown(_) => {
-                live.remove(&change.record.id);
-            }
-            _ => {}
-        }
-    }
-    let listed: BTreeSet<_> = net.nodes[3].core.records().map(|(record, _)| record.id.clone()).collect();
-    assert_eq!(live, listed);
-}
-
-// "folding the events over a snapshot always gives the view": joiners are listed, too.
-#[test]
-fn a_listed_joiner_that_is_forgotten_is_reported_as_removed() {
-    let mut net = short_memory(4);
-    let joiner = net.add("j", 30, &[3]);
-    net.run(Duration::from_micros(3_500));
-    net.kill(joiner);
-    assert_eq!(net.reported(3, "j"), [ChangeKind::Joining]);
-    sleep(&mut net, 3);
-    net.run(Duration::from_secs(10));
-    assert_eq!(net.nodes[3].core.counts()[0], 0, "no more listed");
-    assert_eq!(net.reported(3, "j"), [ChangeKind::Joining, ChangeKind::Removed]);
 }
 
 // "POST /v1/join: contact these addresses once and merge with whoever answers."
@@ -557,7 +470,7 @@ fn a_removal_is_not_undone_by_one_lost_reminder() {
     assert_eq!(net.nodes[1].stopped, Some(StopReason::Removed), "{}", net.describe());
 }
 
-fn large(net: &mut Net, name: &str, host: usize, bytes: usize) -> usize {
+pub(super) fn large(net: &mut Net, name: &str, host: usize, bytes: usize) -> usize {
     let tags = Tags::new([("k".to_owned(), "v".repeat(bytes))].into()).expect("good");
     let birth = Birth {
         id: id(name),
@@ -575,28 +488,6 @@ fn large(net: &mut Net, name: &str, host: usize, bytes: usize) -> usize {
         random_seed: host as u64,
     };
     net.add_birth(birth, vec![address(0)])
-}
-
-// "Joining is known to the sponsor alone": a Joining record never travels as an update (receivers drop the packet whole).
-#[test]
-fn who_joins_anew_sends_nothing_malformed() {
-    let mut net = Net::new(Profile::Local);
-    net.settings.reap_after = Duration::from_secs(60);
-    net.latency = Duration::from_micros(1_300);
-    net.add("n0", 0, &[0]);
-    let sleeper = net.add("zz", 1, &[0]);
-    for host in 2..24 {
-        large(&mut net, &format!("n{host}"), host, 480);
-    }
-    net.run(Duration::from_secs(5));
-    net.assert_all_up();
-    let malformed = |net: &Net| -> u64 {
-        net.nodes.iter().map(|node| node.core.counters().dropped(crate::core::Drop::Malformed)).sum()
-    };
-    let before = malformed(&net);
-    sleep(&mut net, sleeper);
-    net.run(Duration::from_secs(2));
-    assert_eq!(malformed(&net) - before, 0, "packets of an honest node");
 }
 
 // Only those that a node was configured to ask may refuse it: not whoever asks it who it is while it looks for its seeds.

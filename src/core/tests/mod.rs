@@ -15,4 +15,5 @@ mod leaving;
 mod merging;
 mod net;
 mod reunion;
+mod sleeping;
 mod traffic;

@@ -74,6 +74,18 @@ impl Net {
         net
     }
 
+    /// A cluster in which the dead are forgotten after a minute.
+    pub(super) fn with_short_memory(n: usize) -> Self {
+        let mut net = Self::new(Profile::Local);
+        net.settings.reap_after = Duration::from_secs(60);
+        for i in 0..n {
+            net.add(&format!("n{i}"), i, &[0]);
+        }
+        net.run(Duration::from_secs(3));
+        net.assert_all_up();
+        net
+    }
+
     /// Adds a node at a host; its incarnation grows with virtual time.
     pub(super) fn add(&mut self, name: &str, host: usize, seeds: &[usize]) -> usize {
         let incarnation = 1_000_000 + (self.now.since(Time::ORIGIN).as_millis() as u64) + self.nodes.len() as u64;

@@ -100,12 +100,7 @@ fn the_same_name_on_both_sides_of_a_cut_leaves_one() {
 
 #[test]
 fn the_dead_are_reaped_everywhere_and_stay_away() {
-    let mut net = Net::new(Profile::Local);
-    net.settings.reap_after = Duration::from_secs(60);
-    for i in 0..4 {
-        net.add(&format!("n{i}"), i, &[0]);
-    }
-    net.run(Duration::from_secs(3));
+    let mut net = Net::with_short_memory(4);
     net.forget_reports();
     net.kill(3);
     net.run(Duration::from_secs(59));
@@ -122,12 +117,7 @@ fn the_dead_are_reaped_everywhere_and_stay_away() {
 
 #[test]
 fn a_living_node_that_was_buried_refutes_its_tombstone() {
-    let mut net = Net::new(Profile::Local);
-    net.settings.reap_after = Duration::from_secs(60);
-    for i in 0..4 {
-        net.add(&format!("n{i}"), i, &[0]);
-    }
-    net.run(Duration::from_secs(3));
+    let mut net = Net::with_short_memory(4);
     partition(&mut net, 3, true);
     net.run(Duration::from_secs(70));
     assert_eq!(net.status(0, "n3"), None, "reaped");
@@ -137,12 +127,7 @@ fn a_living_node_that_was_buried_refutes_its_tombstone() {
 
 #[test]
 fn a_node_that_slept_longer_than_the_dead_are_kept_joins_anew() {
-    let mut net = Net::new(Profile::Local);
-    net.settings.reap_after = Duration::from_secs(60);
-    for i in 0..4 {
-        net.add(&format!("n{i}"), i, &[0]);
-    }
-    net.run(Duration::from_secs(3));
+    let mut net = Net::with_short_memory(4);
     net.pause(3, true);
     net.run(Duration::from_secs(10));
     net.kill(2);

@@ -1,0 +1,105 @@
+//! What a node that slept longer than the dead are kept owes to its users and to the others.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::hostile::large;
+use super::net::{Net, address, id};
+use crate::core::{ChangeKind, Command, Profile, StopReason};
+
+/// Lets a node sleep longer than the dead are kept.
+fn sleep(net: &mut Net, node: usize) {
+    net.pause(node, true);
+    net.run(Duration::from_secs(70));
+    net.pause(node, false);
+}
+
+// "leave(): Leaving, then Left, each with an end."
+#[test]
+fn a_leaving_node_that_sleeps_long_still_leaves() {
+    let mut net = Net::with_short_memory(4);
+    net.command(3, Command::Leave);
+    sleep(&mut net, 3);
+    net.run(Duration::from_secs(10));
+    assert_eq!(net.nodes[3].stopped, Some(StopReason::Left), "{}", net.describe());
+}
+
+// Every command is answered.
+#[test]
+fn commands_under_way_are_answered_after_a_long_sleep() {
+    let mut net = Net::with_short_memory(4);
+    net.kill(2);
+    net.run(Duration::from_secs(4));
+    net.cut(3, 0, true);
+    net.cut(3, 1, true);
+    net.command(3, Command::Join { ticket: 1, addresses: vec![address(88)] });
+    net.command(3, Command::Remove { ticket: 2, id: id("n2"), force: false });
+    sleep(&mut net, 3);
+    net.cut(3, 0, false);
+    net.cut(3, 1, false);
+    net.run(Duration::from_secs(20));
+    assert!(net.nodes[3].core.is_up());
+    assert_eq!(net.nodes[3].replies.len(), 2, "{:?}", net.nodes[3].replies);
+}
+
+// "A program that knows only node_joined, node_left and node_detected_down keeps a right live set."
+#[test]
+fn the_live_set_is_right_after_a_long_sleep() {
+    let mut net = Net::with_short_memory(4);
+    net.pause(3, true);
+    net.run(Duration::from_secs(10));
+    net.kill(2);
+    net.run(Duration::from_secs(70));
+    net.pause(3, false);
+    net.run(Duration::from_secs(5));
+    let mut live = BTreeSet::new();
+    for (_, change) in &net.nodes[3].changes {
+        match change.kind {
+            ChangeKind::Joined => {
+                live.insert(change.record.id.clone());
+            }
+            ChangeKind::Left(_) | ChangeKind::DetectedDown(_) => {
+                live.remove(&change.record.id);
+            }
+            _ => {}
+        }
+    }
+    let listed: BTreeSet<_> = net.nodes[3].core.records().map(|(record, _)| record.id.clone()).collect();
+    assert_eq!(live, listed);
+}
+
+// "folding the events over a snapshot always gives the view": joiners are listed, too.
+#[test]
+fn a_listed_joiner_that_is_forgotten_is_reported_as_removed() {
+    let mut net = Net::with_short_memory(4);
+    let joiner = net.add("j", 30, &[3]);
+    net.run(Duration::from_micros(3_500));
+    net.kill(joiner);
+    assert_eq!(net.reported(3, "j"), [ChangeKind::Joining]);
+    sleep(&mut net, 3);
+    net.run(Duration::from_secs(10));
+    assert_eq!(net.nodes[3].core.counts()[0], 0, "no more listed");
+    assert_eq!(net.reported(3, "j"), [ChangeKind::Joining, ChangeKind::Removed]);
+}
+
+// "Joining is known to the sponsor alone": a Joining record never travels as an update (receivers drop the packet whole).
+#[test]
+fn who_joins_anew_sends_nothing_malformed() {
+    let mut net = Net::new(Profile::Local);
+    net.settings.reap_after = Duration::from_secs(60);
+    net.latency = Duration::from_micros(1_300);
+    net.add("n0", 0, &[0]);
+    let sleeper = net.add("zz", 1, &[0]);
+    for host in 2..24 {
+        large(&mut net, &format!("n{host}"), host, 480);
+    }
+    net.run(Duration::from_secs(5));
+    net.assert_all_up();
+    let malformed = |net: &Net| -> u64 {
+        net.nodes.iter().map(|node| node.core.counters().dropped(crate::core::Drop::Malformed)).sum()
+    };
+    let before = malformed(&net);
+    sleep(&mut net, sleeper);
+    net.run(Duration::from_secs(2));
+    assert_eq!(malformed(&net) - before, 0, "packets of an honest node");
+}
