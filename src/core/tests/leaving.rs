@@ -117,3 +117,17 @@ fn new_tags_are_known_everywhere_and_reported_as_an_update() {
         assert_eq!(net.nodes[observer].core.record(&id("n3")).expect("listed").tags, tags);
     }
 }
+
+#[test]
+fn who_is_on_its_way_out_accuses_nobody_of_not_speaking_to_it() {
+    let mut net = Net::cluster(Profile::Local, 4);
+    net.run(Duration::from_secs(2));
+    for other in 0..3 {
+        net.cut_one_way(other, 3);
+    }
+    net.forget_reports();
+    net.command(3, Command::Leave);
+    net.run_until(ms(1_500), "it stopped", |net| net.nodes[3].stopped.is_some());
+    let accused = net.nodes[3].changes.iter().filter(|(_, change)| change.record.id != *"n3").count();
+    assert_eq!(accused, 0);
+}
