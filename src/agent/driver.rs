@@ -30,8 +30,11 @@ use super::error::{Failure, Stop};
 use super::shared::{Figures, Shared};
 use super::translate;
 use crate::core::limits::MAX_PENDING_COMMANDS;
-use crate::core::{Command, CommandError, Core, Input, NodeId, Output, Reply, StopReason, Tags, Ticket, Time};
+use crate::core::{
+    Command, CommandError, Core, Input, LinkEvent, LinkId, NodeId, Output, Reply, StopReason, Tags, Ticket, Time,
+};
 use crate::store::{Durability, WriterDied};
+use crate::transport::links::{self, Links};
 use crate::transport::resolve::Resolver;
 use crate::transport::udp::{MAX_DATAGRAM_BYTES, Received, Trouble, Udp};
 
@@ -70,6 +73,7 @@ pub(super) struct Parts {
     pub(super) core: Core,
     pub(super) clock: Clock,
     pub(super) socket: Udp,
+    pub(super) links: Links,
     pub(super) resolver: Resolver,
     pub(super) seeds: Arc<[String]>,
     pub(super) durability: Durability,
@@ -135,8 +139,10 @@ impl Driver {
                     Err(error) => self.fail(Failure::new("gossip socket", error.to_string())),
                 },
                 () = sleep_until(self.paused_until), if self.paused_until.is_some() => self.paused_until = None,
+                (link, event) = self.parts.links.next() => self.link(link, &event),
                 () = due(&self.parts.clock, deadline) => {
                     self.receive();
+                    self.receive_links();
                     self.feed(Input::Tick);
                 }
                 found = found(&mut self.lookup) => self.found(found),
@@ -183,6 +189,25 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Hands in what links have brought, up to a bound.
+    fn receive_links(&mut self) {
+        for _ in 0..MAX_BATCH {
+            let Some((link, event)) = self.parts.links.try_next() else { return };
+            self.link(link, &event);
+        }
+    }
+
+    fn link(&mut self, link: LinkId, event: &links::Event) {
+        let event = match event {
+            links::Event::Connected => LinkEvent::Connected,
+            links::Event::Refused => LinkEvent::Refused,
+            links::Event::Unreachable => LinkEvent::Unreachable,
+            links::Event::Frame(from, bytes) => LinkEvent::Frame { from: *from, bytes },
+            links::Event::Closed => LinkEvent::Closed,
+        };
+        self.feed(Input::Link { link, event });
     }
 
     /// Passes a request on, under a ticket if it is answered.
@@ -242,12 +267,15 @@ impl Driver {
     }
 
     fn carry_out(&mut self, output: Output, now: Time) {
-        let Parts { core, socket, resolver, seeds, durability, shared, .. } = &mut self.parts;
+        let Parts { core, socket, links, resolver, seeds, durability, shared, .. } = &mut self.parts;
         match output {
             Output::Transmit { to, bytes } => {
                 // Counted where it failed. The protocol expects losses and repeats what matters.
                 let _ = socket.send(to, &bytes);
             }
+            Output::OpenLink { link, to } => links.open(link, to),
+            Output::SendFrame { link, bytes } => links.send(link, bytes),
+            Output::CloseLink { link } => links.close(link),
             Output::Change(change) => translate::log(&shared.publish(&change, SystemTime::now()).kind),
             Output::Heard(id) => shared.directory().heard(&id, now, core.rtt(&id)),
             Output::Persist(durable) => durability.persist(durable),
@@ -282,6 +310,7 @@ impl Driver {
             changes: core.changes(),
             fingerprint: core.fingerprint(),
             counters: core.counters().clone(),
+            open_links: core.open_links(),
         });
     }
 
@@ -329,8 +358,9 @@ mod tests {
 
     /// A driver that nobody runs, its requests, and a socket that never answers.
     fn driver() -> (Driver, mpsc::Sender<Request>, Udp) {
-        let bind = || Udp::bind(Some(SocketAddr::from(([127, 0, 0, 1], 0))), 0).expect("a free port");
-        let (socket, clock) = (bind(), Clock::start());
+        let bind = || crate::transport::bind_both(Some(SocketAddr::from(([127, 0, 0, 1], 0))), 0).expect("a free port");
+        let ((socket, listener), clock) = (bind(), Clock::start());
+        let links = Links::start(listener, &tokio_util::task::TaskTracker::new()).expect("in a runtime");
         let birth = Birth {
             id: name("me"),
             run: Run(1),
@@ -351,15 +381,16 @@ mod tests {
         let driver = Driver::new(Parts {
             core: Core::new(birth, clock.now()),
             clock,
-            shared: Arc::new(Shared::new(bus, clock, socket.counters(), Arc::default())),
+            shared: Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), Arc::default())),
             socket,
+            links,
             resolver: Resolver::new(),
             seeds: Arc::new([]),
             durability: Durability::none(),
             requests: receiver,
             cancel: CancellationToken::new(),
         });
-        (driver, requests, bind())
+        (driver, requests, bind().0)
     }
 
     fn join(driver: &mut Driver, address: SocketAddr) -> oneshot::Receiver<Reply> {

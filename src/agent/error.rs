@@ -19,8 +19,10 @@ pub enum StartError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The gossip socket cannot be bound.
-    #[error("cannot bind UDP {address} for gossip: {source}; {}", bind_hint(source))]
+    #[error("cannot bind {protocol} {address} for gossip: {source}; {}", bind_hint(source))]
     Bind {
+        /// `UDP`, or `TCP` on the same port for links.
+        protocol: &'static str,
         /// What was asked for.
         address: SocketAddr,
         /// What the system said.
@@ -147,7 +149,7 @@ mod tests {
     #[test]
     fn the_message_of_a_taken_port_says_where_and_what_to_try() {
         let address: SocketAddr = "127.0.0.1:7117".parse().expect("an address");
-        let error = StartError::Bind { address, source: io::ErrorKind::AddrInUse.into() };
+        let error = StartError::Bind { protocol: "UDP", address, source: io::ErrorKind::AddrInUse.into() };
         assert_eq!(error.exit_code(), 3);
         assert!(error.to_string().contains("127.0.0.1:7117") && error.to_string().contains("--bind"), "{error}");
     }

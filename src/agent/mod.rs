@@ -128,6 +128,14 @@ pub struct Info {
     pub oversized_datagrams: u64,
     /// Socket errors survived.
     pub socket_errors: u64,
+    /// TCP links to other nodes that stand.
+    pub open_links: usize,
+    /// Frames not sent because their link was congested.
+    pub congested_frames: u64,
+    /// TCP connections closed because too many others had not said anything yet.
+    pub links_turned_away: u64,
+    /// Errors survived while accepting TCP connections.
+    pub link_accept_errors: u64,
     /// Writes of the state file that failed.
     pub state_write_failures: u64,
 }
@@ -222,6 +230,10 @@ impl Agent {
             send_buffer_full: shared.socket.send_buffer_full(),
             oversized_datagrams: shared.socket.oversized(),
             socket_errors: shared.socket.errors(),
+            open_links: figures.open_links,
+            congested_frames: shared.links.dropped_frames(),
+            links_turned_away: shared.links.turned_away(),
+            link_accept_errors: shared.links.accept_errors(),
             state_write_failures: shared.write_failures(),
         }
     }

@@ -17,6 +17,7 @@ use super::directory::Directory;
 use super::error::{Failure, Stop};
 use crate::core::{Change, Counters, Status};
 use crate::event::Event;
+use crate::transport::links::LinkCounters;
 use crate::transport::udp::SocketCounters;
 
 /// The core's figures as of the driver's last wait.
@@ -25,6 +26,7 @@ pub(super) struct Figures {
     pub(super) changes: u64,
     pub(super) fingerprint: u64,
     pub(super) counters: Counters,
+    pub(super) open_links: usize,
 }
 
 /// See the module's words.
@@ -33,6 +35,7 @@ pub(super) struct Shared {
     pub(super) bus: Arc<Bus>,
     pub(super) clock: Clock,
     pub(super) socket: Arc<SocketCounters>,
+    pub(super) links: Arc<LinkCounters>,
     write_failures: Arc<AtomicU64>,
     figures: Mutex<Figures>,
     /// This node's own status.
@@ -47,12 +50,14 @@ impl Shared {
         bus: Arc<Bus>,
         clock: Clock,
         socket: Arc<SocketCounters>,
+        links: Arc<LinkCounters>,
         write_failures: Arc<AtomicU64>,
     ) -> Self {
         Self {
             bus,
             clock,
             socket,
+            links,
             write_failures,
             figures: Mutex::default(),
             status: watch::Sender::new(Status::Joining),

@@ -30,8 +30,9 @@ use crate::core::limits::INCARNATION_STEP;
 use crate::core::{Birth, Core, Durable, NodeId, Run};
 use crate::member::Member;
 use crate::store::{Durability, Store, StoreError};
+use crate::transport::links::Links;
 use crate::transport::resolve::{self, Resolver};
-use crate::transport::udp::{BindError, Udp};
+use crate::transport::{self, udp::BindError};
 
 /// The bound of a node that stores none: no incarnation is ever above it.
 const NO_BOUND: u64 = u64::MAX >> 1;
@@ -44,8 +45,8 @@ pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
     config.check()?;
     let run = Run(random()?);
     let random_seed = random()?;
-    let socket = Udp::bind(config.bind, DEFAULT_GOSSIP_PORT)
-        .map_err(|BindError { address, source }| StartError::Bind { address, source })?;
+    let (socket, listener) = transport::bind_both(config.bind, DEFAULT_GOSSIP_PORT)
+        .map_err(|BindError { protocol, address, source }| StartError::Bind { protocol, address, source })?;
     let bound = socket.local_address();
     if !bound.ip().is_loopback() {
         tracing::warn!(
@@ -60,6 +61,12 @@ pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
     let tasks = TaskTracker::new();
     let memory = recall(&config).await?;
     let durability = memory.store.map_or_else(Durability::none, |store| Durability::of(store, &tasks));
+
+    let links = Links::start(listener, &tasks).map_err(|source| StartError::Bind {
+        protocol: "TCP",
+        address: bound,
+        source,
+    })?;
 
     let clock = Clock::start();
     let birth = Birth {
@@ -80,13 +87,14 @@ pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
     let core = Core::new(birth, clock.now());
     let born = Member::from_record(core.me(), None, SystemTime::now(), true);
     let bus = Bus::new(Directory::new(config.name.clone(), clock));
-    let shared = Arc::new(Shared::new(bus, clock, socket.counters(), durability.failures()));
+    let shared = Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), durability.failures()));
     let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
     let cancel = CancellationToken::new();
     let driver = Driver::new(Parts {
         core,
         clock,
         socket,
+        links,
         resolver: resolver.clone(),
         seeds,
         durability,
@@ -166,7 +174,7 @@ mod tests {
     fn shared() -> Arc<Shared> {
         let clock = Clock::start();
         let bus = Bus::new(Directory::new(name("me"), clock));
-        Arc::new(Shared::new(bus, clock, Arc::default(), Arc::default()))
+        Arc::new(Shared::new(bus, clock, Arc::default(), Arc::default(), Arc::default()))
     }
 
     #[tokio::test]

@@ -106,6 +106,20 @@ pub struct Counters {
     pub suspicions_confirmed: u64,
     /// Times this node refuted its own suspicion or death.
     pub refutations: u64,
+    /// Frames sent over links.
+    pub frames_sent: u64,
+    /// Their bytes, without TCP's.
+    pub frame_bytes_sent: u64,
+    /// Frames received over links, whatever became of them.
+    pub frames_received: u64,
+    /// Their bytes, without TCP's.
+    pub frame_bytes_received: u64,
+    /// Links that broke without a goodbye.
+    pub links_lost: u64,
+    /// Processes that this node found gone because their ports refused, and said so first.
+    pub crashes_detected: u64,
+    /// Broken links whose other end turned out to live.
+    pub crashes_refuted: u64,
     /// Pauses of this process.
     pub pauses: u64,
     drops: [u64; Drop::ALL.len()],

@@ -156,7 +156,7 @@ impl Core {
     }
 
     /// "Are you there?"
-    fn probe(&mut self, slot: Slot) {
+    pub(super) fn probe(&mut self, slot: Slot) {
         self.counters.probes_sent += 1;
         let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
         let mut packet = self.packet_to(slot);

@@ -62,6 +62,43 @@ pub enum Input<'a> {
         /// The bound that is stored now.
         incarnation_bound: u64,
     },
+    /// Something happened to a TCP connection. A driver without TCP hands in nothing: everything but the immediate
+    /// report of a crash works without links.
+    Link {
+        /// Which.
+        link: LinkId,
+        /// What.
+        event: LinkEvent<'a>,
+    },
+}
+
+/// Names one TCP connection of this process. Numbers are never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LinkId {
+    /// Opened by this node; the core draws the number.
+    Opened(u64),
+    /// Opened by another node; the driver draws the number.
+    Accepted(u64),
+}
+
+/// What happens to a link. The first event of an accepted one is its first frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkEvent<'a> {
+    /// [`Output::OpenLink`] succeeded.
+    Connected,
+    /// [`Output::OpenLink`] was refused: a system answered, and nobody listens there.
+    Refused,
+    /// [`Output::OpenLink`] failed in any other way: nothing is known about the process at that address.
+    Unreachable,
+    /// A frame arrived: the same bytes as a packet.
+    Frame {
+        /// The other end's address.
+        from: SocketAddr,
+        /// The frame.
+        bytes: &'a [u8],
+    },
+    /// The connection is over, whoever ended it; nothing more comes of it.
+    Closed,
 }
 
 /// Matches a [`Reply`] with its [`Command`]; drawn by the driver.
@@ -106,6 +143,26 @@ pub enum Output {
         to: SocketAddr,
         /// The payload, at most `mtu` bytes.
         bytes: Vec<u8>,
+    },
+    /// Open a TCP connection, to be answered by [`LinkEvent::Connected`], [`LinkEvent::Refused`] or
+    /// [`LinkEvent::Unreachable`].
+    OpenLink {
+        /// To be used in all that follows.
+        link: LinkId,
+        /// Where to.
+        to: SocketAddr,
+    },
+    /// Send this frame over a connection. It may be dropped if the link is congested.
+    SendFrame {
+        /// Which.
+        link: LinkId,
+        /// The payload, at most [`MAX_FRAME_BYTES`](super::limits::MAX_FRAME_BYTES).
+        bytes: Vec<u8>,
+    },
+    /// Close a connection once its frames are sent, or give up opening it. No event of it is of interest any more.
+    CloseLink {
+        /// Which.
+        link: LinkId,
     },
     /// A record changed.
     Change(Change),

@@ -73,8 +73,12 @@ impl Core {
     /// A witness heard the subject.
     pub(super) fn witnessed(&mut self, witness: Slot, run: Run, age_ms: u64) {
         let witness = self.view.record(witness).run;
+        self.heard_of(run, self.now - std::time::Duration::from_millis(age_ms));
         let Some(inquiry) = self.inquiries.open.get_mut(&run).filter(|inquiry| inquiry.asked.contains(&witness)) else {
-            return self.counters.drop(Drop::Unasked);
+            if !self.is_case(run) {
+                self.counters.drop(Drop::Unasked);
+            }
+            return;
         };
         inquiry.is_answered = true;
         let Some(slot) = self.view.slot_of_run(run) else { return };

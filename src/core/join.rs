@@ -330,6 +330,7 @@ impl Core {
     /// Joining → Up, at the same incarnation.
     fn become_up(&mut self) {
         self.phase = Phase::Up;
+        self.plan_links();
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer] {
             self.timers.cancel(timer);
         }

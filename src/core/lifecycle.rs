@@ -194,6 +194,7 @@ impl Core {
                 self.phase = Phase::Leaving;
                 self.transfer = None;
                 self.rewrite_myself(self.me().with_status(Status::Leaving));
+                self.drop_links();
                 self.ask_for_confirmation(Purpose::Leaving, View::ME, LEAVING_TIMEOUT);
             }
             Phase::Leaving | Phase::Stopped => {}
@@ -215,6 +216,7 @@ impl Core {
     /// Drops the view and joins anew: whoever slept longer than `reap_after` could raise the dead.
     pub(super) fn rejoin(&mut self) {
         self.outputs.push_back(Output::Notice(Notice::RejoiningAfterIsolation));
+        self.drop_links();
         let addresses: Vec<SocketAddr> = self.view.iter().map(|(_, entry)| entry.record.address).collect();
         let mine = self.me().address;
         self.reunion.remember(addresses.into_iter().filter(|address| *address != mine));

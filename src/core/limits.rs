@@ -95,3 +95,30 @@ pub const INCARNATION_STEP: u64 = 60_000;
 pub const MIN_PAUSE: Duration = Duration::from_millis(200);
 /// The same warning about the same cause is repeated after this long at the earliest.
 pub const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
+/// The largest frame of a link.
+pub const MAX_FRAME_BYTES: usize = 64 * 1024;
+/// Connections held with members at one time; those with members that this node observes come first.
+pub const MAX_LINKS: usize = 256;
+/// A link to a new neighbour is opened after up to this long: in a growing cluster neighbours change with every joiner.
+pub const LINK_SETTLE: Duration = Duration::from_millis(500);
+/// The node with the larger address leaves it to the other one to open their link for this much longer.
+pub const LINK_COURTESY: Duration = Duration::from_secs(3);
+/// Opening a link and being greeted over it takes at most this long.
+pub const LINK_TIMEOUT: Duration = Duration::from_secs(5);
+/// A link to somebody who is no neighbour any more is kept this long: he may become one again.
+pub const LINK_LINGER: Duration = Duration::from_secs(10);
+/// The first pause after a link that failed; it doubles …
+pub const LINK_BACKOFF: Duration = Duration::from_secs(1);
+/// … up to this.
+pub const MAX_LINK_BACKOFF: Duration = Duration::from_secs(60);
+/// The least time between two probes of a member whose process seems to be gone.
+pub const MIN_CRASH_PROBE_GAP: Duration = Duration::from_millis(50);
+/// Pauses between probes for which a second observer is awaited, after the own probes were in vain.
+pub const CRASH_PATIENCE: u32 = 4;
+/// A case that was refuted by a sign of life is looked into again after this long: the sign may have been under way
+/// when the process died …
+pub const CRASH_REVIEW: Duration = Duration::from_millis(200);
+/// … this many times.
+pub const CRASH_REVIEWS: u8 = 2;
+/// At most one case about the same member is opened on the word of others in this time.
+pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);

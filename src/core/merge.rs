@@ -216,8 +216,14 @@ impl Core {
     /// is made of the names of the living alone.
     fn judge_anew(&mut self, slot: Slot, held: &Record) {
         let record = self.view.record(slot);
-        if record.run != held.run || record.status.is_live() != held.status.is_live() {
+        let is_live = record.status.is_live();
+        if record.run != held.run || is_live != held.status.is_live() {
+            if record.run != held.run || !is_live {
+                self.drop_link(held.run);
+                self.process_answers(held.run);
+            }
             self.reobserve(slot);
+            self.plan_link(slot);
         }
         self.watch(slot);
     }

@@ -28,6 +28,7 @@
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
 //! | who observes whom | `observers` |
 //! | being heard; judging silence, the own pause; asking others | `heartbeat`, `detector`, `inquiry` |
+//! | connections between observers; what their breaking means | `links`, `crash` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
 //! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `confirm` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
@@ -36,6 +37,7 @@
 mod change;
 mod confirm;
 mod counters;
+mod crash;
 mod detector;
 mod doors;
 mod flood;
@@ -47,6 +49,7 @@ mod inquiry;
 mod join;
 mod lifecycle;
 pub mod limits;
+mod links;
 mod merge;
 mod names;
 mod observers;
@@ -84,7 +87,9 @@ use rand_chacha::ChaCha8Rng;
 
 pub use change::{Change, ChangeKind};
 pub use counters::{Counters, Drop};
-pub use doors::{Birth, Command, CommandError, Durable, Input, Notice, Output, Reply, StopReason, Ticket};
+pub use doors::{
+    Birth, Command, CommandError, Durable, Input, LinkEvent, LinkId, Notice, Output, Reply, StopReason, Ticket,
+};
 pub use id::{InvalidName, NodeId, Run, check_name};
 pub use record::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
 pub use settings::{OutOfRange, Profile, Settings, Timing};
@@ -92,6 +97,7 @@ pub use tags::{InvalidTags, Tags};
 pub use time::Time;
 
 use confirm::Confirmations;
+use crash::Crashes;
 use detector::Attention;
 use flood::Flooding;
 use gossip::Gossiping;
@@ -99,6 +105,7 @@ use inbox::{Inbox, Versions};
 use inquiry::Inquiries;
 use join::Joining;
 use lifecycle::Incarnation;
+use links::Links;
 use names::NameProbes;
 use observers::Observers;
 use peer::Peer;
@@ -144,6 +151,8 @@ pub struct Core {
     attention: Attention,
     observers: Observers,
     inquiries: Inquiries,
+    links: Links,
+    crashes: Crashes,
     gossiping: Gossiping,
     flooding: Flooding,
     disagreement: Disagreement,
@@ -220,6 +229,8 @@ impl Core {
                 xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes()),
             ),
             inquiries: Inquiries::default(),
+            links: Links::default(),
+            crashes: Crashes::default(),
             gossiping: Gossiping::default(),
             flooding: Flooding::default(),
             disagreement: Disagreement::default(),
@@ -262,9 +273,11 @@ impl Core {
             Input::Command(command) => self.command(command),
             Input::SeedAddresses(addresses) => self.seed_addresses(addresses),
             Input::Persisted { incarnation_bound } => self.persisted(incarnation_bound),
+            Input::Link { link, event } => self.link_event(link, event),
         }
         debug_assert!(self.outputs.iter().all(|output| match output {
             Output::Transmit { bytes, .. } => bytes.len() <= self.settings.mtu,
+            Output::SendFrame { bytes, .. } => bytes.len() <= limits::MAX_FRAME_BYTES,
             _ => true,
         }));
     }
@@ -291,6 +304,8 @@ impl Core {
                 Timer::Reunite => self.reunite(),
                 Timer::Judge(run) => self.judge(run),
                 Timer::Heartbeat(run) => self.heartbeat(run),
+                Timer::Link(run) => self.tend_link(run),
+                Timer::Crash(run) => self.investigate(run),
                 Timer::Joiner(run) => self.judge_joiner(run),
                 Timer::NameProbe(run) => self.probe_name_again(run),
                 Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
@@ -313,6 +328,7 @@ impl Core {
 
     /// Ends the core.
     fn stop(&mut self, reason: StopReason) {
+        self.drop_links();
         self.phase = Phase::Stopped;
         self.timers.clear();
         self.outputs.push_back(Output::Stopped(reason));
@@ -340,6 +356,8 @@ impl Core {
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
         self.inquiries.close(run);
+        self.drop_link(run);
+        self.process_answers(run);
     }
 
     fn reply(&mut self, ticket: Ticket, reply: Reply) {

@@ -183,6 +183,7 @@ impl Core {
             peer.last_sign = peer.last_sign.max(probed_at_once);
         }
         self.watch(slot);
+        self.plan_link(slot);
     }
 
     fn stop_observing(&mut self, slot: Slot) {
@@ -191,6 +192,15 @@ impl Core {
             self.timers.cancel(Timer::Heartbeat(run));
             self.inquiries.close(run);
             self.watch(slot);
+            self.plan_link(slot);
+        }
+    }
+
+    /// This node has become Up: its neighbours are all there already.
+    pub(super) fn plan_links(&mut self) {
+        let neighbours: Vec<Slot> = self.observers.neighbours.iter().copied().collect();
+        for slot in neighbours {
+            self.plan_link(slot);
         }
     }
 

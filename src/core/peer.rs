@@ -48,6 +48,10 @@ pub(super) struct Errands {
     pub(super) last_told: Option<Time>,
     /// The last time a fresher note about it was passed on.
     pub(super) last_passed_on: Option<Time>,
+    /// The last probe, and the last case, because others cannot reach its process.
+    pub(super) last_hearsay: Option<Time>,
+    /// See there.
+    pub(super) last_case: Option<Time>,
     /// Since when others accuse it of a silence that this node knows to be none.
     pub(super) contradicted_since: Option<Time>,
 }

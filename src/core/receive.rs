@@ -71,7 +71,7 @@ impl Core {
         self.inbox = inbox;
     }
 
-    fn receive_packet(&mut self, sender: Sender, header: Header, inbox: &mut Inbox) {
+    pub(super) fn receive_packet(&mut self, sender: Sender, header: Header, inbox: &mut Inbox) {
         for _ in 0..inbox.unknown {
             self.counters.drop(Drop::UnknownMessage);
         }
@@ -237,6 +237,9 @@ impl Core {
             Message::HeardAt { run, age_ms } => self.witnessed(slot, run, age_ms),
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),
             Message::Confirmed(Confirmation { record }) => self.confirmed(slot, record.0),
+            Message::Severed { run, age_ms, is_sure } => self.told_severed(slot, run, age_ms, is_sure),
+            // Over a link it ends it; in a datagram it means nothing.
+            Message::Unlink => {}
             Message::Page { .. } => self.counters.drop(Drop::Unasked),
             // News and heartbeats are dispatched as such, and all other kinds before it matters who the sender is.
             _ => self.counters.drop(Drop::WrongState),
@@ -248,11 +251,14 @@ impl Core {
         self.counters.signs_of_life += 1;
         self.attention.heard(self.now);
         let record = self.view.record(slot);
-        let (id, status) = (record.id.clone(), record.status);
+        let (id, status, run) = (record.id.clone(), record.status, record.run);
         if matches!(status, Status::Up | Status::Suspect | Status::Leaving) {
             self.view.peer_mut(slot).last_sign = self.now;
         }
         self.outputs.push_back(Output::Heard(id));
+        if self.is_case(run) {
+            self.heard_suspected_crash(slot);
+        }
     }
 
     /// The member's address returned a nonce that was sent there.

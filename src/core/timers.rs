@@ -31,6 +31,10 @@ pub(super) enum Timer {
     Judge(Run),
     /// A member may be due a sign of life from us.
     Heartbeat(Run),
+    /// The link to a member is to be opened, closed, or given up.
+    Link(Run),
+    /// The next step in finding out whether a member's process is gone.
+    Crash(Run),
     /// A joiner held beside the view may have gone silent.
     Joiner(Run),
     /// The present owner of a name is asked again, or judged silent.

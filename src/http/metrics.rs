@@ -56,6 +56,7 @@ impl Collector for Figures {
             MetricType::Gauge,
         )?;
         gauge(&mut encoder, "view_changes", "Changes of this node's view since its start", info.changes)?;
+        gauge(&mut encoder, "links", "TCP links to other nodes that stand", info.open_links as u64)?;
         let uptime = ConstGauge::new(info.uptime.as_secs_f64());
         let described =
             encoder.encode_descriptor("uptime", "Time since the start", Some(&Unit::Seconds), MetricType::Gauge)?;
@@ -77,6 +78,18 @@ impl Collector for Figures {
             ("suspicions_refuted", "Suspicions of anybody that were refuted", counters.suspicions_refuted),
             ("suspicions_confirmed", "Suspicions of anybody that ended as down", counters.suspicions_confirmed),
             ("refutations", "Times this node refuted its own suspicion or death", counters.refutations),
+            ("links_lost", "Links that broke without a goodbye", counters.links_lost),
+            (
+                "crashes_detected",
+                "Processes that this node was the first to report as crashed",
+                counters.crashes_detected,
+            ),
+            ("crashes_refuted", "Broken links whose other end turned out to live", counters.crashes_refuted),
+            ("link_frames_sent", "Frames sent over links", counters.frames_sent),
+            ("link_frames_received", "Frames received over links", counters.frames_received),
+            ("link_frames_congested", "Frames not sent because their link was congested", info.congested_frames),
+            ("links_turned_away", "Connections closed because too many had not said anything", info.links_turned_away),
+            ("link_accept_errors", "Errors survived while accepting connections", info.link_accept_errors),
             ("pauses", "Times this process stood still", counters.pauses),
             (
                 "receive_buffer_overflows",
@@ -93,6 +106,8 @@ impl Collector for Figures {
         for (name, help, value) in [
             ("received", "Payload of datagrams received", counters.bytes_received),
             ("sent", "Payload of datagrams sent", counters.bytes_sent),
+            ("link_received", "Payload of frames received over links", counters.frame_bytes_received),
+            ("link_sent", "Payload of frames sent over links", counters.frame_bytes_sent),
         ] {
             counter(&mut encoder, name, help, Some(&Unit::Bytes), value)?;
         }

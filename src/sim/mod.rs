@@ -18,11 +18,13 @@ mod node;
 mod random;
 pub mod report;
 pub mod scenario;
+mod streams;
 pub mod tamper;
 mod trace;
 mod world;
 
 pub use node::{address_of, node_at};
 pub use random::{Purpose, Random};
+pub use streams::Tcp;
 pub use trace::Trace;
 pub use world::{Sighting, World, WorldOptions};

@@ -228,12 +228,27 @@ impl Network {
         }
     }
 
+    /// When something that is sent now arrives, if it does.
+    pub(crate) fn latency(&mut self, now: Nanos) -> Nanos {
+        now + self.conditions.latency.draw(&mut self.random).max(1)
+    }
+
+    /// Whether a segment of a connection, or its acknowledgement, is lost.
+    pub(crate) fn loses_segment(&mut self, from: usize, to: usize) -> bool {
+        self.is_cut(from, to) || self.is_cut(to, from) || self.is_lost(from, to) || self.is_lost(to, from)
+    }
+
     /// Sends a datagram to where no node lives: it only counts.
     pub fn send_to_nobody(&mut self, from: usize, bytes: &[u8]) {
+        self.count(from, bytes.len());
+    }
+
+    /// Counts what a node sends, and its headers.
+    pub(crate) fn count(&mut self, from: usize, bytes: usize) {
         let header_bytes = self.header_bytes;
         let sent = &mut self.per_node(from).sent;
         sent.packets += 1;
-        sent.bytes += bytes.len() as u64 + header_bytes;
+        sent.bytes += bytes as u64 + header_bytes;
     }
 
     fn is_lost(&mut self, from: usize, to: usize) -> bool {

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::network::Nanos;
-use crate::core::{Command, Core, Durable, NodeId, Run, StopReason, Time};
+use super::streams::Answer;
+use crate::core::{Command, Core, Durable, LinkId, NodeId, Run, StopReason, Time};
 
 /// The port of every simulated node.
 const PORT: u16 = 7117;
@@ -135,6 +136,20 @@ pub(crate) enum Waiting {
     /// Of something that is kept nowhere.
     Acknowledged(u64),
     Resolved,
+    /// How opening a link went.
+    Answer {
+        link: LinkId,
+        answer: Answer,
+    },
+    Frame {
+        link: LinkId,
+        from: SocketAddr,
+        bytes: Vec<u8>,
+    },
+    /// A link is over.
+    Closed {
+        link: LinkId,
+    },
 }
 
 /// A running core and everything that dies with it.
@@ -196,6 +211,7 @@ impl Process {
 
 /// A place in the simulated world.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent marks, not a state")]
 pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) address: SocketAddr,
@@ -205,6 +221,8 @@ pub(crate) struct Node {
     /// How far its wall clock is from the true one.
     pub(crate) wall_offset_ms: i64,
     pub(crate) process: Option<Process>,
+    /// The host has lost its power: nothing there answers anything.
+    pub(crate) is_off: bool,
     /// How its last process ended by itself, and whether anybody asked for it.
     pub(crate) ended: Option<StopReason>,
     pub(crate) leave_asked: bool,

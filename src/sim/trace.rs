@@ -71,6 +71,10 @@ impl Trace {
                 self.tag(5);
                 self.hash.update(&incarnation_bound.to_le_bytes());
             }
+            Input::Link { link, event } => {
+                self.tag(7);
+                self.text(format_args!("{link:?} {event:?}"));
+            }
             // The vocabulary may grow before this does.
             #[allow(unreachable_patterns)]
             other => {

@@ -18,12 +18,14 @@ use super::invariants::{Checker, Invariant, Observation, Violation, in_short};
 use super::network::{Conditions, CutId, Nanos, Network, NodeSet, Traffic};
 use super::node::{Node, Waiting};
 use super::random::{Purpose, Random, nanos};
+use super::streams::{Streams, Tcp};
 use super::tamper::Tamper;
 use super::trace::Trace;
 use crate::core::{ChangeKind, Core, NodeId, Record, Run, Settings, Status, StopReason};
 
 mod drive;
 mod life;
+mod links;
 
 /// What a world is made of.
 #[derive(Debug, Clone)]
@@ -101,6 +103,8 @@ pub struct World {
     queue: BinaryHeap<Reverse<Entry>>,
     nodes: Vec<Node>,
     pub(crate) network: Network,
+    streams: Streams,
+    tcp: Tcp,
     random: Random,
     trace: Trace,
     checker: Option<Checker>,
@@ -135,6 +139,7 @@ enum Event {
     Heal { cut: CutId },
     Restore { epoch: u64 },
     Compare,
+    Stream(links::StreamEvent),
 }
 
 impl PartialEq for Entry {
@@ -181,6 +186,8 @@ impl World {
             queue: BinaryHeap::new(),
             nodes: Vec::with_capacity(options.nodes),
             network: Network::new(options.seed, options.conditions, header_bytes),
+            streams: Streams::default(),
+            tcp: Tcp::default(),
             random: Random::new(options.seed, Purpose::Nodes),
             trace: Trace::new(options.verbose),
             checker: options.checked.then(Checker::default),

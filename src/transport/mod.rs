@@ -1,7 +1,31 @@
-//! I/O toward other nodes: the gossip socket and the lookup of addresses.
+//! I/O toward other nodes: the gossip socket, links, and the lookup of addresses.
 //!
 //! This layer moves bytes and names addresses. It must not know what a packet says, who a member is, or what time it is;
 //! it never ends the agent because of something that a network did.
 
+pub(crate) mod links;
 pub(crate) mod resolve;
 pub(crate) mod udp;
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use links::Listener;
+use udp::{BindError, Udp};
+
+/// How often a port is left to the system again, until one is free for UDP and for TCP.
+const MAX_PORT_TRIES: usize = 16;
+
+/// Binds the gossip socket and the links' listener to one port number.
+pub(crate) fn bind_both(address: Option<SocketAddr>, default_port: u16) -> Result<(Udp, Listener), BindError> {
+    let is_chosen_by_system = address.map_or(default_port, |address| address.port()) == 0;
+    for attempt in 1.. {
+        let udp = Udp::bind(address, default_port)?;
+        match Listener::bind(udp.local_address()) {
+            Ok(listener) => return Ok((udp, listener)),
+            Err(error) if is_chosen_by_system && attempt < MAX_PORT_TRIES && error.kind() == ErrorKind::AddrInUse => {}
+            Err(source) => return Err(BindError { protocol: "TCP", address: udp.local_address(), source }),
+        }
+    }
+    unreachable!("the last attempt returns")
+}

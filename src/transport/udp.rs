@@ -149,15 +149,15 @@ pub(crate) struct Udp {
 impl Udp {
     /// Binds. `None` in `address` is every address of both families on `port`, or of IPv4 where IPv6 does not exist.
     ///
-    /// The caller is inside a tokio runtime. Where a listener must share the number of a port that was left to the
-    /// system, this is what has to be tried again.
+    /// The caller is inside a tokio runtime. Links listen on the same port number: see
+    /// [`bind_both`](super::bind_both).
     pub(crate) fn bind(address: Option<SocketAddr>, default_port: u16) -> Result<Self, BindError> {
         let (socket, asked) = match address {
             Some(address) => (open(address), address),
             None => open_any(default_port),
         };
-        let socket = socket.map_err(|source| BindError { address: asked, source })?;
-        let failed = |source| BindError { address: asked, source };
+        let socket = socket.map_err(|source| BindError { protocol: "UDP", address: asked, source })?;
+        let failed = |source| BindError { protocol: "UDP", address: asked, source };
         // Less than asked for is what unprivileged processes usually get; a smaller buffer is no reason not to start.
         let _ = SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
         let _ = SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER_BYTES);
@@ -251,6 +251,8 @@ impl Udp {
 /// Why the gossip socket could not be bound.
 #[derive(Debug)]
 pub(crate) struct BindError {
+    /// `UDP` or `TCP`.
+    pub(crate) protocol: &'static str,
     /// What was asked for.
     pub(crate) address: SocketAddr,
     /// What the system said.
@@ -258,7 +260,7 @@ pub(crate) struct BindError {
 }
 
 /// IPv4 addresses in IPv6 clothing become what they are; labels that are no part of a peer's identity go.
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(_) => address,
         SocketAddr::V6(six) => match six.ip().to_ipv4_mapped() {

@@ -63,6 +63,8 @@ fn one_of_each() -> Vec<Message> {
         Message::HeardAt { run: Run(9), age_ms: 1_234 },
         Message::Digest { buckets: vec![7; 1_024] },
         Message::Want { buckets: [1; 32] },
+        Message::Unlink,
+        Message::Severed { run: Run(0x0102_0304_0506_0708), age_ms: 150, is_sure: true },
     ]
 }
 

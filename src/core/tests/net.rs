@@ -182,7 +182,8 @@ impl Net {
                     self.in_flight.insert((self.now + self.latency, self.counter), (node.address, to, bytes));
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
-                Output::Heard(_) => {}
+                // A network without TCP: everything must work without links.
+                Output::Heard(_) | Output::OpenLink { .. } | Output::SendFrame { .. } | Output::CloseLink { .. } => {}
                 Output::Persist(durable) => persist = Some(durable.incarnation_bound),
                 Output::ResolveSeeds => resolve = true,
                 Output::Reply { reply, .. } => node.replies.push(reply),

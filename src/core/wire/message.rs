@@ -256,6 +256,18 @@ pub enum Message {
         /// A bit for each bucket.
         buckets: [u8; 32],
     },
+    /// "I end this link on purpose": over links only. What follows is no sign of a crash.
+    Unlink,
+    /// "My link to this process broke, and its port refuses another one." Whoever has heard it since answers with
+    /// [`Message::HeardAt`]; whoever cannot reach it either says the same.
+    Severed {
+        /// The subject.
+        run: Run,
+        /// How long ago the port refused: what was heard since refutes it.
+        age_ms: u64,
+        /// Whether the sender's own probes have been in vain as well.
+        is_sure: bool,
+    },
 }
 
 /// Length of the digest in [`Message::Digest`], in bytes.
@@ -263,7 +275,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 24;
+    pub(super) const KINDS: u32 = 26;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].

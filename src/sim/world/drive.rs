@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::{Event, Sighting, Waiting, World};
 use crate::core::wire::Packet;
-use crate::core::{Change, ChangeKind, Command, Input, Output, Run};
+use crate::core::{Change, ChangeKind, Command, Input, LinkEvent, Output, Run};
 use crate::sim::invariants::Invariant;
 use crate::sim::network::Arrival;
 use crate::sim::node::node_at;
+use crate::sim::streams::Answer;
 
 /// Wakings at one instant after which a core is stuck.
 const MAX_WAKES_AT_ONCE: u32 = 10_000;
@@ -59,6 +60,7 @@ impl World {
                 }
             }
             Event::Compare => self.compare(),
+            Event::Stream(event) => self.stream_event(event),
         }
     }
 
@@ -91,6 +93,18 @@ impl World {
     fn hand_in(&mut self, node: usize, what: Waiting) {
         match what {
             Waiting::Packet { from, bytes } => self.step(node, Input::Packet { from, bytes: &bytes }),
+            Waiting::Answer { link, answer } => {
+                let event = match answer {
+                    Answer::Connected => LinkEvent::Connected,
+                    Answer::Refused => LinkEvent::Refused,
+                    Answer::Unreachable => LinkEvent::Unreachable,
+                };
+                self.step(node, Input::Link { link, event });
+            }
+            Waiting::Frame { link, from, bytes } => {
+                self.step(node, Input::Link { link, event: LinkEvent::Frame { from, bytes: &bytes } });
+            }
+            Waiting::Closed { link } => self.step(node, Input::Link { link, event: LinkEvent::Closed }),
             Waiting::Command(command) => self.hand_in_command(node, command),
             Waiting::Written => {
                 let written = self.nodes[node].disk.written();
@@ -298,6 +312,9 @@ impl World {
         }
         match output {
             Output::Transmit { to, bytes } => self.transmit(node, to, bytes),
+            Output::OpenLink { link, to } => self.open_stream(node, link, to),
+            Output::SendFrame { link, bytes } => self.send_frame(node, link, bytes),
+            Output::CloseLink { link } => self.close_stream(node, link),
             Output::Change(change) => {
                 self.changed(node, &change, before);
                 return true;

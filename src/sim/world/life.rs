@@ -28,6 +28,7 @@ impl World {
             is_durable,
             wall_offset_ms: 0,
             process: None,
+            is_off: false,
             ended: None,
             leave_asked: false,
             removal_asked: false,
@@ -62,6 +63,7 @@ impl World {
         let place = &mut self.nodes[node];
         place.process = Some(Process::new(core, run, self.processes, clock, self.now));
         place.ended = None;
+        place.is_off = false;
         place.leave_asked = false;
         place.removal_asked = false;
         self.drain_newborn(node);
@@ -100,18 +102,32 @@ impl World {
         }
     }
 
-    /// Kills a process without a word; whether there was one.
+    /// Kills a process without a word; its kernel closes its links. Whether there was one.
     pub fn crash(&mut self, node: usize) -> bool {
+        self.kill(node).is_some_and(|process| {
+            self.close_streams(node, process);
+            true
+        })
+    }
+
+    /// A host loses its power, and its process with it: nobody closes anything. Whether there was a process.
+    pub fn power_off(&mut self, node: usize) -> bool {
+        self.nodes[node].is_off = true;
+        self.kill(node).is_some_and(|process| {
+            self.vanish_streams(node, process);
+            true
+        })
+    }
+
+    fn kill(&mut self, node: usize) -> Option<u64> {
         let reached = self.random.chance(0.5);
         let place = &mut self.nodes[node];
-        if place.process.take().is_none() {
-            return false;
-        }
+        let process = place.process.take()?.number;
         place.disk.crash(reached);
         if let Some(checker) = &mut self.checker {
             checker.gone(node);
         }
-        true
+        Some(process)
     }
 
     /// Empties the disk of a node that does not run.
@@ -184,6 +200,7 @@ impl World {
         let place = &mut self.nodes[node];
         let Some(process) = place.process.take() else { return };
         let Some(reason) = process.stopped else { return };
+        let number = process.number;
         let asked = match &reason {
             StopReason::Left => place.leave_asked,
             StopReason::Removed => place.removal_asked,
@@ -199,6 +216,7 @@ impl World {
                 self.has_failed = true;
             }
         }
+        self.close_streams(node, number);
     }
 }
 

@@ -1,0 +1,395 @@
+//! Links: one TCP connection between each two nodes that observe each other.
+//!
+//! A link carries the same packets as the socket, as frames, and above all it makes a crash visible at once: the kernel
+//! of a dead process closes it (what follows is in `crash`). It is silent while nothing happens, and optional: where TCP
+//! is blocked, everything but that signal still works.
+//!
+//! ```text
+//!             settle                    connected           greeted
+//!   Idle ──────────────▶ Opening ──────────────▶ Greeting ──────────▶ Open ──lost──▶ Opening at once, then `crash`
+//!     ▲                     │ failed                │ closed             │ Unlink
+//!     └──────back-off───────┴───────────────────────┴────────────────────┘
+//! ```
+//!
+//! Invariants:
+//! - At most one link per member is in use. Of two that cross, the one opened by the smaller address stays; of two opened
+//!   by the other end, the newer.
+//! - Whoever ends a link on purpose says so before ([`Message::Unlink`]), so that the other end suspects nothing.
+//! - The node with the smaller address opens; the other one only if nothing came.
+//! - Every state but Open and an idle one without a plan has a timer.
+//!
+//! Must not know: what a broken link means.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rand::RngExt;
+
+use super::doors::{LinkEvent, LinkId};
+use super::limits::{LINK_BACKOFF, LINK_COURTESY, LINK_LINGER, LINK_SETTLE, LINK_TIMEOUT, MAX_LINK_BACKOFF, MAX_LINKS};
+use super::receive::Sender;
+use super::time::Time;
+use super::timers::Timer;
+use super::view::{Slot, View};
+use super::wire::{Message, PacketBuilder};
+use super::{Core, Drop, Output, Phase, Run, Status};
+
+/// All links, by the member's run.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    of: BTreeMap<Run, Link>,
+    runs: BTreeMap<LinkId, Run>,
+    last: u64,
+}
+
+#[derive(Debug, Default)]
+struct Link {
+    state: State,
+    /// Attempts that failed in a row.
+    failures: u32,
+    /// When a lost link was last opened again at once.
+    reopened: Option<Time>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    /// None; a timer may be set to open one.
+    #[default]
+    Idle,
+    /// Asked for.
+    Opening(LinkId),
+    /// Connected, and not yet answered by the process we mean.
+    Greeting(LinkId),
+    /// In use.
+    Open(LinkId),
+}
+
+impl State {
+    fn link(self) -> Option<LinkId> {
+        match self {
+            State::Idle => None,
+            State::Opening(link) | State::Greeting(link) | State::Open(link) => Some(link),
+        }
+    }
+}
+
+impl Links {
+    /// The open link to a member.
+    fn open(&self, run: Run) -> Option<LinkId> {
+        match self.of.get(&run)?.state {
+            State::Open(link) => Some(link),
+            _ => None,
+        }
+    }
+
+    /// How many are open.
+    pub(super) fn count(&self) -> usize {
+        self.of.values().filter(|link| matches!(link.state, State::Open(_))).count()
+    }
+
+    fn set(&mut self, run: Run, state: State) {
+        let link = self.of.entry(run).or_default();
+        if let Some(before) = link.state.link() {
+            self.runs.remove(&before);
+        }
+        link.state = state;
+        if let Some(link) = state.link() {
+            self.runs.insert(link, run);
+        }
+    }
+}
+
+impl Core {
+    /// Whether this node and a member should have a link.
+    fn wants_link(&self, slot: Slot) -> bool {
+        let is_live = matches!(self.view.record(slot).status, Status::Up | Status::Suspect);
+        matches!(self.phase, Phase::Up) && slot != View::ME && is_live && self.observes(slot)
+    }
+
+    /// A member became a neighbour or ceased to be one.
+    pub(super) fn plan_link(&mut self, slot: Slot) {
+        let record = self.view.record(slot);
+        let (run, address) = (record.run, record.address);
+        let has_link = self.links.of.get(&run).is_some_and(|link| link.state != State::Idle);
+        if self.wants_link(slot) == has_link {
+            return;
+        }
+        let pause = if has_link {
+            LINK_LINGER
+        } else {
+            let courtesy = if address > self.me().address { Duration::ZERO } else { LINK_COURTESY };
+            courtesy + LINK_SETTLE.mul_f64(self.rng.random::<f64>())
+        };
+        self.timers.set_by(Timer::Link(run), self.now + pause);
+    }
+
+    /// The timer of a link: opens it, closes it, or gives an attempt up.
+    pub(super) fn tend_link(&mut self, run: Run) {
+        let Some(slot) = self.view.slot_of_run(run) else { return self.drop_link(run) };
+        if !self.wants_link(slot) {
+            return self.drop_link(run);
+        }
+        match self.links.of.get(&run).map(|link| link.state).unwrap_or_default() {
+            State::Idle => {
+                self.open_link(slot);
+            }
+            State::Opening(link) | State::Greeting(link) => {
+                self.close(link);
+                self.link_failed(run);
+                self.no_link(run);
+            }
+            State::Open(_) => {}
+        }
+    }
+
+    /// Opens a link now, unless one is being opened or stands; `false` if there are too many.
+    pub(super) fn ensure_link(&mut self, slot: Slot) -> bool {
+        let run = self.view.record(slot).run;
+        let has_one = self.links.of.get(&run).is_some_and(|link| link.state != State::Idle);
+        has_one || self.open_link(slot)
+    }
+
+    fn open_link(&mut self, slot: Slot) -> bool {
+        let record = self.view.record(slot);
+        let (run, to) = (record.run, record.address);
+        if self.links.runs.len() >= MAX_LINKS {
+            self.counters.drop(Drop::TableFull);
+            self.back_off(run);
+            return false;
+        }
+        self.links.last += 1;
+        let link = LinkId::Opened(self.links.last);
+        self.links.set(run, State::Opening(link));
+        self.timers.set(Timer::Link(run), self.now + LINK_TIMEOUT);
+        self.outputs.push_back(Output::OpenLink { link, to });
+        true
+    }
+
+    /// Whether the link to a member stands.
+    pub(super) fn is_linked(&self, run: Run) -> bool {
+        self.links.open(run).is_some()
+    }
+
+    /// Ends the link to a member on purpose, if there is one, and forgets it.
+    pub(super) fn drop_link(&mut self, run: Run) {
+        self.timers.cancel(Timer::Link(run));
+        if let Some(link) = self.links.of.get(&run).and_then(|link| link.state.link()) {
+            self.dismiss(link);
+        }
+        self.links.set(run, State::Idle);
+        self.links.of.remove(&run);
+    }
+
+    /// Ends all links on purpose.
+    pub(super) fn drop_links(&mut self) {
+        let runs: Vec<Run> = self.links.of.keys().copied().collect();
+        for run in runs {
+            self.drop_link(run);
+        }
+    }
+
+    /// A goodbye, and the end of a link.
+    fn dismiss(&mut self, link: LinkId) {
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Unlink);
+        self.send_frame(link, packet);
+        self.close(link);
+    }
+
+    fn close(&mut self, link: LinkId) {
+        self.links.runs.remove(&link);
+        self.outputs.push_back(Output::CloseLink { link });
+    }
+
+    fn send_frame(&mut self, link: LinkId, packet: PacketBuilder) {
+        let bytes = packet.finish();
+        self.counters.frames_sent += 1;
+        self.counters.frame_bytes_sent += bytes.len() as u64;
+        self.outputs.push_back(Output::SendFrame { link, bytes });
+    }
+
+    /// Sends a packet over the link if there is one, else as a datagram.
+    pub(super) fn send_reliably(&mut self, slot: Slot, packet: PacketBuilder) {
+        match self.links.open(self.view.record(slot).run) {
+            Some(link) => self.send_frame(link, packet),
+            None => self.send_to(slot, packet),
+        }
+    }
+
+    /// Something happened to a link.
+    pub(super) fn link_event(&mut self, link: LinkId, event: LinkEvent<'_>) {
+        let run = self.links.runs.get(&link).copied();
+        match (event, run) {
+            (LinkEvent::Frame { from, bytes }, run) => self.receive_frame(link, run, from, bytes),
+            // Of a link that was given up: nobody waits for it.
+            (_, None) => {}
+            (LinkEvent::Connected, Some(run)) => self.greet(link, run),
+            (LinkEvent::Refused, Some(run)) => {
+                self.link_failed(run);
+                self.refused_link(run);
+            }
+            (LinkEvent::Unreachable, Some(run)) => {
+                self.link_failed(run);
+                self.no_link(run);
+            }
+            (LinkEvent::Closed, Some(run)) if self.is_linked(run) => self.link_lost(run),
+            (LinkEvent::Closed, Some(run)) => {
+                // Connected, but not to the process we mean: a proxy, or another run.
+                self.link_failed(run);
+                self.no_link(run);
+            }
+        }
+    }
+
+    /// The first frame tells the other end who we are.
+    fn greet(&mut self, link: LinkId, run: Run) {
+        let Some(slot) = self.view.slot_of_run(run) else { return self.drop_link(run) };
+        self.links.set(run, State::Greeting(link));
+        let packet = self.packet_to(slot);
+        self.send_frame(link, packet);
+    }
+
+    fn receive_frame(&mut self, link: LinkId, known: Option<Run>, from: SocketAddr, bytes: &[u8]) {
+        self.counters.frames_received += 1;
+        self.counters.frame_bytes_received += bytes.len() as u64;
+        let mut inbox = std::mem::take(&mut self.inbox);
+        match self.open(bytes, &mut inbox) {
+            Ok(header) if self.may_speak(link, known, header.cluster, header.run) => {
+                let is_over = inbox.messages().any(|message| *message == Message::Unlink);
+                self.receive_packet(Sender { from, run: header.run, bytes: bytes.len() }, header, &mut inbox);
+                if is_over {
+                    self.unlinked(link);
+                }
+            }
+            Ok(_) => self.close(link),
+            Err(_) => {
+                self.counters.drop(Drop::Malformed);
+                self.close(link);
+                if let Some(run) = known {
+                    self.link_failed(run);
+                }
+            }
+        }
+        inbox.clear();
+        self.inbox = inbox;
+    }
+
+    /// Whether a frame of this run is taken from this link; the first one is what names an accepted link, and opens one
+    /// that was greeted.
+    fn may_speak(&mut self, link: LinkId, known: Option<Run>, cluster: u32, run: Run) -> bool {
+        let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
+        let Some(slot) = slot.filter(|_| cluster == self.cluster && matches!(self.phase, Phase::Up)) else {
+            self.counters.drop(Drop::UnknownRun);
+            if let Some(known) = known {
+                self.link_failed(known);
+            }
+            return false;
+        };
+        match (known, link) {
+            (Some(known), _) if known == run => {
+                if self.links.of.get(&run).is_some_and(|link| matches!(link.state, State::Greeting(_))) {
+                    self.link_opened(run, link);
+                }
+                true
+            }
+            (Some(known), _) => {
+                // Another process answers at that address.
+                self.link_failed(known);
+                self.no_link(known);
+                false
+            }
+            (None, LinkId::Accepted(_)) => self.accept(slot, link),
+            // Given up while the frame was on its way.
+            (None, LinkId::Opened(_)) => false,
+        }
+    }
+
+    /// A member opened a link: of two that cross, one stays.
+    fn accept(&mut self, slot: Slot, link: LinkId) -> bool {
+        let record = self.view.record(slot);
+        let (run, address) = (record.run, record.address);
+        let state = self.links.of.get(&run).map(|link| link.state).unwrap_or_default();
+        let is_ours_first = self.me().address < address;
+        match state {
+            State::Greeting(LinkId::Opened(_)) | State::Open(LinkId::Opened(_)) if is_ours_first => {
+                self.dismiss(link);
+                return false;
+            }
+            State::Idle if self.links.runs.len() >= MAX_LINKS => {
+                self.counters.drop(Drop::TableFull);
+                self.dismiss(link);
+                return false;
+            }
+            State::Idle => {}
+            State::Opening(old) => self.close(old),
+            State::Greeting(old) | State::Open(old) => self.dismiss(old),
+        }
+        self.link_opened(run, link);
+        let packet = self.packet_to(slot);
+        self.send_frame(link, packet);
+        true
+    }
+
+    fn link_opened(&mut self, run: Run, link: LinkId) {
+        self.links.set(run, State::Open(link));
+        if let Some(link) = self.links.of.get_mut(&run) {
+            link.failures = 0;
+        }
+        let is_wanted = self.view.slot_of_run(run).is_some_and(|slot| self.wants_link(slot));
+        if is_wanted {
+            self.timers.cancel(Timer::Link(run));
+        } else {
+            self.timers.set(Timer::Link(run), self.now + LINK_LINGER);
+        }
+        self.process_answers(run);
+    }
+
+    /// The other end said goodbye to this link.
+    fn unlinked(&mut self, link: LinkId) {
+        if let Some(run) = self.links.runs.get(&link).copied() {
+            self.links.set(run, State::Idle);
+            self.timers.set(Timer::Link(run), self.now + LINK_LINGER);
+        }
+        self.close(link);
+    }
+
+    /// A link in use broke: opened again at once, unless that was tried a moment ago.
+    fn link_lost(&mut self, run: Run) {
+        self.counters.links_lost += 1;
+        self.links.set(run, State::Idle);
+        let Some(slot) = self.view.slot_of_run(run).filter(|slot| self.wants_link(*slot)) else {
+            return self.drop_link(run);
+        };
+        let Some(link) = self.links.of.get_mut(&run) else { return };
+        if link.reopened.is_some_and(|reopened| self.now.since(reopened) < LINK_BACKOFF) {
+            return self.link_failed(run);
+        }
+        link.reopened = Some(self.now);
+        if self.open_link(slot) {
+            self.lost_link(run);
+        }
+    }
+
+    /// An attempt failed: the next one comes later.
+    fn link_failed(&mut self, run: Run) {
+        self.links.set(run, State::Idle);
+        if let Some(link) = self.links.of.get_mut(&run) {
+            link.failures = link.failures.saturating_add(1);
+        }
+        self.back_off(run);
+    }
+
+    /// Plans the next attempt: pauses double, and are spread, so that nobody is stormed when he comes back.
+    fn back_off(&mut self, run: Run) {
+        let failures = self.links.of.entry(run).or_default().failures;
+        let pause = (LINK_BACKOFF * 2_u32.saturating_pow(failures.saturating_sub(1).min(16))).min(MAX_LINK_BACKOFF);
+        let pause = pause.mul_f64(0.5 + self.rng.random::<f64>());
+        self.timers.set(Timer::Link(run), self.now + pause);
+    }
+
+    /// Links in use.
+    pub fn open_links(&self) -> usize {
+        self.links.count()
+    }
+}

@@ -1,0 +1,206 @@
+//! Links between nodes: what becomes of a connection attempt, of a frame, and of the end of a process.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::{Event, Waiting, World};
+use crate::core::LinkId;
+use crate::sim::network::Nanos;
+use crate::sim::node::node_at;
+use crate::sim::random::nanos;
+use crate::sim::streams::{Answer, End, Segment, StreamId, Streams, Tcp};
+
+/// What is due for a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum StreamEvent {
+    /// The question for a connection reaches a host, for the so many'th time.
+    Syn { opener: End, to: usize, tries: u32 },
+    /// Its answer arrives.
+    Answer { opener: End, answer: Answer },
+    /// The first segment of a direction arrives.
+    Pump { id: StreamId, side: usize },
+    /// An end learns that the connection is over.
+    Reset { end: End },
+}
+
+/// Questions for a connection that stay unanswered before it is given up, a second, two, … apart.
+const MAX_TRIES: u32 = 3;
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// Bytes of TCP's header and options beyond UDP's header.
+const TCP_BYTES: usize = 24;
+
+impl World {
+    /// What routers do with TCP from now on; connections that stand are reset where it is refused.
+    pub fn set_tcp(&mut self, tcp: Tcp) {
+        self.tcp = tcp;
+        if tcp == Tcp::Rejected {
+            for node in 0..self.nodes.len() {
+                self.reset_links(node);
+            }
+        }
+    }
+
+    /// A router in the middle forgets all connections of a node and resets them at both ends.
+    pub fn reset_links(&mut self, node: usize) {
+        for id in self.streams.of_node(node) {
+            self.end_stream(id);
+        }
+    }
+
+    /// How many links a node has, by its core's own account.
+    pub fn links(&self, node: usize) -> usize {
+        self.core(node).map_or(0, crate::core::Core::open_links)
+    }
+
+    fn end_of(&self, node: usize, link: LinkId) -> Option<End> {
+        let process = self.nodes[node].process.as_ref()?.number;
+        Some(End { node, process, link })
+    }
+
+    pub(super) fn open_stream(&mut self, node: usize, link: LinkId, to: SocketAddr) {
+        let Some(opener) = self.end_of(node, link) else { return };
+        self.streams.attempt(opener);
+        if let Some(to) = node_at(to).filter(|to| *to < self.nodes.len()) {
+            self.network.count(node, TCP_BYTES);
+            let at = self.network.latency(self.now);
+            self.push(at, Event::Stream(StreamEvent::Syn { opener, to, tries: 1 }));
+        } else {
+            let answer = Answer::Unreachable;
+            self.push_after(FIRST_RETRY, Event::Stream(StreamEvent::Answer { opener, answer }));
+        }
+    }
+
+    pub(super) fn send_frame(&mut self, node: usize, link: LinkId, bytes: Vec<u8>) {
+        let Some(end) = self.end_of(node, link) else { return };
+        self.network.count(node, bytes.len() + TCP_BYTES);
+        let pump = self.streams.send(end, self.now, Segment::Frame(bytes));
+        self.plan_pump(pump);
+    }
+
+    pub(super) fn close_stream(&mut self, node: usize, link: LinkId) {
+        let Some(end) = self.end_of(node, link) else { return };
+        let pump = self.streams.close(end, self.now);
+        self.plan_pump(pump);
+    }
+
+    /// The kernel closes what a process leaves behind.
+    pub(super) fn close_streams(&mut self, node: usize, process: u64) {
+        for end in self.streams.of_process(node, process) {
+            let pump = self.streams.close(end, self.now);
+            self.plan_pump(pump);
+        }
+    }
+
+    /// Nobody closes anything.
+    pub(super) fn vanish_streams(&mut self, node: usize, process: u64) {
+        for end in self.streams.of_process(node, process) {
+            self.streams.vanish(end);
+        }
+    }
+
+    fn plan_pump(&mut self, pump: Option<(StreamId, usize)>) {
+        if let Some((id, side)) = pump {
+            let at = self.network.latency(self.now);
+            self.push(at, Event::Stream(StreamEvent::Pump { id, side }));
+        }
+    }
+
+    pub(super) fn stream_event(&mut self, event: StreamEvent) {
+        match event {
+            StreamEvent::Syn { opener, to, tries } => self.asked_to_connect(opener, to, tries),
+            StreamEvent::Answer { opener, answer } => {
+                if self.streams.decide(opener) {
+                    self.tell_link(opener, Waiting::Answer { link: opener.link, answer });
+                }
+            }
+            StreamEvent::Pump { id, side } => self.pump(id, side),
+            StreamEvent::Reset { end } => self.tell_link(end, Waiting::Closed { link: end.link }),
+        }
+    }
+
+    /// Hands something to the process at this end, if it is still that one.
+    fn tell_link(&mut self, end: End, what: Waiting) {
+        if self.nodes[end.node].running().is_some_and(|process| process.number == end.process) {
+            self.offer(end.node, what);
+        }
+    }
+
+    /// Whether a segment between two nodes is lost now.
+    fn is_segment_lost(&mut self, from: usize, to: usize) -> bool {
+        let is_off = self.nodes[from].is_off || self.nodes[to].is_off;
+        is_off || self.tcp == Tcp::Dropped || self.network.loses_segment(from, to)
+    }
+
+    fn asked_to_connect(&mut self, opener: End, to: usize, tries: u32) {
+        if !self.streams.is_attempted(opener) {
+            return;
+        }
+        let answer = if self.is_segment_lost(opener.node, to) {
+            if tries < MAX_TRIES {
+                let pause = FIRST_RETRY * 2_u32.pow(tries - 1);
+                let again = StreamEvent::Syn { opener, to, tries: tries + 1 };
+                return self.push_after(pause, Event::Stream(again));
+            }
+            Answer::Unreachable
+        } else {
+            match self.nodes[to].running().map(|process| process.number) {
+                Some(process) if self.tcp != Tcp::Rejected => {
+                    self.streams.connect(opener, to, process);
+                    Answer::Connected
+                }
+                _ => Answer::Refused,
+            }
+        };
+        self.network.count(to, TCP_BYTES);
+        let at = self.network.latency(self.now);
+        self.push(at, Event::Stream(StreamEvent::Answer { opener, answer }));
+    }
+
+    fn pump(&mut self, id: StreamId, side: usize) {
+        let Some(stream) = self.streams.get_mut(id).filter(|stream| stream.is_sending(side)) else { return };
+        let (sender, receiver) = (stream.ends[side], stream.ends[1 - side]);
+        if self.is_segment_lost(sender.node, receiver.node) {
+            return self.send_segment_again(id, side);
+        }
+        if self.streams.is_deaf(receiver) {
+            // Nobody has that connection any more: the kernel there says so.
+            return self.end_stream(id);
+        }
+        let Some((segment, next)) = self.streams.arrive(id, side) else { return };
+        self.network.count(receiver.node, TCP_BYTES);
+        match segment {
+            Segment::Frame(bytes) => {
+                let from = self.nodes[sender.node].address;
+                self.tell_link(receiver, Waiting::Frame { link: receiver.link, from, bytes });
+                if let Some(sent) = next {
+                    let at = self.network.latency(sent).max(self.now + 1);
+                    self.push(at, Event::Stream(StreamEvent::Pump { id, side }));
+                }
+            }
+            Segment::Fin => {
+                self.streams.end(id);
+                self.tell_link(receiver, Waiting::Closed { link: receiver.link });
+            }
+        }
+    }
+
+    fn send_segment_again(&mut self, id: StreamId, side: usize) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        stream.retries[side] += 1;
+        let retries = stream.retries[side];
+        if retries > Streams::MAX_RETRIES {
+            let sender = stream.ends[side];
+            self.streams.vanish(sender);
+            return self.tell_link(sender, Waiting::Closed { link: sender.link });
+        }
+        let at: Nanos = self.now + nanos(Streams::pause(retries));
+        self.push(at, Event::Stream(StreamEvent::Pump { id, side }));
+    }
+
+    fn end_stream(&mut self, id: StreamId) {
+        for end in self.streams.end(id) {
+            let at = self.network.latency(self.now);
+            self.push(at, Event::Stream(StreamEvent::Reset { end }));
+        }
+    }
+}

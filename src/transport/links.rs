@@ -1,0 +1,425 @@
+//! Links: TCP connections that carry frames, on the same port number as the gossip socket.
+//!
+//! ```text
+//! listener ──accepted──▶ ┐                                   ┌─▶ frames, events ──▶ Links::next ──▶ driver
+//!                        ├─ one task per connection, bounded ┤
+//! Links::open ─connect─▶ ┘                                   └─◀ frames ◀── Links::send ◀── driver
+//! ```
+//!
+//! A frame is a four-byte length and so many bytes, at most [`MAX_FRAME_BYTES`]. Idle connections are silent: the
+//! kernel's keepalive looks after them, rarely.
+//!
+//! Invariants:
+//! - Nothing here waits for a peer: a queue that is full drops the frame, a peer that does not read is given up.
+//! - Connections that have not said anything are few ([`MAX_SILENT`]) and have little time; the driver hears of an
+//!   accepted connection by its first frame.
+//! - After [`Links::close`] the driver hears no more of a link, except for what is queued already.
+//! - All tasks end when this is dropped, after they have sent what was queued.
+//!
+//! Must not know: what is in a frame, whose link it is.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
+use tokio_util::bytes::{Bytes, BytesMut};
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+
+use super::udp::canonical;
+use crate::core::LinkId;
+use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
+
+/// Accepted connections that have not said anything yet.
+const MAX_SILENT: usize = 64;
+/// Frames that wait to be sent over one link.
+const MAX_QUEUED_FRAMES: usize = 64;
+/// Events that wait for the driver; connections wait for room, and so do the peers behind them.
+const MAX_QUEUED_EVENTS: usize = 256;
+/// A frame that cannot be sent within this time ends its link.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How many connections the kernel may hold for us before we take them.
+const BACKLOG: i32 = 256;
+/// How long a connection may be idle before the kernel asks whether its other end is still there …
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
+/// … and how often it then asks again.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
+/// The pause after an error of our own system: too many open files do not go away by trying again at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the driver hears of a link.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// It was opened.
+    Connected,
+    /// A system answered that nobody listens there.
+    Refused,
+    /// It could not be opened for any other reason.
+    Unreachable,
+    /// A frame, and who sent it.
+    Frame(SocketAddr, BytesMut),
+    /// It is over.
+    Closed,
+}
+
+/// Totals, readable while the links work.
+#[derive(Debug, Default)]
+pub(crate) struct LinkCounters {
+    dropped_frames: AtomicU64,
+    turned_away: AtomicU64,
+    accept_errors: AtomicU64,
+}
+
+impl LinkCounters {
+    /// Frames not sent because their link was congested.
+    pub(crate) fn dropped_frames(&self) -> u64 {
+        self.dropped_frames.load(Ordering::Relaxed)
+    }
+
+    /// Connections closed because too many others had not said anything yet.
+    pub(crate) fn turned_away(&self) -> u64 {
+        self.turned_away.load(Ordering::Relaxed)
+    }
+
+    /// Errors survived while accepting.
+    pub(crate) fn accept_errors(&self) -> u64 {
+        self.accept_errors.load(Ordering::Relaxed)
+    }
+}
+
+/// The listening half, bound before anything runs.
+#[derive(Debug)]
+pub(crate) struct Listener(std::net::TcpListener);
+
+impl Listener {
+    /// Binds to the gossip socket's own address, of which the port is known by now.
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(false)?;
+        }
+        // Connections of an earlier run that still linger must not keep a restarted agent from its port.
+        #[cfg(unix)]
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(Self(socket.into()))
+    }
+}
+
+/// All links of one agent.
+#[derive(Debug)]
+pub(crate) struct Links {
+    queues: BTreeMap<LinkId, mpsc::Sender<Bytes>>,
+    events: mpsc::Receiver<(LinkId, Event, Option<mpsc::Sender<Bytes>>)>,
+    announce: Announcer,
+    tasks: TaskTracker,
+    counters: Arc<LinkCounters>,
+    _accepting: AbortOnDropHandle<()>,
+}
+
+/// The way from a connection to the driver. An accepted one brings its queue along with its first frame.
+type Announcer = mpsc::Sender<(LinkId, Event, Option<mpsc::Sender<Bytes>>)>;
+
+impl Links {
+    /// Begins to accept. Inside a tokio runtime.
+    pub(crate) fn start(listener: Listener, tasks: &TaskTracker) -> io::Result<Self> {
+        let listener = TcpListener::from_std(listener.0)?;
+        let (announce, events) = mpsc::channel(MAX_QUEUED_EVENTS);
+        let counters = Arc::<LinkCounters>::default();
+        let accepting = accept(listener, announce.clone(), tasks.clone(), Arc::clone(&counters));
+        Ok(Self {
+            queues: BTreeMap::new(),
+            events,
+            announce,
+            tasks: tasks.clone(),
+            counters,
+            _accepting: AbortOnDropHandle::new(tokio::spawn(accepting)),
+        })
+    }
+
+    /// What was counted, shared.
+    pub(crate) fn counters(&self) -> Arc<LinkCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Opens a link; how that went is an event.
+    pub(crate) fn open(&mut self, link: LinkId, to: SocketAddr) {
+        let (queue, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
+        self.queues.insert(link, queue);
+        self.tasks.spawn(connect(link, to, frames, self.announce.clone()));
+    }
+
+    /// Sends a frame, or drops it if too many wait already.
+    pub(crate) fn send(&self, link: LinkId, bytes: Vec<u8>) {
+        let is_queued = self.queues.get(&link).is_some_and(|queue| queue.try_send(bytes.into()).is_ok());
+        if !is_queued {
+            self.counters.dropped_frames.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends a link, once its frames are sent.
+    pub(crate) fn close(&mut self, link: LinkId) {
+        self.queues.remove(&link);
+    }
+
+    /// Waits for the next event. Cancel safe.
+    pub(crate) async fn next(&mut self) -> (LinkId, Event) {
+        match self.events.recv().await {
+            Some((link, event, queue)) => self.register(link, event, queue),
+            // Not while `announce` is held here.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The next event, if there is one.
+    pub(crate) fn try_next(&mut self) -> Option<(LinkId, Event)> {
+        let (link, event, queue) = self.events.try_recv().ok()?;
+        Some(self.register(link, event, queue))
+    }
+
+    fn register(&mut self, link: LinkId, event: Event, queue: Option<mpsc::Sender<Bytes>>) -> (LinkId, Event) {
+        if let Some(queue) = queue {
+            self.queues.insert(link, queue);
+        }
+        if matches!(event, Event::Refused | Event::Unreachable | Event::Closed) {
+            self.queues.remove(&link);
+        }
+        (link, event)
+    }
+}
+
+async fn accept(listener: TcpListener, announce: Announcer, tasks: TaskTracker, counters: Arc<LinkCounters>) {
+    let silent = Arc::new(Semaphore::new(MAX_SILENT));
+    let mut last = 0;
+    loop {
+        match listener.accept().await {
+            Ok((stream, from)) => match Arc::clone(&silent).try_acquire_owned() {
+                Ok(permit) => {
+                    last += 1;
+                    let link = LinkId::Accepted(last);
+                    tasks.spawn(greet(link, stream, canonical(from), permit, announce.clone()));
+                }
+                Err(_) => {
+                    counters.turned_away.fetch_add(1, Ordering::Relaxed);
+                }
+            },
+            Err(error) => {
+                counters.accept_errors.fetch_add(1, Ordering::Relaxed);
+                if error.kind() != ErrorKind::ConnectionAborted {
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// An accepted connection: it is nobody's until it has said something.
+async fn greet(link: LinkId, stream: TcpStream, from: SocketAddr, permit: OwnedSemaphorePermit, announce: Announcer) {
+    tune(&stream);
+    let mut connection = framed(stream);
+    let Ok(Some(Ok(first))) = timeout(LINK_TIMEOUT, connection.next()).await else { return };
+    drop(permit);
+    let (queue, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
+    if announce.send((link, Event::Frame(from, first), Some(queue))).await.is_ok() {
+        carry(link, connection, from, frames, announce).await;
+    }
+}
+
+async fn connect(link: LinkId, to: SocketAddr, mut frames: mpsc::Receiver<Bytes>, announce: Announcer) {
+    let attempt = tokio::select! {
+        attempt = timeout(LINK_TIMEOUT, TcpStream::connect(to)) => attempt,
+        // Given up: nothing is sent before it is connected.
+        _ = frames.recv() => return,
+    };
+    let event = match &attempt {
+        Ok(Ok(_)) => Event::Connected,
+        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => Event::Refused,
+        Ok(Err(_)) | Err(_) => Event::Unreachable,
+    };
+    if announce.send((link, event, None)).await.is_err() {
+        return;
+    }
+    if let Ok(Ok(stream)) = attempt {
+        tune(&stream);
+        carry(link, framed(stream), to, frames, announce).await;
+    }
+}
+
+/// Carries frames both ways until either side has had enough.
+async fn carry(
+    link: LinkId,
+    mut connection: Framed<TcpStream, LengthDelimitedCodec>,
+    from: SocketAddr,
+    mut frames: mpsc::Receiver<Bytes>,
+    announce: Announcer,
+) {
+    loop {
+        tokio::select! {
+            // What is to be sent first: a goodbye must not wait behind what a peer has to say.
+            biased;
+            frame = frames.recv() => {
+                let Some(frame) = frame else {
+                    let _ = timeout(WRITE_TIMEOUT, SinkExt::<Bytes>::close(&mut connection)).await;
+                    return;
+                };
+                if !matches!(timeout(WRITE_TIMEOUT, connection.send(frame)).await, Ok(Ok(()))) {
+                    break;
+                }
+            }
+            received = connection.next() => match received {
+                Some(Ok(bytes)) => {
+                    if announce.send((link, Event::Frame(from, bytes), None)).await.is_err() {
+                        return;
+                    }
+                }
+                Some(Err(_)) | None => break,
+            },
+        }
+    }
+    let _ = announce.send((link, Event::Closed, None)).await;
+}
+
+fn framed(stream: TcpStream) -> Framed<TcpStream, LengthDelimitedCodec> {
+    LengthDelimitedCodec::builder().max_frame_length(MAX_FRAME_BYTES).new_framed(stream)
+}
+
+/// Options that make a link quick and quiet. One that does not have them works all the same.
+fn tune(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
+    let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(10);
+    const OPENED: LinkId = LinkId::Opened(1);
+
+    /// The links of one agent, where they listen, and their tasks.
+    fn links() -> (Links, SocketAddr, TaskTracker) {
+        let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+        let address = listener.0.local_addr().expect("bound");
+        let tasks = TaskTracker::new();
+        (Links::start(listener, &tasks).expect("in a runtime"), address, tasks)
+    }
+
+    async fn next(links: &mut Links) -> (LinkId, Event) {
+        timeout(DEADLINE, links.next()).await.expect("in time")
+    }
+
+    /// Two agents with a link between them; its name at the second.
+    async fn pair() -> (Links, Links, LinkId) {
+        let ((mut a, _, _), (mut b, address, _)) = (links(), links());
+        a.open(OPENED, address);
+        assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+        a.send(OPENED, b"hello".to_vec());
+        let (accepted, event) = next(&mut b).await;
+        assert!(matches!(event, Event::Frame(_, bytes) if bytes == b"hello"[..]));
+        (a, b, accepted)
+    }
+
+    #[tokio::test]
+    async fn frames_travel_both_ways_whole_and_in_order() {
+        let (mut a, b, accepted) = pair().await;
+        for size in [0, 1, 1_400, MAX_FRAME_BYTES] {
+            b.send(accepted, vec![7; size]);
+            let (link, event) = next(&mut a).await;
+            assert_eq!(link, OPENED);
+            assert!(matches!(event, Event::Frame(_, bytes) if bytes == vec![7; size]), "{size} bytes");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_link_that_is_closed_says_what_was_queued_and_then_ends_at_the_other_end() {
+        let (mut a, mut b, accepted) = pair().await;
+        a.send(OPENED, b"bye".to_vec());
+        a.close(OPENED);
+        assert!(
+            matches!(next(&mut b).await, (link, Event::Frame(_, bytes)) if link == accepted && bytes == b"bye"[..])
+        );
+        assert_eq!(next(&mut b).await, (accepted, Event::Closed));
+        assert_eq!(a.try_next(), None, "who closes needs no news of it");
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_is_gone_ends_its_links_and_refuses_new_ones() {
+        let ((mut a, _, _), (mut b, address, _)) = (links(), links());
+        a.open(OPENED, address);
+        assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+        a.send(OPENED, b"hello".to_vec());
+        next(&mut b).await;
+        drop(b);
+        assert_eq!(next(&mut a).await, (OPENED, Event::Closed));
+        a.open(LinkId::Opened(2), address);
+        // The listener closes a moment after its links do.
+        let mut last = next(&mut a).await;
+        for number in 3.. {
+            if last.1 == Event::Refused {
+                break;
+            }
+            a.open(LinkId::Opened(number), address);
+            last = next(&mut a).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_frame_longer_than_the_limit_ends_its_link_before_it_is_read() {
+        let (mut links, address, _) = links();
+        let mut stream = TcpStream::connect(address).await.expect("listening");
+        stream.write_all(&[0, 0, 0, 1, b'x']).await.expect("sent");
+        let (accepted, _) = next(&mut links).await;
+        let length = u32::try_from(MAX_FRAME_BYTES + 1).expect("small").to_be_bytes();
+        stream.write_all(&length).await.expect("sent");
+        assert_eq!(next(&mut links).await, (accepted, Event::Closed));
+    }
+
+    #[tokio::test]
+    async fn connections_that_say_nothing_are_few() {
+        let (links, address, _) = links();
+        let mut held = Vec::new();
+        for _ in 0..MAX_SILENT {
+            held.push(TcpStream::connect(address).await.expect("listening"));
+        }
+        let mut one_more = TcpStream::connect(address).await.expect("listening");
+        let ended = timeout(DEADLINE, one_more.read(&mut [0; 1])).await.expect("closed at once");
+        assert!(matches!(ended, Ok(0) | Err(_)));
+        assert_eq!(links.counters().turned_away(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_does_not_read_costs_a_bounded_queue() {
+        let (a, _b, _) = pair().await;
+        let frames = 4 * MAX_QUEUED_FRAMES;
+        for _ in 0..frames {
+            a.send(OPENED, vec![0; MAX_FRAME_BYTES]);
+        }
+        let dropped = a.counters().dropped_frames();
+        assert_eq!(dropped as usize, frames - MAX_QUEUED_FRAMES, "nothing was sent between two turns of the runtime");
+    }
+
+    #[tokio::test]
+    async fn all_tasks_end_with_the_links() {
+        let ((mut a, _, tasks), (_b, address, _)) = (links(), links());
+        a.open(OPENED, address);
+        assert_eq!(next(&mut a).await, (OPENED, Event::Connected));
+        drop(a);
+        tasks.close();
+        timeout(DEADLINE, tasks.wait()).await.expect("no task outlives its links");
+    }
+}
