@@ -34,7 +34,7 @@ pub(super) fn log(kind: &EventKind) {
             info!(node = %id, %address, %run, incarnation, "{id} is joining from {address}");
         }
         EventKind::NodeJoined { .. } => info!(node = %id, %address, %run, incarnation, "{id} is up at {address}"),
-        EventKind::NodeSuspected { .. } => info!(node = %id, %address, %run, incarnation, "{id} is silent: suspected"),
+        EventKind::NodeSuspected { .. } => info!(node = %id, %address, %run, incarnation, "{id} is suspected"),
         EventKind::NodeRecovered { .. } => info!(node = %id, %address, %run, incarnation, "{id} is up again"),
         EventKind::NodeLeaving { .. } => info!(node = %id, %address, %run, incarnation, "{id} is leaving"),
         EventKind::NodeDetectedDown { method, .. } => {

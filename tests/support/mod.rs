@@ -70,9 +70,11 @@ impl Agent {
 
     /// Starts an agent on loopback ports that are free, in the local profile.
     pub fn start(name: &str, seeds: &[&str], more: &[&str]) -> Self {
-        let mut arguments = vec!["--name", name, "--profile", "local", "--http", "127.0.0.1:0"];
-        if !more.contains(&"--bind") {
-            arguments.extend(["--bind", "127.0.0.1:0"]);
+        let mut arguments = vec!["--name", name, "--http", "127.0.0.1:0"];
+        for (flag, usual) in [("--profile", "local"), ("--bind", "127.0.0.1:0")] {
+            if !more.contains(&flag) {
+                arguments.extend([flag, usual]);
+            }
         }
         for seed in seeds {
             arguments.extend(["--seed", seed]);
@@ -129,12 +131,19 @@ impl Agent {
 
     /// One raw HTTP request over a fresh connection; whatever comes back.
     pub fn raw_http(&self, request: &[u8]) -> String {
+        self.exchange(request, true)
+    }
+
+    /// The same, saying or not that no more will come: who says so may be taken for somebody who went away.
+    fn exchange(&self, request: &[u8], is_all: bool) -> String {
         let address: SocketAddr = self.http.parse().expect("an address");
         let mut stream = TcpStream::connect(address).expect("connects");
         stream.set_read_timeout(Some(Duration::from_secs(2))).expect("set");
         // The server may close on us in the middle of nonsense.
         let _ = stream.write_all(request);
-        let _ = stream.shutdown(std::net::Shutdown::Write);
+        if is_all {
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+        }
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()
@@ -142,7 +151,7 @@ impl Agent {
 
     /// The value of a metric line, by the whole text before its value.
     pub fn metric(&self, name: &str) -> f64 {
-        let text = self.raw_http(b"GET /metrics HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+        let text = self.exchange(b"GET /metrics HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n", false);
         let line = text.lines().find_map(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')));
         line.unwrap_or_else(|| panic!("no metric {name} in\n{text}")).trim().parse().expect("a number")
     }
