@@ -179,9 +179,7 @@ impl Core {
         let is_sure = self.crashes.is_sure(run);
         let age_ms = self.now.since(refused_at).as_millis() as u64;
         for slot in self.observers_of(subject) {
-            let mut packet = self.packet_to(slot);
-            packet.push(&Message::Severed { run, age_ms, is_sure });
-            self.send_reliably(slot, packet);
+            self.send_both_ways(slot, &Message::Severed { run, age_ms, is_sure });
         }
     }
 
@@ -190,7 +188,7 @@ impl Core {
         if run == self.run {
             // Our answer is a sign of life.
             let packet = self.packet_to(witness);
-            return self.send_reliably(witness, packet);
+            return self.send_to(witness, packet);
         }
         let Some(subject) = self.suspect_of_crash(run) else { return };
         let refused_at = self.now - Duration::from_millis(age_ms);
@@ -198,9 +196,7 @@ impl Core {
         if heard.is_some_and(|heard| heard > refused_at)
             && let Some(testimony) = self.bear_witness(run)
         {
-            let mut packet = self.packet_to(witness);
-            packet.push(&testimony);
-            return self.send_reliably(witness, packet);
+            return self.send_both_ways(witness, &testimony);
         }
         let witness_run = self.view.record(witness).run;
         self.look_into_hearsay(subject);
@@ -276,9 +272,7 @@ impl Core {
         };
         self.heard_of(run, self.now);
         for slot in told {
-            let mut packet = self.packet_to(slot);
-            packet.push(&Message::HeardAt { run, age_ms: 0 });
-            self.send_reliably(slot, packet);
+            self.send_both_ways(slot, &Message::HeardAt { run, age_ms: 0 });
         }
     }
 

@@ -155,13 +155,11 @@ impl Core {
         self.timers.set(Timer::Judge(run), next.min(suspect_at));
     }
 
-    /// "Are you there?"
+    /// "Are you there?", on every way there is.
     pub(super) fn probe(&mut self, slot: Slot) {
         self.counters.probes_sent += 1;
         let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
-        let mut packet = self.packet_to(slot);
-        packet.push(&Message::Probe { nonce, doubted: true });
-        self.send_to(slot, packet);
+        self.send_both_ways(slot, &Message::Probe { nonce, doubted: true });
     }
 
     /// When this node itself last heard a member.

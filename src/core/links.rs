@@ -202,18 +202,23 @@ impl Core {
         self.outputs.push_back(Output::CloseLink { link });
     }
 
-    fn send_frame(&mut self, link: LinkId, packet: PacketBuilder) {
+    pub(super) fn send_frame(&mut self, link: LinkId, packet: PacketBuilder) {
         let bytes = packet.finish();
         self.counters.frames_sent += 1;
         self.counters.frame_bytes_sent += bytes.len() as u64;
         self.outputs.push_back(Output::SendFrame { link, bytes });
     }
 
-    /// Sends a packet over the link if there is one, else as a datagram.
-    pub(super) fn send_reliably(&mut self, slot: Slot, packet: PacketBuilder) {
-        match self.links.open(self.view.record(slot).run) {
-            Some(link) => self.send_frame(link, packet),
-            None => self.send_to(slot, packet),
+    /// Sends a message as a datagram and over the link, if there is one: datagrams are lost, and a link may be stalled
+    /// by a firewall without anybody knowing.
+    pub(super) fn send_both_ways(&mut self, slot: Slot, message: &Message) {
+        let mut packet = self.packet_to(slot);
+        packet.push(message);
+        self.send_to(slot, packet);
+        if let Some(link) = self.links.open(self.view.record(slot).run) {
+            let mut packet = self.packet_to(slot);
+            packet.push(message);
+            self.send_frame(link, packet);
         }
     }
 
@@ -257,7 +262,11 @@ impl Core {
         match self.open(bytes, &mut inbox) {
             Ok(header) if self.may_speak(link, known, header.cluster, header.run) => {
                 let is_over = inbox.messages().any(|message| *message == Message::Unlink);
-                self.receive_packet(Sender { from, run: header.run, bytes: bytes.len() }, header, &mut inbox);
+                self.receive_packet(
+                    Sender { from, run: header.run, link: Some(link), bytes: bytes.len() },
+                    header,
+                    &mut inbox,
+                );
                 if is_over {
                     self.unlinked(link);
                 }

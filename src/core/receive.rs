@@ -10,6 +10,7 @@
 
 use std::net::SocketAddr;
 
+use super::doors::LinkId;
 use super::inbox::{Inbox, News, Received};
 use super::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
 use super::peer::is_due;
@@ -51,6 +52,8 @@ struct Answer {
 pub(super) struct Sender {
     pub(super) from: SocketAddr,
     pub(super) run: Run,
+    /// The link that it came over; answers go the same way.
+    pub(super) link: Option<LinkId>,
     /// Size of the packet: no answer to an unproven address is larger.
     pub(super) bytes: usize,
 }
@@ -62,7 +65,7 @@ impl Core {
         let mut inbox = std::mem::take(&mut self.inbox);
         match self.open(bytes, &mut inbox) {
             Ok(header) => {
-                let sender = Sender { from, run: header.run, bytes: bytes.len() };
+                let sender = Sender { from, run: header.run, link: None, bytes: bytes.len() };
                 self.receive_packet(sender, header, &mut inbox);
             }
             Err(error) => self.reject(from, error),
@@ -319,7 +322,10 @@ impl Core {
             self.view.peer_mut(slot).errands_mut().last_answer = Some(self.now);
         }
         if packet.len() <= sender.bytes || is_proven {
-            self.send_to(slot, packet);
+            match sender.link {
+                Some(link) => self.send_frame(link, packet),
+                None => self.send_to(slot, packet),
+            }
         }
     }
 

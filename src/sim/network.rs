@@ -7,7 +7,7 @@
 //! is never delivered before it was sent; a cut direction delivers nothing that is sent while it stands. Must not know:
 //! what the bytes mean, what a node is, or what time it is anywhere but here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::random::{Purpose, Random, nanos};
@@ -132,6 +132,8 @@ pub struct Network {
     conditions: Conditions,
     cuts: BTreeMap<CutId, (NodeSet, NodeSet)>,
     next_cut: CutId,
+    /// Pairs between which a firewall drops datagrams, whatever it does with connections.
+    without_datagrams: BTreeSet<(usize, usize)>,
     per_node: Vec<PerNode>,
     header_bytes: u64,
 }
@@ -152,6 +154,7 @@ impl Network {
             conditions: usual,
             cuts: BTreeMap::new(),
             next_cut: 0,
+            without_datagrams: BTreeSet::new(),
             per_node: Vec::new(),
             header_bytes,
         }
@@ -179,6 +182,11 @@ impl Network {
         self.next_cut
     }
 
+    /// No datagram passes between these two any more, in either direction; connections do.
+    pub fn block_datagrams(&mut self, one: usize, other: usize) {
+        self.without_datagrams.extend([(one, other), (other, one)]);
+    }
+
     /// Takes one cut away; unknown ones are no error, they were healed before.
     pub fn heal(&mut self, cut: CutId) {
         self.cuts.remove(&cut);
@@ -192,6 +200,7 @@ impl Network {
     /// Takes every disturbance away.
     pub fn heal_all(&mut self) {
         self.cuts.clear();
+        self.without_datagrams.clear();
         self.conditions = self.usual;
         for node in &mut self.per_node {
             node.loss = 0.0;
@@ -201,7 +210,10 @@ impl Network {
 
     /// Whether it is as usual, between all nodes.
     pub fn is_calm(&self) -> bool {
-        self.cuts.is_empty() && self.conditions == self.usual && self.per_node.iter().all(|node| node.loss <= 0.0)
+        self.cuts.is_empty()
+            && self.without_datagrams.is_empty()
+            && self.conditions == self.usual
+            && self.per_node.iter().all(|node| node.loss <= 0.0)
     }
 
     /// Whether datagrams from one node to another are cut off now.
@@ -217,7 +229,8 @@ impl Network {
     /// Sends a datagram; `deliver` is called with each arrival: none, one or two.
     pub fn send(&mut self, now: Nanos, from: usize, to: usize, bytes: Vec<u8>, mut deliver: impl FnMut(Arrival)) {
         self.send_to_nobody(from, &bytes);
-        if self.is_cut(from, to) || self.is_lost(from, to) {
+        let is_blocked = self.without_datagrams.contains(&(from, to));
+        if is_blocked || self.is_cut(from, to) || self.is_lost(from, to) {
             return;
         }
         let copy = self.random.chance(self.conditions.duplicate).then(|| bytes.clone());

@@ -244,3 +244,37 @@ fn a_leaving_process_is_not_taken_for_a_crash() {
     })));
     assert_kept(&world);
 }
+
+/// Only a refusal is evidence: a connection that nobody answers says nothing about the process behind it.
+#[test]
+fn a_firewall_that_drops_links_takes_no_paused_process_down() {
+    let mut world = linked(11, 5, Profile::Default);
+    world.set_tcp(Tcp::Dropped);
+    world.reset_links(4);
+    world.pause(4, SECOND * 8);
+    assert_nothing_happened(&mut world, SECOND * 30);
+}
+
+#[test]
+fn links_that_are_not_needed_any_more_end_with_a_goodbye() {
+    let mut world = linked(12, 12, Profile::Local);
+    for _ in 0..20 {
+        world.add_node();
+        world.run_for(SECOND * 2);
+    }
+    world.command(31, Command::Leave);
+    world.run_for(SECOND * 30);
+    for node in 0..31 {
+        let counters = world.core(node).expect("it runs").counters();
+        assert_eq!(counters.links_lost, 0, "node {node}");
+        assert!((5..=20).contains(&world.links(node)), "node {node} has {} links", world.links(node));
+    }
+    assert_kept(&world);
+}
+
+#[test]
+fn where_datagrams_are_blocked_links_keep_neighbours_alive() {
+    let mut world = linked(13, 2, Profile::Local);
+    world.block_datagrams(0, 1);
+    assert_nothing_happened(&mut world, SECOND * 20);
+}

@@ -47,6 +47,12 @@ impl World {
         }
     }
 
+    /// A firewall drops all datagrams between two nodes from now on, and lets connections pass.
+    pub fn block_datagrams(&mut self, one: usize, other: usize) {
+        self.network.block_datagrams(one, other);
+        self.network_calm_since = None;
+    }
+
     /// How many links a node has, by its core's own account.
     pub fn links(&self, node: usize) -> usize {
         self.core(node).map_or(0, crate::core::Core::open_links)
