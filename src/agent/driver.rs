@@ -31,6 +31,7 @@ use super::shared::{Figures, Shared};
 use super::translate;
 use crate::core::limits::MAX_PENDING_COMMANDS;
 use crate::core::{Command, CommandError, Core, Input, NodeId, Output, Reply, StopReason, Tags, Ticket, Time};
+use crate::event::EventKind;
 use crate::store::{Durability, WriterDied};
 use crate::transport::resolve::Resolver;
 use crate::transport::udp::{MAX_DATAGRAM_BYTES, Received, Trouble, Udp};
@@ -249,6 +250,14 @@ impl Driver {
                 let _ = socket.send(to, &bytes);
             }
             Output::Change(change) => translate::log(&shared.publish(&change, SystemTime::now()).kind),
+            Output::PartitionSuspected { unreachable, reachable } => {
+                let kind = EventKind::PartitionSuspected { unreachable, reachable };
+                translate::log(&shared.announce(kind, SystemTime::now()).kind);
+            }
+            Output::PartitionHealed { unreachable, reachable } => {
+                let kind = EventKind::PartitionHealed { unreachable, reachable };
+                translate::log(&shared.announce(kind, SystemTime::now()).kind);
+            }
             Output::Heard(id) => shared.directory().heard(&id, now, core.rtt(&id)),
             Output::Persist(durable) => durability.persist(durable),
             Output::ResolveSeeds => {
@@ -282,6 +291,9 @@ impl Driver {
             changes: core.changes(),
             fingerprint: core.fingerprint(),
             counters: core.counters().clone(),
+            health_score: core.health_score(),
+            degraded_links: core.degraded_links(),
+            unreachable: core.unreachable(),
         });
     }
 

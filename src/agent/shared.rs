@@ -16,7 +16,7 @@ use super::clock::Clock;
 use super::directory::Directory;
 use super::error::{Failure, Stop};
 use crate::core::{Change, Counters, Status};
-use crate::event::Event;
+use crate::event::{Event, EventKind};
 use crate::transport::udp::SocketCounters;
 
 /// The core's figures as of the driver's last wait.
@@ -25,6 +25,9 @@ pub(super) struct Figures {
     pub(super) changes: u64,
     pub(super) fingerprint: u64,
     pub(super) counters: Counters,
+    pub(super) health_score: u32,
+    pub(super) degraded_links: usize,
+    pub(super) unreachable: usize,
 }
 
 /// See the module's words.
@@ -68,11 +71,15 @@ impl Shared {
     /// Takes a change of the core to directory, subscribers, and whoever waits for this node to be Up.
     pub(super) fn publish(&self, change: &Change, at: SystemTime) -> Arc<Event> {
         let event = self.bus.publish(change, at);
-        let member = event.kind.member();
-        if member.is_me {
+        if let Some(member) = event.kind.member().filter(|member| member.is_me) {
             self.status.send_replace(member.status);
         }
         event
+    }
+
+    /// Takes an event that changes no member to subscribers.
+    pub(super) fn announce(&self, kind: EventKind, at: SystemTime) -> Arc<Event> {
+        self.bus.announce(kind, at)
     }
 
     pub(super) fn status(&self) -> watch::Receiver<Status> {

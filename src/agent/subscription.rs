@@ -165,7 +165,7 @@ impl Filter {
     /// Whether an event passes.
     pub fn matches(&self, kind: &EventKind) -> bool {
         self.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind.name()))
-            && self.nodes.as_ref().is_none_or(|nodes| nodes.contains(kind.node()))
+            && self.nodes.as_ref().is_none_or(|nodes| nodes.iter().any(|node| kind.concerns(node)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the core counts: traffic, and everything it refused, by reason.
 
+use super::health::TickLateness;
+
 /// Why a packet or a part of it was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Drop {
@@ -108,6 +110,8 @@ pub struct Counters {
     pub refutations: u64,
     /// Pauses of this process.
     pub pauses: u64,
+    /// How late the own ticks were.
+    pub tick_lateness: TickLateness,
     drops: [u64; Drop::ALL.len()],
 }
 

@@ -27,7 +27,8 @@
 //! | joining a cluster; letting somebody in; who owns a name | `join`, `sponsor`, `names` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
 //! | who observes whom | `observers` |
-//! | being heard; judging silence, the own pause; asking others | `heartbeat`, `detector`, `inquiry` |
+//! | being heard; judging silence; asking others | `heartbeat`, `detector`, `inquiry` |
+//! | doubting oneself; members that keep refuting; many silent at once | `health`, `flapping`, `partition` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
 //! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `confirm` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
@@ -38,8 +39,10 @@ mod confirm;
 mod counters;
 mod detector;
 mod doors;
+mod flapping;
 mod flood;
 mod gossip;
+mod health;
 mod heartbeat;
 mod id;
 mod inbox;
@@ -51,6 +54,7 @@ mod merge;
 mod names;
 mod observers;
 mod order;
+mod partition;
 mod peer;
 mod proof;
 mod rates;
@@ -85,6 +89,7 @@ use rand_chacha::ChaCha8Rng;
 pub use change::{Change, ChangeKind};
 pub use counters::{Counters, Drop};
 pub use doors::{Birth, Command, CommandError, Durable, Input, Notice, Output, Reply, StopReason, Ticket};
+pub use health::{SelfDoubt, TickLateness};
 pub use id::{InvalidName, NodeId, Run, check_name};
 pub use record::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
 pub use settings::{OutOfRange, Profile, Settings, Timing};
@@ -92,15 +97,16 @@ pub use tags::{InvalidTags, Tags};
 pub use time::Time;
 
 use confirm::Confirmations;
-use detector::Attention;
 use flood::Flooding;
 use gossip::Gossiping;
+use health::Attention;
 use inbox::{Inbox, Versions};
 use inquiry::Inquiries;
 use join::Joining;
 use lifecycle::Incarnation;
 use names::NameProbes;
 use observers::Observers;
+use partition::Partition;
 use peer::Peer;
 use proof::Prover;
 use rates::{NoticeRate, Questions};
@@ -144,6 +150,7 @@ pub struct Core {
     attention: Attention,
     observers: Observers,
     inquiries: Inquiries,
+    partition: Partition,
     gossiping: Gossiping,
     flooding: Flooding,
     disagreement: Disagreement,
@@ -220,6 +227,7 @@ impl Core {
                 xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes()),
             ),
             inquiries: Inquiries::default(),
+            partition: Partition::default(),
             gossiping: Gossiping::default(),
             flooding: Flooding::default(),
             disagreement: Disagreement::default(),
@@ -258,7 +266,10 @@ impl Core {
         }
         match input {
             Input::Packet { from, bytes } => self.receive(from, bytes),
-            Input::Tick => self.fire(),
+            Input::Tick => {
+                self.measure_tick();
+                self.fire();
+            }
             Input::Command(command) => self.command(command),
             Input::SeedAddresses(addresses) => self.seed_addresses(addresses),
             Input::Persisted { incarnation_bound } => self.persisted(incarnation_bound),
@@ -295,6 +306,8 @@ impl Core {
                 Timer::NameProbe(run) => self.probe_name_again(run),
                 Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
                 Timer::Contact(ticket) => self.end_contact(ticket),
+                Timer::Partition => self.suspect_partition(),
+                Timer::PartitionOver => self.partition_over(),
             }
             if matches!(self.phase, Phase::Stopped) {
                 break;
@@ -327,19 +340,28 @@ impl Core {
 
     /// Gives a notice, at most one of its kind in a while.
     fn notice(&mut self, kind: &'static str, notice: Notice) {
-        if self.notices.allow(self.now, kind) {
+        self.notice_if_allowed(kind, notice);
+    }
+
+    /// The same; says whether it was given.
+    fn notice_if_allowed(&mut self, kind: &'static str, notice: Notice) -> bool {
+        let is_allowed = self.notices.allow(self.now, kind);
+        if is_allowed {
             self.outputs.push_back(Output::Notice(notice));
         }
+        is_allowed
     }
 
     /// Everything that remembers slots forgets this one, before the table gives it to somebody else.
     fn forget(&mut self, slot: Slot) {
         self.gossiping.forget(slot);
         self.flooding.forget(slot);
-        let run = self.view.record(slot).run;
+        let record = Arc::clone(self.view.record(slot));
+        let run = record.run;
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
-        self.inquiries.close(run);
+        self.inquiries.forget(run);
+        self.is_accounted_for(run, &record.id, true);
     }
 
     fn reply(&mut self, ticket: Ticket, reply: Reply) {
