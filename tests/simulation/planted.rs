@@ -256,6 +256,16 @@ fn without_a_member(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[test]
+fn the_end_of_a_partition_that_nobody_suspected_is_caught() {
+    let plant =
+        Plant::output(|node, output| match change_at_first(node, &output, |kind| kind == ChangeKind::Suspected) {
+            Some(_) => vec![output, Output::PartitionHealed { unreachable: Vec::new(), reachable: Vec::new() }],
+            None => vec![output],
+        });
+    assert_caught(&found_by(plant, crash_the_last), Invariant::PartitionsAreSound);
+}
+
+#[test]
 fn a_sponsor_that_leaves_somebody_out_is_caught() {
     let plant = Plant::output(|_, output| match output {
         Output::Transmit { to, bytes } => {
