@@ -129,7 +129,11 @@ impl Core {
         if record.status != Status::Down {
             return method;
         }
-        if self.partition.cut.is_none() && self.timers.is_set(Timer::Partition) {
+        // What is said before the first death holds for stragglers, too; who was never seen as Suspect is listed later, since
+        // a view may learn of many such deaths at once.
+        let is_listed = self.partition.cut.as_ref().is_some_and(|cut| cut.missing.contains_key(&run));
+        let comes_first = self.partition.cut.is_none() || before == Status::Suspect && !is_listed;
+        if comes_first && self.timers.is_set(Timer::Partition) {
             self.suspect_partition();
         }
         let is_cut_off = self.is_cut_off(run);
@@ -155,12 +159,7 @@ impl Core {
         if !self.is_partition() || self.timers.is_set(Timer::Partition) {
             return;
         }
-        let wait = match self.partition.cut {
-            None => self.settings.heartbeat_interval,
-            // What was said already is only said again when the list is likely to be whole.
-            Some(_) => self.settings.suspect_timeout,
-        };
-        self.timers.set(Timer::Partition, self.now + wait);
+        self.timers.set(Timer::Partition, self.now + self.settings.heartbeat_interval);
     }
 
     /// The accusations have gathered.
