@@ -26,7 +26,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     loop {
         tokio::select! {
             event = events.recv() => match event {
-                Ok(event) => println!("{} {}", event.kind.name(), event.kind.member().id),
+                Ok(event) => match event.kind.node() {
+                    Some(node) => println!("{} {node}", event.kind.name()),
+                    // Partitions are about many: `EventKind::PartitionSuspected` says who is on which side.
+                    None => println!("{}", event.kind.name()),
+                },
                 // Too slow a reader misses events, never the state: it begins again from the members as they are now.
                 Err(RecvError::Lagged { .. }) => println!("{} members now", events.resync().members.len()),
                 Err(_) => return Err(agent.stopped().await.into()),

@@ -72,6 +72,23 @@ pub enum EventKind {
         /// The member as it was last.
         member: Member,
     },
+    /// At least two members, and at least a third of the live ones, fell silent within one suspect timeout: it looks like a
+    /// cut in the network (or like that many hosts that lost power together, which nobody can tell apart). Said again if
+    /// more join them. Their deaths are reported with [`DetectionMethod::NetworkPartition`].
+    PartitionSuspected {
+        /// Those that are silent or gone, sorted.
+        unreachable: Vec<NodeId>,
+        /// The other live members, this node included, sorted.
+        reachable: Vec<NodeId>,
+    },
+    /// A suspected partition is over: all of its members are back or gone for good, or the few that are still missing
+    /// would be no partition and stay away although the others have found each other again.
+    PartitionHealed {
+        /// Those that did not come back, sorted.
+        unreachable: Vec<NodeId>,
+        /// The live members, this node included, sorted.
+        reachable: Vec<NodeId>,
+    },
 }
 
 impl EventKind {
@@ -87,11 +104,13 @@ impl EventKind {
             EventKind::NodeRecovered { .. } => "node_recovered",
             EventKind::NodeUpdated { .. } => "node_updated",
             EventKind::NodeRemoved { .. } => "node_removed",
+            EventKind::PartitionSuspected { .. } => "partition_suspected",
+            EventKind::PartitionHealed { .. } => "partition_healed",
         }
     }
 
     /// All names.
-    pub const NAMES: [&'static str; 9] = [
+    pub const NAMES: [&'static str; 11] = [
         "node_joining",
         "node_joined",
         "node_leaving",
@@ -101,10 +120,12 @@ impl EventKind {
         "node_recovered",
         "node_updated",
         "node_removed",
+        "partition_suspected",
+        "partition_healed",
     ];
 
-    /// The member it is about.
-    pub const fn member(&self) -> &Member {
+    /// The member it is about, if it is about one: folding these over a snapshot gives the view.
+    pub const fn member(&self) -> Option<&Member> {
         match self {
             EventKind::NodeJoining { member }
             | EventKind::NodeJoined { member }
@@ -114,12 +135,24 @@ impl EventKind {
             | EventKind::NodeSuspected { member }
             | EventKind::NodeRecovered { member }
             | EventKind::NodeUpdated { member, .. }
-            | EventKind::NodeRemoved { member } => member,
+            | EventKind::NodeRemoved { member } => Some(member),
+            EventKind::PartitionSuspected { .. } | EventKind::PartitionHealed { .. } => None,
         }
     }
 
-    /// The name of the node it is about.
-    pub const fn node(&self) -> &NodeId {
-        &self.member().id
+    /// The name of the node it is about, if it is about one.
+    pub fn node(&self) -> Option<&NodeId> {
+        self.member().map(|member| &member.id)
+    }
+
+    /// Whether it is about this node: as its member, or on either side of a partition.
+    pub fn concerns(&self, id: &NodeId) -> bool {
+        match self {
+            EventKind::PartitionSuspected { unreachable, reachable }
+            | EventKind::PartitionHealed { unreachable, reachable } => {
+                unreachable.binary_search(id).is_ok() || reachable.binary_search(id).is_ok()
+            }
+            kind => kind.node() == Some(id),
+        }
     }
 }

@@ -1,13 +1,19 @@
-//! Network namespaces: two halves that cannot hear each other, and find each other again.
+//! Network namespaces: halves that cannot hear each other, links that lose, and a node that is starved.
 
 mod support;
 
+use std::collections::BTreeSet;
+use std::thread::sleep;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 use support::netns::Network;
-use support::{Agent, skip, wait_for};
+use support::{Agent, Watch, skip, wait_for};
 
-const NAMES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
+const NAMES: [&str; 10] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"];
 
-fn start(network: &Network) -> Vec<Agent> {
+fn start(network: &Network, hosts: usize) -> Vec<Agent> {
     let seed = format!("{}:7117", network.ip(0));
     let start = |host: usize| {
         let bind = format!("{}:7117", network.ip(host));
@@ -15,16 +21,16 @@ fn start(network: &Network) -> Vec<Agent> {
             ["--name", NAMES[host], "--profile", "local", "--bind", &bind, "--seed", &seed, "--http", "127.0.0.1:7118"];
         Agent::start_with(&network.on(host), &arguments)
     };
-    (0..NAMES.len()).map(start).collect()
+    (0..hosts).map(start).collect()
 }
 
-/// Six agents on hosts of their own that are all up, if such hosts can be had here. (The agents go before the network.)
-fn cluster() -> Option<(Network, Vec<Agent>)> {
-    match Network::new(NAMES.len()) {
+/// Agents on hosts of their own that are all up, if such hosts can be had here. (The agents go before the network.)
+fn cluster(hosts: usize) -> Option<(Network, Vec<Agent>)> {
+    match Network::new(hosts) {
         Ok(network) => {
-            let agents = start(&network);
+            let agents = start(&network, hosts);
             for agent in &agents {
-                agent.wait_for_up(&NAMES);
+                agent.wait_for_up(&NAMES[..hosts]);
             }
             Some((network, agents))
         }
@@ -35,40 +41,155 @@ fn cluster() -> Option<(Network, Vec<Agent>)> {
     }
 }
 
+/// Watches of all these agents that are known to stand: each has seen a change of n0's tags.
+fn watch_all(agents: &[Agent]) -> Vec<Watch> {
+    let watches: Vec<Watch> = agents.iter().map(Agent::watch).collect();
+    // A watch begins with its connection, so changes are made until each has seen one.
+    let mut round = 0;
+    wait_for("all watches stand", || {
+        round += 1;
+        assert!(agents[0].client(&["tags", &format!("round={round}")]).0.success());
+        watches.iter().all(|watch| !watch.about("n0").is_empty()).then_some(())
+    });
+    watches
+}
+
+/// The member as an agent lists it.
+fn member(agent: &Agent, name: &str) -> Option<Value> {
+    let (_, text) = agent.client(&["members", "--format", "json"]);
+    let members: Value = serde_json::from_str(&text).expect("json");
+    members.as_array().expect("a list").iter().find(|member| member["id"] == name).cloned()
+}
+
+/// Waits until `listener` has not heard `speaker` itself for this long.
+fn wait_for_silence(listener: &Agent, speaker: &str, ms: u64) {
+    wait_for("the silence has lasted", || {
+        member(listener, speaker).and_then(|member| member["last_heard_ms"].as_u64()).filter(|silence| *silence >= ms)
+    });
+}
+
+fn of_kind(watch: &Watch, kind: &str) -> Vec<Value> {
+    watch.events().into_iter().filter(|event| event["event"] == kind).collect()
+}
+
+/// Whom anybody has ever declared Down.
+fn buried(watches: &[Watch]) -> BTreeSet<String> {
+    let downs = watches.iter().flat_map(|watch| of_kind(watch, "node_detected_down"));
+    downs.map(|event| event["node"].as_str().expect("a text").to_owned()).collect()
+}
+
 #[test]
-fn two_halves_declare_each_other_down_and_agree_again_after_healing() {
-    let Some((network, agents)) = cluster() else { return };
+fn two_halves_say_that_they_are_cut_apart_and_merge_without_losing_anything() {
+    const LEFT: [&str; 3] = ["n0", "n1", "n2"];
+    const RIGHT: [&str; 3] = ["n3", "n4", "n5"];
+    let Some((network, mut agents)) = cluster(6) else { return };
+    let watches = watch_all(&agents);
     network.cut(&[0, 1, 2], &[3, 4, 5]);
-    let down = |agent: &Agent| {
-        agent.members().into_iter().filter(|(_, status)| status == "down").map(|(id, _)| id).collect::<Vec<_>>()
-    };
-    for (host, agent) in agents.iter().enumerate() {
-        let others = if host < 3 { &NAMES[3..] } else { &NAMES[..3] };
-        wait_for("each side declares the other down", || (down(agent) == others).then_some(()));
+    let sides = |host: usize| if host < 3 { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
+    for (host, watch) in watches.iter().enumerate() {
+        let (near, far) = sides(host);
+        wait_for("each side declares the other down", || {
+            (of_kind(watch, "node_detected_down").len() == 3).then_some(())
+        });
+        for down in of_kind(watch, "node_detected_down") {
+            assert_eq!(down["method"], "network_partition", "{down}");
+            assert!(far.iter().any(|name| down["node"] == *name), "{down}");
+        }
+        let suspected = of_kind(watch, "partition_suspected");
+        let last = suspected.last().expect("said before the first death");
+        assert_eq!((&last["unreachable"], &last["reachable"]), (&json!(far), &json!(near)));
+        assert_eq!((&last["node"], &last["member"]), (&Value::Null, &Value::Null));
     }
+    // What happens on one side during the cut …
+    assert!(agents[1].client(&["tags", "side=left"]).0.success());
+    assert!(agents[4].client(&["tags", "side=right"]).0.success());
+    let mut leaver = agents.remove(5);
+    assert!(leaver.client(&["leave"]).0.success());
+    assert_eq!(leaver.wait().code(), Some(0));
     network.heal();
-    for agent in &agents {
-        wait_for("nobody is down any more", || down(agent).is_empty().then_some(()));
-        agent.wait_for_up(&NAMES);
+    // … is so on both afterwards.
+    for (agent, watch) in agents.iter().zip(&watches) {
+        agent.wait_for_up(&NAMES[..5]);
+        for (name, side) in [("n1", "left"), ("n4", "right")] {
+            let tag = || member(agent, name).filter(|member| member["tags"]["side"] == side);
+            wait_for("the tags of both sides", tag);
+        }
+        wait_for("the departure is known", || member(agent, "n5").is_none().then_some(()));
+        let healed = wait_for("the end of the partition", || of_kind(watch, "partition_healed").pop());
+        assert_eq!(healed["reachable"], json!(NAMES[..5]));
+    }
+    for (host, watch) in watches[..5].iter().enumerate() {
+        let (_, far) = sides(host);
+        let left_with_the_far = if far == RIGHT { vec!["n5"] } else { Vec::new() };
+        let healed = of_kind(watch, "partition_healed");
+        assert_eq!((healed.len(), &healed[0]["unreachable"]), (1, &json!(left_with_the_far)), "{healed:?}");
+        assert!(!watch.about("n5").contains(&"node_joined".to_owned()), "{:?}", watch.about("n5"));
     }
 }
 
 #[test]
-fn a_cut_between_two_of_six_takes_neither_down() {
-    let Some((network, agents)) = cluster() else { return };
-    let watch = agents[0].watch();
+fn a_cut_between_two_of_ten_takes_neither_down() {
+    let Some((network, agents)) = cluster(10) else { return };
+    let watches = watch_all(&agents[..5]);
     network.cut(&[1], &[4]);
     // Long enough for either to be suspected and declared down twice over, if nobody asked those who hear it.
-    let silence_ms = || {
-        let (_, text) = agents[1].client(&["members", "--format", "json"]);
-        let members: serde_json::Value = serde_json::from_str(&text).expect("json");
-        let lost = members.as_array().expect("a list").iter().find(|member| member["id"] == "n4").expect("listed");
-        lost["last_heard_ms"].as_u64()
-    };
-    wait_for("the cut has lasted", || silence_ms().filter(|silence| *silence >= 5_000));
-    assert!(watch.events().is_empty(), "{:?}", watch.events());
+    wait_for_silence(&agents[1], "n4", 5_000);
+    assert_eq!(buried(&watches), BTreeSet::new());
+    wait_for("the bad link is reported", || agents[1].log().contains("\"n4\" is heard by").then_some(()));
     network.heal();
+    wait_for("its recovery, too", || agents[1].log().contains("\"n4\" is heard directly again").then_some(()));
     for agent in &agents {
         agent.wait_for_up(&NAMES);
     }
+    assert_eq!(buried(&watches), BTreeSet::new());
+}
+
+#[test]
+fn a_link_that_loses_a_quarter_takes_nobody_down() {
+    let Some((network, agents)) = cluster(5) else { return };
+    let watches = watch_all(&agents);
+    network.lose(1, 3, 25);
+    network.lose(3, 1, 25);
+    sleep(Duration::from_secs(12));
+    assert_eq!(buried(&watches), BTreeSet::new());
+    for agent in &agents {
+        agent.wait_for_up(&NAMES[..5]);
+    }
+}
+
+#[test]
+fn a_link_that_is_lost_in_one_direction_takes_nobody_down() {
+    let Some((network, agents)) = cluster(5) else { return };
+    let watches = watch_all(&agents);
+    network.lose(3, 1, 100);
+    wait_for_silence(&agents[1], "n3", 6_000);
+    assert_eq!(buried(&watches), BTreeSet::new());
+    for agent in &agents {
+        agent.wait_for_up(&NAMES[..5]);
+    }
+}
+
+#[test]
+fn a_starved_node_takes_nobody_down_and_does_not_flap_for_ever() {
+    const STOPS: usize = 20;
+    let Some((_network, agents)) = cluster(6) else { return };
+    let watches = watch_all(&agents);
+    let starved = &agents[5];
+    for stop in 0..STOPS as u64 {
+        starved.signal(Signal::SIGSTOP);
+        sleep(Duration::from_millis(150 + stop * 577 % 1_350));
+        starved.signal(Signal::SIGCONT);
+        sleep(Duration::from_millis(50 + stop * 37 % 150));
+    }
+    for agent in &agents {
+        agent.wait_for_up(&NAMES[..6]);
+    }
+    let healthy_and_buried: Vec<_> = buried(&watches).into_iter().filter(|name| name != "n5").collect();
+    assert_eq!(healthy_and_buried, Vec::<String>::new());
+    for watch in &watches[..5] {
+        let suspected = watch.about("n5").iter().filter(|kind| *kind == "node_suspected").count();
+        assert!(suspected <= STOPS / 3, "suspected {suspected} times in {STOPS} stops: {:?}", watch.about("n5"));
+    }
+    wait_for("it knows that it is ill", || starved.log().contains("times later for now").then_some(()));
+    wait_for("it recovers", || starved.log().contains("trusts its own observation again").then_some(()));
 }

@@ -106,8 +106,19 @@ impl Bus {
 
     /// Takes a change into the directory, appends its event, wakes who waits.
     pub(crate) fn publish(&self, change: &Change, at: SystemTime) -> Arc<Event> {
+        self.append(at, || self.directory.apply(change, at))
+    }
+
+    /// Appends an event that changes no member, wakes who waits.
+    pub(crate) fn announce(&self, kind: EventKind, at: SystemTime) -> Arc<Event> {
+        debug_assert!(kind.member().is_none(), "what is about a member goes through the directory: {kind:?}");
+        self.append(at, || kind)
+    }
+
+    /// `kind` is called under the lock.
+    fn append(&self, at: SystemTime, kind: impl FnOnce() -> EventKind) -> Arc<Event> {
         let mut ring = self.ring();
-        let kind = self.directory.apply(change, at);
+        let kind = kind();
         ring.last += 1;
         let event = Arc::new(Event { sequence: ring.last, at, kind });
         // The forgotten one is freed after the lock.
@@ -210,7 +221,9 @@ pub(super) fn fold(members: &mut BTreeMap<crate::core::NodeId, Member>, kind: &E
             members.remove(&member.id);
         }
         kind => {
-            members.insert(kind.node().clone(), kind.member().clone());
+            if let Some(member) = kind.member() {
+                members.insert(member.id.clone(), member.clone());
+            }
         }
     }
 }
@@ -253,6 +266,7 @@ mod tests {
     enum Step {
         Merge(Arc<Record>),
         Remove(NodeId),
+        Partition,
         Snapshot,
     }
 
@@ -269,7 +283,8 @@ mod tests {
         let id = prop::sample::select(vec!["a", "b", "me"]);
         let merge =
             (id.clone(), 1..3u64, 1..6u64, status).prop_map(|(id, run, n, s)| Step::Merge(record(id, run, n, s)));
-        prop_oneof![8 => merge, 1 => id.prop_map(|id| Step::Remove(name(id))), 1 => Just(Step::Snapshot)]
+        let others = prop_oneof![Just(Step::Snapshot), Just(Step::Partition)];
+        prop_oneof![8 => merge, 1 => id.prop_map(|id| Step::Remove(name(id))), 2 => others]
     }
 
     fn listing(members: &[Member]) -> BTreeMap<NodeId, Member> {
@@ -286,6 +301,11 @@ mod tests {
                 let changes = match step {
                     Step::Merge(new) => view.merge(&new),
                     Step::Remove(id) => view.remove(&id).into_iter().collect(),
+                    Step::Partition => {
+                        let (unreachable, reachable) = (vec![name("a"), name("b")], vec![name("me")]);
+                        bus.announce(EventKind::PartitionSuspected { unreachable, reachable }, SystemTime::now());
+                        Vec::new()
+                    }
                     Step::Snapshot => {
                         followers.push(bus.subscribe_from_snapshot());
                         Vec::new()

@@ -229,7 +229,7 @@ pub(super) mod tests {
         assert_eq!(directory.by_status(), [0, 2, 0, 0, 0, 1]);
         let removed = Change { kind: ChangeKind::Removed, record: left, method: None, previous: None };
         let kind = directory.apply(&removed, at(3));
-        assert_eq!(kind.member().since, at(2), "the event shows it as it was last");
+        assert_eq!(kind.member().expect("about one").since, at(2), "the event shows it as it was last");
         assert_eq!(directory.by_status(), [0, 2, 0, 0, 0, 0]);
         assert_eq!(directory.member(&name("a")), None);
         directory.apply(&removed, at(3));

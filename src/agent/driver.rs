@@ -33,6 +33,7 @@ use crate::core::limits::MAX_PENDING_COMMANDS;
 use crate::core::{
     Command, CommandError, Core, Input, LinkEvent, LinkId, NodeId, Output, Reply, StopReason, Tags, Ticket, Time,
 };
+use crate::event::EventKind;
 use crate::store::{Durability, WriterDied};
 use crate::transport::links::{self, Links};
 use crate::transport::resolve::Resolver;
@@ -277,6 +278,14 @@ impl Driver {
             Output::SendFrame { link, bytes } => links.send(link, bytes),
             Output::CloseLink { link } => links.close(link),
             Output::Change(change) => translate::log(&shared.publish(&change, SystemTime::now()).kind),
+            Output::PartitionSuspected { unreachable, reachable } => {
+                let kind = EventKind::PartitionSuspected { unreachable, reachable };
+                translate::log(&shared.announce(kind, SystemTime::now()).kind);
+            }
+            Output::PartitionHealed { unreachable, reachable } => {
+                let kind = EventKind::PartitionHealed { unreachable, reachable };
+                translate::log(&shared.announce(kind, SystemTime::now()).kind);
+            }
             Output::Heard(id) => shared.directory().heard(&id, now, core.rtt(&id)),
             Output::Persist(durable) => durability.persist(durable),
             Output::ResolveSeeds => {
@@ -311,6 +320,9 @@ impl Driver {
             fingerprint: core.fingerprint(),
             counters: core.counters().clone(),
             open_links: core.open_links(),
+            health_score: core.health_score(),
+            degraded_links: core.degraded_links(),
+            unreachable: core.unreachable(),
         });
     }
 

@@ -120,6 +120,13 @@ pub struct Info {
     pub last_event: u64,
     /// What was counted in the core.
     pub counters: Counters,
+    /// Evidence against this node's own observation, 0 for none to 7; one more is the factor by which it stretches the
+    /// timeouts by which it accuses others.
+    pub health_score: u32,
+    /// Members that others hear and this node does not, although it observes them.
+    pub degraded_links: usize,
+    /// Members of a suspected partition that are missing; 0 if none is suspected.
+    pub unreachable: usize,
     /// Datagrams that the kernel dropped because the receive buffer was full.
     pub receive_buffer_overflows: u64,
     /// Datagrams that were not sent because the send buffer was full.
@@ -226,6 +233,9 @@ impl Agent {
             uptime: shared.clock.elapsed(),
             last_event: shared.bus.last(),
             counters: figures.counters,
+            health_score: figures.health_score,
+            degraded_links: figures.degraded_links,
+            unreachable: figures.unreachable,
             receive_buffer_overflows: shared.socket.overflows(),
             send_buffer_full: shared.socket.send_buffer_full(),
             oversized_datagrams: shared.socket.oversized(),

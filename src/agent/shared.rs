@@ -16,7 +16,7 @@ use super::clock::Clock;
 use super::directory::Directory;
 use super::error::{Failure, Stop};
 use crate::core::{Change, Counters, Status};
-use crate::event::Event;
+use crate::event::{Event, EventKind};
 use crate::transport::links::LinkCounters;
 use crate::transport::udp::SocketCounters;
 
@@ -27,6 +27,9 @@ pub(super) struct Figures {
     pub(super) fingerprint: u64,
     pub(super) counters: Counters,
     pub(super) open_links: usize,
+    pub(super) health_score: u32,
+    pub(super) degraded_links: usize,
+    pub(super) unreachable: usize,
 }
 
 /// See the module's words.
@@ -73,11 +76,15 @@ impl Shared {
     /// Takes a change of the core to directory, subscribers, and whoever waits for this node to be Up.
     pub(super) fn publish(&self, change: &Change, at: SystemTime) -> Arc<Event> {
         let event = self.bus.publish(change, at);
-        let member = event.kind.member();
-        if member.is_me {
+        if let Some(member) = event.kind.member().filter(|member| member.is_me) {
             self.status.send_replace(member.status);
         }
         event
+    }
+
+    /// Takes an event that changes no member to subscribers.
+    pub(super) fn announce(&self, kind: EventKind, at: SystemTime) -> Arc<Event> {
+        self.bus.announce(kind, at)
     }
 
     pub(super) fn status(&self) -> watch::Receiver<Status> {

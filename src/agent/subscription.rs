@@ -155,7 +155,7 @@ impl Filter {
         Ok(self)
     }
 
-    /// Only events about these nodes.
+    /// Only events about these nodes, and about partitions that have one of them on either side.
     #[must_use]
     pub fn nodes(mut self, nodes: impl IntoIterator<Item = NodeId>) -> Self {
         self.nodes = Some(nodes.into_iter().collect());
@@ -165,7 +165,7 @@ impl Filter {
     /// Whether an event passes.
     pub fn matches(&self, kind: &EventKind) -> bool {
         self.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind.name()))
-            && self.nodes.as_ref().is_none_or(|nodes| nodes.contains(kind.node()))
+            && self.nodes.as_ref().is_none_or(|nodes| nodes.iter().any(|node| kind.concerns(node)))
     }
 }
 
@@ -295,6 +295,26 @@ mod tests {
         assert_eq!(nothing.position(), 2, "what it did not want it has passed");
         let error = Filter::all().kinds(["node_exploded"]).expect_err("unknown");
         assert!(error.to_string().contains("node_exploded"));
+    }
+
+    #[test]
+    fn partitions_are_numbered_replayed_and_filtered_like_all_events() {
+        let bus = bus();
+        publish(&bus, "a");
+        let (unreachable, reachable) = (vec![name("b"), name("c")], vec![name("a"), name("me")]);
+        let suspected = EventKind::PartitionSuspected { unreachable, reachable };
+        let published = bus.announce(suspected.clone(), SystemTime::now());
+        publish(&bus, "b");
+        let replayed = |filter| {
+            let mut subscription = bus.subscribe_after(0).expect("all are kept").filtered(filter);
+            std::iter::from_fn(move || subscription.try_recv().expect("nothing is lost")).map(|event| event.sequence)
+        };
+        assert_eq!((published.sequence, &published.kind), (2, &suspected));
+        assert!(replayed(Filter::all()).eq([1, 2, 3]));
+        assert!(replayed(Filter::all().kinds(["partition_suspected"]).expect("known")).eq([2]));
+        assert!(replayed(Filter::all().nodes([name("c")])).eq([2]), "on the far side");
+        assert!(replayed(Filter::all().nodes([name("me")])).eq([2]), "on the near side");
+        assert!(replayed(Filter::all().nodes([name("d")])).next().is_none());
     }
 
     #[tokio::test]

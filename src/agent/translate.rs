@@ -4,7 +4,7 @@
 
 use tracing::{debug, info, warn};
 
-use crate::core::{Change, ChangeKind, Notice};
+use crate::core::{Change, ChangeKind, NodeId, Notice};
 use crate::event::EventKind;
 use crate::member::Member;
 
@@ -28,7 +28,7 @@ pub(super) fn event_kind(change: &Change, member: Member, previous: Option<Membe
 
 /// One line per transition. A record that only changed its contents is nothing an operator waits for.
 pub(super) fn log(kind: &EventKind) {
-    let Member { id, address, run, incarnation, .. } = kind.member();
+    let Some(Member { id, address, run, incarnation, .. }) = kind.member() else { return log_partition(kind) };
     match kind {
         EventKind::NodeJoining { .. } => {
             info!(node = %id, %address, %run, incarnation, "{id} is joining from {address}");
@@ -45,13 +45,46 @@ pub(super) fn log(kind: &EventKind) {
         }
         EventKind::NodeRemoved { .. } => info!(node = %id, %address, %run, incarnation, "{id} is forgotten"),
         EventKind::NodeUpdated { .. } => debug!(node = %id, %address, %run, incarnation, "{id} has a new record"),
+        EventKind::PartitionSuspected { .. } | EventKind::PartitionHealed { .. } => {}
     }
+}
+
+/// Who is on which side is in the event; a line of the log has room for some.
+fn log_partition(kind: &EventKind) {
+    match kind {
+        EventKind::PartitionSuspected { unreachable, reachable } => {
+            let (lost, left, names) = (unreachable.len(), reachable.len(), some_names(unreachable));
+            warn!(
+                unreachable = lost,
+                reachable = left,
+                "{lost} of {} members fell silent together ({names}): the network seems to be cut, or their hosts are gone",
+                lost + left
+            );
+        }
+        EventKind::PartitionHealed { unreachable, reachable } => {
+            let (lost, left) = (unreachable.len(), reachable.len());
+            let missing =
+                if lost == 0 { "all are back".to_owned() } else { format!("still gone: {}", some_names(unreachable)) };
+            info!(unreachable = lost, reachable = left, "the partition is over, {left} members are here; {missing}");
+        }
+        _ => {}
+    }
+}
+
+fn some_names(names: &[NodeId]) -> String {
+    const MOST: usize = 8;
+    let listed: Vec<&str> = names.iter().take(MOST).map(NodeId::as_str).collect();
+    let more = names.len().saturating_sub(MOST);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", listed.join(", "))
 }
 
 /// What the core wants an operator to read: most of it is worth acting on.
 pub(super) fn log_notice(notice: &Notice) {
     match notice {
-        Notice::Founded | Notice::Refuted { .. } => info!("{notice}"),
+        Notice::Founded | Notice::Refuted { .. } | Notice::HealthyAgain | Notice::LinkRecovered { .. } => {
+            info!("{notice}");
+        }
         _ => warn!("{notice}"),
     }
 }

@@ -113,12 +113,17 @@ fn read<T: serde::de::DeserializeOwned>(frame: &Frame) -> Result<T, Failure> {
 /// One event for people.
 pub(super) fn line(event: &Event) -> String {
     let kind = format!("{:<18}", plain(&event.event));
-    let mut parts = vec![human::time_of_day(event.at), kind, plain(&event.node), plain(&event.address)];
+    let mut parts = vec![human::time_of_day(event.at), kind];
+    parts.extend([&event.node, &event.address].into_iter().flatten().map(|text| plain(text)));
     if let Some(why) = event.reason.as_ref().or(event.method.as_ref()) {
         parts.push(format!("({})", plain(why)));
     }
-    if let Some(previous) = &event.previous {
-        let now = &event.member;
+    for (what, names) in [("unreachable", &event.unreachable), ("reachable", &event.reachable)] {
+        if let Some(names) = names {
+            parts.push(format!("{} {what}{}", names.len(), some_of(names)));
+        }
+    }
+    if let (Some(previous), Some(now)) = (&event.previous, &event.member) {
         if previous.status != now.status {
             parts.push(format!("{} → {}", plain(&previous.status), plain(&now.status)));
         }
@@ -130,6 +135,18 @@ pub(super) fn line(event: &Event) -> String {
         }
     }
     parts.join("  ")
+}
+
+/// Names for a line that people read: all, if they are few.
+fn some_of(names: &[String]) -> String {
+    const MOST: usize = 8;
+    let listed: Vec<String> = names.iter().take(MOST).map(|name| plain(name)).collect();
+    let more = names.len().saturating_sub(MOST);
+    match (listed.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!(" ({})", listed.join(", ")),
+        (false, more) => format!(" ({} and {more} more)", listed.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -173,6 +190,19 @@ mod tests {
     fn text_names_kind_node_and_address() {
         let (text, _) = printed(LineFormat::Text, &format!("event: node_joined\ndata: {JOINED}\n\n"));
         assert!(text.ends_with("  node_joined         b  10.0.0.2:7117\n"), "{text}");
+    }
+
+    #[test]
+    fn text_of_a_partition_names_both_sides_and_cuts_long_lists() {
+        let names: Vec<String> = (10..20).map(|i| format!("\"n{i}\"")).collect();
+        let data = format!(
+            r#"{{"id":"0000000000000001-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"partition_healed","node":null,"address":null,"member":null,"unreachable":[],"reachable":[{}]}}"#,
+            names.join(",")
+        );
+        let (text, _) = printed(LineFormat::Text, &format!("event: partition_healed\ndata: {data}\n\n"));
+        let line =
+            "  partition_healed    0 unreachable  10 reachable (n10, n11, n12, n13, n14, n15, n16, n17 and 2 more)\n";
+        assert!(text.ends_with(line), "{text}");
     }
 
     #[test]

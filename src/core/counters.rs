@@ -1,5 +1,7 @@
 //! What the core counts: traffic, and everything it refused, by reason.
 
+use super::health::TickLateness;
+
 /// Why a packet or a part of it was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Drop {
@@ -122,6 +124,8 @@ pub struct Counters {
     pub crashes_refuted: u64,
     /// Pauses of this process.
     pub pauses: u64,
+    /// How late the own ticks were.
+    pub tick_lateness: TickLateness,
     drops: [u64; Drop::ALL.len()],
 }
 

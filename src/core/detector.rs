@@ -1,4 +1,4 @@
-//! Judging silence, and knowing when not to: the failure detector.
+//! Judging silence: the failure detector.
 //!
 //! Each member is judged by its *own* timing, from its last sign of life (of any kind, by any path), exactly at the
 //! deadline and inclusively: age ≥ timeout.
@@ -7,118 +7,91 @@
 //! last sign ──0.8 × suspect──▶ probe ×3, ask others ──suspect_timeout──▶ Suspect ──down_timeout──▶ Down ──reap_after──▶ reaped
 //! ```
 //!
-//! A process that was itself stopped, suspended or starved knows nothing of the time it slept through: when the core is
-//! called later than its deadline by more than a quarter of a heartbeat, all pending verdicts are void and observation
-//! starts anew ("self-doubt"; compare Lifeguard, DSN 2018, section 3). That is one number, `awake_since`, below which no
-//! silence counts; it is never told to others.
+//! Two things lengthen the wait. A member that keeps refuting is suspected later, but not Down later (see `flapping`).
+//! A node that doubts itself multiplies both of the timeouts by which it accuses, and counts no silence that it slept
+//! through (see `health`).
+//!
+//! Invariants:
+//! - Nobody is accused before three probes were sent and each had its time to be answered, however late this node comes.
+//! - An accusation claims no more silence than was demanded for it. What the accuser forgave or slept through would
+//!   otherwise count against the accused everywhere else, and take its chance to refute: others reach Down
+//!   `down_timeout` after the last sign that the accusation tells of.
+
+use std::time::Duration;
 
 use super::limits::MIN_PAUSE;
 use super::time::Time;
 use super::timers::Timer;
 use super::view::Slot;
 use super::wire::Message;
-use super::{Core, DetectionMethod, LeaveReason, Notice, Phase, Run, Status, StopReason};
+use super::{Core, DetectionMethod, LeaveReason, Phase, Run, Status};
 
-/// How far this node can trust its own observation.
-#[derive(Debug)]
-pub(super) struct Attention {
-    /// Silence before this counts for nothing: we were not looking.
-    awake_since: Time,
-    /// The last packet of any member.
-    last_heard: Time,
-    /// The missed deadline that was already counted as a pause.
-    counted: Option<Time>,
-}
-
-impl Attention {
-    pub(super) fn new(now: Time) -> Self {
-        Self { awake_since: now, last_heard: now, counted: None }
-    }
-
-    pub(super) fn heard(&mut self, now: Time) {
-        self.last_heard = now;
-    }
-
-    /// Observation starts (anew).
-    pub(super) fn start(&mut self, now: Time) {
-        self.awake_since = now;
-    }
-}
-
-/// The share of the suspect timeout after which a silent member is probed.
-pub(super) const PROBE_AFTER: f64 = 0.8;
 /// Probes before a suspicion.
-const PROBES: u32 = 3;
+pub(super) const PROBES: u32 = 3;
+
+/// The silence after which a member is probed that is suspected after `demanded`: the last fifth is for the probes.
+pub(super) fn probe_after(demanded: Duration) -> Duration {
+    demanded * 4 / 5
+}
 
 impl Core {
-    /// Finds out whether this process stood still, before anything is judged.
-    pub(super) fn notice_pause(&mut self) {
-        let Some(deadline) = self.timers.next() else { return };
-        let late = self.now.since(deadline);
-        if late <= MIN_PAUSE.max(self.settings.heartbeat_interval / 4) {
-            return;
-        }
-        self.attention.awake_since = self.now;
-        if self.attention.counted == Some(deadline) {
-            return;
-        }
-        self.attention.counted = Some(deadline);
-        self.counters.pauses += 1;
-        self.notice("paused", Notice::Paused { late_ms: late.as_millis() as u64 });
-        let has_slept_long = self.now.since(self.attention.last_heard) >= self.settings.reap_after;
-        if has_slept_long && !self.view.live().is_empty() {
-            match self.phase {
-                Phase::Up => self.rejoin(),
-                // Everybody has forgotten it by now.
-                Phase::Leaving => self.stop(StopReason::Left),
-                Phase::Joining(_) | Phase::Stopped => {}
-            }
-        }
-    }
-
     /// Sets the deadlines of a member whose record or last sign has just changed.
     pub(super) fn watch(&mut self, slot: Slot) {
         let run = self.view.record(slot).run;
         match self.next_threshold(slot) {
-            // A note may be older than its deadline: that is due now, it is no pause of ours.
-            Some(at) => self.timers.set(Timer::Judge(run), at.max(self.now)),
+            Some(at) => self.judge_at(run, at),
             None => self.timers.cancel(Timer::Judge(run)),
         }
         self.schedule_heartbeat(slot);
+    }
+
+    fn judge_at(&mut self, run: Run, at: Time) {
+        if at > self.now {
+            self.inquiries.is_over(run);
+        }
+        // A note may be older than its deadline: that is due now, it is no pause of ours.
+        let at = at.max(self.now);
+        // Who doubts itself looks again when it may doubt less.
+        let is_stretched = self.attention.stretch() > 1;
+        let at = if is_stretched { at.min(self.now + self.forgiving_step()) } else { at };
+        self.timers.set(Timer::Judge(run), at);
     }
 
     /// When the member's silence or age reaches the next threshold of its status.
     fn next_threshold(&self, slot: Slot) -> Option<Time> {
         let entry = self.view.entry(slot);
         let silent_since = self.silent_since(slot);
-        let timing = entry.record.timing;
+        let (timing, stretch) = (entry.record.timing, self.attention.stretch());
         match entry.record.status {
             Status::Joining => None,
             // Silence means something only to who should have been spoken to.
             Status::Up if !self.observes(slot) => None,
-            Status::Up => Some(silent_since + timing.suspect_timeout().mul_f64(PROBE_AFTER)),
+            Status::Up => Some(silent_since + probe_after(self.demanded_silence(slot) * stretch)),
             Status::Leaving => Some(silent_since + timing.suspect_timeout()),
-            Status::Suspect => Some(silent_since + timing.down_timeout()),
+            Status::Suspect => Some(silent_since + timing.down_timeout() * stretch),
             Status::Down | Status::Left(_) => Some(entry.peer.last_sign + self.settings.reap_after),
         }
     }
 
     /// From when on a member's silence counts.
-    fn silent_since(&self, slot: Slot) -> Time {
-        self.view.entry(slot).peer.last_sign.max(self.attention.awake_since)
+    pub(super) fn silent_since(&self, slot: Slot) -> Time {
+        self.view.entry(slot).peer.last_sign.max(self.attention.awake_since())
     }
 
     /// A member's deadline has come: most often it was heard meanwhile and gets a new one.
     pub(super) fn judge(&mut self, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let Some(threshold) = self.next_threshold(slot) else { return };
-        if threshold > self.now || !matches!(self.phase, Phase::Up) {
+        if !matches!(self.phase, Phase::Up) {
             // A joiner has no view yet that it could judge by; it looks again when it is Up. Who is on its way out is not
             // spoken to any more, and so judges nobody.
             return self.timers.set(Timer::Judge(run), threshold.max(self.now + MIN_PAUSE));
         }
+        if threshold > self.now {
+            return self.judge_at(run, threshold);
+        }
         match self.view.record(slot).status {
-            Status::Up => self.doubt(slot, threshold),
+            Status::Up => self.doubt(slot),
             Status::Suspect => {
                 self.counters.suspicions_confirmed += 1;
                 self.pronounce(slot, Status::Down, DetectionMethod::HeartbeatTimeout);
@@ -132,27 +105,37 @@ impl Core {
     }
 
     /// A silent member is probed, and suspected at the end of its timeout.
-    fn doubt(&mut self, slot: Slot, probing_since: Time) {
+    fn doubt(&mut self, slot: Slot) {
         let record = self.view.record(slot);
-        let run = record.run;
-        let suspect_at = self.silent_since(slot) + record.timing.suspect_timeout();
-        if self.now >= suspect_at {
-            self.inquiries.close(run);
-            self.counters.suspicions_raised += 1;
-            return self.pronounce(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
+        let (run, timing) = (record.run, record.timing);
+        let (demanded, silent_since) = (self.demanded_silence(slot), self.silent_since(slot));
+        let suspect_at = silent_since + demanded * self.attention.stretch();
+        let probed = self.inquiries.probed(run);
+        if probed >= PROBES && self.now >= suspect_at {
+            return self.accuse(slot, demanded);
         }
-        let sent = self.now.since(probing_since).as_nanos() / self.settings.probe_timeout.as_nanos().max(1);
-        if sent < u128::from(PROBES) {
+        if probed < PROBES {
             self.probe(slot);
+            self.inquiries.probe_sent(run);
         }
-        if sent > 0 {
+        if probed > 0 {
             self.inquire(slot);
-        } else {
-            // Answers to an earlier doubt say nothing about this one.
-            self.inquiries.close(run);
         }
-        let next = self.now + self.settings.probe_timeout;
-        self.timers.set(Timer::Judge(run), next.min(suspect_at));
+        // Three probes fit into the last fifth, also of a member that is quicker than this node.
+        let pace = self.settings.probe_timeout.min(timing.suspect_timeout() / 15);
+        let answered_by = self.now + pace;
+        let next = if probed < PROBES { answered_by } else { answered_by.min(suspect_at) };
+        self.timers.set(Timer::Judge(run), next);
+    }
+
+    /// Up → Suspect, by this node's own word.
+    fn accuse(&mut self, slot: Slot, demanded: Duration) {
+        self.inquiries.close(self.view.record(slot).run);
+        self.counters.suspicions_raised += 1;
+        let claimed = self.now - demanded;
+        let peer = self.view.peer_mut(slot);
+        peer.last_sign = peer.last_sign.max(claimed);
+        self.pronounce(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
     }
 
     /// "Are you there?", on every way there is.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use super::change::Change;
+use super::health::SelfDoubt;
 use super::id::{NodeId, Run};
 use super::settings::Settings;
 use super::tags::Tags;
@@ -166,6 +167,20 @@ pub enum Output {
     },
     /// A record changed.
     Change(Change),
+    /// Many members fell silent together, or more have joined those that were reported so: it looks like a cut.
+    PartitionSuspected {
+        /// Those that are silent or gone, sorted.
+        unreachable: Vec<NodeId>,
+        /// The other live members, this node included, sorted.
+        reachable: Vec<NodeId>,
+    },
+    /// It is over: all of them are accounted for, or nearly all are back.
+    PartitionHealed {
+        /// Those that did not come back, sorted.
+        unreachable: Vec<NodeId>,
+        /// The live members, this node included, sorted.
+        reachable: Vec<NodeId>,
+    },
     /// A packet of this member was a sign of life.
     Heard(NodeId),
     /// Make this durable, then hand in [`Input::Persisted`]. A newer one replaces an older one that is not yet written.
@@ -324,6 +339,32 @@ pub enum Notice {
         /// Its new incarnation.
         incarnation: u64,
     },
+    /// This node's own observation is not to be trusted for now, so it accuses others later.
+    Unhealthy {
+        /// The latest piece of evidence.
+        why: SelfDoubt,
+        /// By how much its timeouts are stretched.
+        stretch: u32,
+    },
+    /// Nothing speaks against its observation any more.
+    HealthyAgain,
+    /// A member keeps being suspected and keeps refuting it.
+    Flapping {
+        /// The member.
+        id: NodeId,
+    },
+    /// Others hear a member that this node does not hear.
+    LinkDegraded {
+        /// The member.
+        id: NodeId,
+        /// Who hears it.
+        heard_by: NodeId,
+    },
+    /// It is heard directly again.
+    LinkRecovered {
+        /// The member.
+        id: NodeId,
+    },
     /// Slept so long that its view is worthless.
     RejoiningAfterIsolation,
     /// A newcomer was turned away because its name is in use.
@@ -369,6 +410,20 @@ impl fmt::Display for Notice {
             Notice::Refuted { incarnation } => {
                 write!(f, "was thought gone, refuted it as incarnation {incarnation}")
             }
+            Notice::Unhealthy { why, stretch } => {
+                write!(f, "this node accuses others up to {stretch} times later for now: {why}")
+            }
+            Notice::HealthyAgain => f.write_str("this node trusts its own observation again"),
+            Notice::Flapping { id } => write!(
+                f,
+                "{id:?} keeps being suspected and keeps refuting it: look at its load and its network; \
+                 it is suspected later from now on"
+            ),
+            Notice::LinkDegraded { id, heard_by } => write!(
+                f,
+                "{id:?} is heard by {heard_by:?} and others, but not by this node: look at the network between the two"
+            ),
+            Notice::LinkRecovered { id } => write!(f, "{id:?} is heard directly again"),
             Notice::RejoiningAfterIsolation => {
                 f.write_str("heard nobody for longer than reap_after: dropping the view and joining anew")
             }

@@ -4,6 +4,10 @@
 //! that hears the subject anyway can answer at once). Three of its other observers are asked, and asked again; if none of them
 //! answers, the others are. "At age a" moves the asker's own clock to a.
 //!
+//! Where others hear the subject and this node does not, the *link* between the two is bad: that is reported, once, with
+//! who hears it, and taken back when the subject was heard directly for a while. Several such links at once are evidence
+//! against this node (see `health`).
+//!
 //! Answers tell what the answerer heard *itself*, never what it was told, so that no evidence can go round and grow
 //! younger on its way.
 
@@ -11,29 +15,74 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rand::seq::IndexedRandom;
 
+use super::time::Time;
 use super::view::Slot;
 use super::wire::Message;
-use super::{Core, Drop, Run};
+use super::{Core, Drop, Notice, Output, Run, SelfDoubt};
 
 /// Peers asked first.
 const WITNESSES: usize = 3;
 
-/// Questions under way, by the run that is doubted. At most one per member.
+/// Doubts under way, by the run that is doubted: at most one per observed member.
 #[derive(Debug, Default)]
 pub(super) struct Inquiries {
     open: BTreeMap<Run, Inquiry>,
+    /// Observed members that others hear and this node does not.
+    degraded: BTreeMap<Run, Degraded>,
 }
+
+/// A bad link.
+#[derive(Debug)]
+struct Degraded {
+    /// When somebody else heard the member last, where this node did not.
+    last: Time,
+    /// Whether the operator knows.
+    is_told: bool,
+}
+
+/// A link has recovered when nobody had to stand in for it for this many suspect timeouts.
+const RECOVERED_AFTER: u32 = 2;
 
 #[derive(Debug, Default)]
 struct Inquiry {
+    /// A sign of life has ended this doubt: what is known from it says nothing about the next.
+    is_over: bool,
+    probes: u32,
     asked: BTreeSet<Run>,
     is_answered: bool,
 }
 
 impl Inquiries {
-    /// The subject was heard, accused, or is gone.
+    /// The subject was accused, or is gone.
     pub(super) fn close(&mut self, subject: Run) {
         self.open.remove(&subject);
+    }
+
+    /// It is no longer observed, or no longer Up: neither its silence nor its link means anything.
+    pub(super) fn forget(&mut self, subject: Run) {
+        self.close(subject);
+        self.degraded.remove(&subject);
+    }
+
+    /// There was a sign of life. Answers that are still under way are welcome.
+    pub(super) fn is_over(&mut self, subject: Run) {
+        if let Some(inquiry) = self.open.get_mut(&subject) {
+            inquiry.is_over = true;
+        }
+    }
+
+    /// How many probes were sent in this doubt.
+    pub(super) fn probed(&self, subject: Run) -> u32 {
+        self.open.get(&subject).filter(|inquiry| !inquiry.is_over).map_or(0, |inquiry| inquiry.probes)
+    }
+
+    /// One more was sent.
+    pub(super) fn probe_sent(&mut self, subject: Run) {
+        let inquiry = self.open.entry(subject).or_default();
+        if inquiry.is_over {
+            *inquiry = Inquiry::default();
+        }
+        inquiry.probes += 1;
     }
 }
 
@@ -41,7 +90,7 @@ impl Core {
     /// Asks witnesses about a silent member; once more the same ones, or others if none of those has answered.
     pub(super) fn inquire(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
-        let inquiry = self.inquiries.open.entry(run).or_default();
+        let Some(inquiry) = self.inquiries.open.get(&run) else { return };
         let is_first = inquiry.asked.is_empty();
         if inquiry.is_answered {
             return;
@@ -72,9 +121,9 @@ impl Core {
 
     /// A witness heard the subject.
     pub(super) fn witnessed(&mut self, witness: Slot, run: Run, age_ms: u64) {
-        let witness = self.view.record(witness).run;
         self.heard_of(run, self.now - std::time::Duration::from_millis(age_ms));
-        let Some(inquiry) = self.inquiries.open.get_mut(&run).filter(|inquiry| inquiry.asked.contains(&witness)) else {
+        let asked = self.view.record(witness).run;
+        let Some(inquiry) = self.inquiries.open.get_mut(&run).filter(|inquiry| inquiry.asked.contains(&asked)) else {
             if !self.is_case(run) {
                 self.counters.drop(Drop::Unasked);
             }
@@ -82,15 +131,53 @@ impl Core {
         };
         inquiry.is_answered = true;
         let Some(slot) = self.view.slot_of_run(run) else { return };
-        let heard = self.now - std::time::Duration::from_millis(age_ms);
+        let heard = self.arrived_at() - std::time::Duration::from_millis(age_ms);
         let tolerance = self.settings.probe_timeout;
         let peer = self.view.peer_mut(slot);
         if heard > peer.last_sign {
-            if heard > peer.last_sign + tolerance {
-                self.counters.degraded_links += 1;
-            }
+            let is_degraded = heard > peer.last_sign + tolerance;
             peer.last_sign = heard;
             self.watch(slot);
+            if is_degraded && self.observes(slot) {
+                self.link_degraded(slot, witness);
+            }
         }
+    }
+
+    /// A witness heard what this node should have heard.
+    fn link_degraded(&mut self, slot: Slot, witness: Slot) {
+        self.counters.degraded_links += 1;
+        let (id, run) = (self.view.record(slot).id.clone(), self.view.record(slot).run);
+        let heard_by = self.view.record(witness).id.clone();
+        let was_told = self.inquiries.degraded.get(&run).is_some_and(|link| link.is_told);
+        let is_told = was_told || self.notice_if_allowed("degraded link", Notice::LinkDegraded { id, heard_by });
+        self.inquiries.degraded.insert(run, Degraded { last: self.now, is_told });
+        let links = self.inquiries.degraded.len();
+        if links > 1 {
+            self.doubt_myself(SelfDoubt::DegradedLinks { links });
+        }
+    }
+
+    /// A member was heard directly.
+    pub(super) fn heard_directly(&mut self, slot: Slot) {
+        if self.inquiries.degraded.is_empty() {
+            return;
+        }
+        let record = self.view.record(slot);
+        let (run, quiet) = (record.run, record.timing.suspect_timeout() * RECOVERED_AFTER);
+        let now = self.now;
+        let has_recovered = |link: &Degraded| now.since(link.last) >= quiet;
+        if !self.inquiries.degraded.get(&run).is_some_and(has_recovered) {
+            return;
+        }
+        if self.inquiries.degraded.remove(&run).is_some_and(|link| link.is_told) {
+            let id = self.view.record(slot).id.clone();
+            self.outputs.push_back(Output::Notice(Notice::LinkRecovered { id }));
+        }
+    }
+
+    /// Links to observed members that are bad now: others hear those members, this node does not.
+    pub fn degraded_links(&self) -> usize {
+        self.inquiries.degraded.len()
     }
 }

@@ -12,8 +12,8 @@ use super::limits::{CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT, MAX_INCA
 use super::view::View;
 use super::wire::{Message, Nonce};
 use super::{
-    CommandError, Core, Drop, Durable, LeaveReason, Notice, Output, Phase, Record, Reply, Run, Status, StopReason,
-    Tags, Ticket,
+    CommandError, Core, Drop, Durable, LeaveReason, Notice, Output, Phase, Record, Reply, Run, SelfDoubt, Status,
+    StopReason, Tags, Ticket,
 };
 
 /// What is durable about the own incarnation.
@@ -122,6 +122,7 @@ impl Core {
         match self.phase {
             Phase::Joining(_) | Phase::Up => {
                 self.counters.refutations += 1;
+                self.doubt_myself(SelfDoubt::Refuted);
                 self.raise_incarnation(incarnation + 1);
                 let incarnation = self.me().incarnation;
                 self.notice("refuted", Notice::Refuted { incarnation });

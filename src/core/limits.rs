@@ -122,3 +122,16 @@ pub const CRASH_REVIEW: Duration = Duration::from_millis(200);
 pub const CRASH_REVIEWS: u8 = 2;
 /// At most one case about the same member is opened on the word of others in this time.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
+/// The most points of evidence against oneself: timeouts are stretched up to one more than this many times.
+pub const MAX_SELF_DOUBT: u32 = 7;
+/// The most points that bad links alone give: they concern some members only, late ticks concern all.
+pub const MAX_LINK_DOUBT: u32 = 3;
+/// From this many points on, the operator is told.
+pub const UNHEALTHY_FROM: u32 = 3;
+/// How often a member's silence before its next suspicion may be lengthened because it kept refuting: each time by half
+/// of what is left until its down timeout.
+pub const MAX_DAMPING: u8 = 2;
+/// A refutation is remembered for this many down timeouts.
+pub const FLAPPING_MEMORY: u32 = 8;
+/// Fewer silent members than this are never a partition.
+pub const MIN_PARTITION: usize = 2;

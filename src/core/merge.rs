@@ -4,6 +4,8 @@
 //! - A held record only ever gives way to one that supersedes it (see [`Record::supersedes`]).
 //! - This node's own record is written by nobody else: news about oneself goes to `lifecycle`.
 //! - What is older than `reap_after`, or covered by a tombstone, is not merged and never provokes a sync.
+//! - A suspicion that waited while this process stood still is not believed: nobody knows how old its age is by now, and
+//!   told on it would make the dead look fresher, or the living older, everywhere. Whoever holds it still says it again.
 //! - `last_sign` only moves forward within one run: it is the freshest of own hearing, notes, and raised incarnations.
 
 use std::sync::Arc;
@@ -37,7 +39,9 @@ impl Core {
             None => self.meet(record, hash, note, from),
             Some(slot) => {
                 let held = self.view.record(slot);
-                if record.supersedes(held) {
+                if record.status == Status::Suspect && self.is_behind() {
+                    self.counters.drop(Drop::Outdated);
+                } else if record.supersedes(held) {
                     self.supersede(slot, record, hash, note, from);
                 } else if let Some(note) = note
                     && record == *held
@@ -60,6 +64,7 @@ impl Core {
         }
         if let Some(note) = note
             && self.view.get(slot).is_some_and(|entry| entry.hash == hash)
+            && !self.is_behind()
         {
             self.compare_notes(slot, note);
         }
@@ -84,7 +89,8 @@ impl Core {
         let mut peer = Peer::new(self.now - note.map_or_else(Default::default, Note::age));
         peer.method = note.map(|note| note.method);
         peer.proven = joiner.proven;
-        self.report(joiner.listed.as_ref(), &record, method_shown(&record, note));
+        let method = peer.method.filter(|_| shows_method(record.status));
+        self.report(joiner.listed.as_ref(), &record, method);
         let slot = self.view.insert(record, hash, peer);
         self.reobserve(slot);
         self.watch(slot);
@@ -107,7 +113,7 @@ impl Core {
         self.counters.updates_merged += 1;
         let sign = self.now - note.map_or_else(Default::default, Note::age);
         if held.status == Status::Suspect && record.incarnation > held.incarnation && !is_new_run {
-            self.counters.suspicions_refuted += 1;
+            self.note_refutation(slot);
         } else if held.status == Status::Suspect && record.status == Status::Down {
             self.counters.suspicions_confirmed += 1;
         }
@@ -128,9 +134,10 @@ impl Core {
             };
             None
         };
-        self.report(Some(&held), &record, method_shown(&record, note));
+        let method = self.note_silence(slot, &record, note.map(|note| note.method));
+        self.report(Some(&held), &record, method.filter(|_| shows_method(record.status)));
         self.view.replace(slot, record, hash, peer);
-        self.view.peer_mut(slot).method = note.map(|note| note.method);
+        self.view.peer_mut(slot).method = method;
         self.judge_anew(slot, &held);
         self.settle(slot, from);
         let was_forced = held.status == Status::Left(super::LeaveReason::Forced);
@@ -182,12 +189,13 @@ impl Core {
         let held = Arc::clone(self.view.record(slot));
         let record = Arc::new(held.with_status(status));
         debug_assert!(record.supersedes(&held));
+        let method = self.note_silence(slot, &record, Some(method));
         let peer = self.view.peer_mut(slot);
-        peer.method = Some(method);
+        peer.method = method;
         if matches!(status, Status::Left(_)) {
             peer.last_sign = self.now;
         }
-        self.report(Some(&held), &record, Some(method).filter(|_| shows_method(status)));
+        self.report(Some(&held), &record, method.filter(|_| shows_method(status)));
         let hash = record.hash();
         self.view.replace(slot, record, hash, None);
         self.judge_anew(slot, &held);
@@ -217,6 +225,7 @@ impl Core {
     fn judge_anew(&mut self, slot: Slot, held: &Record) {
         let record = self.view.record(slot);
         let is_live = record.status.is_live();
+        let is_no_subject = record.run != held.run || record.status != Status::Up;
         if record.run != held.run || is_live != held.status.is_live() {
             if record.run != held.run || !is_live {
                 self.drop_link(held.run);
@@ -224,6 +233,9 @@ impl Core {
             }
             self.reobserve(slot);
             self.plan_link(slot);
+        }
+        if is_no_subject {
+            self.inquiries.forget(held.run);
         }
         self.watch(slot);
     }
@@ -259,10 +271,6 @@ impl Core {
             self.flood_news(slot, None);
         }
     }
-}
-
-fn method_shown(record: &Record, note: Option<Note>) -> Option<DetectionMethod> {
-    note.map(|note| note.method).filter(|_| shows_method(record.status))
 }
 
 fn shows_method(status: Status) -> bool {

@@ -27,8 +27,9 @@
 //! | joining a cluster; letting somebody in; who owns a name | `join`, `sponsor`, `names` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
 //! | who observes whom | `observers` |
-//! | being heard; judging silence, the own pause; asking others | `heartbeat`, `detector`, `inquiry` |
 //! | connections between observers; what their breaking means | `links`, `crash` |
+//! | being heard; judging silence; asking others | `heartbeat`, `detector`, `inquiry` |
+//! | doubting oneself; members that keep refuting; many silent at once | `health`, `flapping`, `partition` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
 //! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `confirm` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
@@ -40,8 +41,10 @@ mod counters;
 mod crash;
 mod detector;
 mod doors;
+mod flapping;
 mod flood;
 mod gossip;
+mod health;
 mod heartbeat;
 mod id;
 mod inbox;
@@ -54,6 +57,7 @@ mod merge;
 mod names;
 mod observers;
 mod order;
+mod partition;
 mod peer;
 mod proof;
 mod rates;
@@ -90,6 +94,7 @@ pub use counters::{Counters, Drop};
 pub use doors::{
     Birth, Command, CommandError, Durable, Input, LinkEvent, LinkId, Notice, Output, Reply, StopReason, Ticket,
 };
+pub use health::{SelfDoubt, TickLateness};
 pub use id::{InvalidName, NodeId, Run, check_name};
 pub use record::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
 pub use settings::{OutOfRange, Profile, Settings, Timing};
@@ -98,9 +103,9 @@ pub use time::Time;
 
 use confirm::Confirmations;
 use crash::Crashes;
-use detector::Attention;
 use flood::Flooding;
 use gossip::Gossiping;
+use health::Attention;
 use inbox::{Inbox, Versions};
 use inquiry::Inquiries;
 use join::Joining;
@@ -108,6 +113,7 @@ use lifecycle::Incarnation;
 use links::Links;
 use names::NameProbes;
 use observers::Observers;
+use partition::Partition;
 use peer::Peer;
 use proof::Prover;
 use rates::{NoticeRate, Questions};
@@ -153,6 +159,7 @@ pub struct Core {
     inquiries: Inquiries,
     links: Links,
     crashes: Crashes,
+    partition: Partition,
     gossiping: Gossiping,
     flooding: Flooding,
     disagreement: Disagreement,
@@ -231,6 +238,7 @@ impl Core {
             inquiries: Inquiries::default(),
             links: Links::default(),
             crashes: Crashes::default(),
+            partition: Partition::default(),
             gossiping: Gossiping::default(),
             flooding: Flooding::default(),
             disagreement: Disagreement::default(),
@@ -269,7 +277,10 @@ impl Core {
         }
         match input {
             Input::Packet { from, bytes } => self.receive(from, bytes),
-            Input::Tick => self.fire(),
+            Input::Tick => {
+                self.measure_tick();
+                self.fire();
+            }
             Input::Command(command) => self.command(command),
             Input::SeedAddresses(addresses) => self.seed_addresses(addresses),
             Input::Persisted { incarnation_bound } => self.persisted(incarnation_bound),
@@ -310,6 +321,8 @@ impl Core {
                 Timer::NameProbe(run) => self.probe_name_again(run),
                 Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
                 Timer::Contact(ticket) => self.end_contact(ticket),
+                Timer::Partition => self.suspect_partition(),
+                Timer::PartitionOver => self.partition_over(),
             }
             if matches!(self.phase, Phase::Stopped) {
                 break;
@@ -343,21 +356,30 @@ impl Core {
 
     /// Gives a notice, at most one of its kind in a while.
     fn notice(&mut self, kind: &'static str, notice: Notice) {
-        if self.notices.allow(self.now, kind) {
+        self.notice_if_allowed(kind, notice);
+    }
+
+    /// The same; says whether it was given.
+    fn notice_if_allowed(&mut self, kind: &'static str, notice: Notice) -> bool {
+        let is_allowed = self.notices.allow(self.now, kind);
+        if is_allowed {
             self.outputs.push_back(Output::Notice(notice));
         }
+        is_allowed
     }
 
     /// Everything that remembers slots forgets this one, before the table gives it to somebody else.
     fn forget(&mut self, slot: Slot) {
         self.gossiping.forget(slot);
         self.flooding.forget(slot);
-        let run = self.view.record(slot).run;
+        let record = Arc::clone(self.view.record(slot));
+        let run = record.run;
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
-        self.inquiries.close(run);
         self.drop_link(run);
         self.process_answers(run);
+        self.inquiries.forget(run);
+        self.is_accounted_for(run, &record.id, true);
     }
 
     fn reply(&mut self, ticket: Ticket, reply: Reply) {

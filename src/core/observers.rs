@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use super::detector::PROBE_AFTER;
+use super::detector::probe_after;
 use super::timers::Timer;
 use super::view::{Slot, View};
 use super::{Core, Phase, Status};
@@ -177,7 +177,7 @@ impl Core {
         let entry = self.view.entry(slot);
         let is_new = entry.peer.session.is_none() && entry.peer.last_sign == self.now;
         if !is_new && entry.record.status == Status::Up {
-            let forgiven = entry.record.timing.suspect_timeout().mul_f64(PROBE_AFTER);
+            let forgiven = probe_after(self.demanded_silence(slot));
             let probed_at_once = self.now - forgiven;
             let peer = self.view.peer_mut(slot);
             peer.last_sign = peer.last_sign.max(probed_at_once);
@@ -190,7 +190,7 @@ impl Core {
         if self.view.get(slot).is_some() {
             let run = self.view.record(slot).run;
             self.timers.cancel(Timer::Heartbeat(run));
-            self.inquiries.close(run);
+            self.inquiries.forget(run);
             self.watch(slot);
             self.plan_link(slot);
         }

@@ -4,8 +4,10 @@
 
 use std::time::Duration;
 
+use super::flapping::Refutations;
 use super::limits::REPLAY_WINDOW;
 use super::record::DetectionMethod;
+use super::settings::Timing;
 use super::time::Time;
 use super::wire::{Echo, Heartbeat};
 
@@ -39,7 +41,7 @@ pub(super) struct Session {
     replay: ReplayWindow,
 }
 
-/// When what is done at most so often was done last.
+/// What is remembered of some members only, most of it when what is done at most so often was done last.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Errands {
     /// The last answer to its differing fingerprint.
@@ -54,6 +56,8 @@ pub(super) struct Errands {
     pub(super) last_case: Option<Time>,
     /// Since when others accuse it of a silence that this node knows to be none.
     pub(super) contradicted_since: Option<Time>,
+    /// How often it was suspected and said otherwise.
+    pub(super) refutations: Refutations,
 }
 
 impl Peer {
@@ -68,6 +72,13 @@ impl Peer {
 
     pub(super) fn errands_mut(&mut self) -> &mut Errands {
         self.errands.get_or_insert_default()
+    }
+
+    /// It was silent for long: its refutations, if there were any, stay in memory.
+    pub(super) fn renew_refutations(&mut self, now: Time, timing: Timing) {
+        if let Some(errands) = &mut self.errands {
+            errands.refutations.renew(now, timing);
+        }
     }
 
     /// Remembers since when others accuse it wrongly, or that nobody does.

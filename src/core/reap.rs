@@ -39,6 +39,7 @@ impl Core {
         self.end_contacts();
         self.name_probes = NameProbes::default();
         self.drop_joiners();
+        self.forget_partition();
         let others: Vec<Slot> = self.view.iter().map(|(slot, _)| slot).filter(|slot| *slot != View::ME).collect();
         for slot in others {
             self.drop_from_view(slot);

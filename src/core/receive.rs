@@ -15,6 +15,7 @@ use super::inbox::{Inbox, News, Received};
 use super::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
 use super::peer::is_due;
 use super::reunion::Introduction;
+use super::time::Time;
 use super::view::Slot;
 use super::wire::{Confirmation, Header, Heartbeat, Message, Nonce, Packet, PacketError, Refusal};
 use super::{Core, Drop, NodeId, Notice, Output, Phase, ProtocolRange, Record, Run, Status};
@@ -87,11 +88,12 @@ impl Core {
         }
         if let Some(slot) = self.view.slot_of_run(sender.run) {
             let is_from_its_address = self.view.record(slot).address == sender.from;
+            let arrived = self.arrived_at();
             let peer = self.view.peer_mut(slot);
-            if !peer.receive(self.now, header.sequence, header.fingerprint, is_from_its_address) {
+            if !peer.receive(arrived, header.sequence, header.fingerprint, is_from_its_address) {
                 return self.counters.drop(Drop::Replayed);
             }
-            self.sign_of_life(slot);
+            self.sign_of_life(slot, arrived);
         }
         let mut answer = Answer { is_asked_to_confirm: inbox.is_asked_to_confirm(), ..Answer::default() };
         for received in inbox.drain() {
@@ -250,14 +252,17 @@ impl Core {
     }
 
     /// A packet of a member's run: it lives. What it is held as does not change by that.
-    fn sign_of_life(&mut self, slot: Slot) {
+    fn sign_of_life(&mut self, slot: Slot, arrived: Time) {
         self.counters.signs_of_life += 1;
         self.attention.heard(self.now);
         let record = self.view.record(slot);
         let (id, status, run) = (record.id.clone(), record.status, record.run);
         if matches!(status, Status::Up | Status::Suspect | Status::Leaving) {
-            self.view.peer_mut(slot).last_sign = self.now;
+            self.remember_flapping(slot);
+            let peer = self.view.peer_mut(slot);
+            peer.last_sign = peer.last_sign.max(arrived);
         }
+        self.heard_directly(slot);
         self.outputs.push_back(Output::Heard(id));
         if self.is_case(run) {
             self.heard_suspected_crash(slot);

@@ -43,6 +43,10 @@ pub(super) enum Timer {
     Confirm(Ticket),
     /// The answers to a `join` command are collected.
     Contact(Ticket),
+    /// Members that fell silent together are reported.
+    Partition,
+    /// A partition may be over.
+    PartitionOver,
 }
 
 /// The table. Each timer is set at most once.

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -18,7 +18,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::App;
 use super::problem::Refusal;
 use crate::agent::Info;
-use crate::core::{Drop, Status};
+use crate::core::{Drop, Status, TickLateness};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -57,6 +57,18 @@ impl Collector for Figures {
         )?;
         gauge(&mut encoder, "view_changes", "Changes of this node's view since its start", info.changes)?;
         gauge(&mut encoder, "links", "TCP links to other nodes that stand", info.open_links as u64)?;
+        for (name, help, value) in [
+            (
+                "health_score",
+                "Evidence against this node's own observation, 0 to 7: it accuses others up to one more than that times later",
+                u64::from(info.health_score),
+            ),
+            ("links_degraded", "Members that others hear and this node does not", info.degraded_links as u64),
+            ("partition_unreachable", "Members of a suspected partition that are missing", info.unreachable as u64),
+        ] {
+            gauge(&mut encoder, name, help, value)?;
+        }
+        lateness(&mut encoder, &counters.tick_lateness)?;
         let uptime = ConstGauge::new(info.uptime.as_secs_f64());
         let described =
             encoder.encode_descriptor("uptime", "Time since the start", Some(&Unit::Seconds), MetricType::Gauge)?;
@@ -119,6 +131,32 @@ impl Collector for Figures {
             Drop::ALL.into_iter().map(|reason| (reason.name(), counters.dropped(reason))),
             MetricType::Counter,
         )
+    }
+}
+
+fn lateness(encoder: &mut DescriptorEncoder<'_>, lateness: &TickLateness) -> fmt::Result {
+    let (name, help, seconds) = ("tick_lateness", "How late this node's own timers fired", Some(&Unit::Seconds));
+    let described = encoder.encode_descriptor(name, help, seconds, MetricType::Histogram)?;
+    Lateness(lateness).encode(described)?;
+    let (name, help) = ("tick_lateness_max", "How late the latest of this node's own timers fired");
+    let described = encoder.encode_descriptor(name, help, seconds, MetricType::Gauge)?;
+    ConstGauge::new(lateness.max.as_secs_f64()).encode(described)
+}
+
+/// A histogram that is kept elsewhere.
+struct Lateness<'a>(&'a TickLateness);
+
+impl EncodeMetric for Lateness<'_> {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let Self(lateness) = self;
+        let bounds = TickLateness::BOUNDS.iter().map(std::time::Duration::as_secs_f64).chain([f64::MAX]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(lateness.counts().iter().copied()).collect();
+        let count = lateness.counts().iter().sum();
+        encoder.encode_histogram::<NoLabelSet>(lateness.sum.as_secs_f64(), count, &buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
     }
 }
 

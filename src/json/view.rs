@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::time::{fine_millis, instant, millis};
-use crate::core::Run;
+use crate::core::{NodeId, Run};
 use crate::event::EventKind;
 
 /// One member.
@@ -69,7 +69,7 @@ impl From<&crate::Member> for Member {
     }
 }
 
-/// One event. The last three keys are there only for the kinds they belong to.
+/// One event. The last five keys are there only for the kinds they belong to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Event {
@@ -82,12 +82,12 @@ pub struct Event {
     pub at: SystemTime,
     /// One of [`EventKind::NAMES`].
     pub event: String,
-    /// The member's name.
-    pub node: String,
+    /// The member's name; `null` for events that are about no single member.
+    pub node: Option<String>,
     /// The member's address.
-    pub address: String,
+    pub address: Option<String>,
     /// The member from now on.
-    pub member: Member,
+    pub member: Option<Member>,
     /// Of `node_left`: `graceful` or `forced`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -97,6 +97,12 @@ pub struct Event {
     /// Of `node_updated`: the member until now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<Box<Member>>,
+    /// Of `partition_suspected` and `partition_healed`: who is missing, sorted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<Vec<String>>,
+    /// Of the same: who is here, sorted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reachable: Option<Vec<String>>,
 }
 
 impl Event {
@@ -108,21 +114,32 @@ impl Event {
             sequence: event.sequence,
             at: event.at,
             event: event.kind.name().to_owned(),
-            node: member.id.to_string(),
-            address: member.address.to_string(),
-            member: Member::from(member),
+            node: member.map(|member| member.id.to_string()),
+            address: member.map(|member| member.address.to_string()),
+            member: member.map(Member::from),
             reason: None,
             method: None,
             previous: None,
+            unreachable: None,
+            reachable: None,
         };
         match &event.kind {
             EventKind::NodeLeft { reason, .. } => json.reason = Some(reason.name().to_owned()),
             EventKind::NodeDetectedDown { method, .. } => json.method = Some(method.name().to_owned()),
             EventKind::NodeUpdated { previous, .. } => json.previous = Some(Box::new(Member::from(previous))),
+            EventKind::PartitionSuspected { unreachable, reachable }
+            | EventKind::PartitionHealed { unreachable, reachable } => {
+                json.unreachable = Some(names(unreachable));
+                json.reachable = Some(names(reachable));
+            }
             _ => {}
         }
         json
     }
+}
+
+fn names(ids: &[NodeId]) -> Vec<String> {
+    ids.iter().map(ToString::to_string).collect()
 }
 
 /// All members at one point of the event stream.
@@ -190,7 +207,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::core::{DetectionMethod, LeaveReason, NodeId, Profile, Status, Tags};
+    use crate::core::{DetectionMethod, LeaveReason, Profile, Status, Tags};
 
     fn start_of_2026() -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600)
@@ -269,7 +286,7 @@ mod tests {
         ];
         for (kind, extra) in kinds {
             let json = serde_json::to_value(event(kind)).expect("JSON");
-            for key in ["reason", "method", "previous"] {
+            for key in ["reason", "method", "previous", "unreachable", "reachable"] {
                 let expected = extra.filter(|(name, _)| *name == key).map(|(_, value)| value.into());
                 assert_eq!(json.get(key).cloned(), expected, "{key} of {json}");
             }
@@ -278,6 +295,19 @@ mod tests {
         let json = serde_json::to_value(event(updated)).expect("JSON");
         assert_eq!(json["previous"]["status"], "suspect");
         assert_eq!(json["member"]["status"], "up");
+    }
+
+    #[test]
+    fn a_partition_is_about_no_single_member() {
+        let name = |name| NodeId::new(name).expect("a name");
+        let (unreachable, reachable) = (vec![name("b"), name("c")], vec![name("a")]);
+        let suspected = event(EventKind::PartitionSuspected { unreachable, reachable });
+        let expected = concat!(
+            r#"{"id":"8f00000000000002-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"partition_suspected","#,
+            r#""node":null,"address":null,"member":null,"unreachable":["b","c"],"reachable":["a"]}"#
+        );
+        assert_eq!(serde_json::to_string(&suspected).expect("JSON"), expected);
+        assert_eq!(serde_json::from_str::<Event>(expected).expect("an event"), suspected);
     }
 
     #[test]

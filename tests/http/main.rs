@@ -67,6 +67,11 @@ async fn metrics_are_open_metrics_with_our_prefix() {
         "headcount_dropped_total{reason=\"malformed\"} 0",
         "headcount_suspicions_raised_total 0",
         "headcount_receive_buffer_overflows_total 0",
+        "headcount_links_degraded 0",
+        "headcount_partition_unreachable 0",
+        "# TYPE headcount_health_score gauge",
+        "# TYPE headcount_tick_lateness_seconds histogram",
+        "# TYPE headcount_tick_lateness_max_seconds gauge",
     ] {
         assert!(metrics.body.lines().any(|found| found == line), "{line}");
     }

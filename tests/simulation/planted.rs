@@ -256,6 +256,16 @@ fn without_a_member(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[test]
+fn the_end_of_a_partition_that_nobody_suspected_is_caught() {
+    let plant =
+        Plant::output(|node, output| match change_at_first(node, &output, |kind| kind == ChangeKind::Suspected) {
+            Some(_) => vec![output, Output::PartitionHealed { unreachable: Vec::new(), reachable: Vec::new() }],
+            None => vec![output],
+        });
+    assert_caught(&found_by(plant, crash_the_last), Invariant::PartitionsAreSound);
+}
+
+#[test]
 fn a_sponsor_that_leaves_somebody_out_is_caught() {
     let plant = Plant::output(|_, output| match output {
         Output::Transmit { to, bytes } => {
@@ -351,7 +361,7 @@ fn a_restart_as_the_same_run_is_caught() {
 fn an_accusation_of_a_healthy_member_is_caught() {
     // A member that nobody can hear although its network is well: whatever its core does, somebody is wrong.
     let plant = Plant::output(|node, output| match output {
-        Output::Transmit { .. } if node == NODES - 1 => Vec::new(),
+        Output::Transmit { .. } | Output::SendFrame { .. } if node == NODES - 1 => Vec::new(),
         other => vec![other],
     });
     assert_caught(&found_by(plant, nothing), Invariant::HealthyNeverAccused);
@@ -390,7 +400,7 @@ fn a_panic_is_caught() {
 #[test]
 fn a_node_that_never_joins_is_caught() {
     let plant = Plant::output(|node, output| match output {
-        Output::Transmit { .. } if node == NODES - 1 => Vec::new(),
+        Output::Transmit { .. } | Output::SendFrame { .. } if node == NODES - 1 => Vec::new(),
         other => vec![other],
     });
     assert_eq!(quiet_run(plant), Some(Invariant::Converges));

@@ -1,4 +1,4 @@
-//! A little network of namespaces: one per host, joined by a bridge, with cuts between any two of them.
+//! A little network of namespaces: one per host, joined by a bridge, with cuts and losses between any two of them.
 //!
 //! Needs root, `ip` and `nft`. All names carry this process's id, and everything is taken down when dropped.
 
@@ -75,7 +75,15 @@ impl Network {
         }
     }
 
-    /// Takes all cuts back.
+    /// Drops so many of a hundred packets (1 to 100) from one host to another, in that direction only.
+    pub fn lose(&self, from: usize, to: usize, percent: u32) {
+        let (name, ip, percent) = (&self.names[to], self.ip(from), (percent - 1).to_string());
+        let mut rule = vec!["nft", "add", "rule", "inet", "cuts", "input", "ip", "saddr", &ip];
+        rule.extend(["numgen", "random", "mod", "100", "<=", &percent, "drop"]);
+        inside(name, &rule).expect("a loss");
+    }
+
+    /// Takes all cuts and losses back.
     pub fn heal(&self) {
         for name in &self.names {
             inside(name, &["nft", "flush", "table", "inet", "cuts"]).expect("healed");

@@ -9,11 +9,13 @@
 
 mod codec;
 mod detection;
+mod doubt;
 mod hostile;
 mod joining;
 mod leaving;
 mod merging;
 mod net;
+mod partition;
 mod reunion;
 mod sleeping;
 mod traffic;

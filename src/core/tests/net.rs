@@ -17,11 +17,21 @@ pub(super) struct Node {
     pub(super) changes: Vec<(Time, Change)>,
     pub(super) notices: Vec<Notice>,
     pub(super) replies: Vec<Reply>,
+    pub(super) partitions: Vec<(Time, Partition)>,
     pub(super) stopped: Option<StopReason>,
     seeds: Vec<SocketAddr>,
     paused: bool,
+    parked: Vec<(SocketAddr, Vec<u8>)>,
     pub(super) largest: usize,
     pub(super) sent: usize,
+}
+
+/// What a node said about a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Partition {
+    pub(super) is_over: bool,
+    pub(super) unreachable: Vec<NodeId>,
+    pub(super) reachable: Vec<NodeId>,
 }
 
 /// The network.
@@ -120,9 +130,11 @@ impl Net {
             changes: Vec::new(),
             notices: Vec::new(),
             replies: Vec::new(),
+            partitions: Vec::new(),
             stopped: None,
             seeds,
             paused: false,
+            parked: Vec::new(),
             largest: 0,
             sent: 0,
         };
@@ -139,6 +151,12 @@ impl Net {
 
     pub(super) fn pause(&mut self, node: usize, paused: bool) {
         self.nodes[node].paused = paused;
+        if !paused {
+            // What arrived meanwhile comes first, then the time.
+            for (from, bytes) in std::mem::take(&mut self.nodes[node].parked) {
+                self.input(node, Input::Packet { from, bytes: &bytes });
+            }
+        }
     }
 
     /// Cuts (or heals) both directions between two nodes.
@@ -188,6 +206,12 @@ impl Net {
                 Output::ResolveSeeds => resolve = true,
                 Output::Reply { reply, .. } => node.replies.push(reply),
                 Output::Notice(notice) => node.notices.push(notice),
+                Output::PartitionSuspected { unreachable, reachable } => {
+                    node.partitions.push((self.now, Partition { is_over: false, unreachable, reachable }));
+                }
+                Output::PartitionHealed { unreachable, reachable } => {
+                    node.partitions.push((self.now, Partition { is_over: true, unreachable, reachable }));
+                }
                 Output::Stopped(reason) => node.stopped = Some(reason),
             }
         }
@@ -240,8 +264,7 @@ impl Net {
         }
         if self.nodes[to].paused {
             // The kernel keeps it.
-            self.counter += 1;
-            self.in_flight.insert((self.now + ms(10), self.counter), (from, self.nodes[to].address, bytes.to_vec()));
+            self.nodes[to].parked.push((from, bytes.to_vec()));
             return;
         }
         self.input(to, Input::Packet { from, bytes });
@@ -312,6 +335,7 @@ impl Net {
         for node in &mut self.nodes {
             node.changes.clear();
             node.notices.clear();
+            node.partitions.clear();
         }
     }
 }

@@ -41,6 +41,9 @@ pub enum Invariant {
     /// Each transition is reported once, in order, under its right name, with the record before it; a member that is
     /// Down is not reported Down again.
     TransitionsOnce,
+    /// A partition is of two members at least, its sides are sorted and have nobody in common, the node itself is on the
+    /// side that it reaches, and only one that was suspected is over.
+    PartitionsAreSound,
     /// On becoming Up, a node knows everybody that was Up at its sponsor when the transfer began.
     TransferIsWhole,
     /// No datagram is larger than `mtu`.
@@ -83,6 +86,7 @@ impl Invariant {
             Invariant::EqualFingerprintsEqualViews => "equal_fingerprints_equal_views",
             Invariant::EventsFoldToTheView => "events_fold_to_the_view",
             Invariant::TransitionsOnce => "transitions_once",
+            Invariant::PartitionsAreSound => "partitions_are_sound",
             Invariant::TransferIsWhole => "transfer_is_whole",
             Invariant::DatagramsWithinBounds => "datagrams_within_bounds",
             Invariant::TrafficIsBounded => "traffic_is_bounded",

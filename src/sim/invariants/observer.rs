@@ -32,6 +32,8 @@ pub(super) struct Observer {
     stored_bound: u64,
     was_up: bool,
     has_stopped: bool,
+    /// It said that it suspects a partition, and not yet that this is over.
+    suspects_partition: bool,
     /// Who was Up at a sponsor when its first page was sent.
     pub(super) transfers: BTreeMap<Run, Vec<NodeId>>,
 }
@@ -47,6 +49,7 @@ impl Observer {
             stored_bound: birth.stored_bound,
             was_up: false,
             has_stopped: false,
+            suspects_partition: false,
             transfers: BTreeMap::new(),
             birth,
         }
@@ -86,6 +89,20 @@ impl Observer {
         match output {
             Output::Transmit { bytes, .. } => self.transmit(bytes),
             Output::Change(change) => self.change(now, change),
+            Output::PartitionSuspected { unreachable, reachable } => {
+                self.suspects_partition = true;
+                self.sides(unreachable, reachable).or_else(|| {
+                    let broken = |detail| Some((Invariant::PartitionsAreSound, detail));
+                    if unreachable.len() < 2 { broken(format!("of {unreachable:?} alone")) } else { None }
+                })
+            }
+            Output::PartitionHealed { unreachable, reachable } => {
+                let was_suspected = std::mem::take(&mut self.suspects_partition);
+                self.sides(unreachable, reachable).or_else(|| {
+                    let broken = |detail| Some((Invariant::PartitionsAreSound, detail));
+                    if was_suspected { None } else { broken("over without having been suspected".to_owned()) }
+                })
+            }
             Output::Notice(Notice::RejoiningAfterIsolation) => {
                 self.buried.clear();
                 self.was_up = false;
@@ -97,6 +114,15 @@ impl Observer {
             }
             _ => None,
         }
+    }
+
+    fn sides(&self, unreachable: &[NodeId], reachable: &[NodeId]) -> Option<Finding> {
+        let is_sorted = |side: &[NodeId]| side.is_sorted_by(|one, other| one < other);
+        let is_apart = || reachable.iter().all(|id| unreachable.binary_search(id).is_err());
+        let is_sound = is_sorted(unreachable) && is_sorted(reachable) && is_apart();
+        (!is_sound || reachable.binary_search(self.id()).is_err()).then(|| {
+            (Invariant::PartitionsAreSound, format!("{unreachable:?} on one side, {reachable:?} on the other"))
+        })
     }
 
     fn transmit(&mut self, bytes: &[u8]) -> Option<Finding> {

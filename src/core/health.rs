@@ -1,0 +1,294 @@
+//! Self-doubt: how far this node can trust its own observation, and what it does about it.
+//!
+//! A failure detector that is itself starved, or whose own links are bad, accuses the healthy (Lifeguard, DSN 2018,
+//! section 3: nearly all false accusations come from few ill members). So a node gathers evidence against itself:
+//!
+//! | evidence | points, up to |
+//! |---|---|
+//! | a tick came late by a quarter of what counts as a pause | 1, 7 |
+//! | it came so late that it was a pause | 2, 7 |
+//! | others thought this node gone, and it had to refute | 1, 7 |
+//! | others hear two or more members that this node does not hear | 1, 3 |
+//!
+//! The points are the *score*. A node with score s waits 1 + s times as long before it accuses anybody, and before it
+//! declares Down who is suspected; half a suspect timeout of ticks in time takes a point away. Time that this process
+//! slept through takes none. What Lifeguard counts and this does not is a probe that nobody answers: silence of many at
+//! once is what a cut or a crash of many looks like, and must not delay its own report. Only where a third member proves
+//! that the silent ones are well is it evidence against the listener.
+//!
+//! What waited in the socket meanwhile is dated back to the deadline that was missed: a starved witness must not make the
+//! dead look alive.
+//!
+//! A pause does more: all pending verdicts are void and observation starts anew. That is one number, `awake_since`, below
+//! which no silence counts.
+//!
+//! Invariants:
+//! - Doubt is this node's own business: it is never told to others, its records and notes look like everybody's, and
+//!   healthy nodes reach Down at the same moment whatever the doubtful ones do (which then learn it from them).
+//! - The score is an integer between 0 and [`MAX_SELF_DOUBT`], a function of inputs alone.
+//!
+//! Must not know: whom it would accuse.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::limits::{MAX_LINK_DOUBT, MAX_SELF_DOUBT, MIN_PAUSE, UNHEALTHY_FROM};
+use super::time::Time;
+use super::{Core, Notice, Phase, StopReason};
+
+/// How far this node can trust its own observation.
+#[derive(Debug)]
+pub(super) struct Attention {
+    /// Silence before this counts for nothing: we were not looking.
+    awake_since: Time,
+    /// The last packet of any member.
+    last_heard: Time,
+    /// The missed deadline that was already counted as a pause.
+    counted: Option<Time>,
+    /// Evidence against this node.
+    score: u32,
+    /// When the score last changed.
+    changed: Time,
+    /// The operator was told that this node is unhealthy.
+    is_told: bool,
+}
+
+impl Attention {
+    pub(super) fn new(now: Time) -> Self {
+        Self { awake_since: now, last_heard: now, counted: None, score: 0, changed: now, is_told: false }
+    }
+
+    pub(super) fn heard(&mut self, now: Time) {
+        self.last_heard = now;
+    }
+
+    /// Observation starts (anew).
+    pub(super) fn start(&mut self, now: Time) {
+        self.awake_since = now;
+    }
+
+    /// Since when silence counts.
+    pub(super) fn awake_since(&self) -> Time {
+        self.awake_since
+    }
+
+    /// By how much timeouts are stretched.
+    pub(super) fn stretch(&self) -> u32 {
+        1 + self.score
+    }
+
+    fn add(&mut self, now: Time, points: u32, most: u32) {
+        // What is above `most` already stays, but it is not added to.
+        self.score = self.score.max((self.score + points).min(most)).min(MAX_SELF_DOUBT);
+        self.changed = now;
+    }
+
+    /// Takes away a point for each `step` without evidence.
+    fn forgive(&mut self, now: Time, step: Duration) {
+        while self.score > 0 && now.since(self.changed) >= step {
+            self.score -= 1;
+            self.changed = self.changed + step;
+        }
+    }
+}
+
+/// What speaks against this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SelfDoubt {
+    /// Its own timers fire late.
+    LateTicks {
+        /// How late the last one was, in milliseconds.
+        late_ms: u64,
+    },
+    /// Others thought it gone.
+    Refuted,
+    /// Others hear members that it does not hear.
+    DegradedLinks {
+        /// How many.
+        links: usize,
+    },
+}
+
+impl fmt::Display for SelfDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SelfDoubt::LateTicks { late_ms } => {
+                write!(f, "its timers fire late, lately by {late_ms} ms: too little processor time")
+            }
+            SelfDoubt::Refuted => {
+                f.write_str("others keep taking it for gone: its network or its processor is overloaded")
+            }
+            SelfDoubt::DegradedLinks { links } => {
+                write!(f, "others hear {links} members that it does not hear: its network is bad")
+            }
+        }
+    }
+}
+
+/// How late this node's own ticks were: a histogram.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TickLateness {
+    counts: [u64; Self::BOUNDS.len() + 1],
+    /// All lateness together.
+    pub sum: Duration,
+    /// The latest tick of all.
+    pub max: Duration,
+}
+
+impl TickLateness {
+    /// Upper bounds of the buckets, inclusive; there is one more for all that is above.
+    pub const BOUNDS: [Duration; 10] = [
+        Duration::from_millis(1),
+        Duration::from_millis(2),
+        Duration::from_millis(5),
+        Duration::from_millis(10),
+        Duration::from_millis(25),
+        Duration::from_millis(50),
+        Duration::from_millis(100),
+        Duration::from_millis(250),
+        Duration::from_secs(1),
+        Duration::from_secs(5),
+    ];
+
+    fn observe(&mut self, late: Duration) {
+        let bucket = Self::BOUNDS.iter().position(|bound| late <= *bound).unwrap_or(Self::BOUNDS.len());
+        self.counts[bucket] += 1;
+        self.sum = self.sum.saturating_add(late);
+        self.max = self.max.max(late);
+    }
+
+    /// Ticks in each bucket, not summed up; the last is for those above all bounds.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+}
+
+impl Core {
+    /// Later than this is a pause of this process.
+    fn pause_from(&self) -> Duration {
+        MIN_PAUSE.max(self.settings.heartbeat_interval / 4)
+    }
+
+    /// How long ticks must come in time to take a point of doubt away.
+    pub(super) fn forgiving_step(&self) -> Duration {
+        self.settings.suspect_timeout / 2
+    }
+
+    /// Finds out whether this process stood still, before anything is judged.
+    pub(super) fn notice_pause(&mut self) {
+        let Some(deadline) = self.timers.next() else { return };
+        let late = self.now.since(deadline);
+        if late <= self.pause_from() {
+            return;
+        }
+        self.attention.awake_since = self.now;
+        if self.attention.counted == Some(deadline) {
+            return;
+        }
+        self.attention.counted = Some(deadline);
+        self.counters.pauses += 1;
+        self.notice("paused", Notice::Paused { late_ms: late.as_millis() as u64 });
+        let has_slept_long = self.now.since(self.attention.last_heard) >= self.settings.reap_after;
+        if has_slept_long && !self.view.live().is_empty() {
+            match self.phase {
+                Phase::Up => self.rejoin(),
+                // Everybody has forgotten it by now.
+                Phase::Leaving => self.stop(StopReason::Left),
+                Phase::Joining(_) | Phase::Stopped => {}
+            }
+        }
+    }
+
+    /// Whether what is handed in now may have waited while this process stood still.
+    pub(super) fn is_behind(&self) -> bool {
+        self.arrived_at() < self.now
+    }
+
+    /// When what is handed in now arrived at the latest: it may have waited while this process stood still, and must not
+    /// seem fresher than it is to those who ask this node when it heard somebody.
+    pub(super) fn arrived_at(&self) -> Time {
+        let missed = self.timers.next().filter(|deadline| self.now.since(*deadline) >= self.pause_from() / 4);
+        missed.unwrap_or(self.now)
+    }
+
+    /// A tick is handed in: how late does it come?
+    pub(super) fn measure_tick(&mut self) {
+        let Some(deadline) = self.timers.next().filter(|deadline| *deadline <= self.now) else { return };
+        let late = self.now.since(deadline);
+        self.counters.tick_lateness.observe(late);
+        if late >= self.pause_from() / 4 {
+            self.doubt_myself(SelfDoubt::LateTicks { late_ms: late.as_millis() as u64 });
+        } else {
+            self.regain_confidence();
+        }
+    }
+
+    /// Something speaks against this node's own observation.
+    pub(super) fn doubt_myself(&mut self, why: SelfDoubt) {
+        let (points, most) = match why {
+            SelfDoubt::LateTicks { late_ms } if u128::from(late_ms) > self.pause_from().as_millis() => {
+                (2, MAX_SELF_DOUBT)
+            }
+            SelfDoubt::LateTicks { .. } | SelfDoubt::Refuted => (1, MAX_SELF_DOUBT),
+            SelfDoubt::DegradedLinks { .. } => (1, MAX_LINK_DOUBT),
+        };
+        self.attention.add(self.now, points, most);
+        if self.attention.score >= UNHEALTHY_FROM && !self.attention.is_told {
+            let stretch = self.attention.stretch();
+            self.attention.is_told = self.notice_if_allowed("unhealthy", Notice::Unhealthy { why, stretch });
+        }
+    }
+
+    fn regain_confidence(&mut self) {
+        self.attention.forgive(self.now, self.forgiving_step());
+        if self.attention.score == 0 && self.attention.is_told {
+            self.attention.is_told = false;
+            self.outputs.push_back(super::Output::Notice(Notice::HealthyAgain));
+        }
+    }
+
+    /// Evidence against this node's own observation: 0 for none, up to [`MAX_SELF_DOUBT`]. One more is the factor by
+    /// which it stretches the timeouts by which it accuses others.
+    pub fn health_score(&self) -> u32 {
+        self.attention.score
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::ORIGIN + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn the_score_stays_within_its_bounds_and_is_forgiven_step_by_step() {
+        let step = Duration::from_millis(500);
+        let mut attention = Attention::new(at(0));
+        for _ in 0..100 {
+            attention.add(at(1_000), 2, MAX_SELF_DOUBT);
+        }
+        assert_eq!((attention.score, attention.stretch()), (MAX_SELF_DOUBT, 8));
+        attention.add(at(1_000), 1, MAX_LINK_DOUBT);
+        assert_eq!(attention.score, MAX_SELF_DOUBT, "lesser evidence takes nothing away");
+        attention.forgive(at(1_499), step);
+        assert_eq!(attention.score, MAX_SELF_DOUBT);
+        attention.forgive(at(2_600), step);
+        assert_eq!(attention.score, MAX_SELF_DOUBT - 3);
+        attention.forgive(at(60_000), step);
+        assert_eq!(attention.score, 0);
+        attention.add(at(60_000), 9, MAX_LINK_DOUBT);
+        assert_eq!(attention.score, MAX_LINK_DOUBT);
+    }
+
+    #[test]
+    fn lateness_is_counted_in_buckets_with_inclusive_bounds() {
+        let mut lateness = TickLateness::default();
+        for late in [0, 1, 2, 3, 5_000, 5_001] {
+            lateness.observe(Duration::from_millis(late));
+        }
+        assert_eq!(lateness.counts(), [2, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1]);
+        assert_eq!((lateness.sum, lateness.max), (Duration::from_millis(10_007), Duration::from_millis(5_001)));
+    }
+}
