@@ -63,6 +63,14 @@ fn one_of_each() -> Vec<Message> {
         Message::HeardAt { run: Run(9), age_ms: 1_234 },
         Message::Digest { buckets: vec![7; 1_024] },
         Message::Want { buckets: [1; 32] },
+        Message::Elsewhere {
+            nonce,
+            members: [
+                Some("10.0.0.1:7117".parse().expect("an address")),
+                Some("[::1]:7117".parse().expect("an address")),
+                None,
+            ],
+        },
     ]
 }
 

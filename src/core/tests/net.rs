@@ -20,6 +20,8 @@ pub(super) struct Node {
     pub(super) stopped: Option<StopReason>,
     seeds: Vec<SocketAddr>,
     paused: bool,
+    /// What the kernel keeps for a paused process: it comes before anything that is sent to it later.
+    kept: Vec<(SocketAddr, Vec<u8>)>,
     pub(super) largest: usize,
     pub(super) sent: usize,
 }
@@ -30,6 +32,8 @@ pub(super) struct Net {
     pub(super) nodes: Vec<Node>,
     pub(super) latency: Duration,
     pub(super) settings: Settings,
+    /// One packet in so many is lost; none if 0.
+    pub(super) drop_one_in: u64,
     /// Packets to addresses where nobody listens.
     pub(super) undelivered: Vec<(SocketAddr, Vec<u8>)>,
     in_flight: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
@@ -56,6 +60,7 @@ impl Net {
             nodes: Vec::new(),
             latency: ms(1),
             settings: profile.settings(),
+            drop_one_in: 0,
             undelivered: Vec::new(),
             in_flight: BTreeMap::new(),
             cut: BTreeSet::new(),
@@ -123,6 +128,7 @@ impl Net {
             stopped: None,
             seeds,
             paused: false,
+            kept: Vec::new(),
             largest: 0,
             sent: 0,
         };
@@ -139,6 +145,13 @@ impl Net {
 
     pub(super) fn pause(&mut self, node: usize, paused: bool) {
         self.nodes[node].paused = paused;
+        if !paused {
+            let to = self.nodes[node].address;
+            for (from, bytes) in std::mem::take(&mut self.nodes[node].kept) {
+                self.counter += 1;
+                self.in_flight.insert((self.now, self.counter), (from, to, bytes));
+            }
+        }
     }
 
     /// Cuts (or heals) both directions between two nodes.
@@ -179,7 +192,11 @@ impl Net {
                     node.largest = node.largest.max(bytes.len());
                     node.sent += 1;
                     self.counter += 1;
-                    self.in_flight.insert((self.now + self.latency, self.counter), (node.address, to, bytes));
+                    // By a hash, so that no pattern of packets is always or never hit.
+                    let lot = xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes());
+                    if !lot.is_multiple_of(self.drop_one_in) {
+                        self.in_flight.insert((self.now + self.latency, self.counter), (node.address, to, bytes));
+                    }
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
                 Output::Heard(_) => {}
@@ -238,9 +255,7 @@ impl Net {
             return;
         }
         if self.nodes[to].paused {
-            // The kernel keeps it.
-            self.counter += 1;
-            self.in_flight.insert((self.now + ms(10), self.counter), (from, self.nodes[to].address, bytes.to_vec()));
+            self.nodes[to].kept.push((from, bytes.to_vec()));
             return;
         }
         self.input(to, Input::Packet { from, bytes });
