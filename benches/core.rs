@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
-use headcount::core::limits::FLOOD_BATCH;
+use headcount::core::limits::{FLOOD_BATCH, FLOOD_BUSY_BATCH};
 use headcount::core::wire::{Packet, PacketBuilder};
 use headcount::core::{Drop, Status, Time};
 
@@ -96,7 +96,7 @@ impl Senders {
             }
             time += start.elapsed();
             // Where there is no news no time need pass, and nobody grows old.
-            self.crowd.pass(if let News::New = news { FLOOD_BATCH } else { Duration::from_nanos(1) });
+            self.crowd.pass(if let News::New = news { FLOOD_BUSY_BATCH } else { Duration::from_nanos(1) });
         }
         let after = self.crowd.core.counters();
         let (updates, merged) = match news {
@@ -154,6 +154,8 @@ fn changes(criterion: &mut Criterion) {
                     crowd.tick();
                     time += start.elapsed();
                     assert!(crowd.core.counters().updates_sent > before, "the change is sent on");
+                    // Else the next one would be gathered for longer.
+                    crowd.pass(FLOOD_BUSY_BATCH);
                 }
                 senders.crowd.assert_all_known();
                 time

@@ -7,13 +7,16 @@
 //! packet goes in the next batch, so that a mass change is paced and bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
 use super::Core;
-use super::limits::{FLOOD_AGAIN, FLOOD_BATCH, FLOOD_FANOUT, MAX_RECENT_UPDATES};
+use super::limits::{FLOOD_AGAIN, FLOOD_BATCH, FLOOD_BUSY_BATCH, FLOOD_FANOUT, MAX_RECENT_UPDATES};
+use super::peer::is_due;
+use super::time::Time;
 use super::timers::Timer;
-use super::view::{Slot, View};
+use super::view::Slot;
 
 /// News that is still to be sent on. Both tables are bounded by [`MAX_RECENT_UPDATES`]: what is beyond travels by
 /// gossip and sync.
@@ -24,6 +27,8 @@ pub(super) struct Flooding {
     /// Own news: sent to more peers, and once more.
     own: BTreeSet<Slot>,
     again: BTreeSet<Slot>,
+    /// When news was sent on last.
+    last: Option<Time>,
 }
 
 impl Flooding {
@@ -47,12 +52,18 @@ impl Core {
         self.flooding.own.remove(&slot);
         if self.flooding.fresh.len() < MAX_RECENT_UPDATES || self.flooding.fresh.contains_key(&slot) {
             self.flooding.fresh.insert(slot, from);
-            self.timers.set_by(Timer::Flood, self.now + FLOOD_BATCH);
+            self.timers.set_by(Timer::Flood, self.now + self.flood_batch());
         }
+    }
+
+    /// How long news is gathered: longer if there was some a moment ago.
+    fn flood_batch(&self) -> Duration {
+        if is_due(self.now, self.flooding.last, FLOOD_BUSY_BATCH) { FLOOD_BATCH } else { FLOOD_BUSY_BATCH }
     }
 
     /// Sends on what has gathered.
     pub(super) fn flood(&mut self) {
+        self.flooding.last = Some(self.now);
         let fresh = std::mem::take(&mut self.flooding.fresh);
         let is_own = fresh.keys().any(|slot| self.flooding.own.contains(slot));
         let sent = self.flood_to_targets(&fresh, is_own);
@@ -108,7 +119,6 @@ impl Core {
 
     fn flood_targets(&mut self, is_own: bool) -> Vec<Slot> {
         let live = self.view.live();
-        debug_assert!(!live.contains(&View::ME));
         if !self.observers.is_full_mesh(live.len()) {
             let mut targets = self.observers.flood_targets();
             targets.extend(live.choose(&mut self.rng));

@@ -71,6 +71,10 @@ impl Inbox {
     pub(super) fn is_asked_to_confirm(&self) -> bool {
         self.messages().any(|message| matches!(message, Message::Confirm(_)))
     }
+
+    pub(super) fn is_page(&self) -> bool {
+        self.messages().any(|message| matches!(message, Message::Page { .. }))
+    }
 }
 
 /// Texts of software versions that many records have in common: shared, they cost each record nothing.

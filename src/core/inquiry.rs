@@ -132,10 +132,12 @@ impl Core {
         inquiry.is_answered = true;
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let heard = self.arrived_at() - std::time::Duration::from_millis(age_ms);
-        let tolerance = self.settings.probe_timeout;
+        // In a cut, too, some heard the subject later than others: by up to its heartbeat interval, not by more.
+        let usual = self.view.record(slot).timing.heartbeat_interval() + self.settings.probe_timeout;
         let peer = self.view.peer_mut(slot);
         if heard > peer.last_sign {
-            let is_degraded = heard > peer.last_sign + tolerance;
+            let heard_myself = peer.session.as_ref().map_or(peer.last_sign, |session| session.heard);
+            let is_degraded = heard > heard_myself + usual;
             peer.last_sign = heard;
             self.watch(slot);
             if is_degraded && self.observes(slot) {

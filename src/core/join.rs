@@ -5,6 +5,7 @@
 //!                                            ├▶ NotUp     a seed that is Joining itself
 //!                                            ├▶ Behind    raise the incarnation, come again
 //!                                            ├▶ Wait      the name's present owner is being asked
+//!                                            ├▶ Elsewhere busy: ask one of these members (see `referral`)
 //!                                            └▶ Refused   name in use: stop; else try on, and stop if nobody accepts
 //! ```
 //!
@@ -24,9 +25,9 @@ use super::limits::{
     FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_JOIN_WAIT, MAX_JOINERS, MIN_QUESTION_BYTES,
 };
 use super::receive::Sender;
+use super::referral::Referrals;
 use super::time::Time;
 use super::timers::Timer;
-use super::transfer::Transfer;
 use super::view::View;
 use super::wire::{Message, Nonce, Refusal};
 use super::{Core, Drop, Notice, Output, Phase, Record, Run, Status, StopReason};
@@ -56,12 +57,20 @@ pub(super) struct Joining {
     refused: Option<(SocketAddr, Refusal)>,
     /// The sponsor whose view was to be pulled and did not come.
     avoid: Option<Run>,
+    /// Members that busy sponsors named.
+    pub(super) referrals: Box<Referrals>,
 }
 
 impl Joining {
     /// Time since the first try.
     fn waited(&self, now: Time) -> Duration {
         self.began.map_or(Duration::ZERO, |began| now.since(began))
+    }
+
+    /// A member that is Up answered: there is a cluster, and it is worth asking again soon.
+    pub(super) fn reached_somebody(&mut self, now: Time) {
+        self.reached = Some(now);
+        self.pause = FIRST_JOIN_RETRY;
     }
 
     /// Among the seeds that were reached, all of them Joining, this node comes first.
@@ -96,6 +105,7 @@ impl Core {
             reached: None,
             refused: None,
             avoid: None,
+            referrals: Box::default(),
         });
     }
 
@@ -115,7 +125,10 @@ impl Core {
 
     /// Asks all seeds (or remembered addresses) to be let in.
     pub(super) fn try_to_join(&mut self) {
-        let retry_interval = self.settings.retry_interval;
+        if self.follow_referral_after_pause() {
+            return;
+        }
+        let (retry_interval, is_pulling) = (self.settings.retry_interval, self.is_pulling());
         let Phase::Joining(joining) = &mut self.phase else { return };
         let pause = joining.pause;
         joining.pause = (pause * 2).min(retry_interval);
@@ -125,7 +138,7 @@ impl Core {
         if targets.is_empty() || pause >= retry_interval {
             self.outputs.push_back(Output::ResolveSeeds);
         }
-        if self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled()) {
+        if is_pulling {
             return;
         }
         let began = *joining.began.get_or_insert(self.now);
@@ -147,7 +160,12 @@ impl Core {
         }
     }
 
-    fn ask_to_join(&mut self, to: SocketAddr) {
+    /// Whether the view is on its way to us.
+    pub(super) fn is_pulling(&self) -> bool {
+        self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled())
+    }
+
+    pub(super) fn ask_to_join(&mut self, to: SocketAddr) {
         let mine = self.me().address;
         let Phase::Joining(joining) = &mut self.phase else { return };
         if to == mine {
@@ -155,6 +173,7 @@ impl Core {
             return;
         }
         joining.has_other_seeds = true;
+        joining.referrals.ask(to);
         let (nonce, cookie) = (joining.nonce, joining.cookies.get(&to).copied());
         let record = Record::clone(self.me());
         let mut packet = self.packet(usize::MAX);
@@ -182,7 +201,7 @@ impl Core {
     }
 
     /// The joining state, if the answer is to our present attempt.
-    fn joining(&mut self, nonce: Nonce) -> Option<&mut Joining> {
+    pub(super) fn joining(&mut self, nonce: Nonce) -> Option<&mut Joining> {
         match &mut self.phase {
             Phase::Joining(joining) if joining.nonce == nonce => Some(joining),
             _ => {
@@ -197,7 +216,7 @@ impl Core {
         let is_news = joining.cookies.get(&from) != Some(&cookie);
         if joining.cookies.len() < MAX_JOINERS && is_news {
             joining.cookies.insert(from, cookie);
-            if self.transfer.as_ref().is_none_or(Transfer::is_stalled) {
+            if !self.is_pulling() {
                 self.ask_to_join(from);
             }
         }
@@ -211,7 +230,7 @@ impl Core {
         let Phase::Joining(joining) = &mut self.phase else { return };
         if joining.avoid == Some(sender.run) {
             joining.avoid = None;
-        } else if self.transfer.as_ref().is_none_or(Transfer::is_stalled) && sponsor.run == sender.run {
+        } else if !self.is_pulling() && sponsor.run == sender.run {
             self.pull_from(sender.from, sender.run);
         }
     }
@@ -339,6 +358,7 @@ impl Core {
         self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
         self.start_gossip();
         self.start_reunion();
+        self.start_catching_up();
         self.welcome_waiting();
     }
 }

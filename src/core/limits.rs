@@ -12,6 +12,16 @@ pub const MAX_MEMBERS: usize = 131_072;
 pub const MAX_EVICTED: usize = 1_024;
 /// Joiners held of one IP address.
 pub const MAX_JOINERS_PER_HOST: usize = 128;
+/// Joiners whom a member hands its view at one time; others are referred to other members.
+pub const MAX_VIEWS_SERVED: usize = 4;
+/// Members that a busy sponsor names.
+pub const MAX_REFERRALS: usize = 3;
+/// Members that a joiner asks in one retry interval because others named them …
+pub const MAX_REFERRALS_FOLLOWED: u32 = 64;
+/// … of these in a row without a pause …
+pub const MAX_HOPS: u32 = 4;
+/// … and those it remembers for later.
+pub const MAX_REFERRALS_KEPT: usize = 12;
 /// How far the word of others may raise the own incarnation at once: enough for a clock that starts at zero, too little
 /// to reach the limit.
 pub const MAX_INCARNATION_JUMP: u64 = 1 << 42;
@@ -59,8 +69,10 @@ pub const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
 pub const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
 /// … and this many in the same time in all.
 pub const MAX_QUESTIONS_PER_INTERVAL: usize = 100;
-/// New updates are gathered for this long before they are sent on.
+/// New updates are gathered for this long before they are sent on …
 pub const FLOOD_BATCH: Duration = Duration::from_millis(10);
+/// … and this long while many come: the last ones were sent on a moment ago.
+pub const FLOOD_BUSY_BATCH: Duration = Duration::from_millis(20);
 /// The origin of an update sends it once more after this long.
 pub const FLOOD_AGAIN: Duration = Duration::from_millis(100);
 /// Peers that a new update is sent on to, above the full mesh or as a relay.
@@ -77,6 +89,18 @@ pub const FOUNDING_DELAY: Duration = Duration::from_millis(500);
 pub const FOUNDING_RETRIES: u32 = 3;
 /// The first pause between two tries to join; it doubles up to the retry interval.
 pub const FIRST_JOIN_RETRY: Duration = Duration::from_millis(100);
+/// A joiner whose sponsor was busy asks again within this time.
+pub const REFERRED_RETRY: Duration = Duration::from_millis(100);
+/// A member that was named has this long to answer before the next one is asked.
+pub const REFERRED_PATIENCE: Duration = Duration::from_millis(250);
+/// How long a place among those who are handed the view is kept for a joiner that does not pull.
+pub const VIEW_PATIENCE: Duration = Duration::from_millis(500);
+/// When a node that is newly Up compares its view with that of a random member, counted from then.
+pub const CATCH_UP_AFTER: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(1_500)];
+/// Until a random member's address is proven, another one is tried after this long.
+pub const CATCH_UP_RETRY: Duration = Duration::from_millis(100);
+/// Random members that are tried for one comparison at most.
+pub const MAX_CATCH_UP_TRIES: usize = 6;
 /// How long `leave` and `remove` wait to be confirmed.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a leaving node stays Leaving at most before it says Left.

@@ -24,7 +24,7 @@
 //! | the table of members and its fingerprint | `view`, `order`; what one observer alone knows: `peer` |
 //! | packets in, packets out | `inbox`, `receive`, `send`, `wire/` |
 //! | merging news into the view | `merge`, reported as `change` |
-//! | joining a cluster; letting somebody in; who owns a name | `join`, `sponsor`, `names` |
+//! | joining a cluster; letting somebody in; crowds; who owns a name | `join`, `sponsor`, `referral`, `names` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
 //! | who observes whom | `observers` |
 //! | connections between observers; what their breaking means | `links`, `crash` |
@@ -65,6 +65,7 @@ mod reap;
 mod receive;
 mod recent;
 mod record;
+mod referral;
 mod remove;
 mod reunion;
 mod send;
@@ -309,6 +310,7 @@ impl Core {
                 Timer::JoinTry => self.try_to_join(),
                 Timer::Found => self.consider_founding(),
                 Timer::Transfer => self.pull_again(),
+                Timer::CatchUp => self.catch_up(),
                 Timer::Gossip => self.gossip(),
                 Timer::Flood => self.flood(),
                 Timer::FloodAgain => self.flood_own_again(),

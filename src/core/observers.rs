@@ -28,13 +28,22 @@ pub(super) struct Observers {
     /// The configured number.
     wanted: usize,
     rings: Rings,
+    /// The last answer of [`ring_count`], and to what.
+    counted: (usize, usize),
     /// Everybody observed by this node, who all observe it.
     neighbours: BTreeSet<Slot>,
 }
 
 impl Observers {
     pub(super) fn new(wanted: usize, me: u64) -> Self {
-        Self { wanted, rings: Rings::new(me), neighbours: BTreeSet::new() }
+        Self { wanted, rings: Rings::new(me), counted: (0, 0), neighbours: BTreeSet::new() }
+    }
+
+    fn ring_count(&mut self, others: usize) -> usize {
+        if self.counted.0 != others {
+            self.counted = (others, ring_count(others, self.wanted));
+        }
+        self.counted.1
     }
 
     /// Whether everybody observes everybody among this many others.
@@ -68,15 +77,18 @@ impl Ends {
         self.next.into_iter().chain(self.previous).map(|(_, slot)| slot)
     }
 
-    /// Takes a candidate if it is nearer, in either direction.
-    fn offer(&mut self, ahead: u64, slot: Slot) {
-        if self.next.is_none_or(|(nearest, _)| ahead < nearest) {
+    /// Takes a candidate if it is nearer, in either direction; says whether it did.
+    fn offer(&mut self, ahead: u64, slot: Slot) -> bool {
+        let is_next = self.next.is_none_or(|(nearest, _)| ahead < nearest);
+        if is_next {
             self.next = Some((ahead, slot));
         }
         let behind = ahead.wrapping_neg();
-        if self.previous.is_none_or(|(nearest, _)| behind < nearest) {
+        let is_previous = self.previous.is_none_or(|(nearest, _)| behind < nearest);
+        if is_previous {
             self.previous = Some((behind, slot));
         }
+        is_next || is_previous
     }
 }
 
@@ -85,19 +97,25 @@ impl Rings {
         Self { me, ends: Vec::new() }
     }
 
-    fn offer(&mut self, slot: Slot, name: u64) {
+    /// Finds a place for a new member; says whether it became a neighbour.
+    fn offer(&mut self, slot: Slot, name: u64) -> bool {
+        let mut is_neighbour = false;
         for (ring, ends) in self.ends.iter_mut().enumerate() {
-            ends.offer(place(name, ring).wrapping_sub(place(self.me, ring)), slot);
+            is_neighbour |= ends.offer(place(name, ring).wrapping_sub(place(self.me, ring)), slot);
         }
+        is_neighbour
     }
 
-    /// Looks for new neighbours on the rings where this one was.
-    fn withdraw(&mut self, slot: Slot, live: &(impl Iterator<Item = (Slot, u64)> + Clone)) {
+    /// Looks for new neighbours on the rings where this one was; says whether there were any.
+    fn withdraw(&mut self, slot: Slot, live: &(impl Iterator<Item = (Slot, u64)> + Clone)) -> bool {
+        let mut was_neighbour = false;
         for ring in 0..self.ends.len() {
             if self.ends[ring].slots().any(|end| end == slot) {
                 self.ends[ring] = self.scan(ring, live.clone());
+                was_neighbour = true;
             }
         }
+        was_neighbour
     }
 
     fn rebuild(&mut self, rings: usize, live: &(impl Iterator<Item = (Slot, u64)> + Clone)) {
@@ -142,24 +160,29 @@ impl Core {
             return;
         }
         let others = self.view.live().len();
-        let before = std::mem::take(&mut self.observers.neighbours);
         let view = &self.view;
         let live = view.live().iter().map(|slot| (*slot, view.entry(*slot).name_hash));
-        let is_live = view.get(slot).is_some_and(|entry| entry.record.status.is_live());
         let after: BTreeSet<Slot> = if self.observers.is_full_mesh(others) {
             self.observers.rings.ends.clear();
             view.live().iter().copied().collect()
         } else {
-            let rings = ring_count(others, self.observers.wanted);
-            if rings != self.observers.rings.ends.len() {
+            let rings = self.observers.ring_count(others);
+            let live_entry = view.get(slot).filter(|entry| entry.record.status.is_live());
+            let has_changed = if rings != self.observers.rings.ends.len() {
                 self.observers.rings.rebuild(rings, &live);
-            } else if is_live {
-                self.observers.rings.offer(slot, view.entry(slot).name_hash);
+                true
+            } else if let Some(entry) = live_entry {
+                self.observers.rings.offer(slot, entry.name_hash)
             } else {
-                self.observers.rings.withdraw(slot, &live);
+                self.observers.rings.withdraw(slot, &live)
+            };
+            // Most members of a large cluster are nobody's neighbours here.
+            if !has_changed && !self.observers.neighbours.contains(&slot) {
+                return;
             }
             self.observers.rings.ends.iter().flat_map(Ends::slots).collect()
         };
+        let before = std::mem::take(&mut self.observers.neighbours);
         let stopped: Vec<Slot> = before.difference(&after).copied().collect();
         let started: Vec<Slot> = after.difference(&before).copied().collect();
         self.observers.neighbours = after;

@@ -36,6 +36,9 @@ struct Answer {
     /// If so: hashes of the records held for the names that the packet brought news about.
     held: Vec<u64>,
     confirmed: Vec<u64>,
+    /// Whether the packet is a page of a view. A joiner believes no other news: what waited in a kernel while it slept may
+    /// be about the dead.
+    is_page: bool,
     /// The last name that the packet brought news about, where it is a page.
     last_on_page: Option<NodeId>,
     /// The sender echoed a nonce that was sent to where the packet came from.
@@ -95,7 +98,8 @@ impl Core {
             }
             self.sign_of_life(slot, arrived);
         }
-        let mut answer = Answer { is_asked_to_confirm: inbox.is_asked_to_confirm(), ..Answer::default() };
+        let (is_asked_to_confirm, is_page) = (inbox.is_asked_to_confirm(), inbox.is_page());
+        let mut answer = Answer { is_asked_to_confirm, is_page, ..Answer::default() };
         for received in inbox.drain() {
             match received {
                 Received::Message(message) => self.dispatch(sender, *message, &mut answer),
@@ -175,6 +179,7 @@ impl Core {
             Message::Refused { nonce, refusal } => self.refused(sender.from, nonce, refusal),
             Message::Behind { nonce, incarnation } => self.behind(nonce, incarnation),
             Message::Wait { nonce, wait_ms } => self.told_to_wait(nonce, wait_ms),
+            Message::Elsewhere { nonce, members } => self.referred(sender.from, nonce, &members),
             Message::Page { after, more } if self.is_pulling_from(sender.run) => {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
@@ -211,10 +216,9 @@ impl Core {
 
     fn dispatch_news(&mut self, sender: Sender, news: News, answer: &mut Answer) {
         let from = self.view.slot_of_run(sender.run);
-        let is_pulling = self.is_pulling_from(sender.run);
-        if is_pulling || self.is_joiner_up(sender, &news) {
-            answer.last_on_page = Some(self.subject(&news).id.clone()).filter(|_| is_pulling);
-        } else if from.is_none() || matches!(self.phase, Phase::Joining(_)) {
+        if answer.is_page && self.is_pulling_from(sender.run) {
+            answer.last_on_page = Some(self.subject(&news).id.clone());
+        } else if (from.is_none() || matches!(self.phase, Phase::Joining(_))) && !self.is_joiner_up(sender, &news) {
             answer.stranger = true;
             return;
         }

@@ -98,6 +98,10 @@ impl Joiners {
 impl Core {
     /// `Join`: first a challenge, then a decision.
     pub(super) fn asked_to_admit(&mut self, sender: Sender, nonce: Nonce, record: Record, cookie: Option<Nonce>) {
+        if matches!(self.phase, Phase::Up) && self.serving.is_busy_for(sender.run, self.now) {
+            let elsewhere = self.refer(sender.from, nonce);
+            return self.answer_with(sender, &elsewhere);
+        }
         let is_proven = cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, sender.from, sender.run, self.now));
         if !is_proven {
             let cookie = self.prover.cookie(sender.from, sender.run, self.now);
@@ -176,6 +180,10 @@ impl Core {
         let is_full = self.joiners.held.len() >= MAX_JOINERS || self.joiners.of_host(from.ip()) >= MAX_JOINERS_PER_HOST;
         if is_full && !self.joiners.contains(record.run) {
             return self.decide(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
+        }
+        if !self.serving.begin(record.run, self.now) {
+            let elsewhere = self.refer(from, nonce);
+            return self.decide(&newcomer, &elsewhere);
         }
         self.hold(&newcomer, held.is_some());
         let (sponsor, count) = (Record::clone(self.me()), self.view.len() as u32);

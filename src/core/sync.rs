@@ -13,9 +13,15 @@
 //! Records of more buckets than fit into [`SYNC_PACKETS`] wait for the next round; lost packets leave the fingerprints
 //! different, and so bring the next round about. What is learnt that way spreads like any other news.
 
-use super::limits::{SYNC_BACKOFF, SYNC_INTERVAL, SYNC_PACKETS, SYNC_PATIENCE, SYNC_QUIET, SYNC_TRIES};
+use rand::seq::IndexedRandom;
+
+use super::limits::{
+    CATCH_UP_AFTER, CATCH_UP_RETRY, MAX_CATCH_UP_TRIES, SYNC_BACKOFF, SYNC_INTERVAL, SYNC_PACKETS, SYNC_PATIENCE,
+    SYNC_QUIET, SYNC_TRIES,
+};
 use super::peer::is_due;
 use super::time::Time;
+use super::timers::Timer;
 use super::view::{BUCKETS, Slot};
 use super::wire::Message;
 use super::{Core, Phase, Run, Status};
@@ -31,6 +37,19 @@ pub(super) struct Disagreement {
     /// Our and their fingerprint at the last repair, and how often records were exchanged with just these: after a few
     /// times the difference is one that merging does not end (a record that one side has reaped, say).
     tried: Option<((u64, u64), u32)>,
+    /// The comparisons of a node that is newly Up.
+    catching_up: Option<CatchingUp>,
+}
+
+/// A view that was handed over while others were joining lacks those: a node that is newly Up compares its view with a
+/// random member's, twice, without waiting to see a difference.
+#[derive(Debug)]
+struct CatchingUp {
+    up_since: Time,
+    /// Comparisons done.
+    done: usize,
+    /// Members drawn for the next one: the first whose address is proven is it.
+    drawn: Vec<Run>,
 }
 
 impl Core {
@@ -68,14 +87,53 @@ impl Core {
         if !may_sync || !(is_quiet || is_late) {
             return;
         }
+        if self.send_digest(slot) {
+            self.disagreement.with = None;
+            self.disagreement.tried = Some(((ours, theirs), tries));
+        }
+    }
+
+    /// Begins a comparison of views. Where the digest does not fit, the address is unproven: the packet carries the probe
+    /// that proves it.
+    fn send_digest(&mut self, slot: Slot) -> bool {
         let mut packet = self.packet_to(slot);
-        if packet.push(&Message::Digest { buckets: self.view.digest() }) {
-            self.disagreement =
-                Disagreement { with: None, last_sync: Some(self.now), tried: Some(((ours, theirs), tries)) };
+        let fits = packet.push(&Message::Digest { buckets: self.view.digest() });
+        if fits {
+            self.disagreement.last_sync = Some(self.now);
             self.counters.syncs += 1;
         }
-        // Where it does not fit, the address is unproven: the packet carries the probe that proves it.
         self.send_to(slot, packet);
+        fits
+    }
+
+    /// Newly Up: two comparisons follow.
+    pub(super) fn start_catching_up(&mut self) {
+        self.disagreement.catching_up = Some(CatchingUp { up_since: self.now, done: 0, drawn: Vec::new() });
+        self.timers.set(Timer::CatchUp, self.now + CATCH_UP_AFTER[0]);
+    }
+
+    /// Compares views with a random member, as soon as the address of one is proven.
+    pub(super) fn catch_up(&mut self) {
+        let Some(mut catching_up) = self.disagreement.catching_up.take() else { return };
+        if !matches!(self.phase, Phase::Up) {
+            return;
+        }
+        catching_up.drawn.extend(self.view.live().choose(&mut self.rng).map(|slot| self.view.record(*slot).run));
+        let drawn = catching_up.drawn.iter().filter_map(|run| self.view.slot_of_run(*run));
+        let live: Vec<Slot> = drawn.filter(|slot| self.view.record(*slot).status.is_live()).collect();
+        let proven = live.iter().copied().find(|slot| self.view.entry(*slot).peer.proven);
+        let is_sent = proven.or(live.last().copied()).is_some_and(|slot| self.send_digest(slot));
+        let next = if is_sent || catching_up.drawn.len() >= MAX_CATCH_UP_TRIES {
+            catching_up.done += 1;
+            catching_up.drawn.clear();
+            CATCH_UP_AFTER.get(catching_up.done).map(|after| catching_up.up_since + *after)
+        } else {
+            Some(self.now + CATCH_UP_RETRY)
+        };
+        if let Some(next) = next {
+            self.disagreement.catching_up = Some(catching_up);
+            self.timers.set(Timer::CatchUp, next.max(self.now + CATCH_UP_RETRY));
+        }
     }
 
     /// A peer's digest: asks for the buckets that differ, and sends our records of them.

@@ -19,6 +19,8 @@ pub(super) enum Timer {
     Found,
     /// Ask for the missing pages again.
     Transfer,
+    /// Compare the view with a random member's, newly Up.
+    CatchUp,
     /// Gossip to the next peers.
     Gossip,
     /// Send new updates on.

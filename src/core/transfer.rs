@@ -6,13 +6,13 @@
 //! whole view before it is Up.
 //!
 //! Invariants: at most one pull of this node is under way; pages are served only to addresses that have echoed a nonce
-//! of ours, and at most [`PAGES_PER_INTERVAL`] in [`SERVING_INTERVAL`].
+//! of ours, at most [`PAGES_PER_INTERVAL`] in [`SERVING_INTERVAL`], and to at most [`MAX_VIEWS_SERVED`] joiners at one time.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::limits::{MAX_PULL_RETRIES, PAGES_IN_FLIGHT};
+use super::limits::{MAX_PULL_RETRIES, MAX_VIEWS_SERVED, PAGES_IN_FLIGHT, VIEW_PATIENCE};
 use super::receive::Sender;
 use super::time::Time;
 use super::timers::Timer;
@@ -25,6 +25,8 @@ pub(super) const PAGES_PER_INTERVAL: u32 = 300;
 pub(super) const SERVING_INTERVAL: Duration = Duration::from_millis(100);
 /// Room for a `Page` message with a name of the greatest length: length, kind, name, and whether more follow.
 const PAGE_MESSAGE_BYTES: usize = 1 + 1 + (1 + 1 + NodeId::MAX_BYTES) + 1;
+/// Pages beyond a gap that show that the missing one is lost.
+const PAGES_BEFORE_HURRY: usize = 3;
 /// The least time in which a page is waited for.
 const MIN_PAGE_WAIT: Duration = Duration::from_millis(50);
 
@@ -35,13 +37,16 @@ pub(super) struct Transfer {
     run: Run,
     /// Everything up to this name has arrived.
     cursor: Option<NodeId>,
-    /// Pages beyond a gap: where each begins, and its `next`. At most [`PAGES_IN_FLIGHT`].
+    /// Pages beyond a gap: where each begins, and its `next`. At most [`PAGES_IN_FLIGHT`]. A page that is asked for again
+    /// may be cut differently, since the sponsor's view changes meanwhile: stretches of names may overlap.
     beyond: BTreeMap<Option<NodeId>, Option<NodeId>>,
     /// Pages of the last `Pull` that are still to come.
     awaited: u8,
+    /// The gap was asked for before its time.
+    is_hurried: bool,
     retries: u8,
     asked: Time,
-    /// The round trip of the first page: what a page is waited for.
+    /// How long pages took so far, smoothed.
     rtt: Option<Duration>,
 }
 
@@ -50,6 +55,25 @@ impl Transfer {
     pub(super) fn is_stalled(&self) -> bool {
         self.retries >= 2
     }
+
+    /// Everything up to `next` has arrived, or (`None`) to the end; says whether nothing is missing any more.
+    fn advance(&mut self, mut next: Option<NodeId>) -> bool {
+        while next.is_some() {
+            self.cursor = next;
+            // All that begin up to here; what is beyond a gap stays.
+            let later = self.beyond.split_off(&self.cursor);
+            let mut within = std::mem::replace(&mut self.beyond, later);
+            within.extend(self.beyond.remove_entry(&self.cursor));
+            if within.values().any(Option::is_none) {
+                return true;
+            }
+            next = within.into_values().filter(|next| *next > self.cursor).max().flatten();
+            if next.is_none() {
+                return false;
+            }
+        }
+        true
+    }
 }
 
 /// How much was served lately.
@@ -57,15 +81,38 @@ impl Transfer {
 pub(super) struct Serving {
     began: Option<Time>,
     pages: u32,
+    /// Who is being handed the view, and until when its place is kept.
+    places: BTreeMap<Run, Time>,
 }
 
 impl Serving {
     pub(super) fn allow(&mut self, now: Time) -> bool {
         if self.began.is_none_or(|began| now.since(began) >= SERVING_INTERVAL) {
-            *self = Serving { began: Some(now), pages: 0 };
+            (self.began, self.pages) = (Some(now), 0);
         }
         self.pages += 1;
         self.pages <= PAGES_PER_INTERVAL
+    }
+
+    /// Whether there is no place for this joiner now.
+    pub(super) fn is_busy_for(&self, run: Run, now: Time) -> bool {
+        let others = self.places.iter().filter(|(other, until)| **other != run && **until > now);
+        others.count() >= MAX_VIEWS_SERVED
+    }
+
+    /// Takes a place for this joiner, or keeps it for longer; says whether there is one.
+    pub(super) fn begin(&mut self, run: Run, now: Time) -> bool {
+        let is_free = !self.is_busy_for(run, now);
+        if is_free {
+            self.places.retain(|_, until| *until > now);
+            self.places.insert(run, now + VIEW_PATIENCE);
+        }
+        is_free
+    }
+
+    /// The last page was sent.
+    fn end(&mut self, run: Run) {
+        self.places.remove(&run);
     }
 }
 
@@ -78,6 +125,7 @@ impl Core {
             cursor: None,
             beyond: BTreeMap::new(),
             awaited: 0,
+            is_hurried: false,
             retries: 0,
             asked: self.now,
             rtt: None,
@@ -96,11 +144,17 @@ impl Core {
         transfer.asked = self.now;
         let wait = transfer.rtt.map_or(MIN_PAGE_WAIT * 4, |rtt| (rtt * 2).max(MIN_PAGE_WAIT));
         let wait = wait * (1 + u32::from(transfer.retries)).min(4);
+        self.pull_pages(PAGES_IN_FLIGHT);
+        self.timers.set(Timer::Transfer, self.now + wait);
+    }
+
+    /// Asks for pages from where they are missing.
+    fn pull_pages(&mut self, pages: u8) {
+        let Some(transfer) = &self.transfer else { return };
         let (to, after) = (transfer.address, transfer.cursor.clone());
         let mut packet = self.packet(usize::MAX);
-        packet.push(&Message::Pull { after, pages: PAGES_IN_FLIGHT });
+        packet.push(&Message::Pull { after, pages });
         self.transmit(to, packet);
-        self.timers.set(Timer::Transfer, self.now + wait);
     }
 
     /// Pages did not come in time.
@@ -129,32 +183,34 @@ impl Core {
         if next.is_some() && next.as_ref() <= after {
             return self.counters.drop(Drop::Malformed);
         }
-        transfer.rtt.get_or_insert(self.now.since(transfer.asked));
-        if after > transfer.cursor.as_ref() && transfer.beyond.len() < usize::from(PAGES_IN_FLIGHT) {
-            transfer.beyond.insert(after.cloned(), next.clone());
+        if transfer.retries == 0 {
+            let sample = self.now.since(transfer.asked);
+            transfer.rtt = Some(transfer.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
         }
-        if after != transfer.cursor.as_ref() {
+        transfer.awaited = transfer.awaited.saturating_sub(1);
+        if after > transfer.cursor.as_ref() {
+            if transfer.beyond.len() < usize::from(PAGES_IN_FLIGHT) {
+                transfer.beyond.insert(after.cloned(), next);
+            }
+            // Several came after the missing one: it is lost rather than late (as TCP's fast retransmit: RFC 5681, 3.2).
+            if transfer.beyond.len() >= PAGES_BEFORE_HURRY && !transfer.is_hurried {
+                transfer.is_hurried = true;
+                self.pull_pages(1);
+            }
             return;
         }
-        transfer.retries = 0;
-        let mut reached = next;
-        loop {
-            transfer.awaited = transfer.awaited.saturating_sub(1);
-            if reached.is_none() {
-                break;
-            }
-            transfer.cursor.clone_from(&reached);
-            match transfer.beyond.remove(&reached) {
-                Some(next) => reached = next,
-                None => break,
-            }
+        if next.is_some() && next <= transfer.cursor {
+            // A late copy of what has arrived.
+            return;
         }
-        if reached.is_none() {
+        (transfer.retries, transfer.is_hurried) = (0, false);
+        let is_complete = transfer.advance(next);
+        if is_complete {
             let (address, run) = (transfer.address, transfer.run);
             self.transfer = None;
             self.timers.cancel(Timer::Transfer);
             self.pulled_everything(address, run);
-        } else if transfer.awaited == 0 {
+        } else if transfer.awaited == 0 && transfer.beyond.is_empty() {
             self.pull_next();
         }
     }
@@ -179,6 +235,8 @@ impl Core {
         if matches!(self.phase, Phase::Joining(_)) {
             return self.counters.drop(Drop::WrongState);
         }
+        // Who was let in is served: a place lost to a slow network is not held against it.
+        self.serving.begin(sender.run, self.now);
         let mut after = after.cloned();
         for _ in 0..pages {
             if !self.serving.allow(self.now) {
@@ -186,6 +244,7 @@ impl Core {
             }
             let next = self.send_page(to, after);
             if next.is_none() {
+                self.serving.end(sender.run);
                 break;
             }
             after = next;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use headcount::Profile;
 
 mod crashes;
+mod joining;
 mod planted;
 use headcount::sim::campaign::{Outcome, campaign_settings, run_schedule, run_seed};
 use headcount::sim::faults::Schedule;

@@ -65,6 +65,14 @@ fn one_of_each() -> Vec<Message> {
         Message::Want { buckets: [1; 32] },
         Message::Unlink,
         Message::Severed { run: Run(0x0102_0304_0506_0708), age_ms: 150, is_sure: true },
+        Message::Elsewhere {
+            nonce,
+            members: [
+                Some("10.0.0.1:7117".parse().expect("an address")),
+                Some("[::1]:7117".parse().expect("an address")),
+                None,
+            ],
+        },
     ]
 }
 

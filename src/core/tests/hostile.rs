@@ -74,6 +74,9 @@ fn join(net: &mut Net, to: usize, record: &Record) {
     });
     send(net, to, EVIL, &packet(run, 2, &[question(Some(cookie.expect("challenged")))]));
     net.run(ms(2));
+    // Who is handed the view takes one of a few places; who has it does not.
+    send(net, to, EVIL, &packet(run, 3, &[Message::Pull { after: None, pages: 8 }]));
+    net.run(ms(2));
 }
 
 // "An unknown run … all but Join, WhoAreYou and IAm is ignored."

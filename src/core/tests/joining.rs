@@ -1,10 +1,12 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::limits::INCARNATION_STEP;
+use crate::core::limits::{
+    INCARNATION_STEP, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE,
+};
 use crate::core::record::tests::record;
-use crate::core::wire::{Header, PacketBuilder, Refusal};
+use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
 use crate::core::{Birth, ChangeKind, Input, Notice, Profile, Run, Status, StopReason, Tags};
 
 #[test]
@@ -211,4 +213,120 @@ fn five_thousand_members_with_long_names_and_tags_arrive_in_small_datagrams() {
     net.run_until(ms(8_000), "the joiner is up", |net| net.nodes[joiner].core.is_up());
     assert_eq!(net.nodes[joiner].core.records().count(), MEMBERS as usize + 3);
     assert!(net.nodes.iter().all(|node| node.largest <= net.settings.mtu));
+}
+
+fn crowd(n: usize, seeds: &[usize]) -> Net {
+    let mut net = Net::new(Profile::Lan);
+    for i in 0..n {
+        net.add(&format!("n{i:03}"), i, seeds);
+    }
+    net
+}
+
+#[test]
+fn a_crowd_at_one_seed_agrees_soon_and_the_seed_does_not_carry_it() {
+    let mut net = crowd(150, &[0]);
+    net.run_until(Duration::from_secs(4), "all agree", Net::all_agree);
+    let sent = net.nodes[0].core.counters().bytes_sent;
+    let most = net.nodes.iter().map(|node| node.core.counters().bytes_sent).max().unwrap_or(0);
+    assert!(sent < 600_000, "the seed sent {sent} bytes, nobody more than {most}");
+}
+
+#[test]
+fn nobody_lags_behind_a_crowd_on_a_lossy_network() {
+    for drop_one_in in [20, 7] {
+        let mut net = crowd(60, &[0]);
+        net.drop_one_in = drop_one_in;
+        net.latency = ms(5);
+        net.run_until(Duration::from_secs(8), "all agree", Net::all_agree);
+    }
+}
+
+#[test]
+fn a_single_joiner_knows_everybody_in_one_exchange() {
+    let mut net = crowd(150, &[0]);
+    net.run_until(Duration::from_secs(4), "all agree", Net::all_agree);
+    net.run(Duration::from_secs(3));
+    let joiner = net.add("late", 200, &[7]);
+    // Join, Challenge, Join, Welcome, and then eight pages in each round trip.
+    let pages = 150 / 10;
+    let round_trips = 2 + (pages / 8 + 1);
+    net.run_until(net.latency * 2 * round_trips, "the joiner is up", |net| net.nodes[joiner].core.is_up());
+    assert_eq!(net.nodes[joiner].core.records().count(), 151);
+}
+
+#[test]
+fn a_busy_sponsor_refers_to_members_that_are_up_with_fewer_bytes_than_it_was_asked_with() {
+    let mut net = Net::cluster(Profile::Local, 6);
+    let ask = |net: &mut Net, host: usize, cookie| {
+        let mut joiner = record(&format!("j{host}"), 5, Status::Joining);
+        (joiner.run, joiner.address) = (Run(0xbb_0000 + host as u64), address(host));
+        let header = Header { cluster: Header::cluster_hash("test"), run: joiner.run, sequence: 1, fingerprint: 0 };
+        let mut packet = PacketBuilder::new(&header, 1_400);
+        packet.push(&Message::Join { nonce: Nonce(5), record: joiner, cookie });
+        packet.pad_to(MIN_QUESTION_BYTES);
+        let bytes = packet.finish();
+        let seen = net.undelivered.len();
+        net.input(0, Input::Packet { from: address(host), bytes: &bytes });
+        net.run(ms(2));
+        let answer = net.undelivered[seen..].iter().find(|(to, _)| *to == address(host)).expect("answered").1.clone();
+        assert!(answer.len() <= bytes.len(), "{} bytes to an unproven address", answer.len());
+        Packet::decode(&answer).expect("decodes").messages.pop().expect("says something")
+    };
+    for host in 100..100 + MAX_VIEWS_SERVED {
+        let Message::Challenge { cookie, .. } = ask(&mut net, host, None) else {
+            panic!("there is a place for {host}")
+        };
+        assert!(matches!(ask(&mut net, host, Some(cookie)), Message::Welcome { .. }));
+    }
+    let Message::Elsewhere { members, .. } = ask(&mut net, 200, None) else { panic!("all places are taken") };
+    let others: Vec<_> = (1..6).map(address).collect();
+    assert!(members.iter().all(|member| member.is_some_and(|member| others.contains(&member))), "{members:?}");
+    // Nobody pulls: the places are free again.
+    net.run(VIEW_PATIENCE);
+    assert!(matches!(ask(&mut net, 200, None), Message::Challenge { .. }));
+}
+
+/// Tells a joiner, in the name of its seed at host 0, to go elsewhere; gives back whom it asked then.
+fn misled(
+    net: &mut Net,
+    joiner: usize,
+    nonce: Nonce,
+    from: usize,
+    members: [usize; 3],
+    sequence: u64,
+) -> BTreeSet<usize> {
+    let header = Header { cluster: Header::cluster_hash("test"), run: Run(666), sequence, fingerprint: 0 };
+    let mut packet = PacketBuilder::new(&header, 1_400);
+    packet.push(&Message::Elsewhere { nonce, members: members.map(|member| Some(address(member))) });
+    let seen = net.undelivered.len();
+    net.input(joiner, Input::Packet { from: address(from), bytes: &packet.finish() });
+    net.run(ms(2));
+    let asked = net.undelivered[seen..].iter().map(|(to, _)| *to);
+    asked.filter_map(|to| (0..2_000).find(|host| address(*host) == to)).collect()
+}
+
+#[test]
+fn a_joiner_follows_referrals_only_of_whom_it_asked_and_only_so_many() {
+    let mut net = Net::new(Profile::Lan);
+    let joiner = net.add("joiner", 5, &[0]);
+    net.run(ms(5));
+    let nonce = net.undelivered.iter().find_map(|(_, bytes)| {
+        Packet::decode(bytes).expect("decodes").messages.into_iter().find_map(|message| match message {
+            Message::Join { nonce, .. } => Some(nonce),
+            _ => None,
+        })
+    });
+    let nonce = nonce.expect("it asks its seed");
+    assert!(misled(&mut net, joiner, nonce, 44, [45, 46, 47], 1).is_empty(), "it did not ask that one");
+    assert!(misled(&mut net, joiner, Nonce(1), 0, [45, 46, 47], 2).is_empty(), "that is not what it asked");
+    let mut followed = BTreeSet::new();
+    for i in 0..200 {
+        let members = [100 + 3 * i, 101 + 3 * i, 102 + 3 * i];
+        followed.extend(misled(&mut net, joiner, nonce, 0, members, 3 + i as u64));
+        net.run(ms(20));
+    }
+    followed.remove(&0);
+    assert!(followed.len() >= 8, "it follows some: {followed:?}");
+    assert!(followed.len() as u32 <= MAX_REFERRALS_FOLLOWED, "{} in less than a retry interval", followed.len());
 }

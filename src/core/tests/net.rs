@@ -40,6 +40,8 @@ pub(super) struct Net {
     pub(super) nodes: Vec<Node>,
     pub(super) latency: Duration,
     pub(super) settings: Settings,
+    /// One packet in so many is lost; none if 0.
+    pub(super) drop_one_in: u64,
     /// Packets to addresses where nobody listens.
     pub(super) undelivered: Vec<(SocketAddr, Vec<u8>)>,
     in_flight: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
@@ -66,6 +68,7 @@ impl Net {
             nodes: Vec::new(),
             latency: ms(1),
             settings: profile.settings(),
+            drop_one_in: 0,
             undelivered: Vec::new(),
             in_flight: BTreeMap::new(),
             cut: BTreeSet::new(),
@@ -197,7 +200,11 @@ impl Net {
                     node.largest = node.largest.max(bytes.len());
                     node.sent += 1;
                     self.counter += 1;
-                    self.in_flight.insert((self.now + self.latency, self.counter), (node.address, to, bytes));
+                    // By a hash, so that no pattern of packets is always or never hit.
+                    let lot = xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes());
+                    if !lot.is_multiple_of(self.drop_one_in) {
+                        self.in_flight.insert((self.now + self.latency, self.counter), (node.address, to, bytes));
+                    }
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
                 // A network without TCP: everything must work without links.

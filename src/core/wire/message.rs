@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::core::id::{NodeId, Run};
+use crate::core::limits::MAX_REFERRALS;
 use crate::core::record::{DetectionMethod, ProtocolRange, Record, Status};
 
 /// Eight raw bytes that only somebody who received them can echo.
@@ -268,6 +269,14 @@ pub enum Message {
         /// Whether the sender's own probes have been in vain as well.
         is_sure: bool,
     },
+    /// "I am busy: ask one of these." The answer to a [`Message::Join`] by a sponsor that serves as many views as it may;
+    /// never larger than a question, so that it needs no cookie.
+    Elsewhere {
+        /// The joiner's.
+        nonce: Nonce,
+        /// Where other members are that are Up. None: ask me again in a moment.
+        members: [Option<SocketAddr>; MAX_REFERRALS],
+    },
 }
 
 /// Length of the digest in [`Message::Digest`], in bytes.
@@ -275,7 +284,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 26;
+    pub(super) const KINDS: u32 = 27;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].

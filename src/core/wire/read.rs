@@ -11,7 +11,7 @@ use super::packet::{Header, MAGIC, PacketError, REFUSAL_KEY, VERSION};
 use super::raw::{Bytes, RawRecord};
 use crate::core::id::Run;
 use crate::core::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
-use crate::core::record::{ProtocolRange, Record, Status};
+use crate::core::record::{ProtocolRange, Record, Status, is_reachable};
 
 /// Magic, version, key id, cluster and run.
 const FIXED_BYTES: usize = 16;
@@ -180,6 +180,7 @@ fn is_well_formed(message: &Message) -> bool {
             record.is_well_formed()
         }
         Message::Welcome { sponsor, .. } => sponsor.is_well_formed(),
+        Message::Elsewhere { members, .. } => members.iter().flatten().all(|address| is_reachable(*address)),
         Message::Digest { buckets } => buckets.len() == DIGEST_BYTES,
         Message::Pull { pages, .. } => (1..=PAGES_IN_FLIGHT).contains(pages),
         Message::Told { incarnation, .. } | Message::Behind { incarnation, .. } => {
