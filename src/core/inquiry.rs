@@ -40,6 +40,10 @@ struct Degraded {
     is_told: bool,
 }
 
+/// A link is bad when so many heartbeats were missed here until somebody else heard the member. Fewer prove nothing: of a
+/// member that has just died, too, somebody heard the last word.
+const MISSED_HEARTBEATS: u32 = 2;
+
 /// A link has recovered when nobody had to stand in for it for this many suspect timeouts.
 const RECOVERED_AFTER: u32 = 2;
 
@@ -132,15 +136,18 @@ impl Core {
         inquiry.is_answered = true;
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let heard = self.arrived_at() - std::time::Duration::from_millis(age_ms);
-        // In a cut, too, some heard the subject later than others: by up to its heartbeat interval, not by more.
-        let usual = self.view.record(slot).timing.heartbeat_interval() + self.settings.probe_timeout;
+        let tolerance = self.settings.probe_timeout;
+        let missed = self.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
         let peer = self.view.peer_mut(slot);
         if heard > peer.last_sign {
-            let heard_myself = peer.session.as_ref().map_or(peer.last_sign, |session| session.heard);
-            let is_degraded = heard > heard_myself + usual;
+            let is_news = heard > peer.last_sign + tolerance;
+            let is_degraded = peer.session.as_ref().is_none_or(|session| heard > session.heard + missed);
             peer.last_sign = heard;
             self.watch(slot);
-            if is_degraded && self.observes(slot) {
+            if is_news {
+                self.counters.degraded_links += 1;
+            }
+            if is_news && is_degraded && self.observes(slot) {
                 self.link_degraded(slot, witness);
             }
         }
@@ -148,7 +155,6 @@ impl Core {
 
     /// A witness heard what this node should have heard.
     fn link_degraded(&mut self, slot: Slot, witness: Slot) {
-        self.counters.degraded_links += 1;
         let (id, run) = (self.view.record(slot).id.clone(), self.view.record(slot).run);
         let heard_by = self.view.record(witness).id.clone();
         let was_told = self.inquiries.degraded.get(&run).is_some_and(|link| link.is_told);

@@ -150,7 +150,8 @@ impl Core {
     }
 
     /// Whether this node knows better than an accusation of silence: it heard the member itself so lately that not even
-    /// a heartbeat is overdue, and after the accuser did.
+    /// a heartbeat is overdue, and after the accuser did. Or a cut is healing, and the member that is said to be dead was
+    /// not even suspected on this side of it, where its observers are: that is the word of the far side.
     ///
     /// Without this, one bad link (or the far side of a healed cut) makes everybody report the death of a neighbour that
     /// they hear well. The accused is told and refutes within a round trip; one that does not (it may be deaf) is taken
@@ -162,10 +163,12 @@ impl Core {
         let (now, tolerance) = (self.now, self.settings.probe_timeout);
         let timing = record.timing;
         let is_held_up = self.view.record(slot).status == Status::Up;
+        let is_from_afar = record.status == Status::Down && self.is_on_this_side(record.run);
         let peer = self.view.peer_mut(slot);
-        let Some(heard) = peer.session.as_ref().map(|session| session.heard) else { return false };
-        let is_fresh = now.since(heard) <= timing.heartbeat_interval() && heard > (now - note.age()) + tolerance;
-        if !(is_about_silence && is_accusation && is_held_up && is_fresh) {
+        let is_fresh = peer.session.as_ref().is_some_and(|session| {
+            now.since(session.heard) <= timing.heartbeat_interval() && session.heard > (now - note.age()) + tolerance
+        });
+        if !(is_about_silence && is_accusation && is_held_up && (is_fresh || is_from_afar)) {
             return false;
         }
         let since = peer.errands().contradicted_since.unwrap_or(now);
@@ -175,6 +178,10 @@ impl Core {
 
     /// Passes an accusation on to the accused, who alone can refute it.
     fn tell_accused(&mut self, slot: Slot, record: &Record, note: Note) {
+        // Its observers tell it, everybody would be too many.
+        if !self.observes(slot) {
+            return;
+        }
         if is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL) {
             self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
             let (run, incarnation, status, age_ms) = (record.run, record.incarnation, record.status, note.age_ms);

@@ -148,6 +148,12 @@ impl Core {
         self.partition.cut.as_ref().is_some_and(|cut| is_listed(cut) || is_next())
     }
 
+    /// Whether a partition is reported, and this member is not on its far side.
+    pub(super) fn is_on_this_side(&self, run: Run) -> bool {
+        let is_far = |cut: &Cut| cut.missing.contains_key(&run) || self.partition.silent.contains_key(&run);
+        self.partition.cut.as_ref().is_some_and(|cut| !is_far(cut))
+    }
+
     /// Whether those that are silent now are enough, of those that were live before.
     fn is_partition(&self) -> bool {
         let live = 1 + self.view.live().len() + self.partition.down;

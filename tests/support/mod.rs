@@ -129,19 +129,25 @@ impl Agent {
         Watch { child, lines }
     }
 
-    /// One raw HTTP request over a fresh connection; whatever comes back.
+    /// One raw HTTP request over a fresh connection, and nothing after it; whatever comes back.
     pub fn raw_http(&self, request: &[u8]) -> String {
         self.exchange(request, true)
     }
 
-    /// The same, saying or not that no more will come: who says so may be taken for somebody who went away.
-    fn exchange(&self, request: &[u8], is_all: bool) -> String {
+    /// The whole answer to a `GET`.
+    pub fn get(&self, path: &str) -> String {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+        self.exchange(request.as_bytes(), false)
+    }
+
+    /// A server may take the end of what a client sends for its hanging up, so who wants an answer keeps its side open.
+    fn exchange(&self, request: &[u8], then_ends: bool) -> String {
         let address: SocketAddr = self.http.parse().expect("an address");
         let mut stream = TcpStream::connect(address).expect("connects");
         stream.set_read_timeout(Some(Duration::from_secs(2))).expect("set");
         // The server may close on us in the middle of nonsense.
         let _ = stream.write_all(request);
-        if is_all {
+        if then_ends {
             let _ = stream.shutdown(std::net::Shutdown::Write);
         }
         let mut answer = Vec::new();
@@ -151,7 +157,7 @@ impl Agent {
 
     /// The value of a metric line, by the whole text before its value.
     pub fn metric(&self, name: &str) -> f64 {
-        let text = self.exchange(b"GET /metrics HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n", false);
+        let text = self.get("/metrics");
         let line = text.lines().find_map(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')));
         line.unwrap_or_else(|| panic!("no metric {name} in\n{text}")).trim().parse().expect("a number")
     }

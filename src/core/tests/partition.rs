@@ -88,6 +88,23 @@ fn a_cut_is_said_once_in_a_large_cluster_too() {
 }
 
 #[test]
+fn when_a_cut_heals_nobody_buries_its_own_side_at_the_word_of_the_other() {
+    let mut net = cluster(Profile::Local, 60);
+    let left: Vec<usize> = (0..30).collect();
+    cut(&mut net, &left, true);
+    net.run(net.settings.down_timeout * 2);
+    net.forget_reports();
+    cut(&mut net, &left, false);
+    net.run_until(net.settings.retry_interval * 2 + ms(2_000), "agreed", Net::all_agree);
+    for (node, observer) in net.nodes.iter().enumerate() {
+        for (at, change) in observer.changes.iter().filter(|(_, change)| change.record.status == Status::Down) {
+            let about: usize = change.record.id.as_str()[1..].parse().expect("a number");
+            assert_ne!(about < 30, node < 30, "n{node} at {at:?}: {change:?}");
+        }
+    }
+}
+
+#[test]
 fn fewer_than_two_or_than_a_third_are_no_partition() {
     for (n, dead, is_said) in [
         (2, 1, false),
