@@ -22,7 +22,7 @@
 //! |---|---|
 //! | names, records and how they merge | `id`, `tags`, `record` |
 //! | the table of members and its fingerprint | `view`, `order`; what one observer alone knows: `peer` |
-//! | packets in, packets out | `inbox`, `receive`, `send`, `wire/` |
+//! | packets in, packets out; one copy of a record for many cores | `inbox`, `receive`, `send`, `wire/`; `pool` |
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; letting somebody in; who owns a name | `join`, `sponsor`, `names` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
@@ -52,6 +52,7 @@ mod names;
 mod observers;
 mod order;
 mod peer;
+mod pool;
 mod proof;
 mod rates;
 mod reap;
@@ -86,6 +87,7 @@ pub use change::{Change, ChangeKind};
 pub use counters::{Counters, Drop};
 pub use doors::{Birth, Command, CommandError, Durable, Input, Notice, Output, Reply, StopReason, Ticket};
 pub use id::{InvalidName, NodeId, Run, check_name};
+pub use pool::RecordPool;
 pub use record::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
 pub use settings::{OutOfRange, Profile, Settings, Timing};
 pub use tags::{InvalidTags, Tags};
@@ -132,6 +134,8 @@ pub struct Core {
     /// The packet at hand; empty between packets.
     inbox: Inbox,
     versions: Versions,
+    /// Where records that other cores hold, too, are kept once.
+    pool: Option<Arc<dyn RecordPool>>,
 
     view: View,
     /// When the view last changed.
@@ -209,6 +213,7 @@ impl Core {
             counters: Counters::default(),
             inbox: Inbox::default(),
             versions: Versions::default(),
+            pool: None,
             view: View::default(),
             changed_at: now,
             tombstones: Tombstones::default(),

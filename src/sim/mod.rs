@@ -15,6 +15,8 @@ pub mod faults;
 pub mod invariants;
 pub mod network;
 mod node;
+mod pool;
+mod queue;
 mod random;
 pub mod report;
 pub mod scenario;
