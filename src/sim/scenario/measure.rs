@@ -37,7 +37,7 @@ fn latencies(world: &World, failures: &[Failure], is_it: impl Fn(ChangeKind) -> 
         let at = Duration::from_nanos(sighting.at);
         let mut is_first = || reported.insert((sighting.subject, sighting.run, sighting.observer));
         if sighting.observer != sighting.subject && at >= failure.at && is_first() {
-            found.push(at - failure.at);
+            found.push(at.saturating_sub(failure.at));
         }
     }
     found
