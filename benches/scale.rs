@@ -138,8 +138,13 @@ impl Clock {
     }
 
     fn speed(&self, passed: Duration) -> String {
-        let times = |real: Duration| passed.as_secs_f64() / real.as_secs_f64().max(1e-9);
-        format!("{:.1} x real time ({:.1} x processor time)", times(self.wall.elapsed()), times(self.cpu()))
+        // The system counts processor time in ticks.
+        let least = Duration::from_millis(10);
+        let times = |real: Duration| match real {
+            real if real < least => "?".to_owned(),
+            real => format!("{:.1}", passed.as_secs_f64() / real.as_secs_f64()),
+        };
+        format!("{} x real time ({} x processor time)", times(self.wall.elapsed()), times(self.cpu()))
     }
 }
 
