@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::core::{NodeId, Profile, Status};
@@ -64,6 +64,35 @@ pub(super) enum Command {
     /// Try settings on a simulated cluster: the real protocol in virtual time
     #[command(after_help = "Example: headcount simulate --nodes 50 --profile lan --loss 5% --scenario crash")]
     Simulate(SimulateArgs),
+    /// Propose timeouts for a network and a goal, with their price, and verify them by simulation
+    ///
+    /// Prints a [timing] table to paste into a configuration file; everything else it says is comments. Exits with 1 if
+    /// the goal cannot be met, and names the nearest that can.
+    #[command(after_help = "Example: headcount tune --rtt 80ms --loss 2% --nodes 200 --detect-within 20s")]
+    Tune(TuneArgs),
+}
+
+/// What is wanted.
+#[derive(Debug, Args)]
+pub(super) struct TuneArgs {
+    /// Time there and back between two nodes, up to 5s
+    #[arg(long, value_parser = humantime::parse_duration)]
+    pub(super) rtt: Duration,
+    /// Chance that a datagram is lost, for example 2% or 0.02
+    #[arg(long, default_value = "1%", value_parser = share)]
+    pub(super) loss: f64,
+    /// How many nodes, 2 to 100000
+    #[arg(long)]
+    pub(super) nodes: usize,
+    /// A host that falls silent is down everywhere within so long
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(super) detect_within: Duration,
+    /// A healthy node is suspected at most so often
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.1)]
+    pub(super) false_alarms_per_month: f64,
+    /// Do not verify the proposal by simulation, which may take a minute
+    #[arg(long)]
+    pub(super) no_simulation: bool,
 }
 
 /// What to simulate.
@@ -85,15 +114,22 @@ pub(super) struct SimulateArgs {
     /// What most datagrams take more, at most
     #[arg(long, default_value = "500us", value_parser = humantime::parse_duration)]
     pub(super) jitter: Duration,
-    /// What happens: join, crash, pause, partition or churn
-    #[arg(long, default_value_t, value_parser = PossibleValuesParser::new(Scenario::ALL.map(Scenario::name))
+    /// What happens
+    #[arg(long, default_value_t, value_parser = PossibleValuesParser::new(Scenario::ALL
+            .map(|scenario| PossibleValue::new(scenario.name()).help(scenario.about())))
         .map(|name| name.parse::<Scenario>().unwrap_or_default()))]
     pub(super) scenario: Scenario,
     /// Seeds every random choice: the same seed gives the same run
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
+    /// Begin with a formed cluster: thousands of nodes take long to join
+    #[arg(long)]
+    pub(super) formed: bool,
+    /// Also write the figures and charts as a page that stands alone
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
     /// Replay one seed of the fault campaign instead, and print everything that happens
-    #[arg(long, value_name = "SEED", conflicts_with_all = ["nodes", "profile", "loss", "latency", "jitter", "scenario", "seed"])]
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["nodes", "profile", "loss", "latency", "jitter", "scenario", "formed", "html", "seed"])]
     pub(super) replay: Option<u64>,
 }
 
@@ -341,6 +377,11 @@ mod tests {
             "headcount wait --members 5 --timeout 30s",
             "headcount config check config.toml",
             "headcount config show --config config.toml --format json",
+            "headcount simulate --nodes 50 --profile lan --loss 5% --latency 1ms --jitter 0s --scenario mass-crash --seed 7 \
+             --formed --html report.html",
+            "headcount simulate --replay 17",
+            "headcount tune --rtt 80ms --loss 2% --nodes 200 --detect-within 20s",
+            "headcount tune --rtt 1ms --nodes 3 --detect-within 2s --false-alarms-per-month 1 --no-simulation",
         ] {
             assert!(parse(line).is_ok(), "{line}: {}", parse(line).expect_err("it failed"));
         }
@@ -363,6 +404,10 @@ mod tests {
             "headcount tags =eu",
             "headcount wait",
             "headcount wait --members 5 --timeout soon",
+            "headcount simulate --scenario crush",
+            "headcount simulate --replay 17 --html report.html",
+            "headcount tune --rtt 80ms --nodes 200",
+            "headcount tune --rtt 80 --nodes 200 --detect-within 20s",
         ] {
             let error = parse(line).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");

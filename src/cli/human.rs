@@ -30,6 +30,16 @@ pub(super) fn duration(duration: Duration) -> String {
     }
 }
 
+/// A duration as it is written in the configuration, without loss: `200ms`, `5s`, `1m30s`.
+pub(super) fn setting(duration: Duration) -> String {
+    let text = if (1_000..60_000).contains(&duration.as_millis()) && duration.subsec_millis() != 0 {
+        format!("{}ms", duration.as_millis())
+    } else {
+        humantime::format_duration(duration).to_string()
+    };
+    text.replace(' ', "")
+}
+
 /// How long ago an instant was; nothing for the future, which other machines' clocks may show.
 pub(super) fn ago(at: SystemTime, now: SystemTime) -> String {
     duration(now.duration_since(at).unwrap_or_default())
@@ -75,6 +85,17 @@ mod tests {
             (273_600_000, "3d4h"),
         ] {
             assert_eq!(duration(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn settings_are_written_as_they_are_read() {
+        for (millis, text) in
+            [(200, "200ms"), (5_000, "5s"), (5_900, "5900ms"), (90_000, "1m30s"), (86_400_000, "1day")]
+        {
+            let written = setting(Duration::from_millis(millis));
+            assert_eq!(written, text);
+            assert_eq!(humantime::parse_duration(&written), Ok(Duration::from_millis(millis)));
         }
     }
 

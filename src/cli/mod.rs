@@ -18,10 +18,12 @@ mod dev;
 mod failure;
 mod human;
 mod logs;
+mod progress;
 mod signals;
 mod simulate;
 mod sse;
 mod table;
+mod tune;
 mod watch;
 
 use std::io::{self, Write as _};
@@ -64,5 +66,6 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Config(ConfigCommand::Check { file }) => agent::check(&file, out),
         Command::Config(ConfigCommand::Show(args)) => agent::show(&args, out),
         Command::Simulate(args) => simulate::run(&args, out),
+        Command::Tune(args) => tune::run(&args, out),
     }
 }

@@ -135,8 +135,8 @@ impl Core {
                 return Ok(News::Known { note, slot, hash });
             }
         }
-        let record = raw.decode()?;
-        Ok(News::Record { note, record: Arc::new(self.keep(record, slot)), hash })
+        let record = self.keep(raw.decode()?, slot);
+        Ok(News::Record { note, record: self.pooled(hash, record), hash })
     }
 
     /// Makes a record of what was received; texts that are held already are shared.

@@ -22,7 +22,7 @@
 //! |---|---|
 //! | names, records and how they merge | `id`, `tags`, `record` |
 //! | the table of members and its fingerprint | `view`, `order`; what one observer alone knows: `peer` |
-//! | packets in, packets out | `inbox`, `receive`, `send`, `wire/` |
+//! | packets in, packets out; one copy of a record for many cores | `inbox`, `receive`, `send`, `wire/`; `pool` |
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; letting somebody in; crowds; who owns a name | `join`, `sponsor`, `referral`, `names` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
@@ -59,6 +59,7 @@ mod observers;
 mod order;
 mod partition;
 mod peer;
+mod pool;
 mod proof;
 mod rates;
 mod reap;
@@ -97,6 +98,7 @@ pub use doors::{
 };
 pub use health::{SelfDoubt, TickLateness};
 pub use id::{InvalidName, NodeId, Run, check_name};
+pub use pool::RecordPool;
 pub use record::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
 pub use settings::{OutOfRange, Profile, Settings, Timing};
 pub use tags::{InvalidTags, Tags};
@@ -146,6 +148,8 @@ pub struct Core {
     /// The packet at hand; empty between packets.
     inbox: Inbox,
     versions: Versions,
+    /// Where records that other cores hold, too, are kept once.
+    pool: Option<Arc<dyn RecordPool>>,
 
     view: View,
     /// When the view last changed.
@@ -226,6 +230,7 @@ impl Core {
             counters: Counters::default(),
             inbox: Inbox::default(),
             versions: Versions::default(),
+            pool: None,
             view: View::default(),
             changed_at: now,
             tombstones: Tombstones::default(),

@@ -46,6 +46,8 @@ pub(super) struct Reunion {
     mine: BTreeSet<SocketAddr>,
     /// Other addresses of members: who answered there.
     aliases: BTreeMap<SocketAddr, Run>,
+    /// The run that was Up at a seed's address the last time all members were looked at.
+    seats: BTreeMap<SocketAddr, Run>,
     next_seed: usize,
     /// The last Down member that had its turn.
     last_down: Option<NodeId>,
@@ -103,6 +105,7 @@ impl Reunion {
             remembered,
             mine: BTreeSet::new(),
             aliases: BTreeMap::new(),
+            seats: BTreeMap::new(),
             next_seed: 0,
             last_down: None,
             contacts: BTreeMap::new(),
@@ -189,30 +192,41 @@ impl Core {
     }
 
     fn next_missing_seed(&mut self) -> Option<SocketAddr> {
-        let up: BTreeSet<SocketAddr> = self
-            .view
-            .iter()
-            .filter(|(_, entry)| entry.record.status == Status::Up)
-            .map(|(_, entry)| entry.record.address)
-            .collect();
-        let is_up_alias = |address: &SocketAddr| {
-            let run = self.reunion.aliases.get(address);
-            run.and_then(|run| self.view.slot_of_run(*run))
-                .is_some_and(|slot| self.view.record(slot).status == Status::Up)
-        };
-        let missing: Vec<SocketAddr> = self
-            .reunion
-            .seeds
-            .iter()
-            .copied()
-            .filter(|seed| !up.contains(seed) && !self.reunion.mine.contains(seed) && !is_up_alias(seed))
-            .collect();
         self.reunion.next_seed = self.reunion.next_seed.wrapping_add(1);
+        let mut missing: Vec<SocketAddr> =
+            self.reunion.seeds.iter().copied().filter(|seed| !self.is_up_at(*seed)).collect();
+        if missing.is_empty() {
+            return None;
+        }
+        // All members are only looked at for seeds that were not found where they were the last time.
+        let mut found = Vec::new();
+        for (_, entry) in self.view.iter().filter(|(_, entry)| entry.record.status == Status::Up) {
+            if missing.contains(&entry.record.address) {
+                found.push((entry.record.address, entry.record.run));
+            }
+        }
+        missing.retain(|seed| found.iter().all(|(address, _)| address != seed));
+        self.reunion.seats.extend(found);
+        self.reunion.seats.retain(|address, _| self.reunion.seeds.contains(address));
         (!missing.is_empty()).then(|| missing[self.reunion.next_seed % missing.len()])
+    }
+
+    /// Whether the seed at this address is known to be Up, or this node itself.
+    fn is_up_at(&self, seed: SocketAddr) -> bool {
+        let up = |run: &Run| {
+            let slot = self.view.slot_of_run(*run);
+            slot.map(|slot| self.view.record(slot)).filter(|record| record.status == Status::Up)
+        };
+        self.reunion.mine.contains(&seed)
+            || self.reunion.aliases.get(&seed).and_then(up).is_some()
+            || self.reunion.seats.get(&seed).and_then(up).is_some_and(|record| record.address == seed)
     }
 
     /// The most recently lost Down member, and one other in turn.
     fn next_lost(&mut self) -> Vec<Slot> {
+        if self.view.counts()[Status::Down.index()] == 0 {
+            return Vec::new();
+        }
         let down: Vec<Slot> =
             self.view.iter().filter(|(_, entry)| entry.record.status == Status::Down).map(|(slot, _)| slot).collect();
         let latest = down.iter().copied().max_by_key(|slot| self.view.entry(*slot).peer.last_sign);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::network::{Burst, Conditions, Latency, NodeSet};
+use super::network::{Burst, Conditions, Latency, NodeLoss, NodeSet};
 use super::random::{Purpose, Random};
 use super::world::World;
 use crate::core::{Command, Tags};
@@ -33,6 +33,10 @@ pub enum Operation {
     Restart(usize, DiskFate),
     /// Several processes die and are started again within a second.
     MassRestart(Vec<usize>, DiskFate),
+    /// Several processes die at one instant.
+    MassCrash(Vec<usize>),
+    /// Several processes die at one instant, and each is started again at some time within so long.
+    StaggeredRestart(Vec<usize>, DiskFate, Duration),
     /// A process stands still.
     Pause(usize, Duration),
     /// A process is late with everything, by up to the first figure, for the second.
@@ -41,6 +45,10 @@ pub enum Operation {
     Partition(Vec<usize>, Duration),
     /// Nothing from the first reaches the second.
     OneWayCut(Vec<usize>, Vec<usize>, Duration),
+    /// Nothing reaches these for the first figure, then everything for as long, and so on for the second.
+    FlipFlop(Vec<usize>, Duration, Duration),
+    /// What a node sends or receives is lost by these chances.
+    Lossy(usize, NodeLoss, Duration),
     /// The network gets worse.
     Weather(Conditions, Duration),
     /// A node says goodbye.
@@ -75,6 +83,17 @@ impl Operation {
                 }
                 !crashed.is_empty()
             }
+            Operation::MassCrash(nodes) => nodes.iter().filter(|node| world.crash(**node)).count() > 0,
+            Operation::StaggeredRestart(nodes, disk, within) => {
+                let crashed: Vec<usize> = nodes.iter().copied().filter(|node| world.crash(*node)).collect();
+                for (nth, node) in crashed.iter().enumerate() {
+                    prepare_disk(world, *node, *disk);
+                    // In another order than they are numbered, spread over the time.
+                    let share = (nth * 7 + 3) % crashed.len() + 1;
+                    world.start_after(*node, *within * share as u32 / crashed.len() as u32);
+                }
+                !crashed.is_empty()
+            }
             Operation::Pause(node, lasting) => world.pause(*node, *lasting),
             Operation::Slow(node, by, lasting) => world.slow(*node, *by, *lasting),
             Operation::Partition(side, lasting) => {
@@ -83,6 +102,15 @@ impl Operation {
             }
             Operation::OneWayCut(from, to, lasting) => {
                 world.cut(NodeSet::of(from), NodeSet::of(to), Some(*lasting));
+                true
+            }
+            Operation::FlipFlop(deaf, period, lasting) => {
+                let deaf = NodeSet::of(deaf);
+                world.cut_in_turns(deaf.rest(), deaf, *period, *lasting);
+                true
+            }
+            Operation::Lossy(node, loss, lasting) => {
+                world.set_node_loss(*node, *loss, *lasting);
                 true
             }
             Operation::Weather(conditions, lasting) => {
@@ -115,6 +143,11 @@ fn restart(world: &mut World, node: usize, disk: DiskFate) -> bool {
     if world.core(node).is_some() {
         return false;
     }
+    prepare_disk(world, node, disk);
+    world.start(node)
+}
+
+fn prepare_disk(world: &mut World, node: usize, disk: DiskFate) {
     match disk {
         DiskFate::Kept => {}
         DiskFate::Lost => world.lose_disk(node),
@@ -123,7 +156,6 @@ fn restart(world: &mut World, node: usize, disk: DiskFate) -> bool {
             world.step_clock_back(node, by);
         }
     }
-    world.start(node)
 }
 
 impl fmt::Display for DiskFate {
@@ -142,10 +174,20 @@ impl fmt::Display for Operation {
             Operation::Crash(node) => write!(f, "crash {node}"),
             Operation::Restart(node, disk) => write!(f, "restart {node} ({disk})"),
             Operation::MassRestart(nodes, disk) => write!(f, "restart all of {nodes:?} ({disk})"),
+            Operation::MassCrash(nodes) => write!(f, "crash all of {nodes:?}"),
+            Operation::StaggeredRestart(nodes, disk, within) => {
+                write!(f, "restart all of {nodes:?} within {within:.1?} ({disk})")
+            }
             Operation::Pause(node, lasting) => write!(f, "pause {node} for {lasting:.1?}"),
             Operation::Slow(node, by, lasting) => write!(f, "slow {node} by up to {by:.0?} for {lasting:.1?}"),
             Operation::Partition(side, lasting) => write!(f, "cut {side:?} off for {lasting:.1?}"),
             Operation::OneWayCut(from, to, lasting) => write!(f, "cut {from:?} -> {to:?} for {lasting:.1?}"),
+            Operation::FlipFlop(deaf, period, lasting) => {
+                write!(f, "deafen {deaf:?} every other {period:.1?} for {lasting:.1?}")
+            }
+            Operation::Lossy(node, NodeLoss { outgoing, incoming }, lasting) => {
+                write!(f, "lose {outgoing:.2} from and {incoming:.2} to {node} for {lasting:.1?}")
+            }
             Operation::Weather(conditions, lasting) => {
                 let Conditions { latency, loss, burst, duplicate, corrupt } = conditions;
                 write!(f, "network for {lasting:.1?}: latency {:?}+{:?}", latency.base, latency.jitter)?;
@@ -215,7 +257,7 @@ impl Beliefs {
         let seconds = |random: &mut Random, least: u64, most: u64| {
             random.duration(Duration::from_millis(least), Duration::from_millis(most))
         };
-        match random.below(20) {
+        match random.below(24) {
             0 | 1 => {
                 let node = self.some(random, true).filter(|_| self.count() > 1)?;
                 self.running[node] = false;
@@ -252,6 +294,36 @@ impl Beliefs {
                     return Some(Operation::Join);
                 }
                 Some(Operation::Contact(self.some(random, true)?, random.index(self.running.len())))
+            }
+            19 => {
+                let lossy = self.some(random, true)?;
+                let share = random.between(30, 90) as f64 / 100.0;
+                let loss = match random.below(3) {
+                    0 => NodeLoss { outgoing: share, incoming: 0.0 },
+                    1 => NodeLoss { outgoing: 0.0, incoming: share },
+                    _ => NodeLoss { outgoing: share, incoming: share },
+                };
+                Some(Operation::Lossy(lossy, loss, seconds(random, 500, 12_000)))
+            }
+            20 => {
+                let period = seconds(random, 500, 5_000);
+                Some(Operation::FlipFlop(self.side(random), period, seconds(random, 2_000, 20_000)))
+            }
+            21 => {
+                let nodes: Vec<usize> =
+                    (0..self.running.len()).filter(|node| self.running[*node] && random.chance(0.5)).collect();
+                if nodes.is_empty() || nodes.len() == self.count() {
+                    return None;
+                }
+                for node in &nodes {
+                    self.running[*node] = false;
+                }
+                Some(Operation::MassCrash(nodes))
+            }
+            22 => {
+                let all: Vec<usize> = (0..self.running.len()).filter(|node| self.running[*node]).collect();
+                let within = seconds(random, 0, 2_000);
+                Some(Operation::StaggeredRestart(all, DiskFate::Kept, within))
             }
             _ => {
                 let nodes: Vec<usize> =
@@ -349,7 +421,7 @@ mod tests {
                 kinds.insert(format!("{:?}", std::mem::discriminant(&operation)));
             }
         }
-        assert_eq!(kinds.len(), 13, "{kinds:?}");
+        assert_eq!(kinds.len(), 17, "{kinds:?}");
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! - [`faults`]: what can go wrong, printable, and a seeded generator of schedules.
 //! - [`invariants`]: the promises of the protocol, checked after every step.
 //! - [`campaign`]: one seed from start to verdict.
-//! - [`scenario`], [`report`]: the same for users who choose their settings.
+//! - [`scenario`], [`report`], [`page`]: the same for users who choose their settings.
+//! - [`tune`]: settings for a goal, by a model that the simulator verifies.
 //! - [`tamper`]: planted bugs, to see that the checks catch them.
 
 pub mod campaign;
@@ -15,12 +16,16 @@ pub mod faults;
 pub mod invariants;
 pub mod network;
 mod node;
+pub mod page;
+mod pool;
+mod queue;
 mod random;
 pub mod report;
 pub mod scenario;
 mod streams;
 pub mod tamper;
 mod trace;
+pub mod tune;
 mod world;
 
 pub use node::{address_of, node_at};

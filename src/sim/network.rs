@@ -1,7 +1,7 @@
 //! The virtual network: what becomes of a datagram between two nodes.
 //!
-//! Latency, loss (independent, bursty, per node), duplication, reordering (by jitter), corruption, and cuts, one-way or
-//! two-way, between sets of nodes. Datagrams are byte vectors and nodes are numbers.
+//! Latency, loss (independent, bursty, per node and direction), duplication, reordering (by jitter), corruption, and cuts,
+//! one-way or two-way, lasting or in turns, between sets of nodes. Datagrams are byte vectors and nodes are numbers.
 //!
 //! Invariants: every decision comes from one seeded generator, so the same sends give the same deliveries; a datagram
 //! is never delivered before it was sent; a cut direction delivers nothing that is sent while it stands. Must not know:
@@ -38,7 +38,8 @@ impl Latency {
     }
 }
 
-/// Bursty loss (Gilbert–Elliott): each receiver is in a good or a bad state, drawn anew with every datagram.
+/// Bursty loss (Gilbert–Elliott): each link, from one node to another, is in a good or a bad state, drawn anew with
+/// every datagram.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Burst {
     /// Chance that a good state turns bad.
@@ -101,6 +102,15 @@ impl NodeSet {
     }
 }
 
+/// Chances by which what one node sends or receives is lost, in addition to what all suffer.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct NodeLoss {
+    /// Of what it sends.
+    pub outgoing: f64,
+    /// Of what is sent to it.
+    pub incoming: f64,
+}
+
 /// Names a cut, to heal it by.
 pub type CutId = u64;
 
@@ -130,18 +140,33 @@ pub struct Network {
     random: Random,
     usual: Conditions,
     conditions: Conditions,
-    cuts: BTreeMap<CutId, (NodeSet, NodeSet)>,
+    cuts: BTreeMap<CutId, Cut>,
     next_cut: CutId,
     /// Pairs between which a firewall drops datagrams, whatever it does with connections.
     without_datagrams: BTreeSet<(usize, usize)>,
+    /// Links that are in a burst.
+    bursting: BTreeSet<(usize, usize)>,
     per_node: Vec<PerNode>,
     header_bytes: u64,
 }
 
+#[derive(Debug, Clone)]
+struct Cut {
+    from: NodeSet,
+    to: NodeSet,
+    /// It holds for so long, is gone for as long, and so on, beginning at that time.
+    turns: Option<(Nanos, Nanos)>,
+}
+
+impl Cut {
+    fn holds(&self, now: Nanos) -> bool {
+        self.turns.is_none_or(|(since, period)| (now.saturating_sub(since) / period.max(1)).is_multiple_of(2))
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 struct PerNode {
-    in_burst: bool,
-    loss: f64,
+    loss: NodeLoss,
     sent: Traffic,
 }
 
@@ -155,6 +180,7 @@ impl Network {
             cuts: BTreeMap::new(),
             next_cut: 0,
             without_datagrams: BTreeSet::new(),
+            bursting: BTreeSet::new(),
             per_node: Vec::new(),
             header_bytes,
         }
@@ -173,12 +199,24 @@ impl Network {
     /// Changes what it is like from now on.
     pub fn set_conditions(&mut self, conditions: Conditions) {
         self.conditions = conditions;
+        if conditions.burst.is_none() {
+            self.bursting.clear();
+        }
     }
 
     /// Nothing sent by `from` arrives at `to` from now on, until healed.
     pub fn cut(&mut self, from: NodeSet, to: NodeSet) -> CutId {
+        self.add_cut(Cut { from, to, turns: None })
+    }
+
+    /// The same in turns: nothing arrives for so long from now on, then everything for as long, and so on.
+    pub fn cut_in_turns(&mut self, now: Nanos, from: NodeSet, to: NodeSet, period: Duration) -> CutId {
+        self.add_cut(Cut { from, to, turns: Some((now, nanos(period))) })
+    }
+
+    fn add_cut(&mut self, cut: Cut) -> CutId {
         self.next_cut += 1;
-        self.cuts.insert(self.next_cut, (from, to));
+        self.cuts.insert(self.next_cut, cut);
         self.next_cut
     }
 
@@ -192,8 +230,8 @@ impl Network {
         self.cuts.remove(&cut);
     }
 
-    /// Everything a node sends or receives is lost with this chance, in addition to what all suffer.
-    pub fn set_node_loss(&mut self, node: usize, loss: f64) {
+    /// What a node sends or receives is lost with these chances from now on.
+    pub fn set_node_loss(&mut self, node: usize, loss: NodeLoss) {
         self.per_node(node).loss = loss;
     }
 
@@ -203,9 +241,9 @@ impl Network {
         self.without_datagrams.clear();
         self.conditions = self.usual;
         for node in &mut self.per_node {
-            node.loss = 0.0;
-            node.in_burst = false;
+            node.loss = NodeLoss::default();
         }
+        self.bursting.clear();
     }
 
     /// Whether it is as usual, between all nodes.
@@ -213,12 +251,12 @@ impl Network {
         self.cuts.is_empty()
             && self.without_datagrams.is_empty()
             && self.conditions == self.usual
-            && self.per_node.iter().all(|node| node.loss <= 0.0)
+            && self.per_node.iter().all(|node| node.loss == NodeLoss::default())
     }
 
     /// Whether datagrams from one node to another are cut off now.
-    pub fn is_cut(&self, from: usize, to: usize) -> bool {
-        self.cuts.values().any(|(senders, receivers)| senders.contains(from) && receivers.contains(to))
+    pub fn is_cut(&self, now: Nanos, from: usize, to: usize) -> bool {
+        self.cuts.values().any(|cut| cut.from.contains(from) && cut.to.contains(to) && cut.holds(now))
     }
 
     /// What a node has sent so far.
@@ -230,7 +268,7 @@ impl Network {
     pub fn send(&mut self, now: Nanos, from: usize, to: usize, bytes: Vec<u8>, mut deliver: impl FnMut(Arrival)) {
         self.send_to_nobody(from, &bytes);
         let is_blocked = self.without_datagrams.contains(&(from, to));
-        if is_blocked || self.is_cut(from, to) || self.is_lost(from, to) {
+        if is_blocked || self.is_cut(now, from, to) || self.is_lost(from, to) {
             return;
         }
         let copy = self.random.chance(self.conditions.duplicate).then(|| bytes.clone());
@@ -247,8 +285,8 @@ impl Network {
     }
 
     /// Whether a segment of a connection, or its acknowledgement, is lost.
-    pub(crate) fn loses_segment(&mut self, from: usize, to: usize) -> bool {
-        self.is_cut(from, to) || self.is_cut(to, from) || self.is_lost(from, to) || self.is_lost(to, from)
+    pub(crate) fn loses_segment(&mut self, now: Nanos, from: usize, to: usize) -> bool {
+        self.is_cut(now, from, to) || self.is_cut(now, to, from) || self.is_lost(from, to) || self.is_lost(to, from)
     }
 
     /// Sends a datagram to where no node lives: it only counts.
@@ -266,16 +304,20 @@ impl Network {
 
     fn is_lost(&mut self, from: usize, to: usize) -> bool {
         let loss = self.conditions.loss;
-        let (sender_loss, receiver_loss) = (self.per_node(from).loss, self.per_node(to).loss);
-        let by_burst = self.conditions.burst.is_some_and(|burst| self.is_lost_in_burst(to, burst));
+        let (sender_loss, receiver_loss) = (self.per_node(from).loss.outgoing, self.per_node(to).loss.incoming);
+        let by_burst = self.conditions.burst.is_some_and(|burst| self.is_lost_in_burst((from, to), burst));
         by_burst || self.random.chance(loss) || self.random.chance(sender_loss) || self.random.chance(receiver_loss)
     }
 
-    fn is_lost_in_burst(&mut self, to: usize, burst: Burst) -> bool {
-        let was_bad = self.per_node(to).in_burst;
+    fn is_lost_in_burst(&mut self, link: (usize, usize), burst: Burst) -> bool {
+        let was_bad = self.bursting.contains(&link);
         let turns = self.random.chance(if was_bad { burst.end } else { burst.begin });
         let is_bad = was_bad != turns;
-        self.per_node(to).in_burst = is_bad;
+        if is_bad {
+            self.bursting.insert(link);
+        } else {
+            self.bursting.remove(&link);
+        }
         is_bad && self.random.chance(burst.loss)
     }
 
@@ -353,6 +395,40 @@ mod tests {
     }
 
     #[test]
+    fn one_link_in_a_burst_says_nothing_about_another() {
+        let burst = Burst { begin: 0.5, end: 0.0, loss: 1.0 };
+        let mut network = network(Conditions { burst: Some(burst), ..Conditions::default() });
+        deliveries(&mut network, 0, 1, 100);
+        assert!(deliveries(&mut network, 0, 1, 10).is_empty(), "this link's burst does not end");
+        network.set_conditions(Conditions { burst: Some(Burst { begin: 0.0, ..burst }), ..Conditions::default() });
+        assert!(deliveries(&mut network, 0, 1, 10).is_empty());
+        assert_eq!(deliveries(&mut network, 1, 0, 10).len(), 10, "the way back is another link");
+        assert_eq!(deliveries(&mut network, 2, 1, 10).len(), 10);
+    }
+
+    #[test]
+    fn loss_may_hit_one_direction_alone() {
+        let mut network = network(Conditions::default());
+        network.set_node_loss(1, NodeLoss { outgoing: 0.8, incoming: 0.0 });
+        assert!((100..300).contains(&deliveries(&mut network, 1, 0, 1_000).len()));
+        assert_eq!(deliveries(&mut network, 0, 1, 1_000).len(), 1_000);
+        assert!(!network.is_calm());
+    }
+
+    #[test]
+    fn a_cut_in_turns_comes_and_goes() {
+        let mut network = network(Conditions::default());
+        let deaf = NodeSet::of(&[1]);
+        let cut = network.cut_in_turns(1_000, deaf.rest(), deaf, Duration::from_nanos(500));
+        let is_cut = |network: &Network| [1_000, 1_499, 1_500, 1_999, 2_000].map(|now| network.is_cut(now, 0, 1));
+        assert_eq!(is_cut(&network), [true, true, false, false, true]);
+        assert!(!network.is_cut(1_000, 1, 0), "one way only");
+        assert!(!network.is_calm(), "it will come back");
+        network.heal(cut);
+        assert_eq!(is_cut(&network), [false; 5]);
+    }
+
+    #[test]
     fn a_one_way_cut_stops_one_direction_until_it_is_healed() {
         let mut network = network(Conditions::default());
         let cut = network.cut(NodeSet::of(&[0]), NodeSet::of(&[1]));
@@ -374,7 +450,7 @@ mod tests {
     #[test]
     fn a_lossy_node_suffers_in_both_directions_and_healing_ends_it() {
         let mut network = network(Conditions::default());
-        network.set_node_loss(1, 1.0);
+        network.set_node_loss(1, NodeLoss { outgoing: 1.0, incoming: 1.0 });
         assert!(deliveries(&mut network, 0, 1, 5).is_empty() && deliveries(&mut network, 1, 0, 5).is_empty());
         assert_eq!(deliveries(&mut network, 0, 2, 5).len(), 5);
         network.heal_all();

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::scenario::{Scenario, ScenarioOptions};
+use super::scenario::{Sample, Scenario, ScenarioOptions};
 use crate::core::Profile;
 
 /// How a figure spreads over those who reported it.
@@ -50,6 +50,15 @@ pub struct Rate {
     pub bytes: f64,
 }
 
+/// Alarms about members that were well, each counted once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Alarms {
+    /// Held for Suspect.
+    pub suspicions: usize,
+    /// Held for Down.
+    pub deaths: usize,
+}
+
 /// What a scenario measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
@@ -63,10 +72,14 @@ pub struct Report {
     pub loss: f64,
     /// Least time a datagram is under way.
     pub latency: Duration,
+    /// What most datagrams take more, at most.
+    pub jitter: Duration,
     /// What replays the run.
     pub seed: u64,
     /// Virtual time that passed in all.
     pub time: Duration,
+    /// Whether it began with a formed cluster.
+    pub formed: bool,
     /// From the start of all nodes until they agreed.
     pub formed_after: Option<Duration>,
     /// From the failure until observers reported Suspect.
@@ -75,16 +88,26 @@ pub struct Report {
     pub down: Option<Spread>,
     /// From the change, or from the end of the disturbance, until all agreed.
     pub converged_after: Option<Duration>,
-    /// Suspicions of nodes that were well.
-    pub false_suspicions: usize,
-    /// Deaths of nodes that were well.
-    pub false_deaths: usize,
+    /// Every figure behind `suspect`, in order.
+    pub suspected: Vec<Duration>,
+    /// Every figure behind `down`, in order.
+    pub downed: Vec<Duration>,
+    /// What nodes that were well said of nodes that were well.
+    pub false_alarms: Alarms,
+    /// Nodes that something was done to while they went on running.
+    pub disturbed: usize,
+    /// What those said of nodes that were well.
+    pub alarms_of_disturbed: Alarms,
     /// For how long, summed over all nodes, false alarms were counted.
     pub node_time: Duration,
     /// Traffic of a node while nothing happens.
     pub idle: Rate,
     /// Traffic of a node from the change to the end.
     pub busy: Rate,
+    /// When it happened.
+    pub happened_at: Duration,
+    /// How the world was, all along.
+    pub samples: Vec<Sample>,
     /// The hash of everything that happened.
     pub trace: u64,
 }
@@ -98,19 +121,61 @@ impl Report {
             profile: options.profile,
             loss: options.loss,
             latency: options.latency,
+            jitter: options.jitter,
             seed: options.seed,
             time: Duration::ZERO,
+            formed: options.formed,
             formed_after: None,
             suspect: None,
             down: None,
             converged_after: None,
-            false_suspicions: 0,
-            false_deaths: 0,
+            suspected: Vec::new(),
+            downed: Vec::new(),
+            false_alarms: Alarms::default(),
+            disturbed: 0,
+            alarms_of_disturbed: Alarms::default(),
             node_time: Duration::ZERO,
             idle: Rate::default(),
             busy: Rate::default(),
+            happened_at: Duration::ZERO,
+            samples: Vec::new(),
             trace: 0,
         }
+    }
+}
+
+impl Report {
+    /// The command that gives this very run again.
+    pub fn replay(&self) -> String {
+        let Self { scenario, nodes, profile, seed, .. } = self;
+        let (loss, formed) = (self.loss, if self.formed { " --formed" } else { "" });
+        let [latency, jitter] = [self.latency, self.jitter].map(humantime::format_duration);
+        let [latency, jitter] = [latency, jitter].map(|duration| duration.to_string().replace(' ', ""));
+        format!(
+            "headcount simulate --scenario {scenario} --nodes {nodes} --profile {profile} --loss {loss} \
+             --latency {latency} --jitter {jitter} --seed {seed}{formed}"
+        )
+    }
+
+    /// What came of it, by name, as people read it.
+    pub fn outcomes(&self) -> Vec<(&'static str, String)> {
+        let formed = if self.formed { "began formed".to_owned() } else { maybe(self.formed_after) };
+        let hours = self.node_time.as_secs_f64() / 3_600.0;
+        let told = |alarms: Alarms| format!("{} Suspect, {} Down", alarms.suspicions, alarms.deaths);
+        let mut outcomes = vec![
+            ("cluster formed after", formed),
+            ("all agreed after", maybe(self.converged_after)),
+            ("false alarms", format!("{} in {hours:.1} node-hours", told(self.false_alarms))),
+        ];
+        if self.disturbed > 0 {
+            let by = if self.disturbed == 1 {
+                "1 disturbed node".to_owned()
+            } else {
+                format!("{} disturbed nodes", self.disturbed)
+            };
+            outcomes.push(("told by the disturbed", format!("{} by {by}", told(self.alarms_of_disturbed))));
+        }
+        outcomes
     }
 }
 
@@ -131,14 +196,9 @@ impl fmt::Display for Report {
         spread_row(f, "Suspect after", self.suspect.as_ref())?;
         spread_row(f, "Down after", self.down.as_ref())?;
         writeln!(f)?;
-        row(f, "cluster formed after", &maybe(self.formed_after))?;
-        row(f, "all agreed after", &maybe(self.converged_after))?;
-        let hours = self.node_time.as_secs_f64() / 3_600.0;
-        row(
-            f,
-            "false alarms",
-            &format!("{} Suspect, {} Down in {hours:.1} node-hours", self.false_suspicions, self.false_deaths),
-        )?;
+        for (name, value) in self.outcomes() {
+            row(f, name, &value)?;
+        }
         rate_row(f, "idle, per node", self.idle)?;
         rate_row(f, "busy, per node", self.busy)?;
         row(f, "virtual time", &Short(self.time).to_string())?;
@@ -169,7 +229,8 @@ fn maybe(duration: Option<Duration>) -> String {
 }
 
 /// A duration in three or four figures.
-struct Short(Duration);
+#[derive(Debug, Clone, Copy)]
+pub struct Short(pub Duration);
 
 impl fmt::Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

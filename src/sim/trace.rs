@@ -100,7 +100,11 @@ impl Trace {
             Output::Change(change) => {
                 self.tag(103);
                 self.text(format_args!("{:?}", change.kind));
-                self.hash.update(&change.record.encode());
+                // Within one run and incarnation, only others than the owner write, and only the status.
+                let record = &change.record;
+                self.hash.update(&record.run.0.to_le_bytes());
+                self.hash.update(&record.incarnation.to_le_bytes());
+                self.text(format_args!("{:?}", record.status));
                 self.say(now, || format!("{name}: {}", Told(change)));
             }
             other => {

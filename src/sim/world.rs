@@ -1,6 +1,6 @@
 //! The world: nodes, their processes, clocks and disks, and one queue of everything that is going to happen.
 //!
-//! Time is a number; the next event is taken from a heap ordered by time and then by the order in which events were
+//! Time is a number; the next event is taken from a queue ordered by time and then by the order in which events were
 //! made. Only the node that an event touches is polled, and its next deadline is kept lazily: a wake-up that is no
 //! longer due asks again, one that was overtaken is recognised by its epoch.
 //!
@@ -8,15 +8,17 @@
 //! unordered is iterated; a core is handed only what a real driver could hand it, through the same two doors, and it is
 //! drained after every input. Must not know: what the bytes mean.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::invariants::{Checker, Invariant, Observation, Violation, in_short};
-use super::network::{Conditions, CutId, Nanos, Network, NodeSet, Traffic};
+use super::network::{Conditions, CutId, Nanos, Network, NodeLoss, NodeSet, Traffic};
 use super::node::{Node, Waiting};
+use super::pool::Pool;
+use super::queue::Queue;
 use super::random::{Purpose, Random, nanos};
 use super::streams::{Streams, Tcp};
 use super::tamper::Tamper;
@@ -24,6 +26,7 @@ use super::trace::Trace;
 use crate::core::{ChangeKind, Core, NodeId, Record, Run, Settings, Status, StopReason};
 
 mod drive;
+mod form;
 mod life;
 mod links;
 
@@ -52,6 +55,8 @@ pub struct WorldOptions {
     pub forging: bool,
     /// Whether the promises are checked after every step. Costs time in proportion to the view at every change.
     pub checked: bool,
+    /// Whether equal records of all cores are one in memory. It changes nothing but that.
+    pub shared: bool,
     /// Whether lines for people are kept.
     pub verbose: bool,
 }
@@ -70,6 +75,7 @@ impl WorldOptions {
             diskless: 0.0,
             forging: false,
             checked: true,
+            shared: true,
             verbose: false,
         }
     }
@@ -92,6 +98,8 @@ pub struct Sighting {
     pub incarnation: u64,
     /// For how long the subject had been running well and the network been as usual; `None` if one of them was not.
     pub healthy_for: Option<Duration>,
+    /// For how long the subject had been running well, whatever the network was like.
+    pub running_for: Option<Duration>,
 }
 
 /// Everything there is.
@@ -99,8 +107,7 @@ pub struct Sighting {
 pub struct World {
     options: WorldOptions,
     now: Nanos,
-    counter: u64,
-    queue: BinaryHeap<Reverse<Entry>>,
+    queue: Queue<Event>,
     nodes: Vec<Node>,
     pub(crate) network: Network,
     streams: Streams,
@@ -108,6 +115,7 @@ pub struct World {
     random: Random,
     trace: Trace,
     checker: Option<Checker>,
+    pool: Option<Arc<Pool>>,
     tamper: Option<Box<dyn Tamper>>,
     processes: u64,
     tickets: u64,
@@ -121,45 +129,54 @@ pub struct World {
 }
 
 #[derive(Debug)]
-struct Entry {
-    at: Nanos,
-    order: u64,
-    event: Event,
-}
-
-#[derive(Debug)]
 enum Event {
-    Packet { from: SocketAddr, to: usize, bytes: Vec<u8>, delayed: bool },
-    Wake { node: usize, process: u64, epoch: u64 },
-    Written { node: usize, process: u64 },
-    Acknowledged { node: usize, process: u64, bound: u64 },
-    Resolved { node: usize, process: u64 },
-    Resume { node: usize, process: u64 },
-    Hasten { node: usize, process: u64 },
-    Heal { cut: CutId },
-    Restore { epoch: u64 },
+    Packet {
+        from: SocketAddr,
+        to: usize,
+        bytes: Vec<u8>,
+        delayed: bool,
+    },
+    Wake {
+        node: usize,
+        process: u64,
+        epoch: u64,
+    },
+    Written {
+        node: usize,
+        process: u64,
+    },
+    Acknowledged {
+        node: usize,
+        process: u64,
+        bound: u64,
+    },
+    Resolved {
+        node: usize,
+        process: u64,
+    },
+    Resume {
+        node: usize,
+        process: u64,
+    },
+    Hasten {
+        node: usize,
+        process: u64,
+    },
+    Heal {
+        cut: CutId,
+    },
+    /// Datagrams of a node are lost no more than others'.
+    Mend {
+        node: usize,
+    },
+    Start {
+        node: usize,
+    },
+    Restore {
+        epoch: u64,
+    },
     Compare,
     Stream(links::StreamEvent),
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.order == other.order
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.at.cmp(&other.at).then(self.order.cmp(&other.order))
-    }
 }
 
 impl World {
@@ -182,8 +199,7 @@ impl World {
         let header_bytes = if options.ipv6 { 48 } else { 28 };
         let mut world = Self {
             now: 0,
-            counter: 0,
-            queue: BinaryHeap::new(),
+            queue: Queue::default(),
             nodes: Vec::with_capacity(options.nodes),
             network: Network::new(options.seed, options.conditions, header_bytes),
             streams: Streams::default(),
@@ -191,6 +207,7 @@ impl World {
             random: Random::new(options.seed, Purpose::Nodes),
             trace: Trace::new(options.verbose),
             checker: options.checked.then(Checker::default),
+            pool: options.shared.then(Arc::default),
             tamper,
             processes: 0,
             tickets: 0,
@@ -296,13 +313,9 @@ impl World {
     pub fn run_until(&mut self, until: Duration) {
         let until = nanos(until);
         while !self.has_failed {
-            match self.queue.peek() {
-                Some(Reverse(next)) if next.at <= until => {}
-                _ => break,
-            }
-            let Some(Reverse(entry)) = self.queue.pop() else { break };
-            self.now = self.now.max(entry.at);
-            self.happen(entry.event);
+            let Some((at, event)) = self.queue.pop_until(until) else { break };
+            self.now = self.now.max(at);
+            self.happen(event);
         }
         if !self.has_failed {
             self.now = self.now.max(until);
@@ -349,10 +362,18 @@ impl World {
         self.push_after(lasting, Event::Restore { epoch: self.conditions_epoch });
     }
 
-    /// Everything a node sends or receives is lost with this chance, until all is healed.
-    pub fn set_node_loss(&mut self, node: usize, loss: f64) {
+    /// Nothing from `from` reaches `to` for a period, then everything does for a period, and so on, for so long.
+    pub fn cut_in_turns(&mut self, from: NodeSet, to: NodeSet, period: Duration, lasting: Duration) {
+        let cut = self.network.cut_in_turns(self.now, from, to, period);
+        self.network_calm_since = None;
+        self.push_after(lasting, Event::Heal { cut });
+    }
+
+    /// What a node sends or receives is lost with these chances, for so long.
+    pub fn set_node_loss(&mut self, node: usize, loss: NodeLoss, lasting: Duration) {
         self.network.set_node_loss(node, loss);
         self.network_calm_since = None;
+        self.push_after(lasting, Event::Mend { node });
     }
 
     /// Takes away every disturbance of the network, wakes the paused and hastens the slow.
@@ -376,9 +397,26 @@ impl World {
 
     /// For how long this run of a node has been running well over a network where nothing was wrong.
     fn healthy_for(&self, subject: usize, run: Run) -> Option<Duration> {
+        Some(self.running_for(subject, run)?.min(Duration::from_nanos(self.now - self.network_calm_since?)))
+    }
+
+    /// For how long this run of a node has been running well.
+    fn running_for(&self, subject: usize, run: Run) -> Option<Duration> {
         let process = self.nodes.get(subject)?.running().filter(|process| process.run == run)?;
-        let since = process.undisturbed_since?.max(self.network_calm_since?);
-        Some(Duration::from_nanos(self.now - since))
+        Some(Duration::from_nanos(self.now - process.undisturbed_since?))
+    }
+
+    /// How many nodes run, and how many of them are Up and hold the view that most of those hold.
+    pub fn concord(&self) -> (usize, usize) {
+        let mut running = 0;
+        let mut views: BTreeMap<u64, usize> = BTreeMap::new();
+        for core in self.nodes.iter().filter_map(Node::running).map(|process| &process.core) {
+            running += 1;
+            if core.is_up() {
+                *views.entry(core.fingerprint()).or_default() += 1;
+            }
+        }
+        (running, views.into_values().max().unwrap_or(0))
     }
 
     /// What keeps the running nodes from agreeing that all of them are Up; `None` if nothing does.
@@ -389,7 +427,9 @@ impl World {
             return Some(format!("{} is {}", core.me().id, core.me().status));
         }
         let first = cores.first()?;
-        for other in cores.iter().filter(|core| core.fingerprint() != first.fingerprint()) {
+        // Large clusters have few different views, and each is as large as the cluster.
+        let mut compared = BTreeSet::from([first.fingerprint()]);
+        for other in cores.iter().filter(|core| compared.insert(core.fingerprint())) {
             let difference = self.difference(first, other);
             if !difference.is_empty() {
                 return Some(format!("{} and {} differ: {difference}", first.me().id, other.me().id));
@@ -405,9 +445,10 @@ impl World {
 
     /// How two views differ in words; nothing, if only in members of which one is about to be forgotten by all.
     fn difference(&self, one: &Core, other: &Core) -> String {
-        let of_one = one.records().map(|(record, _)| (Some(record), other.record(&record.id)));
-        let of_other = other.records().map(|(record, _)| (one.record(&record.id), Some(record)));
-        let differing = of_one.chain(of_other.filter(|(one, _)| one.is_none())).filter(|(one, other)| one != other);
+        let differing = side_by_side(one, other).filter(|(one, other)| match (one, other) {
+            (Some(one), Some(other)) => !Arc::ptr_eq(one, other) && one != other,
+            _ => true,
+        });
         let texts: Vec<String> = differing
             .filter(|(one, other)| !self.is_being_forgotten(*one, *other))
             .take(Self::DIFFERENCES_TOLD)
@@ -424,8 +465,7 @@ impl World {
     }
 
     fn push(&mut self, at: Nanos, event: Event) {
-        self.counter += 1;
-        self.queue.push(Reverse(Entry { at, order: self.counter, event }));
+        self.queue.push(at, event);
     }
 
     fn push_after(&mut self, after: Duration, event: Event) {
@@ -464,6 +504,23 @@ impl World {
         }
         Some(observation)
     }
+}
+
+type Held<'a> = Option<&'a Arc<Record>>;
+
+/// What two cores hold, name by name.
+fn side_by_side<'a>(one: &'a Core, other: &'a Core) -> impl Iterator<Item = (Held<'a>, Held<'a>)> {
+    let mut one = one.records().map(|(record, _)| record).peekable();
+    let mut other = other.records().map(|(record, _)| record).peekable();
+    std::iter::from_fn(move || match (one.peek(), other.peek()) {
+        (None, None) => None,
+        (Some(first), Some(second)) => match first.id.cmp(&second.id) {
+            Ordering::Less => Some((one.next(), None)),
+            Ordering::Equal => Some((one.next(), other.next())),
+            Ordering::Greater => Some((None, other.next())),
+        },
+        _ => Some((one.next(), other.next())),
+    })
 }
 
 fn described(record: Option<&Arc<Record>>) -> String {

@@ -12,9 +12,11 @@ use headcount::Profile;
 mod crashes;
 mod joining;
 mod planted;
+mod scale;
 use headcount::sim::campaign::{Outcome, campaign_settings, run_schedule, run_seed};
 use headcount::sim::faults::Schedule;
 use headcount::sim::network::Conditions;
+use headcount::sim::report::Alarms;
 use headcount::sim::scenario::{Scenario, ScenarioOptions, run_scenario};
 use headcount::sim::{World, WorldOptions};
 
@@ -127,11 +129,12 @@ fn every_scenario_measures_what_it_is_about() {
         println!("{report}");
         assert!(report.formed_after.is_some(), "{report}");
         assert!(report.converged_after.is_some(), "{report}");
-        assert_eq!((report.false_suspicions, report.false_deaths), (0, 0), "{report}");
+        assert_eq!(report.false_alarms, Alarms::default(), "{report}");
         assert!(report.idle.bytes > 0.0, "{report}");
-        if scenario == Scenario::Crash {
+        if let Scenario::Crash | Scenario::MassCrash = scenario {
+            let all = if scenario == Scenario::Crash { 7 } else { 16 };
             let down = report.down.expect("somebody noticed");
-            assert_eq!((down.reports, down.expected), (7, 7), "{report}");
+            assert_eq!((down.reports, down.expected), (all, all), "{report}");
         }
         assert_eq!(report.trace, run_scenario(&ScenarioOptions::new(scenario, 8, Profile::Local)).trace);
     }

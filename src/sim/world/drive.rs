@@ -7,7 +7,7 @@ use super::{Event, Sighting, Waiting, World};
 use crate::core::wire::Packet;
 use crate::core::{Change, ChangeKind, Command, Input, LinkEvent, Output, Run};
 use crate::sim::invariants::Invariant;
-use crate::sim::network::Arrival;
+use crate::sim::network::{Arrival, NodeLoss};
 use crate::sim::node::node_at;
 use crate::sim::streams::Answer;
 
@@ -51,6 +51,13 @@ impl World {
             Event::Heal { cut } => {
                 self.network.heal(cut);
                 self.calmed();
+            }
+            Event::Mend { node } => {
+                self.network.set_node_loss(node, NodeLoss::default());
+                self.calmed();
+            }
+            Event::Start { node } => {
+                self.start(node);
             }
             Event::Restore { epoch } => {
                 if epoch == self.conditions_epoch {
@@ -193,6 +200,12 @@ impl World {
         }
     }
 
+    /// How late a slow node handles what comes next; no time for all others.
+    fn lateness(&mut self, node: usize) -> Duration {
+        let slowness = self.nodes[node].running().map_or(0, |process| process.slowness);
+        if slowness == 0 { Duration::ZERO } else { Duration::from_nanos(self.random.below(slowness)) }
+    }
+
     /// Makes sure that a node is woken at its next deadline; a wake-up that comes earlier is left as it is.
     pub(super) fn schedule(&mut self, node: usize) {
         let now = self.now;
@@ -236,6 +249,11 @@ impl World {
             }
         }
         before
+    }
+
+    /// Carries out what a core gives out before its first event.
+    pub(super) fn give_out_of_newborn(&mut self, node: usize, output: Output) {
+        self.give_out(node, output, &Before { suspicions_raised: 0, sponsor: None });
     }
 
     /// Drains a core that was just born.
@@ -323,7 +341,8 @@ impl World {
             Output::ResolveSeeds => {
                 if let Some(process) = self.nodes[node].process.as_ref() {
                     let event = Event::Resolved { node, process: process.number };
-                    self.push_after(LOOKUP, event);
+                    let late = self.lateness(node);
+                    self.push_after(LOOKUP + late, event);
                 }
             }
             Output::Stopped(reason) => {
@@ -350,15 +369,13 @@ impl World {
             self.check_storm(node);
         }
         let from = self.nodes[node].address;
-        let (queue, counter) = (&mut self.queue, &mut self.counter);
+        let queue = &mut self.queue;
         let forging = self.options.forging;
         self.network.send(self.now, node, receiver, bytes, |Arrival { at, bytes, is_corrupt }| {
             if is_corrupt && !forging && Packet::decode(&bytes).is_ok() {
                 return;
             }
-            *counter += 1;
-            let event = Event::Packet { from, to: receiver, bytes, delayed: false };
-            queue.push(std::cmp::Reverse(super::Entry { at, order: *counter, event }));
+            queue.push(at, Event::Packet { from, to: receiver, bytes, delayed: false });
         });
     }
 
@@ -375,7 +392,7 @@ impl World {
             return;
         };
         let run = change.record.run;
-        let healthy_for = self.healthy_for(subject, run);
+        let (healthy_for, running_for) = (self.healthy_for(subject, run), self.running_for(subject, run));
         if let (true, Some(healthy_for), Some(process)) = (accuses, healthy_for, &self.nodes[node].process) {
             // Only who raises the suspicion is to blame, not who believes it.
             let raised = process.core.counters().suspicions_raised > before.suspicions_raised
@@ -386,7 +403,7 @@ impl World {
         }
         if let Some(sightings) = &mut self.sightings {
             let (at, kind, incarnation) = (self.now, change.kind, change.record.incarnation);
-            sightings.push(Sighting { at, observer: node, kind, subject, run, incarnation, healthy_for });
+            sightings.push(Sighting { at, observer: node, kind, subject, run, incarnation, healthy_for, running_for });
         }
     }
 
@@ -408,14 +425,15 @@ impl World {
     fn acknowledge(&mut self, node: usize, bound: u64) {
         if let Some(process) = self.nodes[node].process.as_ref() {
             let event = Event::Acknowledged { node, process: process.number, bound };
-            self.push(self.now, event);
+            let late = self.lateness(node);
+            self.push_after(late, event);
         }
     }
 
     fn begin_write(&mut self, node: usize) {
         // Mostly a few milliseconds; now and then a disk thinks for longer.
         let most = if self.random.below(20) == 0 { 100 } else { 5 };
-        let after = self.random.duration(Duration::from_micros(500), Duration::from_millis(most));
+        let after = self.random.duration(Duration::from_micros(500), Duration::from_millis(most)) + self.lateness(node);
         if let Some(process) = self.nodes[node].process.as_ref() {
             let event = Event::Written { node, process: process.number };
             self.push_after(after, event);

@@ -1,5 +1,6 @@
 //! The life of nodes: they are added, started, stopped, paused, slowed, and told what their users want.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Event, Nanos, Waiting, World};
@@ -7,10 +8,13 @@ use crate::core::limits::INCARNATION_STEP;
 use crate::core::{Birth, Command, Core, Durable, NodeId, Record, Run, Status, StopReason, Tags};
 use crate::sim::invariants::Invariant;
 use crate::sim::node::{Clock, Disk, Node, Process, address_of};
+use crate::sim::pool::Pool;
 use crate::sim::random::nanos;
 
 /// The wall-clock time at which every simulation begins, in unix milliseconds.
 const EPOCH_MS: u64 = 1_800_000_000_000;
+/// What every simulated cluster is called.
+pub(super) const CLUSTER: &str = "simulated";
 
 impl World {
     /// A new node, started at once; its number.
@@ -59,7 +63,10 @@ impl World {
         }
         let run = birth.run;
         self.trace.say(self.now, || format!("{} starts as run {run}, incarnation {}", birth.id, birth.incarnation));
-        let core = Core::new(birth, clock.local(self.now));
+        let mut core = Core::new(birth, clock.local(self.now));
+        if let Some(pool) = &self.pool {
+            core.share_records(Arc::<Pool>::clone(pool));
+        }
         let place = &mut self.nodes[node];
         place.process = Some(Process::new(core, run, self.processes, clock, self.now));
         place.ended = None;
@@ -68,6 +75,11 @@ impl World {
         place.removal_asked = false;
         self.drain_newborn(node);
         true
+    }
+
+    /// Starts a node after a while, unless it runs by then.
+    pub fn start_after(&mut self, node: usize, after: Duration) {
+        self.push_after(after, Event::Start { node });
     }
 
     /// As a driver does: the first incarnation is on disk, with room above it, before the core hears of it.
@@ -88,7 +100,7 @@ impl World {
         Birth {
             id: place.id.clone(),
             run: Run(self.random.bits()),
-            cluster: NodeId::new("simulated").expect("letters"),
+            cluster: NodeId::new(CLUSTER).expect("letters"),
             incarnation,
             stored_bound,
             address: place.address,

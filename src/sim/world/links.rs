@@ -134,7 +134,7 @@ impl World {
     /// Whether a segment between two nodes is lost now.
     fn is_segment_lost(&mut self, from: usize, to: usize) -> bool {
         let is_off = self.nodes[from].is_off || self.nodes[to].is_off;
-        is_off || self.tcp == Tcp::Dropped || self.network.loses_segment(from, to)
+        is_off || self.tcp == Tcp::Dropped || self.network.loses_segment(self.now, from, to)
     }
 
     fn asked_to_connect(&mut self, opener: End, to: usize, tries: u32) {

@@ -1,0 +1,140 @@
+//! `headcount tune`: which settings meet a goal, what they cost, and whether the simulator agrees.
+//!
+//! Must not know: the model, or how the simulator works.
+
+use std::io::Write;
+use std::time::Duration;
+
+use super::args::TuneArgs;
+use super::failure::{Exit, Failure};
+use super::human;
+use super::progress::Progress;
+use crate::core::{Profile, Settings};
+use crate::sim::report::{Report, Short};
+use crate::sim::scenario::{Scenario, ScenarioOptions, run_scenario_telling};
+use crate::sim::tune::{Goal, Infeasible, MONTH, Proposal, propose, rough};
+
+/// The simulator verifies at most so many nodes: a node's load and what its observers see hardly depend on how many more
+/// there are.
+const MOST_SIMULATED: usize = 500;
+/// For how long false alarms are looked for, at the least.
+const WATCHED: Duration = Duration::from_secs(600);
+
+pub(super) fn run(args: &TuneArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let goal = Goal {
+        rtt: args.rtt,
+        loss: args.loss,
+        nodes: args.nodes,
+        detect_within: args.detect_within,
+        false_alarms: args.false_alarms_per_month,
+    };
+    let proposal = propose(&goal).map_err(|error| refused(&error))?;
+    let report = (!args.no_simulation).then(|| verify(&goal, &proposal));
+    write!(out, "{}", toml(args, &proposal.settings))?;
+    writeln!(out, "\n# what it costs, and what to expect")?;
+    for (name, value) in expectations(&goal, &proposal).into_iter().chain(report.iter().flat_map(verification)) {
+        writeln!(out, "# {name:<30}{value}")?;
+    }
+    match report {
+        Some(report) if !is_met(&goal, &report) => Err(Failure::failed("the simulator does not confirm the model")
+            .hint("the figures above say where; ask for a little more time, and please report the command")),
+        _ => Ok(Exit::DONE),
+    }
+}
+
+fn refused(error: &Infeasible) -> Failure {
+    match error {
+        Infeasible::OutOfRange { .. } => Failure::usage(error.to_string()),
+        Infeasible::TooSoon { nearest, .. } | Infeasible::TooLossy { nearest: Some(nearest), .. } => {
+            let hint = format!("the nearest that is possible is --detect-within {}", human::setting(*nearest));
+            Failure::failed(error.to_string()).hint(hint)
+        }
+        Infeasible::TooLossy { reachable, .. } => {
+            let hint = format!(
+                "no time is enough; in this one, --false-alarms-per-month {} is possible",
+                rough(reachable * 1.1)
+            );
+            Failure::failed(error.to_string()).hint(hint)
+        }
+    }
+}
+
+/// Ready to be pasted into a configuration; the rest of the output is comments, so all of it may be.
+fn toml(args: &TuneArgs, settings: &Settings) -> String {
+    let keys = [
+        ("heartbeat_interval", settings.heartbeat_interval),
+        ("suspect_timeout", settings.suspect_timeout),
+        ("down_timeout", settings.down_timeout),
+        ("gossip_interval", settings.gossip_interval),
+        ("probe_timeout", settings.probe_timeout),
+        ("retry_interval", settings.retry_interval),
+    ];
+    let lines: String = keys.map(|(key, value)| format!("{key} = \"{}\"\n", human::setting(value))).concat();
+    let rtt = human::setting(args.rtt);
+    let within = human::setting(args.detect_within);
+    format!(
+        "# headcount tune --rtt {rtt} --loss {} --nodes {} --detect-within {within} --false-alarms-per-month {}\n\
+         [timing]\n{lines}gossip_fanout = {}\n",
+        args.loss, args.nodes, args.false_alarms_per_month, settings.gossip_fanout
+    )
+}
+
+fn expectations(goal: &Goal, proposal: &Proposal) -> Vec<(&'static str, String)> {
+    let expected = &proposal.expected;
+    let alarms = |count: f64| format!("{} per node and month, by the model", rough(count));
+    vec![
+        ("sent by each node", format!("{:.0} B/s, headers included, by the model", expected.bytes)),
+        (
+            "silent host Down everywhere",
+            format!("within {} of {}, by the model", Short(expected.down_within), Short(goal.detect_within)),
+        ),
+        ("false Suspect", alarms(expected.suspicions)),
+        ("false Down", alarms(expected.deaths)),
+    ]
+}
+
+fn verify(goal: &Goal, proposal: &Proposal) -> Report {
+    let progress = Progress::start();
+    let settings = proposal.settings.clone();
+    let one_way = goal.rtt / 2;
+    let options = ScenarioOptions {
+        settings,
+        loss: goal.loss,
+        // Real round trips vary; a tenth each way keeps the mean.
+        latency: one_way * 9 / 10,
+        jitter: one_way / 5,
+        formed: true,
+        idle: Some(WATCHED.max(proposal.settings.down_timeout * 4)),
+        ..ScenarioOptions::new(Scenario::Crash, goal.nodes.min(MOST_SIMULATED), Profile::Default)
+    };
+    run_scenario_telling(&options, &mut |at| progress.tell(at.done, "verifying by simulation", at.now))
+}
+
+fn verification(report: &Report) -> Vec<(&'static str, String)> {
+    let of = format!("simulated with {}", human::count(report.nodes, "node"));
+    let down = report.down.as_ref().map_or_else(
+        || format!("never, {of}"),
+        |down| {
+            format!("p99 {}, last {} ({} of {}), {of}", Short(down.p99), Short(down.last), down.reports, down.expected)
+        },
+    );
+    let months = report.node_time.as_secs_f64() / MONTH.as_secs_f64();
+    let alarms = report.false_alarms;
+    vec![
+        ("sent by each node, idle", format!("{:.0} B/s, {of}", report.idle.bytes)),
+        ("silent host Down", down),
+        (
+            "false alarms",
+            format!("{} Suspect, {} Down in {months:.2} node-months, {of}", alarms.suspicions, alarms.deaths),
+        ),
+    ]
+}
+
+/// The simulation contradicts the proposal if somebody learnt of the death too late or not at all, or if there were more
+/// alarms than chance explains where so many are allowed.
+fn is_met(goal: &Goal, report: &Report) -> bool {
+    let in_time =
+        report.down.as_ref().is_some_and(|down| down.reports == down.expected && down.p99 <= goal.detect_within);
+    let allowed = goal.false_alarms * report.node_time.as_secs_f64() / MONTH.as_secs_f64();
+    in_time && report.false_alarms.suspicions as f64 <= allowed + 3.0 * allowed.sqrt() + 1.0
+}

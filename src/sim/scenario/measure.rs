@@ -1,0 +1,104 @@
+//! What a scenario shows: when failures were noticed, and which alarms were false.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::acts::Outcome;
+use crate::core::{ChangeKind, Run};
+use crate::sim::network::Traffic;
+use crate::sim::report::{Alarms, Rate, Report, Spread};
+use crate::sim::{Sighting, World};
+
+/// A failure whose detection is measured.
+pub(super) struct Failure {
+    at: Duration,
+    subject: usize,
+    run: Option<Run>,
+    /// Who could have noticed.
+    observers: usize,
+}
+
+impl Failure {
+    /// Of a node that runs, at this moment.
+    pub(super) fn now(world: &World, subject: usize, observers: usize) -> Self {
+        let run = world.core(subject).map(|core| core.me().run);
+        Self { at: world.now(), subject, run, observers }
+    }
+}
+
+/// When each observer first reported this of each failure, counted from the failure.
+fn latencies(world: &World, failures: &[Failure], is_it: impl Fn(ChangeKind) -> bool) -> Vec<Duration> {
+    let by_run: BTreeMap<(usize, Run), &Failure> =
+        failures.iter().filter_map(|failure| Some(((failure.subject, failure.run?), failure))).collect();
+    let mut reported = BTreeSet::new();
+    let mut found = Vec::new();
+    for sighting in world.sightings().iter().filter(|sighting| is_it(sighting.kind)) {
+        let Some(failure) = by_run.get(&(sighting.subject, sighting.run)) else { continue };
+        let at = Duration::from_nanos(sighting.at);
+        let mut is_first = || reported.insert((sighting.subject, sighting.run, sighting.observer));
+        if sighting.observer != sighting.subject && at >= failure.at && is_first() {
+            found.push(at.saturating_sub(failure.at));
+        }
+    }
+    found
+}
+
+fn is_down(kind: ChangeKind) -> bool {
+    matches!(kind, ChangeKind::DetectedDown(_))
+}
+
+/// When the last observer had reported the last failure as Down, if all have.
+pub(super) fn known_to_all_after(world: &World, failures: &[Failure]) -> Option<Duration> {
+    let reported = latencies(world, failures, is_down);
+    let expected: usize = failures.iter().map(|failure| failure.observers).sum();
+    (reported.len() >= expected).then(|| reported.into_iter().max()).flatten()
+}
+
+pub(super) fn detection(world: &World, failures: &[Failure], report: &mut Report) {
+    let expected = failures.iter().map(|failure| failure.observers).sum();
+    report.suspected = latencies(world, failures, |kind| kind == ChangeKind::Suspected);
+    report.downed = latencies(world, failures, is_down);
+    for figures in [&mut report.suspected, &mut report.downed] {
+        figures.sort_unstable();
+    }
+    report.suspect = Spread::of(report.suspected.clone(), expected);
+    report.down = Spread::of(report.downed.clone(), expected);
+}
+
+/// An alarm is false if its subject had been well for as long as an observer needs to see that. However many report it,
+/// it is one alarm.
+pub(super) fn false_alarms(world: &World, outcome: &Outcome, report: &mut Report) {
+    let enough = world.options().settings.suspect_timeout;
+    let is_false = |sighting: &&Sighting| {
+        let well_for = if outcome.goes_on { sighting.running_for } else { sighting.healthy_for };
+        well_for >= Some(enough) && !outcome.disturbed.contains(&sighting.subject)
+    };
+    let by_well = |sighting: &Sighting| !outcome.disturbed.contains(&sighting.observer);
+    report.disturbed = outcome.disturbed.len();
+    report.false_alarms = count(world.sightings().iter().filter(is_false).filter(|sighting| by_well(sighting)));
+    report.alarms_of_disturbed = count(world.sightings().iter().filter(is_false).filter(|sighting| !by_well(sighting)));
+}
+
+fn count<'a>(sightings: impl Iterator<Item = &'a Sighting>) -> Alarms {
+    let (mut suspicions, mut deaths) = (BTreeSet::new(), BTreeSet::new());
+    for sighting in sightings {
+        let alarm = (sighting.subject, sighting.run, sighting.incarnation);
+        match sighting.kind {
+            ChangeKind::Suspected => suspicions.insert(alarm),
+            kind if is_down(kind) => deaths.insert(alarm),
+            _ => false,
+        };
+    }
+    Alarms { suspicions: suspicions.len(), deaths: deaths.len() }
+}
+
+pub(super) fn rate(before: Traffic, after: Traffic, time: Duration, nodes: usize) -> Rate {
+    let node_seconds = time.as_secs_f64() * nodes as f64;
+    if node_seconds <= 0.0 {
+        return Rate::default();
+    }
+    Rate {
+        packets: (after.packets - before.packets) as f64 / node_seconds,
+        bytes: (after.bytes - before.bytes) as f64 / node_seconds,
+    }
+}

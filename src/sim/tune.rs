@@ -1,0 +1,397 @@
+//! Which settings meet a goal, and what they cost: a model of the detector on paper.
+//!
+//! The goal: a silent node is Down everywhere within so long, and healthy nodes are hardly ever accused. The model, in
+//! the order in which an accusation comes about (losses are independent; bursts and long pauses are not in it):
+//!
+//! 1. An observer gets a packet from its subject every `s`: the gossip round, or the heartbeat where that is shorter. It
+//!    begins to doubt when all `m = ⌊suspect_timeout / s⌋` packets of a timeout are lost: chance `p^m` after each packet
+//!    that arrived, at each of `k` observers.
+//! 2. Three probes fail, each with the chance `q = 1 − (1 − p)²` of a lost question or answer.
+//! 3. Nobody else has heard the subject: three witnesses do not answer twice, and all others not once: `q^(6 + k − 4)`.
+//!    A suspicion is the product of these. It becomes a death if, until the down timeout, all further packets to the
+//!    accuser are lost, too, and none of the `k` observers gets it through to the subject that it is accused.
+//! 4. Cost: `k` packets in nine tenths of a heartbeat interval or the packets of the gossip ticks, whichever are more,
+//!    and a share of the others.
+//!
+//! Invariants: the same goal gives the same proposal; a proposal passes [`Settings::check`]. Must not know: the
+//! simulator, which verifies a proposal, or how it is shown.
+
+use std::time::Duration;
+
+use crate::core::limits::FLOOD_BATCH;
+use crate::core::{Profile, Settings};
+
+/// What is wanted, and in what network.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Goal {
+    /// There and back.
+    pub rtt: Duration,
+    /// Chance that a datagram is lost, one way.
+    pub loss: f64,
+    /// Nodes.
+    pub nodes: usize,
+    /// From the silence of a host until every node holds it for Down.
+    pub detect_within: Duration,
+    /// Wrong suspicions of a healthy node in a month, at the most.
+    pub false_alarms: f64,
+}
+
+/// What a month is: 30 days.
+pub const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Bytes of an average packet without news, with IPv4 and UDP headers, where all observe each other. Measured: see the test.
+const MESH_PACKET: f64 = 63.0;
+/// The same where they do not.
+const RING_PACKET: f64 = 69.0;
+/// Packets after which a silent member is doubted at the least: with one, every lost packet would cost probes.
+const LEAST_SIGNS: u32 = 2;
+/// More signs within a timeout than this are no help that is worth its bytes.
+const MOST_SIGNS: u32 = 24;
+/// Round trips that a probe may take: with jitter, and a little time to answer.
+const PROBE_ROUND_TRIPS: f64 = 1.25;
+/// Probes that fit into a suspect timeout, by the rule of [`Settings::check`].
+const PROBES_PER_TIMEOUT: u32 = 15;
+
+/// Settings that meet a goal on paper, and what they cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposal {
+    /// The settings.
+    pub settings: Settings,
+    /// What the model expects of them.
+    pub expected: Expected,
+}
+
+/// What the model expects.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expected {
+    /// Wrong suspicions of a node in a month.
+    pub suspicions: f64,
+    /// Wrong deaths of a node in a month.
+    pub deaths: f64,
+    /// What a node sends per second, headers of IPv4 and UDP included.
+    pub bytes: f64,
+    /// From the silence of a host until every node holds it for Down, at the most.
+    pub down_within: Duration,
+}
+
+/// Why there is no proposal, and what there could be instead.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Infeasible {
+    /// A figure makes no sense.
+    #[error("{what} = {found} is out of range: allowed is {allowed}")]
+    OutOfRange {
+        /// Which.
+        what: &'static str,
+        /// What was found.
+        found: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// Three probes and a refutation take longer, at this round trip time.
+    #[error(
+        "{} is too soon: at a round trip of {} three probes before a suspicion and a refutation after it take {}",
+        human(*.wanted), human(*.rtt), human(*.nearest)
+    )]
+    TooSoon {
+        /// What was wanted.
+        wanted: Duration,
+        /// The round trip time.
+        rtt: Duration,
+        /// The shortest time that is possible.
+        nearest: Duration,
+    },
+    /// So much is lost that so few alarms cannot be had in this time.
+    #[error(
+        "at {:.1} % loss and within {} a node is wrongly suspected {} times a month, however often it is heard",
+        .loss * 100.0, human(*.within), rough(*.reachable)
+    )]
+    TooLossy {
+        /// The loss.
+        loss: f64,
+        /// What was wanted.
+        within: Duration,
+        /// The fewest false alarms that are possible in that time.
+        reachable: f64,
+        /// The shortest time in which so few alarms can be had, if there is one.
+        nearest: Option<Duration>,
+    },
+}
+
+/// A duration as people write it.
+fn human(duration: Duration) -> String {
+    let millis = duration.as_millis() as u64;
+    if millis < 60_000 && !millis.is_multiple_of(1_000) {
+        return format!("{millis}ms");
+    }
+    humantime::format_duration(Duration::from_millis(millis)).to_string().replace(' ', "")
+}
+
+/// A figure that may be very small, in two digits. The model is not good enough for figures that are smaller still: what
+/// it leaves out is not so rare.
+pub fn rough(figure: f64) -> String {
+    match figure {
+        ..1e-9 => "under 1e-9".to_owned(),
+        0.01..1e4 => format!("{figure:.2}"),
+        _ => format!("{figure:.0e}"),
+    }
+}
+
+/// The cheapest settings that meet the goal.
+pub fn propose(goal: &Goal) -> Result<Proposal, Infeasible> {
+    check(goal)?;
+    match cheapest(goal) {
+        Ok(proposal) => Ok(proposal),
+        Err(Infeasible::TooLossy { loss, within, reachable, .. }) => {
+            // An hour is the longest down timeout that there may be.
+            let longer = (1..).map(|step| within.mul_f64(1.1_f64.powi(step)));
+            let nearest = longer
+                .take_while(|within| *within <= Duration::from_secs(3_600))
+                .map(|within| Duration::from_millis(within.as_millis().div_ceil(100) as u64 * 100))
+                .find(|within| cheapest(&Goal { detect_within: *within, ..*goal }).is_ok());
+            Err(Infeasible::TooLossy { loss, within, reachable, nearest })
+        }
+        Err(other) => Err(other),
+    }
+}
+
+fn check(goal: &Goal) -> Result<(), Infeasible> {
+    let refuse = |what, found: String, allowed| Err(Infeasible::OutOfRange { what, found, allowed });
+    if goal.rtt > Duration::from_secs(5) {
+        return refuse("rtt", human(goal.rtt), "0 to 5s");
+    }
+    if !(0.0..=0.5).contains(&goal.loss) {
+        return refuse("loss", goal.loss.to_string(), "0 to 0.5");
+    }
+    if !(2..=100_000).contains(&goal.nodes) {
+        return refuse("nodes", goal.nodes.to_string(), "2 to 100000");
+    }
+    if goal.detect_within > Duration::from_secs(3_600) {
+        return refuse("detect-within", human(goal.detect_within), "up to 1h");
+    }
+    if !(goal.false_alarms > 0.0 && goal.false_alarms.is_finite()) {
+        return refuse("false-alarms-per-month", goal.false_alarms.to_string(), "more than 0");
+    }
+    Ok(())
+}
+
+/// The same for each number of signs within a timeout: fewest first, which cost least.
+fn cheapest(goal: &Goal) -> Result<Proposal, Infeasible> {
+    let frame = Frame::of(goal)?;
+    let mut reachable = f64::INFINITY;
+    for signs in LEAST_SIGNS..=MOST_SIGNS {
+        let settings = frame.settings(signs);
+        if settings.check().is_err() {
+            continue;
+        }
+        let expected = expect(&settings, goal);
+        reachable = reachable.min(expected.suspicions);
+        if expected.suspicions <= goal.false_alarms {
+            return Ok(Proposal { settings, expected });
+        }
+    }
+    Err(Infeasible::TooLossy { loss: goal.loss, within: goal.detect_within, reachable, nearest: None })
+}
+
+/// What does not depend on how often a node is heard.
+struct Frame {
+    suspect: Duration,
+    down: Duration,
+    probe: Duration,
+}
+
+impl Frame {
+    fn of(goal: &Goal) -> Result<Self, Infeasible> {
+        let least_probe = ms(goal.rtt.mul_f64(PROBE_ROUND_TRIPS) + Duration::from_millis(5));
+        let least_suspect = (least_probe * PROBES_PER_TIMEOUT).max(Duration::from_millis(300));
+        let refutation = refutation(goal);
+        let nearest = least_suspect + refutation + spread(goal);
+        if goal.detect_within < nearest {
+            let nearest = Duration::from_millis(nearest.as_millis().div_ceil(100) as u64 * 100);
+            return Err(Infeasible::TooSoon { wanted: goal.detect_within, rtt: goal.rtt, nearest });
+        }
+        let down = tidy(goal.detect_within.saturating_sub(spread(goal)));
+        // Two thirds, as in the default profile, unless that leaves too little time on either side.
+        let suspect = tidy((down * 2 / 3).min(down.saturating_sub(refutation)).max(least_suspect));
+        let probe = (suspect / 20).max(least_probe).min(suspect / PROBES_PER_TIMEOUT);
+        Ok(Self { suspect, down, probe: Duration::from_millis(probe.as_millis() as u64) })
+    }
+
+    fn settings(&self, signs: u32) -> Settings {
+        let usual = Profile::Default.settings();
+        // Nine tenths of the interval pass at most; a tenth is left so that the last sign is not due at the deadline.
+        let heartbeat = tidy(self.suspect.mul_f64(1.0 / (f64::from(signs) + 0.1))).min(Duration::from_secs(60));
+        let retry = tidy(self.down / 3).clamp(Duration::from_secs(1), Duration::from_secs(10));
+        Settings {
+            heartbeat_interval: heartbeat,
+            suspect_timeout: self.suspect,
+            down_timeout: self.down,
+            gossip_interval: heartbeat.clamp(Duration::from_millis(200), Duration::from_secs(1)),
+            probe_timeout: self.probe,
+            retry_interval: retry,
+            reap_after: usual.reap_after.max(self.down),
+            ..usual
+        }
+    }
+}
+
+/// How long news takes to everybody: as many hops as it takes with six more each time, and one more for what was lost.
+fn spread(goal: &Goal) -> Duration {
+    let hops = (goal.nodes as f64).log(6.0).ceil() + 1.0;
+    (goal.rtt / 2 + FLOOD_BATCH).mul_f64(hops)
+}
+
+/// What an accused node needs: to be told by whom it talks to, to answer, and to be heard by all; twice, if need be.
+fn refutation(goal: &Goal) -> Duration {
+    (goal.rtt + spread(goal)) * 2 + Duration::from_millis(100)
+}
+
+/// What the model expects of these settings.
+pub fn expect(settings: &Settings, goal: &Goal) -> Expected {
+    let observers = goal.nodes.saturating_sub(1).min(settings.observers) as f64;
+    let fanout = observers.min(settings.gossip_fanout as f64);
+    let loss = goal.loss;
+    let (heartbeat, gossip) =
+        (settings.heartbeat_interval.as_secs_f64(), settings.gossip_interval.as_secs_f64() * 0.975);
+    let sign_every = (heartbeat * 0.875).min(observers / fanout * gossip);
+    let signs = |window: Duration| (window.as_secs_f64() / sign_every).floor();
+
+    let round_trip_fails = 1.0 - (1.0 - loss).powi(2);
+    let witnesses = observers - 1.0;
+    let questions = 2.0 * witnesses.min(3.0) + (witnesses - 3.0).max(0.0);
+    let silences = MONTH.as_secs_f64() / sign_every * (1.0 - loss) * loss.powf(signs(settings.suspect_timeout));
+    let suspicions = observers
+        * silences
+        * round_trip_fails.powi(3)
+        * if questions > 0.0 { round_trip_fails.powf(questions) } else { 1.0 };
+    let chance = settings.down_timeout.saturating_sub(settings.suspect_timeout);
+    let deaths = suspicions * loss.powf(signs(chance)) * round_trip_fails.powf(observers);
+
+    // Heartbeats fill what gossip leaves, and the two are not in step: a share of the scarcer one comes too early. Among
+    // so many that not all observe each other, one tick in ten goes to one more, and strangers answer.
+    let (beats, ticks) = (observers / (heartbeat * 0.875), fanout / gossip);
+    let packets = if beats > ticks { beats + 0.3 * ticks } else { ticks + 0.15 * beats };
+    let is_mesh = goal.nodes <= settings.observers + 1;
+    let bytes = if is_mesh { packets * MESH_PACKET } else { (packets * 1.1 + 0.1 / gossip) * RING_PACKET };
+    Expected { suspicions, deaths, bytes, down_within: settings.down_timeout + spread(goal) }
+}
+
+fn ms(duration: Duration) -> Duration {
+    Duration::from_millis(duration.as_nanos().div_ceil(1_000_000) as u64)
+}
+
+/// Rounded down to a figure that people like to read: tenths of a second, hundredths below one.
+fn tidy(duration: Duration) -> Duration {
+    let unit = if duration >= Duration::from_secs(2) { 100 } else { 10 };
+    Duration::from_millis((duration.as_millis() as u64 / unit * unit).max(unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sim::scenario::{Scenario, ScenarioOptions, run_scenario};
+
+    fn goal() -> Goal {
+        Goal {
+            rtt: Duration::from_millis(80),
+            loss: 0.02,
+            nodes: 200,
+            detect_within: Duration::from_secs(20),
+            false_alarms: 0.1,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn a_proposal_passes_the_checks_and_keeps_its_promises(
+            rtt in 0u64..2_000, loss in 0.0..0.4, nodes in 2usize..5_000, within in 500u64..600_000, alarms in 1e-6..10.0,
+        ) {
+            let goal = Goal {
+                rtt: Duration::from_millis(rtt), loss, nodes,
+                detect_within: Duration::from_millis(within), false_alarms: alarms,
+            };
+            match propose(&goal) {
+                Ok(Proposal { settings, expected }) => {
+                    prop_assert_eq!(settings.check(), Ok(()));
+                    prop_assert!(expected.suspicions <= alarms && expected.deaths <= expected.suspicions);
+                    prop_assert!(expected.down_within <= goal.detect_within);
+                    prop_assert!(settings.probe_timeout >= goal.rtt);
+                }
+                // What is said to be feasible is.
+                Err(Infeasible::TooSoon { nearest, .. } | Infeasible::TooLossy { nearest: Some(nearest), .. }) => {
+                    let nearer = Goal { detect_within: nearest, ..goal };
+                    prop_assert!(nearest > goal.detect_within);
+                    prop_assert!(!matches!(propose(&nearer), Err(Infeasible::TooSoon { .. })), "{:?}", propose(&nearer));
+                }
+                Err(Infeasible::TooLossy { nearest: None, .. }) => {}
+                Err(other) => prop_assert!(false, "{other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn more_loss_more_haste_and_fewer_alarms_cost_bytes() {
+        let bytes = |goal: Goal| propose(&goal).expect("feasible").expected.bytes;
+        let usual = bytes(goal());
+        assert!(bytes(Goal { detect_within: Duration::from_secs(5), ..goal() }) > usual);
+        let often = Goal { nodes: 3, loss: 0.3, detect_within: Duration::from_secs(3), ..goal() };
+        assert!(bytes(Goal { false_alarms: 10.0, ..often }) > bytes(Goal { false_alarms: 1e5, ..often }));
+    }
+
+    #[test]
+    fn what_is_impossible_is_refused_with_the_nearest_figure() {
+        let error = propose(&Goal { detect_within: Duration::from_secs(1), ..goal() }).expect_err("too soon");
+        let Infeasible::TooSoon { nearest, .. } = error else { panic!("{error}") };
+        assert!((Duration::from_secs(2)..Duration::from_secs(6)).contains(&nearest), "{nearest:?}");
+        let lossy = Goal { nodes: 2, loss: 0.45, detect_within: Duration::from_secs(3), false_alarms: 1e-9, ..goal() };
+        let error = propose(&lossy).expect_err("too lossy");
+        assert!(matches!(error, Infeasible::TooLossy { .. }) && error.to_string().contains("45.0 % loss"), "{error}");
+        for wrong in
+            [Goal { loss: f64::NAN, ..goal() }, Goal { nodes: 1, ..goal() }, Goal { false_alarms: 0.0, ..goal() }]
+        {
+            assert!(matches!(propose(&wrong), Err(Infeasible::OutOfRange { .. })));
+        }
+    }
+
+    /// The requirement's figures at 5 % loss: thousands of silences a month, and no accusation.
+    #[test]
+    fn the_default_profile_rarely_accuses_anybody_by_the_model() {
+        let lossy = Goal { loss: 0.05, ..goal() };
+        assert!(expect(&Settings::default(), &lossy).suspicions < 1e-6);
+        let quarter = expect(&Settings::default(), &Goal { loss: 0.25, ..goal() });
+        assert!((0.001..1.0).contains(&quarter.suspicions), "{quarter:?}");
+    }
+
+    #[test]
+    fn the_model_costs_what_the_simulator_measures() {
+        for (nodes, profile) in [(5, Profile::Default), (11, Profile::Lan), (40, Profile::Default), (40, Profile::Lan)]
+        {
+            let options = ScenarioOptions { formed: true, ..ScenarioOptions::new(Scenario::Join, nodes, profile) };
+            let measured = run_scenario(&options).idle.bytes;
+            let expected = expect(&options.settings, &Goal { nodes, ..goal() }).bytes;
+            let ratio = expected / measured;
+            assert!(
+                (0.85..1.15).contains(&ratio),
+                "{profile} of {nodes}: {expected:.0} B/s, measured {measured:.0} B/s"
+            );
+        }
+    }
+
+    /// Where false alarms are frequent enough to be counted, the model and the simulator agree about their order.
+    #[test]
+    fn the_model_is_of_the_right_order_where_alarms_can_be_counted() {
+        let (loss, nodes) = (0.4, 3);
+        let settings = Profile::Local.settings();
+        let latency = Duration::from_micros(500);
+        let mut options =
+            ScenarioOptions { loss, formed: true, ..ScenarioOptions::new(Scenario::Join, nodes, Profile::Local) };
+        options.idle = Some(Duration::from_secs(7_200));
+        let report = run_scenario(&options);
+        let months = report.node_time.as_secs_f64() / MONTH.as_secs_f64();
+        let measured = report.false_alarms.suspicions as f64 / months;
+        let expected = expect(&settings, &Goal { loss, nodes, rtt: latency * 2, ..goal() }).suspicions;
+        assert!((0.1..10.0).contains(&(measured / expected)), "expected {expected:.0}, measured {measured:.0} a month");
+    }
+}
