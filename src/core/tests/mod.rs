@@ -12,6 +12,7 @@ mod detection;
 mod hostile;
 mod joining;
 mod leaving;
+mod limits;
 mod merging;
 mod net;
 mod reunion;
