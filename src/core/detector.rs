@@ -4,7 +4,7 @@
 //! deadline and inclusively: age ≥ timeout.
 //!
 //! ```text
-//! last sign ──0.8 × suspect──▶ probe ×3, ask others ──suspect_timeout──▶ Suspect ──down_timeout──▶ Down ──reap_after──▶ reaped
+//! last sign ──0.8 × suspect──▶ probe ×3 or more, ask others ──suspect_timeout──▶ Suspect ──down_timeout──▶ Down ──reap_after──▶ reaped
 //! ```
 //!
 //! A process that was itself stopped, suspended or starved knows nothing of the time it slept through: when the core is
@@ -47,8 +47,6 @@ impl Attention {
 
 /// The share of the suspect timeout after which a silent member is probed.
 pub(super) const PROBE_AFTER: f64 = 0.8;
-/// Probes before a suspicion.
-const PROBES: u32 = 3;
 
 impl Core {
     /// Finds out whether this process stood still, before anything is judged.
@@ -142,9 +140,8 @@ impl Core {
             return self.pronounce(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
         }
         let sent = self.now.since(probing_since).as_nanos() / self.settings.probe_timeout.as_nanos().max(1);
-        if sent < u128::from(PROBES) {
-            self.probe(slot);
-        }
+        // Three times at least, and on for as long as there is time: where packets are lost, each one is another chance.
+        self.probe(slot);
         if sent > 0 {
             self.inquire(slot);
         } else {

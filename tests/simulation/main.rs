@@ -11,6 +11,7 @@ use headcount::Profile;
 
 mod joining;
 mod planted;
+mod traffic;
 use headcount::sim::campaign::{Outcome, campaign_settings, run_schedule, run_seed};
 use headcount::sim::faults::Schedule;
 use headcount::sim::network::Conditions;
