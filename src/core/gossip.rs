@@ -73,7 +73,7 @@ impl Core {
         if wanted > 0 {
             chosen = self.gossip_peers();
             chosen.shuffle(&mut self.rng);
-            chosen.sort_by_key(|slot| self.view.entry(*slot).peer.last_sent);
+            chosen.sort_by_key(|slot| self.view.entry(*slot).peer.errands().last_sent);
             chosen.truncate(wanted);
         }
         // Now and then one from everybody, so that no part of the graph is on its own for long.
