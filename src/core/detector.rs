@@ -4,7 +4,7 @@
 //! deadline and inclusively: age ≥ timeout.
 //!
 //! ```text
-//! last sign ──0.8 × suspect──▶ probe ×3, ask others ──suspect_timeout──▶ Suspect ──down_timeout──▶ Down ──reap_after──▶ reaped
+//! last sign ──0.8 × suspect──▶ probe ×3 or more, ask others ──suspect_timeout──▶ Suspect ──down_timeout──▶ Down ──reap_after──▶ reaped
 //! ```
 //!
 //! Two things lengthen the wait. A member that keeps refuting is suspected later, but not Down later (see `flapping`).
@@ -26,7 +26,7 @@ use super::view::Slot;
 use super::wire::Message;
 use super::{Core, DetectionMethod, LeaveReason, Phase, Run, Status};
 
-/// Probes before a suspicion.
+/// Probes before a suspicion, at the least.
 pub(super) const PROBES: u32 = 3;
 
 /// The silence after which a member is probed that is suspected after `demanded`: the last fifth is for the probes.
@@ -114,10 +114,9 @@ impl Core {
         if probed >= PROBES && self.now >= suspect_at {
             return self.accuse(slot, demanded);
         }
-        if probed < PROBES {
-            self.probe(slot);
-            self.inquiries.probe_sent(run);
-        }
+        // Three times at least, and on for as long as there is time: where packets are lost, each one is another chance.
+        self.probe(slot);
+        self.inquiries.probe_sent(run);
         if probed > 0 {
             self.inquire(slot);
         }

@@ -1,4 +1,7 @@
-//! Gossip: every `gossip_interval` a packet to the next `gossip_fanout` peers, in turns.
+//! Gossip: in every `gossip_interval` packets to at least `gossip_fanout` peers, in turns.
+//!
+//! Heartbeats go round the same peers and carry the same, so they count: a tick sends only what heartbeats did not. Where
+//! heartbeats are frequent, each observer gets exactly one packet per heartbeat interval, and gossip costs nothing besides.
 //!
 //! Turns rather than dice: everybody is met once before anybody is met again, so that the longest wait is bounded (the
 //! round-robin selection of SWIM, section 4.3). The packet carries the fingerprint, and recent updates for a peer whose
@@ -21,6 +24,8 @@ const STRANGER_ONE_IN: u32 = 10;
 pub(super) struct Gossiping {
     /// Updates that may still be worth telling.
     pub(super) recent: Recent,
+    /// Heartbeats since the last tick.
+    pub(super) heartbeats: usize,
 }
 
 impl Gossiping {
@@ -44,25 +49,33 @@ impl Core {
         let pace = 0.95 + 0.05 * self.rng.random::<f64>();
         self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(pace));
         for slot in self.next_turns() {
-            let mut packet = self.packet_to(slot);
-            if self.may_lack_news(slot) {
-                let limit = self.carry_limit();
-                self.push_recent_updates(&mut packet, limit);
-            }
-            self.send_to(slot, packet);
+            self.gossip_to(slot);
             self.counters.gossip_sent += 1;
         }
         self.repair();
     }
 
+    /// A packet that is a heartbeat, with recent updates if the peer may lack some.
+    pub(super) fn gossip_to(&mut self, slot: Slot) {
+        let mut packet = self.packet_to(slot);
+        if self.may_lack_news(slot) {
+            let limit = self.carry_limit();
+            self.push_recent_updates(&mut packet, limit);
+        }
+        self.send_to(slot, packet);
+    }
+
     /// The next peers in turn: those that have waited longest for a packet of ours, so that few of them need a plain
     /// heartbeat besides. Ties are broken by lot.
     fn next_turns(&mut self) -> Vec<Slot> {
-        let mut waiting = self.gossip_peers();
-        waiting.shuffle(&mut self.rng);
-        waiting.sort_by_key(|slot| self.view.entry(*slot).peer.last_sent);
-        waiting.truncate(self.settings.gossip_fanout);
-        let mut chosen = waiting;
+        let wanted = self.settings.gossip_fanout.saturating_sub(std::mem::take(&mut self.gossiping.heartbeats));
+        let mut chosen = Vec::new();
+        if wanted > 0 {
+            chosen = self.gossip_peers();
+            chosen.shuffle(&mut self.rng);
+            chosen.sort_by_key(|slot| self.view.entry(*slot).peer.errands().last_sent);
+            chosen.truncate(wanted);
+        }
         // Now and then one from everybody, so that no part of the graph is on its own for long.
         if !self.observers.is_full_mesh(self.view.live().len())
             && self.rng.random_range(0..STRANGER_ONE_IN) == 0
@@ -74,9 +87,11 @@ impl Core {
         chosen
     }
 
+    /// Whether a peer's fingerprint differed when it was heard last. Of who was never heard, only a neighbour is thought
+    /// to: a stranger that lacks something sees it by our fingerprint, and says so.
     fn may_lack_news(&self, slot: Slot) -> bool {
         let session = self.view.entry(slot).peer.session.as_ref();
-        session.is_none_or(|session| session.fingerprint != self.view.fingerprint())
+        session.map_or_else(|| self.observes(slot), |session| session.fingerprint != self.view.fingerprint())
     }
 
     /// How often one update is carried: 3 × ⌈log2(n + 1)⌉.

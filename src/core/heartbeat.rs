@@ -1,7 +1,7 @@
 //! Being heard: every observer of this node gets a packet from it at least every `heartbeat_interval`.
 //!
-//! Gossip goes round the same peers and is a heartbeat too, so a plain one is sent only to a peer that otherwise got
-//! nothing for nine tenths of the interval. Each peer has its own phase, so that heartbeats are spread over the interval
+//! Gossip goes round the same peers and is a heartbeat too, so one of its own is sent only to a peer that otherwise got
+//! nothing for nine tenths of the interval; it carries what gossip would and counts as gossip. Each peer has its own phase, so that heartbeats are spread over the interval
 //! rather than sent in one burst, and the period carries some jitter and never divides the suspect timeout exactly: a
 //! heartbeat due at the very deadline would make ten times the false alarms.
 
@@ -15,8 +15,8 @@ use super::{Core, Phase, Run};
 
 /// A peer that got no packet for this share of the interval gets a heartbeat …
 const SHARE: f64 = 0.9;
-/// … or up to this share earlier.
-const JITTER: f64 = 0.05;
+/// … or up to this share later: always before the interval ends.
+const JITTER: f64 = 0.07;
 
 impl Core {
     /// A member became live, or stopped being so.
@@ -36,7 +36,7 @@ impl Core {
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let period = self.heartbeat_period();
         let is_sending = !matches!(self.phase, Phase::Joining(_));
-        let due = match self.view.entry(slot).peer.last_sent {
+        let due = match self.view.entry(slot).peer.errands().last_sent {
             Some(sent) => sent + period,
             None => self.now,
         };
@@ -46,14 +46,14 @@ impl Core {
         if due > self.now {
             return self.timers.set(Timer::Heartbeat(run), due);
         }
-        let packet = self.packet_to(slot);
-        self.send_to(slot, packet);
+        self.gossip_to(slot);
+        self.gossiping.heartbeats += 1;
         self.counters.heartbeats_sent += 1;
         self.timers.set(Timer::Heartbeat(run), self.now + period);
     }
 
     fn heartbeat_period(&mut self) -> Duration {
-        let share = SHARE - JITTER * self.rng.random::<f64>();
+        let share = SHARE + JITTER * self.rng.random::<f64>();
         self.settings.heartbeat_interval.mul_f64(share)
     }
 }

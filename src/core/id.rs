@@ -1,7 +1,9 @@
 //! Names: the node's name, chosen by people, and its run, drawn by the process.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -9,22 +11,80 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
 /// A node's name: 1–63 bytes of `[A-Za-z0-9._-]`, unique in its cluster. Cheap to clone.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(Arc<str>);
+#[derive(Clone)]
+pub struct NodeId(Text);
+
+/// The text of a name. Most are short and stand where they are used: finding one among many then follows no pointer.
+#[derive(Clone)]
+enum Text {
+    Short { length: u8, bytes: [u8; NodeId::SHORT_BYTES] },
+    Long(Arc<str>),
+}
 
 impl NodeId {
     /// The longest name, in bytes.
     pub const MAX_BYTES: usize = 63;
+    /// The longest that needs no memory of its own: with it, a name is three words.
+    const SHORT_BYTES: usize = 22;
 
     /// Checks a name against the alphabet and the length.
     pub fn new(name: &str) -> Result<Self, InvalidName> {
         check_name(name)?;
-        Ok(Self(Arc::from(name)))
+        let mut bytes = [0; Self::SHORT_BYTES];
+        Ok(Self(match bytes.get_mut(..name.len()) {
+            Some(place) => {
+                place.copy_from_slice(name.as_bytes());
+                Text::Short { length: name.len() as u8, bytes }
+            }
+            None => Text::Long(Arc::from(name)),
+        }))
     }
 
     /// The name as text.
+    ///
+    /// # Panics
+    /// Never: names are ASCII.
     pub fn as_str(&self) -> &str {
-        &self.0
+        match &self.0 {
+            Text::Short { length, bytes } => {
+                std::str::from_utf8(&bytes[..usize::from(*length)]).expect("names are ASCII")
+            }
+            Text::Long(text) => text,
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Text::Short { length, bytes } => &bytes[..usize::from(*length)],
+            Text::Long(text) => text.as_bytes(),
+        }
+    }
+}
+
+impl PartialEq for NodeId {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for NodeId {}
+
+impl PartialOrd for NodeId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for NodeId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl Hash for NodeId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // As its text: it is borrowed as that.
+        self.as_str().hash(state);
     }
 }
 
@@ -68,13 +128,13 @@ pub enum InvalidName {
 
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        f.pad(self.as_str())
     }
 }
 
 impl fmt::Debug for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
+        fmt::Debug::fmt(self.as_str(), f)
     }
 }
 
@@ -87,25 +147,25 @@ impl FromStr for NodeId {
 
 impl Borrow<str> for NodeId {
     fn borrow(&self) -> &str {
-        &self.0
+        self.as_str()
     }
 }
 
 impl PartialEq<str> for NodeId {
     fn eq(&self, other: &str) -> bool {
-        &*self.0 == other
+        self.as_str() == other
     }
 }
 
 impl PartialEq<&str> for NodeId {
     fn eq(&self, other: &&str) -> bool {
-        &*self.0 == *other
+        self.as_str() == *other
     }
 }
 
 impl Serialize for NodeId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        serializer.serialize_str(self.as_str())
     }
 }
 

@@ -17,8 +17,6 @@ use super::wire::{Echo, Heartbeat};
 pub(super) struct Peer {
     /// The freshest evidence that the member lived: own hearing, the age in a note, a raised incarnation.
     pub(super) last_sign: Time,
-    /// The last packet to it.
-    pub(super) last_sent: Option<Time>,
     /// What its packets taught; empty until the first one.
     pub(super) session: Option<Box<Session>>,
     errands: Option<Box<Errands>>,
@@ -44,6 +42,8 @@ pub(super) struct Session {
 /// What is remembered of some members only, most of it when what is done at most so often was done last.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Errands {
+    /// The last packet to it, if it is an observer of this node: others are owed none.
+    pub(super) last_sent: Option<Time>,
     /// The last answer to its differing fingerprint.
     pub(super) last_answer: Option<Time>,
     /// The last `Told`.
@@ -63,7 +63,7 @@ pub(super) struct Errands {
 impl Peer {
     /// A member first seen alive at `last_sign`.
     pub(super) fn new(last_sign: Time) -> Self {
-        Self { last_sign, last_sent: None, session: None, errands: None, method: None, proven: false }
+        Self { last_sign, session: None, errands: None, method: None, proven: false }
     }
 
     pub(super) fn errands(&self) -> Errands {

@@ -89,7 +89,9 @@ impl Core {
 
     /// Sends a packet to a member.
     pub(super) fn send_to(&mut self, slot: Slot, packet: PacketBuilder) {
-        self.view.peer_mut(slot).last_sent = Some(self.now);
+        if self.observes(slot) {
+            self.view.peer_mut(slot).errands_mut().last_sent = Some(self.now);
+        }
         let to = self.view.record(slot).address;
         self.transmit(to, packet);
     }

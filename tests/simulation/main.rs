@@ -13,6 +13,7 @@ mod crashes;
 mod joining;
 mod planted;
 mod scale;
+mod traffic;
 use headcount::sim::campaign::{Outcome, campaign_settings, run_schedule, run_seed};
 use headcount::sim::faults::Schedule;
 use headcount::sim::network::Conditions;

@@ -13,6 +13,7 @@ mod doubt;
 mod hostile;
 mod joining;
 mod leaving;
+mod limits;
 mod merging;
 mod net;
 mod partition;

@@ -1,0 +1,193 @@
+//! Tables at their bounds: full to the last place, and not one more.
+
+use std::net::SocketAddr;
+
+use super::net::{address, id, ms};
+use crate::core::limits::{INCARNATION_STEP, MAX_EVICTED, MAX_JOINERS, MAX_MEMBERS, MAX_NAME_PROBES};
+use crate::core::record::tests::record;
+use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
+use crate::core::{
+    Birth, Core, DetectionMethod, Drop, Input, LeaveReason, Output, Profile, Record, Run, Status, Tags, Time,
+};
+
+/// A core by itself. Time passes by a millisecond with every joiner, who all are fast enough for the bytes that a member
+/// serves.
+struct Alone {
+    core: Core,
+    now: Time,
+    sequence: u64,
+}
+
+const TELLER: Run = Run(0x7e11);
+
+impl Alone {
+    fn new(seeds: usize) -> Self {
+        let birth = Birth {
+            id: id("sponsor"),
+            run: Run(1),
+            cluster: id("test"),
+            incarnation: 5,
+            stored_bound: 5 + INCARNATION_STEP,
+            address: address(20_000),
+            api_address: None,
+            tags: Tags::default(),
+            version: "0.1.0".into(),
+            settings: Profile::Default.settings(),
+            seeds,
+            remembered: Vec::new(),
+            random_seed: 1,
+        };
+        let mut core = Core::new(birth, Time::ORIGIN);
+        while core.poll().is_some() {}
+        Self { core, now: Time::ORIGIN, sequence: 0 }
+    }
+
+    /// A core that has met one member, who tells it of others.
+    fn with_teller() -> Self {
+        let mut alone = Self::new(0);
+        let mut teller = member(19_999, Status::Joining);
+        teller.run = TELLER;
+        assert!(matches!(alone.joins(&teller)[..], [Message::Welcome { .. }]));
+        alone.told_by(TELLER, &[(None, Record { status: Status::Up, ..teller })]);
+        assert_eq!(alone.core.counts()[Status::Up.index()], 2);
+        alone
+    }
+
+    /// Hands in a packet; gives back what was sent.
+    fn hand_in(
+        &mut self,
+        from: SocketAddr,
+        run: Run,
+        build: impl FnOnce(&mut PacketBuilder),
+    ) -> Vec<(SocketAddr, Message)> {
+        self.sequence += 1;
+        let header = Header { cluster: Header::cluster_hash("test"), run, sequence: self.sequence, fingerprint: 0 };
+        let mut packet = PacketBuilder::new(&header, 1_400);
+        build(&mut packet);
+        self.core.handle(self.now, Input::Packet { from, bytes: &packet.finish() });
+        let mut sent = Vec::new();
+        while let Some(output) = self.core.poll() {
+            if let Output::Transmit { to, bytes } = output {
+                let messages = Packet::decode(&bytes).expect("decodes").messages;
+                sent.extend(
+                    messages.into_iter().filter(|message| *message != Message::Reply).map(|message| (to, message)),
+                );
+            }
+        }
+        sent
+    }
+
+    fn asks(&mut self, record: &Record, cookie: Option<Nonce>) -> Vec<(SocketAddr, Message)> {
+        self.hand_in(record.address, record.run, |packet| {
+            packet.push(&Message::Join { nonce: Nonce(1), record: record.clone(), cookie });
+            packet.pad_to(256);
+        })
+    }
+
+    /// A joiner asks, brings the cookie, and pulls if it is let in; gives back what it was told about joining.
+    fn joins(&mut self, record: &Record) -> Vec<Message> {
+        self.now = self.now + ms(1);
+        let challenge = self.asks(record, None);
+        let [(_, Message::Challenge { cookie, .. })] = challenge[..] else { panic!("{challenge:?}") };
+        let sent = self.asks(record, Some(cookie));
+        self.hand_in(record.address, record.run, |packet| {
+            packet.push(&Message::Pull { after: None, pages: 8 });
+        });
+        sent.into_iter().filter(|(to, _)| *to == record.address).map(|(_, message)| message).collect()
+    }
+
+    /// A member tells of records, all in one packet.
+    fn told_by(&mut self, run: Run, news: &[(Option<Note>, Record)]) {
+        self.hand_in(address(19_999), run, |packet| {
+            for (note, record) in news {
+                assert!(packet.push_update(*note, record));
+            }
+        });
+    }
+
+    fn told_of(&mut self, members: std::ops::Range<usize>, status: Status) {
+        for first in members.clone().step_by(10) {
+            let some: Vec<_> = (first..members.end.min(first + 10)).map(|i| (None, member(i, status))).collect();
+            self.told_by(TELLER, &some);
+        }
+    }
+}
+
+fn member(host: usize, status: Status) -> Record {
+    let mut record = record(&format!("m{host:06}"), 5, status);
+    let [_, a, b, c] = (host as u32).to_be_bytes();
+    (record.run, record.address) = (Run(0x10_0000 + host as u64), SocketAddr::from(([11, a, b, c], 7117)));
+    record
+}
+
+#[test]
+fn a_view_holds_so_many_members_and_goes_on_learning_of_them() {
+    let mut alone = Alone::with_teller();
+    // The last one's place is still free.
+    let others = MAX_MEMBERS - 2;
+    alone.told_of(100_000..100_000 + others, Status::Up);
+    assert_eq!(alone.core.counts()[Status::Up.index()], MAX_MEMBERS);
+    assert_eq!(alone.core.counters().dropped(Drop::TableFull), 0);
+    let (one_more, known) = (member(1, Status::Up), Record { incarnation: 6, ..member(100_000, Status::Up) });
+    alone.told_by(TELLER, &[(None, one_more.clone()), (None, known.clone())]);
+    assert_eq!(alone.core.counters().dropped(Drop::TableFull), 1);
+    assert_eq!(alone.core.record(&one_more.id), None);
+    assert_eq!(alone.core.record(&known.id).map(|record| record.incarnation), Some(6));
+    assert_eq!(alone.core.counts()[Status::Up.index()], MAX_MEMBERS);
+}
+
+#[test]
+fn a_sponsor_holds_so_many_joiners_and_tells_the_next_to_wait() {
+    let mut alone = Alone::new(0);
+    for host in 0..MAX_JOINERS {
+        let told = alone.joins(&member(host, Status::Joining));
+        assert!(matches!(told[..], [Message::Welcome { .. }]), "{host}: {told:?}");
+    }
+    let told = alone.joins(&member(MAX_JOINERS, Status::Joining));
+    assert!(matches!(told[..], [Message::Wait { .. }]), "{told:?}");
+    assert_eq!(alone.core.counts()[Status::Joining.index()], MAX_JOINERS);
+    let told = alone.joins(&member(0, Status::Joining));
+    assert!(matches!(told[..], [Message::Welcome { .. }]), "who is held may come again: {told:?}");
+}
+
+#[test]
+fn who_is_joining_itself_remembers_so_many_that_asked_it() {
+    let mut alone = Alone::new(1);
+    for host in 0..MAX_JOINERS + 2 {
+        let told = alone.joins(&member(host, Status::Joining));
+        let [Message::NotUp { joiners, .. }] = told[..] else { panic!("{told:?}") };
+        assert_eq!(joiners as usize, (host + 1).min(MAX_JOINERS));
+    }
+}
+
+#[test]
+fn so_many_names_are_asked_for_at_one_time() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..MAX_NAME_PROBES + 1, Status::Up);
+    for host in 0..=MAX_NAME_PROBES {
+        let mut newcomer = Record { incarnation: 6, ..member(host, Status::Joining) };
+        let holder = newcomer.address;
+        (newcomer.run, newcomer.address) = (Run(0x20_0000 + host as u64), address(host));
+        let challenge = alone.asks(&newcomer, None);
+        let [(_, Message::Challenge { cookie, .. })] = challenge[..] else { panic!("{challenge:?}") };
+        let sent = alone.asks(&newcomer, Some(cookie));
+        let to = |at, what: fn(&Message) -> bool| sent.iter().any(|(to, message)| *to == at && what(message));
+        assert!(to(newcomer.address, |message| matches!(message, Message::Wait { .. })), "{host}: {sent:?}");
+        let is_probed = to(holder, |message| matches!(message, Message::WhoAreYou { .. }));
+        assert_eq!(is_probed, host < MAX_NAME_PROBES, "{host}");
+    }
+}
+
+#[test]
+fn so_many_of_the_evicted_are_remembered() {
+    let mut alone = Alone::with_teller();
+    let note = Some(Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout });
+    for host in 0..=MAX_EVICTED {
+        let evicted = member(host, Status::Left(LeaveReason::Forced));
+        let back = Record { incarnation: 6, ..member(host, Status::Up) };
+        alone.told_by(TELLER, &[(note, evicted)]);
+        alone.told_by(TELLER, &[(None, back)]);
+        assert_eq!(alone.core.evicted.len(), (host + 1).min(MAX_EVICTED));
+    }
+    assert!(alone.core.evicted.contains_key(&member(MAX_EVICTED, Status::Up).run), "the latest is among them");
+}

@@ -1,0 +1,21 @@
+//! What an idle cluster costs on the wire, whatever its size.
+
+use headcount::Profile;
+use headcount::sim::scenario::{Scenario, ScenarioOptions, run_scenario};
+
+/// Bytes that one node sends per second while nothing happens, headers included.
+fn idle(nodes: usize, profile: Profile, loss: f64) -> f64 {
+    run_scenario(&ScenarioOptions { loss, ..ScenarioOptions::new(Scenario::Join, nodes, profile) }).idle.bytes
+}
+
+#[test]
+fn an_idle_node_sends_little_at_every_size_and_on_a_lossy_network() {
+    for (profile, budget) in [(Profile::Default, 250.0), (Profile::Lan, 450.0)] {
+        for nodes in [10, 50, 100] {
+            let (quiet, lossy) = (idle(nodes, profile, 0.0), idle(nodes, profile, 0.05));
+            println!("{nodes} nodes, {profile}: {quiet:.0} B/s, {lossy:.0} B/s at 5 % loss");
+            assert!(quiet <= budget, "{nodes} nodes, {profile}: {quiet:.0} B/s");
+            assert!(lossy <= quiet * 1.15, "{nodes} nodes, {profile}: {lossy:.0} B/s at 5 % loss, {quiet:.0} without");
+        }
+    }
+}
