@@ -52,8 +52,8 @@ impl Outcome {
     }
 }
 
-/// Runs the grid for each system and prints what came out.
-pub(crate) fn run(systems: &[System], seed: u64, conditions: Conditions, is_quick: bool) {
+/// Runs the grid for each system and prints what came out in total, and at each of its points if that is asked for.
+pub(crate) fn run(systems: &[System], seed: u64, conditions: Conditions, is_quick: bool, is_grid: bool) {
     let (together, durations, intervals) = if is_quick {
         (&TOGETHER[2..3], &DURATIONS_MS[2..4], &INTERVALS_MS[1..2])
     } else {
@@ -83,11 +83,13 @@ pub(crate) fn run(systems: &[System], seed: u64, conditions: Conditions, is_quic
                         let rhythm = Rhythm { together, duration, interval: Duration::from_millis(interval) };
                         outcome.add(once(system, seed + number as u64, conditions, ailment, rhythm));
                     }
-                    print(&system.to_string(), &together.to_string(), &format!("{duration:?}"), &outcome);
+                    if is_grid {
+                        print(&system.to_string(), &together.to_string(), &format!("{duration:?}"), &outcome);
+                    }
                     total.add(outcome);
                 }
             }
-            print(&format!("**{system}**"), "all", &format!("all, {} runs", total.runs), &total);
+            print(&system.to_string(), "all", &format!("all, {} runs", total.runs), &total);
         }
     }
 }

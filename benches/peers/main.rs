@@ -6,7 +6,7 @@
 //! cargo bench --bench peers -- crash idle         only these: idle, join, change, silent, kill, loss, lifeguard
 //! cargo bench --bench peers -- --far              a network of 40 to 60 ms, and the settings that are meant for it
 //! cargo bench --bench peers -- --nodes 100        sizes, separated by commas; --chitchat-up-to 100 spares the slow one
-//! cargo bench --bench peers -- lifeguard          the experiment of the Lifeguard paper, see `lifeguard.rs`
+//! cargo bench --bench peers -- lifeguard          the experiment of the Lifeguard paper, see `lifeguard.rs`; `--grid` for every point
 //! ```
 //!
 //! Time is virtual; the seed (`--seed`) determines every figure but chitchat's. What is compared with what, and how each
@@ -53,6 +53,7 @@ struct Options {
     seed: u64,
     is_quick: bool,
     is_far: bool,
+    is_grid: bool,
 }
 
 impl Options {
@@ -66,6 +67,7 @@ impl Options {
             seed: 1,
             is_quick: std::env::var_os("HEADCOUNT_BENCH_QUICK").is_some(),
             is_far: false,
+            is_grid: false,
         };
         while let Some(argument) = arguments.next() {
             let mut number = || -> String { arguments.next().expect("a value follows") };
@@ -74,6 +76,7 @@ impl Options {
                 "--bench" => {}
                 "--quick" => options.is_quick = true,
                 "--far" => options.is_far = true,
+                "--grid" => options.is_grid = true,
                 "--seed" => options.seed = number().parse().expect("a number"),
                 "--chitchat-up-to" => options.chitchat_up_to = number().parse().expect("a number"),
                 "--nodes" => {
@@ -103,7 +106,7 @@ fn main() {
     let systems: &[System] = if options.is_far { &FAR } else { &NEAR };
     let Latency { base, jitter } = conditions.latency;
     println!("Network: {base:?} to {:?}, one datagram in a hundred up to {jitter:?} × 10 later.", base + jitter);
-    println!("Seed {}. Percentiles by the nearest rank. × is the ratio to headcount.\n", options.seed);
+    println!("Seed {}. Times are p50 / p99 by the nearest rank; × is the ratio to headcount.\n", options.seed);
     let shown: BTreeSet<_> = systems.iter().chain(AILING.iter().filter(|_| is_asked("lifeguard"))).collect();
     for system in shown {
         println!("- {system}: {}", system.settings());
@@ -127,7 +130,6 @@ fn main() {
     }
     table.print(systems);
     if is_asked("lifeguard") && !options.is_far {
-        println!();
-        lifeguard::run(&AILING, options.seed, conditions, options.is_quick);
+        lifeguard::run(&AILING, options.seed, conditions, options.is_quick, options.is_grid);
     }
 }

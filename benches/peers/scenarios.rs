@@ -106,12 +106,7 @@ pub(crate) fn join(system: System, effort: &Effort) -> Lines {
             has_heard.push(knows_all);
         }
     }
-    vec![
-        ("joiner known to all, p50", Figure::percentile(&heard_of, 50)),
-        ("joiner known to all, p99", Figure::percentile(&heard_of, 99)),
-        ("joiner knows all, p50", Figure::percentile(&has_heard, 50)),
-        ("joiner knows all, p99", Figure::percentile(&has_heard, 99)),
-    ]
+    vec![("joiner known to all", Figure::times(&heard_of)), ("joiner knows all", Figure::times(&has_heard))]
 }
 
 /// A node changes its tags, its value, or its identity: whatever the system has.
@@ -135,20 +130,15 @@ pub(crate) fn change(system: System, effort: &Effort) -> Lines {
             known.push(about.last(others));
         }
     }
-    vec![
-        ("change known to all, p50", Figure::percentile(&known, 50)),
-        ("change known to all, p99", Figure::percentile(&known, 99)),
-    ]
+    vec![("change known to all", Figure::times(&known))]
 }
 
 /// The host of a node falls silent.
 pub(crate) fn silence(system: System, effort: &Effort) -> Lines {
-    let [first50, first99, last50, last99, false_alarms] = deaths(system, effort, Death::Host);
+    let [first, everywhere, false_alarms] = deaths(system, effort, Death::Host);
     vec![
-        ("host silent, first Down, p50", first50),
-        ("host silent, first Down, p99", first99),
-        ("host silent, Down everywhere, p50", last50),
-        ("host silent, Down everywhere, p99", last99),
+        ("host silent, first Down", first),
+        ("host silent, Down everywhere", everywhere),
         ("false alarms meanwhile", false_alarms),
     ]
 }
@@ -156,22 +146,17 @@ pub(crate) fn silence(system: System, effort: &Effort) -> Lines {
 /// The process of a node is killed. To a system that only sends datagrams that is a silent host.
 pub(crate) fn kill(system: System, effort: &Effort) -> Lines {
     let same = || Figure::reference("as silent");
-    let [first50, first99, last50, last99] = match system {
+    let [first, everywhere] = match system {
         System::HeadcountLan | System::HeadcountDefault | System::HeadcountWan => {
-            let [first50, first99, last50, last99, _] = deaths(system, effort, Death::Process);
-            [first50, first99, last50, last99]
+            let [first, everywhere, _] = deaths(system, effort, Death::Process);
+            [first, everywhere]
         }
-        System::FocaLan | System::FocaWan | System::Chitchat | System::Swim => [same(), same(), same(), same()],
+        System::FocaLan | System::FocaWan | System::Chitchat | System::Swim => [same(), same()],
     };
-    vec![
-        ("process killed, first Down, p50", first50),
-        ("process killed, first Down, p99", first99),
-        ("process killed, Down everywhere, p50", last50),
-        ("process killed, Down everywhere, p99", last99),
-    ]
+    vec![("process killed, first Down", first), ("process killed, Down everywhere", everywhere)]
 }
 
-fn deaths(system: System, effort: &Effort, death: Death) -> [Figure; 5] {
+fn deaths(system: System, effort: &Effort, death: Death) -> [Figure; 3] {
     let (clusters, events) = effort.repeated(system);
     let (mut first, mut last) = (Vec::new(), Vec::new());
     let mut false_alarms = 0_u32;
@@ -199,13 +184,7 @@ fn deaths(system: System, effort: &Effort, death: Death) -> [Figure; 5] {
             last.push(about.last(living.iter().copied()));
         }
     }
-    [
-        Figure::percentile(&first, 50),
-        Figure::percentile(&first, 99),
-        Figure::percentile(&last, 50),
-        Figure::percentile(&last, 99),
-        Figure::number(f64::from(false_alarms), 0),
-    ]
+    [Figure::times(&first), Figure::times(&last), Figure::number(f64::from(false_alarms), 0)]
 }
 
 /// Datagrams get lost, each by itself, and one in a hundred arrives twice; nobody dies.

@@ -1,6 +1,6 @@
 //! Figures side by side, in Markdown, as the README shows them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::cluster::System;
@@ -18,20 +18,22 @@ impl Figure {
         Self { text: format!("{value:.decimals$}"), value: Some(value) }
     }
 
-    /// A percentile by the nearest rank. What never happened is later than everything; no ratio is taken of it.
-    pub(crate) fn percentile(times: &[Option<Duration>], percent: usize) -> Self {
+    /// The median and the 99th percentile by the nearest rank; ratios are taken of the median. What never happened is
+    /// later than everything.
+    pub(crate) fn times(times: &[Option<Duration>]) -> Self {
         let mut sorted: Vec<Duration> = times.iter().map(|time| time.unwrap_or(Duration::MAX)).collect();
         sorted.sort_unstable();
-        let rank = (sorted.len() * percent).div_ceil(100).max(1);
-        match sorted.get(rank - 1) {
-            None => Self { text: "–".to_owned(), value: None },
-            Some(&Duration::MAX) => Self { text: "never".to_owned(), value: None },
-            Some(time) => {
-                let seconds = time.as_secs_f64();
-                let text = if seconds < 0.1 { format!("{:.1} ms", seconds * 1e3) } else { format!("{seconds:.2} s") };
-                Self { text, value: Some(seconds) }
-            }
-        }
+        let rank = |percent: usize| (sorted.len() * percent).div_ceil(100).max(1) - 1;
+        let (Some(middle), Some(late)) = (sorted.get(rank(50)), sorted.get(rank(99))) else {
+            return Self { text: "–".to_owned(), value: None };
+        };
+        let value = (*middle < Duration::MAX).then_some(middle.as_secs_f64());
+        let (middle, late) = (in_words(*middle), in_words(*late));
+        let text = match (middle.rsplit_once(' '), late.rsplit_once(' ')) {
+            (Some((figure, unit)), Some((_, same))) if unit == same => format!("{figure} / {late}"),
+            _ => format!("{middle} / {late}"),
+        };
+        Self { text, value }
     }
 
     /// A figure that is given in another line.
@@ -65,17 +67,18 @@ impl Table {
         self.cells.insert((nodes, row, system), figure);
     }
 
-    /// Prints it, with each figure's ratio to headcount's.
+    /// Prints it, a table for each size, with each figure's ratio to headcount's.
     pub(crate) fn print(&self, systems: &[System]) {
-        if self.rows.is_empty() {
-            return;
-        }
+        let sizes: BTreeSet<usize> = self.rows.iter().map(|(nodes, _)| *nodes).collect();
         let heads: Vec<String> = systems.iter().map(ToString::to_string).collect();
-        println!("| | N | {} |", heads.join(" | "));
-        println!("|---|---|{}", "---|".repeat(systems.len()));
-        for (nodes, row) in &self.rows {
-            let cells: Vec<String> = systems.iter().map(|system| self.cell(*nodes, row, *system)).collect();
-            println!("| {row} | {nodes} | {} |", cells.join(" | "));
+        for size in sizes {
+            println!("| N = {size} | {} |", heads.join(" | "));
+            println!("|---|{}", "---|".repeat(systems.len()));
+            for (nodes, row) in self.rows.iter().filter(|(nodes, _)| *nodes == size) {
+                let cells: Vec<String> = systems.iter().map(|system| self.cell(*nodes, row, *system)).collect();
+                println!("| {row} | {} |", cells.join(" | "));
+            }
+            println!();
         }
     }
 
@@ -87,6 +90,15 @@ impl Table {
             (Some(value), Some(ours)) => format!("{} (×{})", figure.text, in_short(value / ours)),
             _ => figure.text.clone(),
         }
+    }
+}
+
+/// Milliseconds where a tenth of a second is not reached.
+fn in_words(time: Duration) -> String {
+    match time.as_secs_f64() {
+        _ if time == Duration::MAX => "never".to_owned(),
+        seconds if seconds < 0.1 => format!("{:.1} ms", seconds * 1e3),
+        seconds => format!("{seconds:.2} s"),
     }
 }
 
