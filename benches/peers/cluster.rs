@@ -48,6 +48,8 @@ pub(crate) enum Ailment {
     Stopped,
     /// It is starved: every datagram and every timer is late by up to so much, each by itself.
     Starved(Duration),
+    /// Its datagrams wait in both directions while its timers run.
+    Blocked,
     /// Its network is gone in both directions while its timers run.
     CutOff,
 }

@@ -49,7 +49,7 @@ enum Event<T> {
     Packet { from: usize, to: usize, bytes: Vec<u8>, is_late: bool },
     Timer { node: usize, timer: T, is_late: bool },
     Resume { node: usize },
-    Heal { cuts: [CutId; 2] },
+    Heal { cuts: Vec<CutId> },
 }
 
 struct Place<P: Process> {
@@ -247,9 +247,13 @@ impl<P: Process> Cluster for Engine<P> {
                 self.places[node].slowness = by.as_nanos() as u64;
                 self.places[node].slow_until = until;
             }
+            Ailment::Blocked => {
+                let cuts = vec![self.network.hold(node, until)];
+                self.push(until, Event::Heal { cuts });
+            }
             Ailment::CutOff => {
                 let side = NodeSet::of(&[node]);
-                let cuts = [self.network.cut(side.clone(), side.rest()), self.network.cut(side.rest(), side)];
+                let cuts = vec![self.network.cut(side.clone(), side.rest()), self.network.cut(side.rest(), side)];
                 self.push(until, Event::Heal { cuts });
             }
         }

@@ -60,6 +60,7 @@ impl Cluster for Nodes {
             Ailment::Starved(by) => {
                 self.world.slow(node, by, lasting);
             }
+            Ailment::Blocked => self.world.hold(node, lasting),
             Ailment::CutOff => self.world.partition(&[node], Some(lasting)),
         }
     }

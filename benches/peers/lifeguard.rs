@@ -1,9 +1,9 @@
 //! The question of "Lifeguard: Local Health Awareness for More Accurate Failure Detection" (DSN 2018, section 5): some of
 //! 128 nodes fare badly, and how many of the healthy ones are declared Down for that?
 //!
-//! The paper blocks all messages of a process for `D`, lets it run for an interval, and repeats that for two minutes. Here
-//! it ails in three ways, [`Ailment`]: stopped and cut off with the paper's rhythm, and starved throughout, `D` being how
-//! late it is at most. Counted are false positives: reports at any node that a node is Down which was never made ail.
+//! The paper blocks all messages of a process for `D`, lets them go for an interval, and repeats that for two minutes.
+//! That is done here, and worse: the process is stopped, or cut off, in the same rhythm; or it is starved throughout, `D`
+//! being how late it is at most. See [`Ailment`]. Counted are false positives: reports at any node that a node is Down which was never made ail.
 //! The reporter is a healthy node or one of those that ail, who may be excused for thinking that all others are gone when
 //! they are cut off. In the middle of it a healthy node dies, and the other healthy ones should notice as fast as ever.
 
@@ -63,7 +63,7 @@ pub(crate) fn run(systems: &[System], seed: u64, conditions: Conditions, is_quic
         "{NODES} nodes, C of them ail: {together:?}; D: {durations:?} ms; intervals: {intervals:?} ms (starved: as"
     );
     println!("many seeds instead); for {LASTING:?}. All times are virtual.");
-    for what in ["stopped", "starved", "cut off"] {
+    for what in ["blocked", "stopped", "starved", "cut off"] {
         println!(
             "\n| {what} | C | D | false positives | by the healthy | victims | first Down p50 / max | everywhere p50 / max |"
         );
@@ -76,6 +76,7 @@ pub(crate) fn run(systems: &[System], seed: u64, conditions: Conditions, is_quic
                     let mut outcome = Outcome::default();
                     for (number, &interval) in intervals.iter().enumerate() {
                         let ailment = match what {
+                            "blocked" => Ailment::Blocked,
                             "stopped" => Ailment::Stopped,
                             "starved" => Ailment::Starved(duration),
                             _ => Ailment::CutOff,

@@ -107,7 +107,8 @@ fn main() {
     let Latency { base, jitter } = conditions.latency;
     println!("Network: {base:?} to {:?}, one datagram in a hundred up to {jitter:?} × 10 later.", base + jitter);
     println!("Seed {}. Times are p50 / p99 by the nearest rank; × is the ratio to headcount.\n", options.seed);
-    let shown: BTreeSet<_> = systems.iter().chain(AILING.iter().filter(|_| is_asked("lifeguard"))).collect();
+    let shown: BTreeSet<_> =
+        systems.iter().chain(AILING.iter().filter(|_| is_asked("lifeguard") && !options.is_far)).collect();
     for system in shown {
         println!("- {system}: {}", system.settings());
     }

@@ -140,6 +140,8 @@ pub struct Network {
 struct PerNode {
     in_burst: bool,
     loss: f64,
+    /// Until when everything it sends and receives waits.
+    held_until: Nanos,
     sent: Traffic,
 }
 
@@ -179,6 +181,12 @@ impl Network {
         self.next_cut
     }
 
+    /// Whatever a node sends or is sent waits until then: nothing gets lost, everything is late. To be healed by then.
+    pub fn hold(&mut self, node: usize, until: Nanos) -> CutId {
+        self.per_node(node).held_until = until;
+        self.cut(NodeSet::of(&[]), NodeSet::of(&[]))
+    }
+
     /// Takes one cut away; unknown ones are no error, they were healed before.
     pub fn heal(&mut self, cut: CutId) {
         self.cuts.remove(&cut);
@@ -196,6 +204,7 @@ impl Network {
         for node in &mut self.per_node {
             node.loss = 0.0;
             node.in_burst = false;
+            node.held_until = 0;
         }
     }
 
@@ -220,10 +229,11 @@ impl Network {
         if self.is_cut(from, to) || self.is_lost(from, to) {
             return;
         }
+        let leaves = now.max(self.per_node(from).held_until).max(self.per_node(to).held_until);
         let copy = self.random.chance(self.conditions.duplicate).then(|| bytes.clone());
         for bytes in std::iter::once(bytes).chain(copy) {
             let (bytes, is_corrupt) = self.corrupted(bytes);
-            let at = now + self.conditions.latency.draw(&mut self.random).max(1);
+            let at = leaves + self.conditions.latency.draw(&mut self.random).max(1);
             deliver(Arrival { at, bytes, is_corrupt });
         }
     }
@@ -333,6 +343,22 @@ mod tests {
         assert!(!network.is_calm());
         network.heal(cut);
         assert_eq!(deliveries(&mut network, 0, 1, 5).len(), 5);
+        assert!(network.is_calm());
+    }
+
+    #[test]
+    fn a_held_node_sends_and_receives_late_and_loses_nothing() {
+        let mut network = network(Conditions::default());
+        let hold = network.hold(1, 1_000_000_000);
+        let arrived = [deliveries(&mut network, 0, 1, 5), deliveries(&mut network, 1, 0, 5)].concat();
+        assert_eq!(arrived.len(), 10);
+        assert!(arrived.iter().all(|(at, _)| *at > 1_000_000_000));
+        assert!(
+            deliveries(&mut network, 0, 2, 5).iter().all(|(at, _)| *at < 1_000_000_000),
+            "others are not concerned"
+        );
+        assert!(!network.is_calm());
+        network.heal(hold);
         assert!(network.is_calm());
     }
 
