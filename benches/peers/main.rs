@@ -122,10 +122,12 @@ fn main() {
                 systems.iter().filter(|system| **system != System::Chitchat || nodes <= options.chitchat_up_to);
             for &system in fitting {
                 let started = Instant::now();
-                for (row, figure) in measure(system, &effort) {
+                let lines = measure(system, &effort);
+                eprintln!("{name}, {nodes} nodes, {system}, after {:.1?}:", started.elapsed());
+                for (row, figure) in lines {
+                    eprintln!("    {row}: {figure}");
                     table.set(nodes, row, system, figure);
                 }
-                eprintln!("{name}, {nodes} nodes, {system}: took {:.1?}", started.elapsed());
             }
         }
     }

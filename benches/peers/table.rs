@@ -1,6 +1,7 @@
 //! Figures side by side, in Markdown, as the README shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use super::cluster::System;
@@ -49,6 +50,12 @@ impl Figure {
         let text =
             if events == 0 { format!("0 in {hours}") } else { format!("{rate:.decimals$} ({events} in {hours})") };
         Self { text, value: Some(rate) }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
     }
 }
 
