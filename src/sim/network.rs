@@ -167,6 +167,8 @@ impl Cut {
 #[derive(Debug, Clone, Default)]
 struct PerNode {
     loss: NodeLoss,
+    /// Until when everything it sends and receives waits.
+    held_until: Nanos,
     sent: Traffic,
 }
 
@@ -225,6 +227,12 @@ impl Network {
         self.without_datagrams.extend([(one, other), (other, one)]);
     }
 
+    /// Whatever a node sends or is sent waits until then: nothing gets lost, everything is late. To be healed by then.
+    pub fn hold(&mut self, node: usize, until: Nanos) -> CutId {
+        self.per_node(node).held_until = until;
+        self.cut(NodeSet::of(&[]), NodeSet::of(&[]))
+    }
+
     /// Takes one cut away; unknown ones are no error, they were healed before.
     pub fn heal(&mut self, cut: CutId) {
         self.cuts.remove(&cut);
@@ -242,6 +250,7 @@ impl Network {
         self.conditions = self.usual;
         for node in &mut self.per_node {
             node.loss = NodeLoss::default();
+            node.held_until = 0;
         }
         self.bursting.clear();
     }
@@ -271,10 +280,11 @@ impl Network {
         if is_blocked || self.is_cut(now, from, to) || self.is_lost(from, to) {
             return;
         }
+        let leaves = now.max(self.per_node(from).held_until).max(self.per_node(to).held_until);
         let copy = self.random.chance(self.conditions.duplicate).then(|| bytes.clone());
         for bytes in std::iter::once(bytes).chain(copy) {
             let (bytes, is_corrupt) = self.corrupted(bytes);
-            let at = now + self.conditions.latency.draw(&mut self.random).max(1);
+            let at = leaves + self.conditions.latency.draw(&mut self.random).max(1);
             deliver(Arrival { at, bytes, is_corrupt });
         }
     }
@@ -437,6 +447,22 @@ mod tests {
         assert!(!network.is_calm());
         network.heal(cut);
         assert_eq!(deliveries(&mut network, 0, 1, 5).len(), 5);
+        assert!(network.is_calm());
+    }
+
+    #[test]
+    fn a_held_node_sends_and_receives_late_and_loses_nothing() {
+        let mut network = network(Conditions::default());
+        let hold = network.hold(1, 1_000_000_000);
+        let arrived = [deliveries(&mut network, 0, 1, 5), deliveries(&mut network, 1, 0, 5)].concat();
+        assert_eq!(arrived.len(), 10);
+        assert!(arrived.iter().all(|(at, _)| *at > 1_000_000_000));
+        assert!(
+            deliveries(&mut network, 0, 2, 5).iter().all(|(at, _)| *at < 1_000_000_000),
+            "others are not concerned"
+        );
+        assert!(!network.is_calm());
+        network.heal(hold);
         assert!(network.is_calm());
     }
 

@@ -354,6 +354,13 @@ impl World {
         }
     }
 
+    /// Whatever a node sends or is sent waits for so long, and arrives then; its process runs on.
+    pub fn hold(&mut self, node: usize, lasting: Duration) {
+        let cut = self.network.hold(node, self.now.saturating_add(nanos(lasting)));
+        self.network_calm_since = None;
+        self.push_after(lasting, Event::Heal { cut });
+    }
+
     /// Changes what the network is like, for a while.
     pub fn disturb(&mut self, conditions: Conditions, lasting: Duration) {
         self.network.set_conditions(conditions);
