@@ -1,9 +1,10 @@
 //! Being heard: every observer of this node gets a packet from it at least every `heartbeat_interval`.
 //!
 //! Gossip goes round the same peers and is a heartbeat too, so one of its own is sent only to a peer that otherwise got
-//! nothing for nine tenths of the interval; it carries what gossip would and counts as gossip. Each peer has its own phase, so that heartbeats are spread over the interval
-//! rather than sent in one burst, and the period carries some jitter and never divides the suspect timeout exactly: a
-//! heartbeat due at the very deadline would make ten times the false alarms.
+//! nothing for nine tenths of the interval; it carries what gossip would and counts as gossip. Each peer has its own
+//! phase, so that heartbeats are spread over the interval rather than sent in one burst, and the period carries some
+//! jitter and never divides the suspect timeout exactly: a heartbeat due at the very deadline would make ten times the
+//! false alarms.
 
 use std::time::Duration;
 

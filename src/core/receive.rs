@@ -305,12 +305,7 @@ impl Core {
         if !is_needed {
             return;
         }
-        // Nothing larger than the question goes to an address that has not echoed a nonce of ours.
-        let mut packet = self.packet_of(slot, if is_proven { usize::MAX } else { sender.bytes });
-        packet.push(&Message::Reply);
-        for nonce in answer.acks.iter().copied() {
-            packet.push(&Message::Ack { nonce });
-        }
+        let mut packet = self.answer_of(slot, sender.bytes, &answer.acks);
         for testimony in &answer.testimony {
             packet.push(testimony);
         }

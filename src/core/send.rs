@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use super::limits::{MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, TOLD_INTERVAL};
 use super::peer::is_due;
 use super::view::{Entry, Slot, View};
-use super::wire::{Header, Message, Note, PacketBuilder};
+use super::wire::{Header, Message, Nonce, Note, PacketBuilder};
 use super::{Core, LeaveReason, Output, Status};
 
 impl Core {
@@ -36,10 +36,39 @@ impl Core {
         let mut packet = self.packet(limit.min(if proven { usize::MAX } else { MAX_UNPROVEN_BYTES }));
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
         if !proven {
-            let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
-            packet.push(&Message::Probe { nonce, doubted: false });
+            self.push_probe(&mut packet, slot);
             packet.pad_to(MIN_PROBE_BYTES);
         }
+        self.push_word(&mut packet, slot);
+        packet
+    }
+
+    /// Asks for a proof of the member's address, if there is room.
+    fn push_probe(&mut self, packet: &mut PacketBuilder, slot: Slot) {
+        let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
+        packet.push(&Message::Probe { nonce, doubted: false });
+    }
+
+    /// The answer to a member's question of `asked` bytes. To an unproven address nothing larger than the question goes,
+    /// so what was asked for comes first; what is left is room for a probe, without which two members that are unproven
+    /// to each other would ask for ever.
+    pub(super) fn answer_of(&mut self, slot: Slot, asked: usize, acks: &[Nonce]) -> PacketBuilder {
+        let proven = self.view.entry(slot).peer.proven;
+        let mut packet = self.packet(if proven { usize::MAX } else { asked.min(MAX_UNPROVEN_BYTES) });
+        packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
+        packet.push(&Message::Reply);
+        for nonce in acks.iter().copied() {
+            packet.push(&Message::Ack { nonce });
+        }
+        if !proven {
+            self.push_probe(&mut packet, slot);
+        }
+        self.push_word(&mut packet, slot);
+        packet
+    }
+
+    /// Tells the receiver what it is held as, if it must know.
+    fn push_word(&mut self, packet: &mut PacketBuilder, slot: Slot) {
         let entry = self.view.entry(slot);
         if self.owes_word_to(slot) {
             let age_ms = self.age_ms(entry);
@@ -52,7 +81,6 @@ impl Core {
                 self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
             }
         }
-        packet
     }
 
     /// Whether a member should be told now that it is held as suspect or gone.

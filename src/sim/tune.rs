@@ -10,8 +10,7 @@
 //! 3. Nobody else has heard the subject: three witnesses do not answer twice, and all others not once: `q^(6 + k − 4)`.
 //!    A suspicion is the product of these. It becomes a death if, until the down timeout, all further packets to the
 //!    accuser are lost, too, and none of the `k` observers gets it through to the subject that it is accused.
-//! 4. Cost: `k` packets in nine tenths of a heartbeat interval or the packets of the gossip ticks, whichever are more,
-//!    and a share of the others.
+//! 4. Cost: `k` packets in nine tenths of a heartbeat interval or the packets of the gossip ticks, whichever are more.
 //!
 //! Invariants: the same goal gives the same proposal; a proposal passes [`Settings::check`]. Must not know: the
 //! simulator, which verifies a proposal, or how it is shown.
@@ -35,6 +34,9 @@ pub struct Goal {
     /// Wrong suspicions of a healthy node in a month, at the most.
     pub false_alarms: f64,
 }
+
+/// How much of a heartbeat interval passes between two packets to the same peer, on average.
+const HEARTBEAT_SHARE: f64 = 0.935;
 
 /// What a month is: 30 days.
 pub const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -251,7 +253,7 @@ pub fn expect(settings: &Settings, goal: &Goal) -> Expected {
     let loss = goal.loss;
     let (heartbeat, gossip) =
         (settings.heartbeat_interval.as_secs_f64(), settings.gossip_interval.as_secs_f64() * 0.975);
-    let sign_every = (heartbeat * 0.875).min(observers / fanout * gossip);
+    let sign_every = (heartbeat * HEARTBEAT_SHARE).min(observers / fanout * gossip);
     let signs = |window: Duration| (window.as_secs_f64() / sign_every).floor();
 
     let round_trip_fails = 1.0 - (1.0 - loss).powi(2);
@@ -265,12 +267,11 @@ pub fn expect(settings: &Settings, goal: &Goal) -> Expected {
     let chance = settings.down_timeout.saturating_sub(settings.suspect_timeout);
     let deaths = suspicions * loss.powf(signs(chance)) * round_trip_fails.powf(observers);
 
-    // Heartbeats fill what gossip leaves, and the two are not in step: a share of the scarcer one comes too early. Among
-    // so many that not all observe each other, one tick in ten goes to one more, and strangers answer.
-    let (beats, ticks) = (observers / (heartbeat * 0.875), fanout / gossip);
-    let packets = if beats > ticks { beats + 0.3 * ticks } else { ticks + 0.15 * beats };
+    // Heartbeats count as gossip, so whichever is more frequent is the whole. Among so many that not all observe each
+    // other, one tick in ten goes to one more, and strangers answer.
+    let packets = (observers / (heartbeat * HEARTBEAT_SHARE)).max(fanout / gossip);
     let is_mesh = goal.nodes <= settings.observers + 1;
-    let bytes = if is_mesh { packets * MESH_PACKET } else { (packets * 1.1 + 0.1 / gossip) * RING_PACKET };
+    let bytes = if is_mesh { packets * MESH_PACKET } else { (packets * 1.05 + 0.1 / gossip) * RING_PACKET };
     Expected { suspicions, deaths, bytes, down_within: settings.down_timeout + spread(goal) }
 }
 
@@ -372,6 +373,7 @@ mod tests {
             let measured = run_scenario(&options).idle.bytes;
             let expected = expect(&options.settings, &Goal { nodes, ..goal() }).bytes;
             let ratio = expected / measured;
+
             assert!(
                 (0.85..1.15).contains(&ratio),
                 "{profile} of {nodes}: {expected:.0} B/s, measured {measured:.0} B/s"
