@@ -27,7 +27,9 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::doors::{LinkEvent, LinkId};
-use super::limits::{LINK_BACKOFF, LINK_COURTESY, LINK_LINGER, LINK_SETTLE, LINK_TIMEOUT, MAX_LINK_BACKOFF, MAX_LINKS};
+use super::limits::{
+    LINK_BACKOFF, LINK_COURTESY, LINK_LINGER, LINK_SETTLE, LINK_TIMEOUT, MAX_FRAME_BYTES, MAX_LINK_BACKOFF, MAX_LINKS,
+};
 use super::receive::Sender;
 use super::time::Time;
 use super::timers::Timer;
@@ -63,6 +65,14 @@ enum State {
     Greeting(LinkId),
     /// In use.
     Open(LinkId),
+}
+
+/// How packets reach a member; answers take the way of the question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Way {
+    #[default]
+    Datagrams,
+    Link(LinkId),
 }
 
 impl State {
@@ -222,6 +232,28 @@ impl Core {
         }
     }
 
+    /// The way for bulk to a member: its link, if there is one.
+    pub(super) fn best_way(&self, slot: Slot) -> Way {
+        self.links.open(self.view.record(slot).run).map_or(Way::Datagrams, Way::Link)
+    }
+
+    /// A packet to a member as large as its way allows.
+    pub(super) fn packet_by(&mut self, way: Way, slot: Slot) -> PacketBuilder {
+        let mut packet = self.packet_to(slot);
+        if matches!(way, Way::Link(_)) {
+            packet.raise_limit(MAX_FRAME_BYTES);
+        }
+        packet
+    }
+
+    /// Sends a packet on its way.
+    pub(super) fn send_by(&mut self, way: Way, slot: Slot, packet: PacketBuilder) {
+        match way {
+            Way::Datagrams => self.send_to(slot, packet),
+            Way::Link(link) => self.send_frame(link, packet),
+        }
+    }
+
     /// Something happened to a link.
     pub(super) fn link_event(&mut self, link: LinkId, event: LinkEvent<'_>) {
         let run = self.links.runs.get(&link).copied();
@@ -263,7 +295,7 @@ impl Core {
             Ok(header) if self.may_speak(link, known, header.cluster, header.run) => {
                 let is_over = inbox.messages().any(|message| *message == Message::Unlink);
                 self.receive_packet(
-                    Sender { from, run: header.run, link: Some(link), bytes: bytes.len() },
+                    Sender { from, run: header.run, way: Way::Link(link), bytes: bytes.len() },
                     header,
                     &mut inbox,
                 );

@@ -10,9 +10,9 @@
 
 use std::net::SocketAddr;
 
-use super::doors::LinkId;
 use super::inbox::{Inbox, News, Received};
 use super::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
+use super::links::Way;
 use super::peer::is_due;
 use super::reunion::Introduction;
 use super::time::Time;
@@ -24,6 +24,8 @@ use super::{Core, Drop, NodeId, Notice, Output, Phase, ProtocolRange, Record, Ru
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent marks, not a state")]
 struct Answer {
+    /// How the packet came.
+    way: Way,
     is_reply: bool,
     acks: Vec<Nonce>,
     introduce: Option<Nonce>,
@@ -56,8 +58,8 @@ struct Answer {
 pub(super) struct Sender {
     pub(super) from: SocketAddr,
     pub(super) run: Run,
-    /// The link that it came over; answers go the same way.
-    pub(super) link: Option<LinkId>,
+    /// How it came; answers go the same way.
+    pub(super) way: Way,
     /// Size of the packet: no answer to an unproven address is larger.
     pub(super) bytes: usize,
 }
@@ -69,7 +71,7 @@ impl Core {
         let mut inbox = std::mem::take(&mut self.inbox);
         match self.open(bytes, &mut inbox) {
             Ok(header) => {
-                let sender = Sender { from, run: header.run, link: None, bytes: bytes.len() };
+                let sender = Sender { from, run: header.run, way: Way::Datagrams, bytes: bytes.len() };
                 self.receive_packet(sender, header, &mut inbox);
             }
             Err(error) => self.reject(from, error),
@@ -99,7 +101,7 @@ impl Core {
             self.sign_of_life(slot, arrived);
         }
         let (is_asked_to_confirm, is_page) = (inbox.is_asked_to_confirm(), inbox.is_page());
-        let mut answer = Answer { is_asked_to_confirm, is_page, ..Answer::default() };
+        let mut answer = Answer { is_asked_to_confirm, is_page, way: sender.way, ..Answer::default() };
         for received in inbox.drain() {
             match received {
                 Received::Message(message) => self.dispatch(sender, *message, &mut answer),
@@ -240,8 +242,8 @@ impl Core {
             Message::Told { run, incarnation, status, .. } => {
                 answer.myself |= self.told(run, incarnation, status);
             }
-            Message::Digest { ref buckets } => self.digested(slot, buckets),
-            Message::Want { ref buckets } => self.wanted(slot, buckets),
+            Message::Digest { ref buckets } => self.digested(slot, buckets, answer.way),
+            Message::Want { ref buckets } => self.wanted(slot, buckets, answer.way),
             Message::LastHeard { run } => answer.testimony.extend(self.bear_witness(run)),
             Message::HeardAt { run, age_ms } => self.witnessed(slot, run, age_ms),
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),
@@ -326,10 +328,7 @@ impl Core {
             self.view.peer_mut(slot).errands_mut().last_answer = Some(self.now);
         }
         if packet.len() <= sender.bytes || is_proven {
-            match sender.link {
-                Some(link) => self.send_frame(link, packet),
-                None => self.send_to(slot, packet),
-            }
+            self.send_by(sender.way, slot, packet);
         }
     }
 

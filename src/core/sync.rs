@@ -10,15 +10,17 @@
 //!                                   A ─ A's records of those ─▶ B
 //! ```
 //!
-//! Records of more buckets than fit into [`SYNC_PACKETS`] wait for the next round; lost packets leave the fingerprints
+//! It goes over the link between the two, in large frames, or as datagrams. Records of more buckets than fit into [`SYNC_PACKETS`] wait for the next round; lost packets leave the fingerprints
 //! different, and so bring the next round about. What is learnt that way spreads like any other news.
 
+use rand::RngExt;
 use rand::seq::IndexedRandom;
 
 use super::limits::{
     CATCH_UP_AFTER, CATCH_UP_RETRY, MAX_CATCH_UP_TRIES, SYNC_BACKOFF, SYNC_INTERVAL, SYNC_PACKETS, SYNC_PATIENCE,
     SYNC_QUIET, SYNC_TRIES,
 };
+use super::links::Way;
 use super::peer::is_due;
 use super::time::Time;
 use super::timers::Timer;
@@ -87,7 +89,9 @@ impl Core {
         if !may_sync || !(is_quiet || is_late) {
             return;
         }
-        if self.send_digest(slot) {
+        // A link may be stalled without anybody knowing: every other try, by lot, goes as datagrams.
+        let way = if self.rng.random::<bool>() { self.best_way(slot) } else { Way::Datagrams };
+        if self.send_digest(slot, way) {
             self.disagreement.with = None;
             self.disagreement.tried = Some(((ours, theirs), tries));
         }
@@ -95,14 +99,14 @@ impl Core {
 
     /// Begins a comparison of views. Where the digest does not fit, the address is unproven: the packet carries the probe
     /// that proves it.
-    fn send_digest(&mut self, slot: Slot) -> bool {
-        let mut packet = self.packet_to(slot);
+    fn send_digest(&mut self, slot: Slot, way: Way) -> bool {
+        let mut packet = self.packet_by(way, slot);
         let fits = packet.push(&Message::Digest { buckets: self.view.digest() });
         if fits {
             self.disagreement.last_sync = Some(self.now);
             self.counters.syncs += 1;
         }
-        self.send_to(slot, packet);
+        self.send_by(way, slot, packet);
         fits
     }
 
@@ -122,7 +126,7 @@ impl Core {
         let drawn = catching_up.drawn.iter().filter_map(|run| self.view.slot_of_run(*run));
         let live: Vec<Slot> = drawn.filter(|slot| self.view.record(*slot).status.is_live()).collect();
         let proven = live.iter().copied().find(|slot| self.view.entry(*slot).peer.proven);
-        let is_sent = proven.or(live.last().copied()).is_some_and(|slot| self.send_digest(slot));
+        let is_sent = proven.or(live.last().copied()).is_some_and(|slot| self.send_digest(slot, Way::Datagrams));
         let next = if is_sent || catching_up.drawn.len() >= MAX_CATCH_UP_TRIES {
             catching_up.done += 1;
             catching_up.drawn.clear();
@@ -137,7 +141,7 @@ impl Core {
     }
 
     /// A peer's digest: asks for the buckets that differ, and sends our records of them.
-    pub(super) fn digested(&mut self, slot: Slot, theirs: &[u8]) {
+    pub(super) fn digested(&mut self, slot: Slot, theirs: &[u8], way: Way) {
         let ours = self.view.digest();
         let mut differing: Buckets = [0; BUCKETS / 8];
         for (bucket, (our, their)) in ours.chunks_exact(4).zip(theirs.chunks_exact(4)).enumerate() {
@@ -146,22 +150,22 @@ impl Core {
             }
         }
         if differing.iter().any(|bits| *bits != 0) {
-            self.send_buckets(slot, &differing, true);
+            self.send_buckets(slot, &differing, true, way);
         }
     }
 
     /// The peer has answered our digest: it is sent what it wants.
-    pub(super) fn wanted(&mut self, slot: Slot, buckets: &Buckets) {
+    pub(super) fn wanted(&mut self, slot: Slot, buckets: &Buckets, way: Way) {
         if let Some(((ours, _), tries)) = &mut self.disagreement.tried
             && *ours == self.view.fingerprint()
         {
             *tries = tries.saturating_add(1);
         }
-        self.send_buckets(slot, buckets, false);
+        self.send_buckets(slot, buckets, false, way);
     }
 
     /// Sends our records of these buckets, the first packet asking for theirs.
-    fn send_buckets(&mut self, slot: Slot, buckets: &Buckets, and_want: bool) {
+    fn send_buckets(&mut self, slot: Slot, buckets: &Buckets, and_want: bool, way: Way) {
         if !self.view.entry(slot).peer.proven || matches!(self.phase, Phase::Joining(_)) {
             let packet = self.packet_to(slot);
             return self.send_to(slot, packet);
@@ -184,7 +188,7 @@ impl Core {
             if (records.peek().is_none() && !is_first) || !self.serving.allow(self.now) {
                 break;
             }
-            let mut packet = self.packet_to(slot);
+            let mut packet = self.packet_by(way, slot);
             packet.push(&Message::Reply);
             if is_first {
                 packet.push(&Message::Want { buckets: *buckets });
@@ -195,7 +199,7 @@ impl Core {
                 }
                 records.next();
             }
-            self.send_to(slot, packet);
+            self.send_by(way, slot, packet);
         }
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::network::{Burst, Conditions, Latency, NodeLoss, NodeSet};
 use super::random::{Purpose, Random};
+use super::streams::Tcp;
 use super::world::World;
 use crate::core::{Command, Tags};
 
@@ -27,8 +28,14 @@ pub enum DiskFate {
 /// One thing that happens to the world.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
-    /// A process dies without a word.
+    /// A process dies without a word; its kernel closes its links.
     Crash(usize),
+    /// A host loses its power, and nobody closes anything.
+    PowerOff(usize),
+    /// A router forgets the connections of a node and resets them.
+    ResetLinks(usize),
+    /// A firewall drops or rejects TCP for a while.
+    Firewall(Tcp, Duration),
     /// A process that is gone is started again.
     Restart(usize, DiskFate),
     /// Several processes die and are started again within a second.
@@ -75,6 +82,15 @@ impl Operation {
     pub fn apply(&self, world: &mut World) -> bool {
         match self {
             Operation::Crash(node) => world.crash(*node),
+            Operation::PowerOff(node) => world.power_off(*node),
+            Operation::ResetLinks(node) => {
+                world.reset_links(*node);
+                true
+            }
+            Operation::Firewall(tcp, lasting) => {
+                world.disturb_tcp(*tcp, *lasting);
+                true
+            }
             Operation::Restart(node, disk) => restart(world, *node, *disk),
             Operation::MassRestart(nodes, disk) => {
                 let crashed: Vec<usize> = nodes.iter().copied().filter(|node| world.crash(*node)).collect();
@@ -172,6 +188,9 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Operation::Crash(node) => write!(f, "crash {node}"),
+            Operation::PowerOff(node) => write!(f, "power off {node}"),
+            Operation::ResetLinks(node) => write!(f, "reset the links of {node}"),
+            Operation::Firewall(tcp, lasting) => write!(f, "TCP {tcp:?} for {lasting:.1?}"),
             Operation::Restart(node, disk) => write!(f, "restart {node} ({disk})"),
             Operation::MassRestart(nodes, disk) => write!(f, "restart all of {nodes:?} ({disk})"),
             Operation::MassCrash(nodes) => write!(f, "crash all of {nodes:?}"),
@@ -257,11 +276,21 @@ impl Beliefs {
         let seconds = |random: &mut Random, least: u64, most: u64| {
             random.duration(Duration::from_millis(least), Duration::from_millis(most))
         };
-        match random.below(24) {
+        match random.below(27) {
             0 | 1 => {
                 let node = self.some(random, true).filter(|_| self.count() > 1)?;
                 self.running[node] = false;
                 Some(Operation::Crash(node))
+            }
+            24 => {
+                let node = self.some(random, true).filter(|_| self.count() > 1)?;
+                self.running[node] = false;
+                Some(Operation::PowerOff(node))
+            }
+            25 => Some(Operation::ResetLinks(random.index(self.running.len()))),
+            26 => {
+                let tcp = if random.chance(0.5) { Tcp::Dropped } else { Tcp::Rejected };
+                Some(Operation::Firewall(tcp, seconds(random, 500, 12_000)))
             }
             2..=5 => {
                 let node = self.some(random, false)?;

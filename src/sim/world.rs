@@ -112,6 +112,8 @@ pub struct World {
     pub(crate) network: Network,
     streams: Streams,
     tcp: Tcp,
+    /// Counts firewalls, so that the end of one that was overtaken does nothing.
+    tcp_epoch: u64,
     random: Random,
     trace: Trace,
     checker: Option<Checker>,
@@ -204,6 +206,7 @@ impl World {
             network: Network::new(options.seed, options.conditions, header_bytes),
             streams: Streams::default(),
             tcp: Tcp::default(),
+            tcp_epoch: 0,
             random: Random::new(options.seed, Purpose::Nodes),
             trace: Trace::new(options.verbose),
             checker: options.checked.then(Checker::default),
@@ -386,6 +389,7 @@ impl World {
     /// Takes away every disturbance of the network, wakes the paused and hastens the slow.
     pub fn heal_all(&mut self) {
         self.network.heal_all();
+        self.set_tcp(Tcp::Open);
         self.network_calm_since = Some(self.now);
         for node in 0..self.nodes.len() {
             if let Some(process) = self.nodes[node].running() {

@@ -19,6 +19,8 @@ pub(super) enum StreamEvent {
     Answer { opener: End, answer: Answer },
     /// The first segment of a direction arrives.
     Pump { id: StreamId, side: usize },
+    /// A firewall lets TCP pass again, if it is still this one.
+    Open { epoch: u64 },
     /// An end learns that the connection is over.
     Reset { end: End },
 }
@@ -38,6 +40,14 @@ impl World {
                 self.reset_links(node);
             }
         }
+    }
+
+    /// The same for a while.
+    pub fn disturb_tcp(&mut self, tcp: Tcp, lasting: Duration) {
+        self.set_tcp(tcp);
+        self.tcp_epoch += 1;
+        let epoch = self.tcp_epoch;
+        self.push_after(lasting, Event::Stream(StreamEvent::Open { epoch }));
     }
 
     /// A router in the middle forgets all connections of a node and resets them at both ends.
@@ -120,6 +130,11 @@ impl World {
                 }
             }
             StreamEvent::Pump { id, side } => self.pump(id, side),
+            StreamEvent::Open { epoch } => {
+                if epoch == self.tcp_epoch {
+                    self.tcp = Tcp::Open;
+                }
+            }
             StreamEvent::Reset { end } => self.tell_link(end, Waiting::Closed { link: end.link }),
         }
     }
