@@ -145,6 +145,25 @@ fn a_cut_between_two_of_ten_takes_neither_down() {
 }
 
 #[test]
+fn a_firewall_that_resets_and_rejects_links_takes_nobody_down() {
+    let Some((network, agents)) = cluster(5) else { return };
+    let links = || (0..5).map(|host| network.connections(host, 7117)).collect::<Vec<_>>();
+    wait_for("links stand", || links().iter().all(|count| *count >= 4).then_some(()));
+    let watches = watch_all(&agents);
+    for host in 0..5 {
+        network.reject_tcp(host, 7117);
+    }
+    wait_for("links are gone", || links().iter().all(|count| *count == 0).then_some(()));
+    // Time for every case to be opened, refuted, reviewed, and for silence to tell, if there were any.
+    sleep(Duration::from_secs(6));
+    assert_eq!(buried(&watches), BTreeSet::new());
+    assert_eq!(links(), [0; 5]);
+    network.heal();
+    wait_for("links come back", || links().iter().all(|count| *count >= 4).then_some(()));
+    assert_eq!(buried(&watches), BTreeSet::new());
+}
+
+#[test]
 fn a_link_that_loses_a_quarter_takes_nobody_down() {
     let Some((network, agents)) = cluster(5) else { return };
     let watches = watch_all(&agents);

@@ -83,6 +83,27 @@ impl Network {
         inside(name, &rule).expect("a loss");
     }
 
+    /// From now on a firewall before a host answers all of TCP on a port with a reset, and what stood is reset as well.
+    pub fn reject_tcp(&self, host: usize, port: u16) {
+        let name = &self.names[host];
+        for (chain, field) in [("input", "dport"), ("output", "dport")] {
+            let port = port.to_string();
+            let rule =
+                ["nft", "add", "rule", "inet", "cuts", chain, "tcp", field, &port, "reject", "with", "tcp", "reset"];
+            inside(name, &rule).expect("a firewall");
+        }
+        // It says "invalid argument" of sockets that went with the first half of a pair.
+        let _ = inside(name, &["ss", "-K", "state", "established", &format!("( sport = :{port} or dport = :{port} )")]);
+    }
+
+    /// How many TCP connections of a host stand on this port, at either end.
+    pub fn connections(&self, host: usize, port: u16) -> usize {
+        let filter = format!("( sport = :{port} or dport = :{port} )");
+        let words = ["netns", "exec", &self.names[host], "ss", "-Htn", "state", "established", &filter];
+        let output = std::process::Command::new("ip").args(words).output().expect("ss runs");
+        String::from_utf8_lossy(&output.stdout).lines().count()
+    }
+
     /// Takes all cuts and losses back.
     pub fn heal(&self) {
         for name in &self.names {
