@@ -24,6 +24,8 @@ use super::{Core, Drop, NodeId, Notice, Output, Phase, ProtocolRange, Record, Ru
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent marks, not a state")]
 struct Answer {
+    /// Where the sender was in the view when the packet came.
+    sender: Option<Slot>,
     is_reply: bool,
     acks: Vec<Nonce>,
     introduce: Option<Nonce>,
@@ -89,7 +91,8 @@ impl Core {
             self.counters.drop(Drop::Own);
             return self.met_myself(sender.from);
         }
-        if let Some(slot) = self.view.slot_of_run(sender.run) {
+        let slot = self.view.slot_of_run(sender.run);
+        if let Some(slot) = slot {
             let is_from_its_address = self.view.record(slot).address == sender.from;
             let arrived = self.arrived_at();
             let peer = self.view.peer_mut(slot);
@@ -99,7 +102,7 @@ impl Core {
             self.sign_of_life(slot, arrived);
         }
         let (is_asked_to_confirm, is_page) = (inbox.is_asked_to_confirm(), inbox.is_page());
-        let mut answer = Answer { is_asked_to_confirm, is_page, ..Answer::default() };
+        let mut answer = Answer { sender: slot, is_asked_to_confirm, is_page, ..Answer::default() };
         for received in inbox.drain() {
             match received {
                 Received::Message(message) => self.dispatch(sender, *message, &mut answer),
@@ -110,7 +113,7 @@ impl Core {
                 return;
             }
         }
-        match self.view.slot_of_run(sender.run) {
+        match self.view.slot_of_run_near(answer.sender, sender.run) {
             Some(slot) => self.answer_member(slot, sender, header.fingerprint, &answer),
             None => self.answer_stranger(sender, &answer),
         }
@@ -191,7 +194,7 @@ impl Core {
                 // Removals are only obeyed from members.
                 answer.myself |= self.told(run, incarnation, status);
             }
-            message => match self.view.slot_of_run(sender.run) {
+            message => match self.view.slot_of_run_near(answer.sender, sender.run) {
                 Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
                     self.dispatch_from_member(slot, &message, answer);
                 }
@@ -206,7 +209,7 @@ impl Core {
     }
 
     fn dispatch_heartbeat(&mut self, sender: Sender, heartbeat: Heartbeat, answer: &mut Answer) {
-        match self.view.slot_of_run(sender.run) {
+        match self.view.slot_of_run_near(answer.sender, sender.run) {
             Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
                 self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
             }
@@ -215,7 +218,7 @@ impl Core {
     }
 
     fn dispatch_news(&mut self, sender: Sender, news: News, answer: &mut Answer) {
-        let from = self.view.slot_of_run(sender.run);
+        let from = self.view.slot_of_run_near(answer.sender, sender.run);
         if answer.is_page && self.is_pulling_from(sender.run) {
             answer.last_on_page = Some(self.subject(&news).id.clone());
         } else if (from.is_none() || matches!(self.phase, Phase::Joining(_))) && !self.is_joiner_up(sender, &news) {
