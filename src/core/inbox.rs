@@ -128,13 +128,13 @@ impl Core {
     /// Whether an update is news, and if so: what it says.
     fn recognise(&mut self, raw: &RawUpdate<'_>) -> Result<News, PacketError> {
         let (note, hash) = (raw.note, raw.hash());
-        let run = raw.run();
-        if let Some(slot) = run.and_then(|run| self.view.slot_of_held(run, hash))
-            && raw.suits(self.view.entry(slot).status)
-        {
-            return Ok(News::Known { note, slot, hash });
+        let slot = raw.run().and_then(|run| self.view.slot_of_news(run, hash));
+        if let Some(slot) = slot {
+            let entry = self.view.entry(slot);
+            if entry.hash == hash && raw.suits(entry.status) {
+                return Ok(News::Known { note, slot, hash });
+            }
         }
-        let slot = run.and_then(|run| self.view.slot_of_run(run));
         let record = self.keep(raw.decode()?, slot);
         Ok(News::Record { note, record: self.pooled(hash, record), hash, slot })
     }

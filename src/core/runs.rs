@@ -1,7 +1,7 @@
 //! Where a run lives: from 64 random bits to a slot.
 //!
 //! Every packet and every update asks this: eight bytes a member, and mostly one cache line. Only half of a run's hash is
-//! kept, so whoever asks checks the candidates against the records.
+//! kept, so whoever asks checks what is found against the records.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -27,9 +27,9 @@ impl Runs {
         Self { key, ..Self::default() }
     }
 
-    /// The slots that may be this run's: most often one or none.
-    pub(super) fn candidates(&self, run: Run) -> impl Iterator<Item = Slot> {
-        self.cells.candidates(run.tag(self.key))
+    /// The slot of a run; whoever asks tells whether a slot that may be this run's is.
+    pub(super) fn find(&self, run: Run, is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
+        self.cells.find(run.tag(self.key), is_it)
     }
 
     /// Adds a run that is not there yet.

@@ -17,6 +17,8 @@ use super::view::Slot;
 const MOST_FULL: (usize, usize) = (3, 4);
 /// No table is smaller.
 const FEWEST_CELLS: usize = 16;
+/// A table of fewer cells costs little memory, and so may be emptier.
+const SMALL: usize = 1_024;
 
 #[derive(Debug, Clone, Copy)]
 struct Cell {
@@ -40,11 +42,16 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// All that have this tag: most often one or none.
-    pub(super) fn candidates(&self, tag: u32) -> impl Iterator<Item = u32> {
-        let (before, after) = self.cells.split_at(self.home(tag));
-        let chain = after.iter().chain(before).take_while(|cell| !cell.is_empty());
-        chain.filter(move |cell| cell.tag == tag).map(|cell| cell.index)
+    /// The first of those with this tag (most often there is one or none) that is the right one.
+    pub(super) fn find(&self, tag: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut at = self.home(tag);
+        loop {
+            let cell = self.cells.get(at).filter(|cell| !cell.is_empty())?;
+            if cell.tag == tag && is_it(cell.index) {
+                return Some(cell.index);
+            }
+            at = self.next(at);
+        }
     }
 
     /// Adds an index that is not there yet.
@@ -106,9 +113,10 @@ impl Cells {
         self.cells[at] = cell;
     }
 
-    /// By a quarter: doubling would leave up to half of a large table unused.
+    /// A small table doubles. A large one grows by a quarter: doubling would leave up to half of it unused.
     fn grow(&mut self) {
-        let cells = (self.cells.len() + self.cells.len() / 4).max(FEWEST_CELLS);
+        let share = if self.cells.len() < SMALL { 1 } else { 4 };
+        let cells = (self.cells.len() + self.cells.len() / share).max(FEWEST_CELLS);
         let before = std::mem::replace(&mut self.cells, vec![Cell::EMPTY; cells]);
         for cell in before.into_iter().filter(|cell| !cell.is_empty()) {
             self.put(cell);
@@ -213,7 +221,7 @@ impl<K: Key, V: Copy> Table<K, V> {
     }
 
     fn find(&self, key: K) -> Option<u32> {
-        self.cells.candidates(key.tag(self.key)).find(|index| self.entries[*index as usize].0 == key)
+        self.cells.find(key.tag(self.key), |index| self.entries[index as usize].0 == key)
     }
 }
 

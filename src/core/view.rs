@@ -23,8 +23,10 @@ pub(super) type Slot = u32;
 /// Records are compared in this many buckets of names when views differ.
 pub(super) const BUCKETS: usize = 256;
 
-/// One member: the shared record, and this observer's own side.
+/// One member: the shared record, and this observer's own side. In a large table each look at a member is a look into
+/// slow memory, so one line of it holds all.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Entry {
     pub(super) record: Arc<Record>,
     /// Of the record's whole encoding.
@@ -109,13 +111,16 @@ impl View {
     }
 
     pub(super) fn slot_of_run(&self, run: Run) -> Option<Slot> {
-        self.by_run.candidates(run).find(|slot| self.record(*slot).run == run)
+        self.by_run.find(run, |slot| self.record(slot).run == run)
     }
 
-    /// The slot that holds a record of this run and hash.
-    pub(super) fn slot_of_held(&self, run: Run, hash: u64) -> Option<Slot> {
-        // The hash is that of the whole record, the run included.
-        self.by_run.candidates(run).find(|slot| self.entry(*slot).hash == hash)
+    /// The slot of a run, of whom a record with this hash came in.
+    pub(super) fn slot_of_news(&self, run: Run, hash: u64) -> Option<Slot> {
+        // If that is held, the record need not be looked at: its hash is that of the whole of it, the run included.
+        self.by_run.find(run, |slot| {
+            let entry = self.entry(slot);
+            entry.hash == hash || entry.record.run == run
+        })
     }
 
     /// # Panics
@@ -307,6 +312,11 @@ mod tests {
         replace(&mut other, a, member("a", Status::Up));
         other.remove(x);
         assert_eq!(one.fingerprint(), other.fingerprint());
+    }
+
+    #[test]
+    fn a_member_is_one_line_of_memory() {
+        assert_eq!(size_of::<Option<Entry>>(), 64);
     }
 
     #[test]
