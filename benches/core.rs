@@ -117,6 +117,7 @@ impl Senders {
 fn packets(criterion: &mut Criterion) {
     for (name, news) in News::ALL {
         let mut group = criterion.benchmark_group(name);
+        group.throughput(Throughput::Elements(1));
         for members in [10, 1_000, 10_000] {
             let mut senders = Senders::new(members);
             group.bench_function(BenchmarkId::new("headcount", members), |bencher| {

@@ -44,6 +44,20 @@ pub enum ChangeKind {
 }
 
 impl Change {
+    /// The one change that leads from `held` to `new`, in the usual case that it is one and makes no record of its own.
+    pub(super) fn direct(
+        held: Option<&Arc<Record>>,
+        new: &Arc<Record>,
+        method: Option<DetectionMethod>,
+    ) -> Option<Change> {
+        let held = held.filter(|held| held.run == new.run)?;
+        if is_listed_live(held.status) || !matches!(new.status, Status::Suspect | Status::Leaving) {
+            let kind = kind_of(Some(held.status), new.status, method);
+            return Some(Change { kind, record: Arc::clone(new), method, previous: Some(Arc::clone(held)) });
+        }
+        None
+    }
+
     /// The changes that lead from `held` to `new`, in order: at most three. `method` belongs to `new`.
     ///
     /// A new run of a live name first closes the old one's story; a record first learnt as Suspect or Leaving is first
@@ -82,7 +96,7 @@ impl Change {
                 Status::Joining | Status::Down | Status::Left(_) => {}
             }
         }
-        let was_listed_live = matches!(before, Some(Status::Up | Status::Suspect | Status::Leaving));
+        let was_listed_live = before.is_some_and(is_listed_live);
         if matches!(new.status, Status::Suspect | Status::Leaving) && !was_listed_live {
             report(ChangeKind::Joined, Arc::new(new.with_status(Status::Up)), None);
             before = Some(Status::Up);
@@ -90,6 +104,10 @@ impl Change {
         report(kind_of(before, new.status, method), Arc::clone(new), method);
         changes.into_iter().flatten()
     }
+}
+
+fn is_listed_live(status: Status) -> bool {
+    matches!(status, Status::Up | Status::Suspect | Status::Leaving)
 }
 
 /// The kind of one step, both ends of which are the same run or follow each other directly.
@@ -106,5 +124,29 @@ fn kind_of(before: Option<Status>, now: Status, method: Option<DetectionMethod>)
         }
         (None | Some(Joining | Up | Suspect | Leaving | Down), Left(reason)) => ChangeKind::Left(reason),
         _ => ChangeKind::Updated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::record::tests::record;
+
+    #[test]
+    fn a_direct_change_is_the_only_one() {
+        const METHOD: Option<DetectionMethod> = Some(DetectionMethod::ConnectionLost);
+        let (graceful, forced) = (Status::Left(LeaveReason::Graceful), Status::Left(LeaveReason::Forced));
+        let all = [Status::Joining, Status::Up, Status::Suspect, Status::Leaving, Status::Down, graceful, forced];
+        let mut direct = 0;
+        for (before, after) in all.into_iter().flat_map(|before| all.map(|after| (before, after))) {
+            let (held, new) = (Arc::new(record("a", 1, before)), Arc::new(record("a", 2, after)));
+            if let Some(change) = Change::direct(Some(&held), &new, METHOD) {
+                assert_eq!(Change::between(Some(&held), &new, METHOD).collect::<Vec<_>>(), [change]);
+                direct += 1;
+            }
+            let other_run = Arc::new(Record { run: crate::core::Run(8), ..record("a", 2, after) });
+            assert_eq!(Change::direct(Some(&held), &other_run, METHOD), None);
+        }
+        assert_eq!(direct, 49 - 2 * 4, "all but Suspect or Leaving after Joining, Down or Left");
     }
 }

@@ -6,7 +6,7 @@
 //! mesh the origin reaches everybody itself, and relays send to [`FLOOD_FANOUT`] random peers. What does not fit into one
 //! packet goes in the next batch, so that a mass change is paced and bounded.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
@@ -14,6 +14,7 @@ use rand::seq::IndexedRandom;
 use super::Core;
 use super::limits::{FLOOD_AGAIN, FLOOD_BATCH, FLOOD_BUSY_BATCH, FLOOD_FANOUT, MAX_RECENT_UPDATES};
 use super::peer::is_due;
+use super::table::Table;
 use super::time::Time;
 use super::timers::Timer;
 use super::view::Slot;
@@ -23,7 +24,7 @@ use super::view::Slot;
 #[derive(Debug, Default)]
 pub(super) struct Flooding {
     /// New updates, and where each came from.
-    fresh: BTreeMap<Slot, Option<Slot>>,
+    fresh: Table<Slot, Option<Slot>>,
     /// Own news: sent to more peers, and once more.
     own: BTreeSet<Slot>,
     again: BTreeSet<Slot>,
@@ -34,13 +35,13 @@ pub(super) struct Flooding {
 impl Flooding {
     /// The news about this member is our own.
     pub(super) fn originate(&mut self, slot: Slot) {
-        if self.fresh.contains_key(&slot) {
+        if self.fresh.contains(slot) {
             self.own.insert(slot);
         }
     }
 
     pub(super) fn forget(&mut self, slot: Slot) {
-        self.fresh.remove(&slot);
+        self.fresh.remove(slot);
         self.own.remove(&slot);
         self.again.remove(&slot);
     }
@@ -50,7 +51,7 @@ impl Core {
     /// Something about a member is new.
     pub(super) fn flood_news(&mut self, slot: Slot, from: Option<Slot>) {
         self.flooding.own.remove(&slot);
-        if self.flooding.fresh.len() < MAX_RECENT_UPDATES || self.flooding.fresh.contains_key(&slot) {
+        if self.flooding.fresh.len() < MAX_RECENT_UPDATES || self.flooding.fresh.contains(slot) {
             self.flooding.fresh.insert(slot, from);
             self.timers.set_by(Timer::Flood, self.now + self.flood_batch());
         }
@@ -64,16 +65,17 @@ impl Core {
     /// Sends on what has gathered.
     pub(super) fn flood(&mut self) {
         self.flooding.last = Some(self.now);
-        let fresh = std::mem::take(&mut self.flooding.fresh);
-        let is_own = fresh.keys().any(|slot| self.flooding.own.contains(slot));
+        let fresh = self.flooding.fresh.take_sorted();
+        let is_own = fresh.iter().any(|(slot, _)| self.flooding.own.contains(slot));
         let sent = self.flood_to_targets(&fresh, is_own);
-        for (slot, from) in fresh {
-            if sent.contains(&slot) {
+        let is_any_sent = sent.contains(&true);
+        for ((slot, from), is_sent) in fresh.into_iter().zip(sent) {
+            if is_sent {
                 if self.flooding.own.remove(&slot) {
                     self.flooding.again.insert(slot);
                     self.timers.set_by(Timer::FloodAgain, self.now + FLOOD_AGAIN);
                 }
-            } else if !sent.is_empty() {
+            } else if is_any_sent {
                 // The packets were full. (Where nothing at all fitted, nothing will: that is left to gossip.)
                 self.flooding.fresh.insert(slot, from);
                 self.timers.set_by(Timer::Flood, self.now + FLOOD_BATCH);
@@ -83,34 +85,32 @@ impl Core {
 
     /// The origin's second time.
     pub(super) fn flood_own_again(&mut self) {
-        let again: BTreeMap<_, _> =
-            std::mem::take(&mut self.flooding.again).into_iter().map(|slot| (slot, None)).collect();
+        let again: Vec<_> = std::mem::take(&mut self.flooding.again).into_iter().map(|slot| (slot, None)).collect();
         self.flood_to_targets(&again, true);
     }
 
-    /// Sends news to this batch's targets; gives back what fitted (or needs no sending).
-    fn flood_to_targets(&mut self, news: &BTreeMap<Slot, Option<Slot>>, is_own: bool) -> BTreeSet<Slot> {
+    /// Sends news, which is in the order of its slots, to this batch's targets; says what fitted (or needs no sending).
+    fn flood_to_targets(&mut self, news: &[(Slot, Option<Slot>)], is_own: bool) -> Vec<bool> {
         let targets = self.flood_targets(is_own);
-        let mut sent: BTreeSet<Slot> =
-            if targets.is_empty() { news.keys().copied().collect() } else { BTreeSet::new() };
+        let mut sent = vec![targets.is_empty(); news.len()];
         for target in targets {
             let mut packet = self.packet_to(target);
             let mut carries_news = false;
-            for (slot, from) in news {
+            for (i, (slot, from)) in news.iter().enumerate() {
                 // Who told us knows; and a node knows itself best.
                 if *from == Some(target) || *slot == target {
-                    sent.insert(*slot);
+                    sent[i] = true;
                     continue;
                 }
                 if !self.push_update(&mut packet, *slot) {
                     break;
                 }
                 carries_news = true;
-                sent.insert(*slot);
+                sent[i] = true;
                 self.gossiping.recent.sent(*slot);
             }
             // A suspect learns of its suspicion from whoever spreads it, by the word that every packet carries.
-            if carries_news || news.contains_key(&target) {
+            if carries_news || news.binary_search_by_key(&target, |(slot, _)| *slot).is_ok() {
                 self.send_to(target, packet);
             }
         }

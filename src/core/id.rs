@@ -153,7 +153,7 @@ impl Borrow<str> for NodeId {
 
 impl PartialEq<str> for NodeId {
     fn eq(&self, other: &str) -> bool {
-        self.as_str() == other
+        self.as_bytes() == other.as_bytes()
     }
 }
 

@@ -38,15 +38,15 @@ pub(super) enum Received {
 pub(super) enum News {
     /// A record that was held when the packet was opened.
     Known { note: Option<Note>, slot: Slot, hash: u64 },
-    /// Any other.
-    Record { note: Option<Note>, record: Arc<Record>, hash: u64 },
+    /// Any other; `slot` is where its run was when the packet was opened.
+    Record { note: Option<Note>, record: Arc<Record>, hash: u64, slot: Option<Slot> },
 }
 
 impl News {
     /// What a node says of itself.
     pub(super) fn told(record: Record) -> Self {
         let hash = record.hash();
-        News::Record { note: None, record: Arc::new(record), hash }
+        News::Record { note: None, record: Arc::new(record), hash, slot: None }
     }
 }
 
@@ -128,15 +128,15 @@ impl Core {
     /// Whether an update is news, and if so: what it says.
     fn recognise(&mut self, raw: &RawUpdate<'_>) -> Result<News, PacketError> {
         let (note, hash) = (raw.note, raw.hash());
-        let slot = raw.run().and_then(|run| self.view.slot_of_run(run));
+        let slot = raw.run().and_then(|run| self.view.slot_of_news(run, hash));
         if let Some(slot) = slot {
             let entry = self.view.entry(slot);
-            if entry.hash == hash && raw.suits(entry.record.status) {
+            if entry.hash == hash && raw.suits(entry.status) {
                 return Ok(News::Known { note, slot, hash });
             }
         }
         let record = self.keep(raw.decode()?, slot);
-        Ok(News::Record { note, record: self.pooled(hash, record), hash })
+        Ok(News::Record { note, record: self.pooled(hash, record), hash, slot })
     }
 
     /// Makes a record of what was received; texts that are held already are shared.

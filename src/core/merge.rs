@@ -22,9 +22,9 @@ impl Core {
     /// Merges one update. Gives back the hash of the record that is held for that name afterwards, if one is.
     pub(super) fn learn(&mut self, news: News, from: Option<Slot>) -> Option<u64> {
         self.counters.updates_received += 1;
-        let (note, record, hash) = match news {
+        let (note, record, hash, hint) = match news {
             News::Known { note, slot, hash } => return self.hear_again(slot, hash, note),
-            News::Record { note, record, hash } => (note, record, hash),
+            News::Record { note, record, hash, slot } => (note, record, hash, slot),
         };
         if record.id == self.me().id {
             self.hear_of_myself(&record);
@@ -35,7 +35,7 @@ impl Core {
             self.counters.drop(Drop::Outdated);
             return None;
         }
-        match self.view.slot_of_member(&record) {
+        match self.view.slot_of_member(hint, &record) {
             None => self.meet(record, hash, note, from),
             Some(slot) => {
                 let held = self.view.record(slot);

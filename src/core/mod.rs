@@ -21,7 +21,7 @@
 //! | idea | file |
 //! |---|---|
 //! | names, records and how they merge | `id`, `tags`, `record` |
-//! | the table of members and its fingerprint | `view`, `order`; what one observer alone knows: `peer` |
+//! | the table of members and its fingerprint | `view`, `order`, `runs`, `table`; what one observer alone knows: `peer` |
 //! | packets in, packets out; one copy of a record for many cores | `inbox`, `receive`, `send`, `wire/`; `pool` |
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; letting somebody in; crowds; who owns a name | `join`, `sponsor`, `referral`, `names` |
@@ -69,10 +69,12 @@ mod record;
 mod referral;
 mod remove;
 mod reunion;
+mod runs;
 mod send;
 mod settings;
 mod sponsor;
 mod sync;
+mod table;
 mod tags;
 mod time;
 mod timers;
@@ -218,6 +220,8 @@ impl Core {
         assert!(birth.stored_bound >= birth.incarnation, "the first incarnation is stored before it is used");
         assert!(record.is_well_formed(), "a node is born with a record that others will believe: {record:?}");
         let mut rng = ChaCha8Rng::seed_from_u64(birth.random_seed);
+        // Hidden from others like the seed itself: it places in tables what they choose.
+        let key = xxhash_rust::xxh3::xxh3_64(&birth.random_seed.to_le_bytes());
         let mut core = Self {
             now,
             run: birth.run,
@@ -226,12 +230,12 @@ impl Core {
             phase: Phase::Stopped,
             sequence: 0,
             outputs: VecDeque::new(),
-            timers: Timers::default(),
+            timers: Timers::new(key),
             counters: Counters::default(),
             inbox: Inbox::default(),
             versions: Versions::default(),
             pool: None,
-            view: View::default(),
+            view: View::new(key),
             changed_at: now,
             tombstones: Tombstones::default(),
             evicted: BTreeMap::new(),
@@ -356,6 +360,9 @@ impl Core {
 
     /// Reports one transition as the changes that fold to it.
     fn report(&mut self, held: Option<&Arc<Record>>, new: &Arc<Record>, method: Option<DetectionMethod>) {
+        if let Some(change) = Change::direct(held, new, method) {
+            return self.outputs.push_back(Output::Change(change));
+        }
         for change in Change::between(held, new, method) {
             self.outputs.push_back(Output::Change(change));
         }

@@ -26,6 +26,8 @@ use super::{Core, Drop, NodeId, Notice, Output, Phase, ProtocolRange, Record, Ru
 struct Answer {
     /// How the packet came.
     way: Way,
+    /// Where the sender was in the view when the packet came.
+    sender: Option<Slot>,
     is_reply: bool,
     acks: Vec<Nonce>,
     introduce: Option<Nonce>,
@@ -91,7 +93,8 @@ impl Core {
             self.counters.drop(Drop::Own);
             return self.met_myself(sender.from);
         }
-        if let Some(slot) = self.view.slot_of_run(sender.run) {
+        let slot = self.view.slot_of_run(sender.run);
+        if let Some(slot) = slot {
             let is_from_its_address = self.view.record(slot).address == sender.from;
             let arrived = self.arrived_at();
             let peer = self.view.peer_mut(slot);
@@ -101,7 +104,8 @@ impl Core {
             self.sign_of_life(slot, arrived);
         }
         let (is_asked_to_confirm, is_page) = (inbox.is_asked_to_confirm(), inbox.is_page());
-        let mut answer = Answer { is_asked_to_confirm, is_page, way: sender.way, ..Answer::default() };
+        let way = sender.way;
+        let mut answer = Answer { sender: slot, is_asked_to_confirm, is_page, way, ..Answer::default() };
         for received in inbox.drain() {
             match received {
                 Received::Message(message) => self.dispatch(sender, *message, &mut answer),
@@ -112,7 +116,7 @@ impl Core {
                 return;
             }
         }
-        match self.view.slot_of_run(sender.run) {
+        match self.view.slot_of_run_near(answer.sender, sender.run) {
             Some(slot) => self.answer_member(slot, sender, header.fingerprint, &answer),
             None => self.answer_stranger(sender, &answer),
         }
@@ -193,7 +197,7 @@ impl Core {
                 // Removals are only obeyed from members.
                 answer.myself |= self.told(run, incarnation, status);
             }
-            message => match self.view.slot_of_run(sender.run) {
+            message => match self.view.slot_of_run_near(answer.sender, sender.run) {
                 Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
                     self.dispatch_from_member(slot, &message, answer);
                 }
@@ -208,7 +212,7 @@ impl Core {
     }
 
     fn dispatch_heartbeat(&mut self, sender: Sender, heartbeat: Heartbeat, answer: &mut Answer) {
-        match self.view.slot_of_run(sender.run) {
+        match self.view.slot_of_run_near(answer.sender, sender.run) {
             Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
                 self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
             }
@@ -217,7 +221,7 @@ impl Core {
     }
 
     fn dispatch_news(&mut self, sender: Sender, news: News, answer: &mut Answer) {
-        let from = self.view.slot_of_run(sender.run);
+        let from = self.view.slot_of_run_near(answer.sender, sender.run);
         if answer.is_page && self.is_pulling_from(sender.run) {
             answer.last_on_page = Some(self.subject(&news).id.clone());
         } else if (from.is_none() || matches!(self.phase, Phase::Joining(_))) && !self.is_joiner_up(sender, &news) {

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::limits::MAX_RECENT_UPDATES;
+use super::table::Table;
 use super::view::Slot;
-use std::collections::BTreeMap;
 
 /// Updates by how often they were sent. Most changes are new ones, so the end where those go in and out is the cheap
 /// one.
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub(super) struct Recent {
     /// In falling order: what goes first is at the back.
     order: VecDeque<Carried>,
-    by_slot: BTreeMap<Slot, Carried>,
+    by_slot: Table<Slot, Carried>,
     counter: u64,
 }
 
@@ -37,7 +37,7 @@ impl Recent {
             Some(before) => self.unlist(before),
             None if self.order.len() == MAX_RECENT_UPDATES => {
                 if let Some(most_sent) = self.order.pop_front() {
-                    self.by_slot.remove(&most_sent.slot);
+                    self.by_slot.remove(most_sent.slot);
                 }
             }
             None => {}
@@ -48,10 +48,9 @@ impl Recent {
 
     /// An update was put into a packet.
     pub(super) fn sent(&mut self, slot: Slot) {
-        if let Some(carried) = self.by_slot.get_mut(&slot) {
-            let before = *carried;
-            carried.times = carried.times.saturating_add(1);
-            let after = *carried;
+        if let Some(before) = self.by_slot.get(slot) {
+            let after = Carried { times: before.times.saturating_add(1), ..before };
+            self.by_slot.insert(slot, after);
             self.unlist(before);
             let at = self.order.partition_point(|other| *other > after);
             self.order.insert(at, after);
@@ -60,7 +59,7 @@ impl Recent {
 
     /// The member is gone from the table.
     pub(super) fn forget(&mut self, slot: Slot) {
-        if let Some(carried) = self.by_slot.remove(&slot) {
+        if let Some(carried) = self.by_slot.remove(slot) {
             self.unlist(carried);
         }
     }

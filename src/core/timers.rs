@@ -4,10 +4,14 @@
 //! does nothing. Deadlines that packets keep pushing back (a member's silence) are not moved with every packet: the
 //! timer fires at the old deadline, looks, and is set anew.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::doors::Ticket;
 use super::id::Run;
+use super::table::{Key, Table};
 use super::time::Time;
 
 /// Everything that can be due.
@@ -51,54 +55,93 @@ pub(super) enum Timer {
     PartitionOver,
 }
 
+impl Key for Timer {
+    fn tag(self, key: u64) -> u32 {
+        let (kind, about) = match self {
+            Timer::JoinTry => (0, 0),
+            Timer::Found => (1, 0),
+            Timer::Transfer => (2, 0),
+            Timer::CatchUp => (3, 0),
+            Timer::Gossip => (4, 0),
+            Timer::Flood => (5, 0),
+            Timer::FloodAgain => (6, 0),
+            Timer::Reunite => (7, 0),
+            Timer::Judge(Run(run)) => (8, run),
+            Timer::Heartbeat(Run(run)) => (9, run),
+            Timer::Link(Run(run)) => (10, run),
+            Timer::Crash(Run(run)) => (11, run),
+            Timer::Joiner(Run(run)) => (12, run),
+            Timer::NameProbe(Run(run)) => (13, run),
+            Timer::Confirm(ticket) => (14, ticket),
+            Timer::Contact(ticket) => (15, ticket),
+            Timer::Partition => (16, 0),
+            Timer::PartitionOver => (17, 0),
+        };
+        (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
+    }
+}
+
+/// Settings that no longer hold are kept up to one for each that does, and so many more.
+const MOST_STALE: usize = 32;
+
 /// The table. Each timer is set at most once.
+///
+/// A setting that was replaced or cancelled stays in the heap until it comes up, or until there are too many of them; what
+/// is at the top of the heap always holds.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    due: BTreeSet<(Time, Timer)>,
-    at: BTreeMap<Timer, Time>,
+    due: BinaryHeap<Reverse<(Time, Timer)>>,
+    at: Table<Timer, Time>,
 }
 
 impl Timers {
+    pub(super) fn new(key: u64) -> Self {
+        Self { at: Table::new(key), ..Self::default() }
+    }
+
     /// Sets a timer, replacing an earlier setting.
     pub(super) fn set(&mut self, timer: Timer, at: Time) {
-        if let Some(before) = self.at.insert(timer, at) {
-            self.due.remove(&(before, timer));
+        let before = self.at.insert(timer, at);
+        if before != Some(at) {
+            self.due.push(Reverse((at, timer)));
         }
-        self.due.insert((at, timer));
+        if before.is_some_and(|before| before != at) {
+            self.tidy();
+        }
     }
 
     /// Sets a timer unless it is already set for an earlier time.
     pub(super) fn set_by(&mut self, timer: Timer, at: Time) {
-        if self.at.get(&timer).is_none_or(|before| at < *before) {
+        if self.at.get(timer).is_none_or(|before| at < before) {
             self.set(timer, at);
         }
     }
 
     /// Forgets a timer.
     pub(super) fn cancel(&mut self, timer: Timer) {
-        if let Some(at) = self.at.remove(&timer) {
-            self.due.remove(&(at, timer));
+        if self.at.remove(timer).is_some() {
+            self.tidy();
         }
     }
 
     /// Whether a timer is set.
     pub(super) fn is_set(&self, timer: Timer) -> bool {
-        self.at.contains_key(&timer)
+        self.at.contains(timer)
     }
 
     /// The earliest deadline.
     pub(super) fn next(&self) -> Option<Time> {
-        self.due.first().map(|(at, _)| *at)
+        self.due.peek().map(|Reverse((at, _))| *at)
     }
 
     /// Takes out the earliest timer that is due: a deadline is reached when `at <= now`.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<Timer> {
-        let (at, timer) = *self.due.first()?;
+        let Reverse((at, timer)) = *self.due.peek()?;
         if at > now {
             return None;
         }
-        self.due.pop_first();
-        self.at.remove(&timer);
+        self.due.pop();
+        self.cancel(timer);
         Some(timer)
     }
 
@@ -107,11 +150,61 @@ impl Timers {
         self.due.clear();
         self.at.clear();
     }
+
+    /// Takes out settings that no longer hold.
+    fn tidy(&mut self) {
+        while let Some(Reverse((at, timer))) = self.due.peek()
+            && self.at.get(*timer) != Some(*at)
+        {
+            self.due.pop();
+        }
+        if self.due.len() > 2 * self.at.len() + MOST_STALE {
+            let held = &self.at;
+            self.due.retain(|Reverse((at, timer))| held.get(*timer) == Some(*at));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn timers_come_by_time_and_then_by_kind_whatever_was_set_before(
+            steps in prop::collection::vec((0..40u64, 0..60u64, 0..8u8), 0..1_000),
+        ) {
+            let (mut timers, mut model) = (Timers::new(7), BTreeMap::new());
+            for (run, at, step) in steps {
+                let timer = if run % 2 == 0 { Timer::Judge(Run(run)) } else { Timer::Heartbeat(Run(run)) };
+                match step {
+                    0 => {
+                        timers.cancel(timer);
+                        model.remove(&timer);
+                    }
+                    1 => {
+                        let next = model.iter().map(|(timer, at)| (*at, *timer)).min();
+                        let due = next.filter(|(time, _)| *time <= at).map(|(_, timer)| timer);
+                        prop_assert_eq!(timers.pop_due(Time::from_nanos(at)), due);
+                        due.map(|timer| model.remove(&timer));
+                    }
+                    _ => {
+                        timers.set(timer, Time::from_nanos(at));
+                        model.insert(timer, at);
+                    }
+                }
+                prop_assert_eq!(timers.next(), model.values().min().copied().map(Time::from_nanos));
+                prop_assert_eq!(timers.is_set(timer), model.contains_key(&timer));
+                prop_assert!(timers.due.len() <= 2 * model.len() + MOST_STALE + 1, "stale settings are bounded");
+            }
+        }
+    }
 
     #[test]
     fn deadlines_are_inclusive_and_come_in_order() {

@@ -38,7 +38,7 @@ impl Tombstones {
 
     /// Whether a record is covered by a tombstone.
     pub(super) fn cover(&self, record: &Record) -> bool {
-        self.incarnation(record.id.as_str()).is_some_and(|buried| record.incarnation <= buried)
+        self.by_id.get(&record.id).is_some_and(|(buried, _)| record.incarnation <= *buried)
     }
 
     /// The name lives again, above its tombstone.

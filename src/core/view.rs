@@ -9,13 +9,13 @@
 //! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
 //! again after its member was removed; whoever keeps slots forgets them in [`Core::forget`](super::Core).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::id::{NodeId, Run};
 use super::order::Order;
 use super::peer::Peer;
 use super::record::{Record, Status};
+use super::runs::Runs;
 
 /// Where a member lives in the table.
 pub(super) type Slot = u32;
@@ -23,8 +23,10 @@ pub(super) type Slot = u32;
 /// Records are compared in this many buckets of names when views differ.
 pub(super) const BUCKETS: usize = 256;
 
-/// One member: the shared record, and this observer's own side.
+/// One member: the shared record, and this observer's own side. In a large table each look at a member is a look into
+/// slow memory, so one line of it holds all.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Entry {
     pub(super) record: Arc<Record>,
     /// Of the record's whole encoding.
@@ -34,6 +36,8 @@ pub(super) struct Entry {
     pub(super) name_hash: u64,
     /// Position in `View::live`.
     live_at: LiveAt,
+    /// The record's, so that news of what is held needs no look at the record.
+    pub(super) status: Status,
 }
 
 /// A position in `View::live`, or none.
@@ -50,7 +54,7 @@ pub(super) struct View {
     entries: Vec<Option<Entry>>,
     free: Vec<Slot>,
     by_id: Order,
-    by_run: BTreeMap<Run, Slot>,
+    by_run: Runs,
     live: Vec<Slot>,
     fingerprint: u64,
     /// The same sum for each bucket of names; empty until the first member.
@@ -62,6 +66,11 @@ pub(super) struct View {
 impl View {
     /// The slot of this node itself: the first that is taken, and never given up.
     pub(super) const ME: Slot = 0;
+
+    /// An empty view, whose table of runs is keyed by this.
+    pub(super) fn new(key: u64) -> Self {
+        Self { by_run: Runs::new(key), ..Self::default() }
+    }
 
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
@@ -88,14 +97,30 @@ impl View {
         self.by_id.find(id, |slot| self.record(slot).id.as_str())
     }
 
-    /// The member whom this record is about. Asking for the run first spares comparing names.
-    pub(super) fn slot_of_member(&self, record: &Record) -> Option<Slot> {
-        let by_run = self.slot_of_run(record.run).filter(|slot| self.record(*slot).id == record.id);
+    /// The member whom this record is about; its run was in the slot `hint` a moment ago. Asking for the run first spares
+    /// comparing names.
+    pub(super) fn slot_of_member(&self, hint: Option<Slot>, record: &Record) -> Option<Slot> {
+        let by_run = self.slot_of_run_near(hint, record.run).filter(|slot| self.record(*slot).id == record.id);
         by_run.or_else(|| self.slot_of(record.id.as_str()))
     }
 
+    /// The slot of a run, which was in this one a moment ago.
+    pub(super) fn slot_of_run_near(&self, hint: Option<Slot>, run: Run) -> Option<Slot> {
+        let is_there = |slot: &Slot| self.get(*slot).is_some_and(|entry| entry.record.run == run);
+        hint.filter(is_there).or_else(|| self.slot_of_run(run))
+    }
+
     pub(super) fn slot_of_run(&self, run: Run) -> Option<Slot> {
-        self.by_run.get(&run).copied()
+        self.by_run.find(run, |slot| self.record(slot).run == run)
+    }
+
+    /// The slot of a run, of whom a record with this hash came in.
+    pub(super) fn slot_of_news(&self, run: Run, hash: u64) -> Option<Slot> {
+        // If that is held, the record need not be looked at: its hash is that of the whole of it, the run included.
+        self.by_run.find(run, |slot| {
+            let entry = self.entry(slot);
+            entry.hash == hash || entry.record.run == run
+        })
     }
 
     /// # Panics
@@ -132,7 +157,7 @@ impl View {
     /// Adds a member whose name and run are not in the table. `hash` is the record's.
     pub(super) fn insert(&mut self, record: Arc<Record>, hash: u64, peer: Peer) -> Slot {
         debug_assert_eq!(hash, record.hash());
-        debug_assert!(self.slot_of(record.id.as_str()).is_none() && !self.by_run.contains_key(&record.run));
+        debug_assert!(self.slot_of(record.id.as_str()).is_none() && self.slot_of_run(record.run).is_none());
         let slot = self.free.pop().unwrap_or_else(|| {
             push(&mut self.entries, None);
             (self.entries.len() - 1) as Slot
@@ -141,8 +166,9 @@ impl View {
         self.by_id.insert(slot, record.id.as_str(), |slot| name_of(entries, slot));
         self.by_run.insert(record.run, slot);
         let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
-        self.count(&record, hash, name_hash, true);
-        self.entries[slot as usize] = Some(Entry { record, hash, peer, name_hash, live_at: LiveAt::NOWHERE });
+        self.count(record.status, hash, name_hash, true);
+        let status = record.status;
+        self.entries[slot as usize] = Some(Entry { record, hash, peer, name_hash, live_at: LiveAt::NOWHERE, status });
         self.list_live(slot);
         slot
     }
@@ -157,22 +183,21 @@ impl View {
         new_peer: Option<Peer>,
     ) -> Arc<Record> {
         debug_assert_eq!(hash, record.hash());
-        let (old, old_hash, name_hash) = {
-            let entry = self.entry(slot);
-            (Arc::clone(&entry.record), entry.hash, entry.name_hash)
-        };
-        debug_assert!(old.id == record.id);
-        self.count(&old, old_hash, name_hash, false);
-        if old.run != record.run {
-            self.by_run.remove(&old.run);
-            self.by_run.insert(record.run, slot);
-        }
-        self.count(&record, hash, name_hash, true);
+        let (run, status) = (record.run, record.status);
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
-        entry.record = record;
-        entry.hash = hash;
+        debug_assert!(entry.record.id == record.id);
+        let old_hash = std::mem::replace(&mut entry.hash, hash);
+        let old = std::mem::replace(&mut entry.record, record);
+        entry.status = status;
         if let Some(peer) = new_peer {
             entry.peer = peer;
+        }
+        let name_hash = entry.name_hash;
+        self.count(old.status, old_hash, name_hash, false);
+        self.count(status, hash, name_hash, true);
+        if old.run != run {
+            self.by_run.remove(old.run, slot);
+            self.by_run.insert(run, slot);
         }
         self.list_live(slot);
         old
@@ -185,9 +210,9 @@ impl View {
         let entries = &self.entries;
         self.by_id.remove(name_of(entries, slot), |slot| name_of(entries, slot));
         let entry = self.entries[slot as usize].take().expect("a slot in use holds a member");
-        self.by_run.remove(&entry.record.run);
+        self.by_run.remove(entry.record.run, slot);
         self.free.push(slot);
-        self.count(&entry.record, entry.hash, entry.name_hash, false);
+        self.count(entry.status, entry.hash, entry.name_hash, false);
         entry.record
     }
 
@@ -196,11 +221,11 @@ impl View {
         self.buckets.iter().flat_map(|sum| ((sum >> 32) as u32 ^ *sum as u32).to_le_bytes()).collect()
     }
 
-    fn count(&mut self, record: &Record, hash: u64, name_hash: u64, added: bool) {
+    fn count(&mut self, status: Status, hash: u64, name_hash: u64, added: bool) {
         self.buckets.resize(BUCKETS, 0);
         let bucket = &mut self.buckets[name_hash as usize % BUCKETS];
-        let hash = if record.status == Status::Joining { 0 } else { hash };
-        let count = &mut self.counts[record.status.index()];
+        let hash = if status == Status::Joining { 0 } else { hash };
+        let count = &mut self.counts[status.index()];
         if added {
             *count += 1;
             self.fingerprint = self.fingerprint.wrapping_add(hash);
@@ -215,7 +240,7 @@ impl View {
 
     fn list_live(&mut self, slot: Slot) {
         let entry = self.entry(slot);
-        let (listed, live) = (entry.live_at != LiveAt::NOWHERE, entry.record.status.is_live() && slot != Self::ME);
+        let (listed, live) = (entry.live_at != LiveAt::NOWHERE, entry.status.is_live() && slot != Self::ME);
         if live && !listed {
             let at = self.live.len() as u32;
             push(&mut self.live, slot);
@@ -287,6 +312,11 @@ mod tests {
         replace(&mut other, a, member("a", Status::Up));
         other.remove(x);
         assert_eq!(one.fingerprint(), other.fingerprint());
+    }
+
+    #[test]
+    fn a_member_is_one_line_of_memory() {
+        assert_eq!(size_of::<Option<Entry>>(), 64);
     }
 
     #[test]

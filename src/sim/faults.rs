@@ -450,7 +450,7 @@ mod tests {
                 kinds.insert(format!("{:?}", std::mem::discriminant(&operation)));
             }
         }
-        assert_eq!(kinds.len(), 17, "{kinds:?}");
+        assert_eq!(kinds.len(), 20, "{kinds:?}");
     }
 
     #[test]
