@@ -68,7 +68,11 @@ impl Core {
             Status::Up if !self.observes(slot) => None,
             Status::Up => Some(silent_since + probe_after(self.demanded_silence(slot) * stretch)),
             Status::Leaving => Some(silent_since + timing.suspect_timeout()),
-            Status::Suspect => Some(silent_since + timing.down_timeout() * stretch),
+            Status::Suspect => {
+                let deadline = silent_since + timing.down_timeout() * stretch;
+                // Who is old news at once may still speak.
+                Some(self.heard_out_at(slot).map_or(deadline, |heard_out_at| deadline.max(heard_out_at)))
+            }
             Status::Down | Status::Left(_) => Some(entry.peer.last_sign + self.settings.reap_after),
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! One bad link is no death (the `ping-req` of SWIM, section 3.1, asked of memory instead of the network: an observer
 //! that hears the subject anyway can answer at once). Three of its other observers are asked, and asked again; if none of them
-//! answers, the others are. "At age a" moves the asker's own clock to a.
+//! answers, the others are. "At age a" moves the asker's own clock to a
+//! before the question: an answer may have waited anywhere.
 //!
 //! Where others hear the subject and this node does not, the *link* between the two is bad: that is reported, once, with
 //! who hears it, and taken back when the subject was heard directly for a while. Several such links at once are evidence
@@ -11,7 +12,7 @@
 //! Answers tell what the answerer heard *itself*, never what it was told, so that no evidence can go round and grow
 //! younger on its way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rand::seq::IndexedRandom;
 
@@ -52,7 +53,8 @@ struct Inquiry {
     /// A sign of life has ended this doubt: what is known from it says nothing about the next.
     is_over: bool,
     probes: u32,
-    asked: BTreeSet<Run>,
+    /// Who was asked, and when first: an answer tells of no later sign than that, wherever it waited.
+    asked: BTreeMap<Run, Time>,
     is_answered: bool,
 }
 
@@ -101,13 +103,13 @@ impl Core {
         }
         let asked = inquiry.asked.clone();
         let (again, others): (Vec<Slot>, Vec<Slot>) =
-            self.observers_of(subject).into_iter().partition(|slot| asked.contains(&self.view.record(*slot).run));
+            self.observers_of(subject).into_iter().partition(|slot| asked.contains_key(&self.view.record(*slot).run));
         let more = if is_first { WITNESSES } else { self.settings.observers };
         let witnesses: Vec<Slot> = others.sample(&mut self.rng, more).copied().chain(again).collect();
         for slot in witnesses {
             let witness = self.view.record(slot).run;
             if let Some(inquiry) = self.inquiries.open.get_mut(&run) {
-                inquiry.asked.insert(witness);
+                inquiry.asked.entry(witness).or_insert(self.now);
             }
             let mut packet = self.packet_to(slot);
             packet.push(&Message::LastHeard { run });
@@ -127,15 +129,17 @@ impl Core {
     pub(super) fn witnessed(&mut self, witness: Slot, run: Run, age_ms: u64) {
         self.heard_of(run, self.now - std::time::Duration::from_millis(age_ms));
         let asked = self.view.record(witness).run;
-        let Some(inquiry) = self.inquiries.open.get_mut(&run).filter(|inquiry| inquiry.asked.contains(&asked)) else {
+        let Some(inquiry) = self.inquiries.open.get_mut(&run).filter(|inquiry| inquiry.asked.contains_key(&asked))
+        else {
             if !self.is_case(run) {
                 self.counters.drop(Drop::Unasked);
             }
             return;
         };
         inquiry.is_answered = true;
+        let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(self.now);
         let Some(slot) = self.view.slot_of_run(run) else { return };
-        let heard = self.arrived_at() - std::time::Duration::from_millis(age_ms);
+        let heard = asked_at.min(self.arrived_at()) - std::time::Duration::from_millis(age_ms);
         let tolerance = self.settings.probe_timeout;
         let missed = self.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
         let peer = self.view.peer_mut(slot);

@@ -6,13 +6,16 @@
 //! - What is older than `reap_after`, or covered by a tombstone, is not merged and never provokes a sync.
 //! - A suspicion that waited while this process stood still is not believed: nobody knows how old its age is by now, and
 //!   told on it would make the dead look fresher, or the living older, everywhere. Whoever holds it still says it again.
-//! - `last_sign` only moves forward within one run: it is the freshest of own hearing, notes, and raised incarnations.
+//! - `last_sign` only moves forward within one run: it is the freshest of own hearing, notes, and raised incarnations; notes
+//!   only count while the accusation is news, since what waits anywhere looks fresher than it is.
+//! - Nobody is Down by silence, at anybody's word, who was not Suspect here before, long enough to refute.
 
 use std::sync::Arc;
 
 use super::inbox::News;
-use super::limits::{MAX_MEMBERS, TOLD_INTERVAL};
+use super::limits::{MAX_DAMPING, MAX_MEMBERS, TOLD_INTERVAL};
 use super::peer::{Peer, is_due};
+use super::time::Time;
 use super::timers::Timer;
 use super::view::{Slot, View};
 use super::wire::{Message, Note};
@@ -92,6 +95,7 @@ impl Core {
         let method = peer.method.filter(|_| shows_method(record.status));
         self.report(joiner.listed.as_ref(), &record, method);
         let slot = self.view.insert(record, hash, peer);
+        self.date_accusation(slot, None);
         self.reobserve(slot);
         self.watch(slot);
         self.settle(slot, from);
@@ -107,6 +111,17 @@ impl Core {
         {
             return self.tell_accused(slot, &record, note);
         }
+        let is_hasty = note.is_some_and(|note| !is_new_run && self.is_hasty(&held, slot, &record, note));
+        if is_hasty && held.status == Status::Suspect && held.incarnation == record.incarnation {
+            return;
+        }
+        let (record, hash) = if is_hasty {
+            let record = Arc::new(record.with_status(Status::Suspect));
+            let hash = record.hash();
+            (record, hash)
+        } else {
+            (record, hash)
+        };
         if is_new_run && (self.view.slot_of_run(record.run).is_some() || record.run == self.run) {
             return self.counters.drop(Drop::Malformed);
         }
@@ -124,12 +139,15 @@ impl Core {
             peer.proven = self.joiners.take(&record).proven;
             Some(peer)
         } else {
+            // Its silence was dated when it was accused: whatever took longer to come here only looks fresher.
+            let is_dated = held.status == Status::Suspect && held.incarnation == record.incarnation;
             let peer = self.view.peer_mut(slot);
             peer.contradicted(None);
             peer.proven &= held.address == record.address;
             peer.last_sign = match record.status {
                 // Departures are dated, not observed: everybody reaps at the same age.
                 Status::Left(_) => sign,
+                Status::Down if is_dated => peer.last_sign,
                 _ => peer.last_sign.max(sign),
             };
             None
@@ -174,6 +192,42 @@ impl Core {
         let since = peer.errands().contradicted_since.unwrap_or(now);
         peer.contradicted(Some(since));
         now.since(since) < timing.suspect_timeout()
+    }
+
+    /// Whether a member is said to be Down by silence that has not been Suspect here for as long as its accuser had to
+    /// wait: it had no chance to refute. Then it is held as Suspect first, and gets that chance; at its end its age decides,
+    /// as of anybody.
+    ///
+    /// Who heard nobody for a while, and is heard again, brings an obituary of everybody; those who know better (the
+    /// observers of the dead) tell them, and they refute it within a round trip, before anybody else believes it.
+    fn is_hasty(&self, held: &Record, slot: Slot, record: &Record, note: Note) -> bool {
+        let is_about_silence =
+            matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
+        let is_obituary = record.status == Status::Down && matches!(held.status, Status::Up | Status::Suspect);
+        let is_heard_out = held.incarnation == record.incarnation
+            && self.heard_out_at(slot).is_some_and(|heard_out_at| heard_out_at <= self.now);
+        is_about_silence && is_obituary && !is_heard_out
+    }
+
+    /// Until when an accused member may refute, whatever its age. It is the shortest time between a suspicion and its
+    /// confirmation that any accuser leaves (see `flapping`).
+    pub(super) fn heard_out_at(&self, slot: Slot) -> Option<Time> {
+        let entry = self.view.entry(slot);
+        let timing = entry.record.timing;
+        let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
+        Some(entry.peer.errands().accused_since? + spare / (1 << MAX_DAMPING))
+    }
+
+    /// Remembers since when a member is held accused, or gone, at its incarnation.
+    fn date_accusation(&mut self, slot: Slot, held: Option<&Record>) {
+        let is_accused = |record: &Record| matches!(record.status, Status::Suspect | Status::Down | Status::Left(_));
+        let record = self.view.record(slot);
+        let is_same =
+            |held: &Record| (held.run, held.incarnation) == (record.run, record.incarnation) && is_accused(held);
+        if !held.is_some_and(is_same) {
+            let since = is_accused(record).then_some(self.now);
+            self.view.peer_mut(slot).accused(since);
+        }
     }
 
     /// Passes an accusation on to the accused, who alone can refute it.
@@ -230,6 +284,7 @@ impl Core {
     /// After a change of a held record: its deadlines, and if it came to live or ceased to, the graph of observers, which
     /// is made of the names of the living alone.
     fn judge_anew(&mut self, slot: Slot, held: &Record) {
+        self.date_accusation(slot, Some(held));
         let record = self.view.record(slot);
         let is_live = record.status.is_live();
         let is_no_subject = record.run != held.run || record.status != Status::Up;
@@ -256,10 +311,12 @@ impl Core {
         }
     }
 
-    /// The same record with another note: the fresher sign of life wins, and spreads.
+    /// The same record with another note: the fresher sign of life wins, and spreads, as long as the accusation is news.
     ///
-    /// Fresher by more than `probe_timeout`, that is: a note grows younger by its own travelling time, and would grow
-    /// younger for ever if every small difference went round.
+    /// A note grows younger by its own travelling time, and by what it waits in sockets and networks that are held up.
+    /// So it only counts while it cannot have waited for longer than `probe_timeout`: within that of the moment when this
+    /// node first heard of the silence, and only if it is fresher by more than that. Witnesses of a later sign of life
+    /// speak up at once, and who still lives refutes.
     fn compare_notes(&mut self, slot: Slot, note: Note) {
         let status = self.view.record(slot).status;
         let heartbeat = self.view.record(slot).timing.heartbeat_interval();
@@ -268,11 +325,15 @@ impl Core {
         let now = self.now;
         let peer = self.view.peer_mut(slot);
         let ours = peer.last_sign;
+        let errands = peer.errands();
+        if errands.accused_since.is_none_or(|since| now.since(since) > tolerance) {
+            return;
+        }
         if theirs > ours + tolerance {
             peer.last_sign = theirs;
         }
         let differs = theirs > ours + tolerance || ours > theirs + tolerance;
-        if differs && status == Status::Suspect && is_due(now, peer.errands().last_passed_on, heartbeat) {
+        if differs && status == Status::Suspect && is_due(now, errands.last_passed_on, heartbeat) {
             peer.errands_mut().last_passed_on = Some(now);
             self.gossiping.recent.note(slot);
             self.flood_news(slot, None);

@@ -56,6 +56,8 @@ pub(super) struct Errands {
     pub(super) last_case: Option<Time>,
     /// Since when others accuse it of a silence that this node knows to be none.
     pub(super) contradicted_since: Option<Time>,
+    /// Since when this node holds it accused, or gone, at its incarnation.
+    pub(super) accused_since: Option<Time>,
     /// How often it was suspected and said otherwise.
     pub(super) refutations: Refutations,
 }
@@ -85,6 +87,13 @@ impl Peer {
     pub(super) fn contradicted(&mut self, since: Option<Time>) {
         if since.is_some() || self.errands.is_some() {
             self.errands_mut().contradicted_since = since;
+        }
+    }
+
+    /// Remembers since when it is held accused, or that it is not.
+    pub(super) fn accused(&mut self, since: Option<Time>) {
+        if since.is_some() || self.errands.is_some() {
+            self.errands_mut().accused_since = since;
         }
     }
 

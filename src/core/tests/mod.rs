@@ -20,3 +20,4 @@ mod partition;
 mod reunion;
 mod sleeping;
 mod traffic;
+mod waiting;

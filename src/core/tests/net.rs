@@ -46,6 +46,9 @@ pub(super) struct Net {
     pub(super) undelivered: Vec<(SocketAddr, Vec<u8>)>,
     in_flight: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     cut: BTreeSet<(usize, usize)>,
+    /// Nodes whose datagrams wait, in both directions, and what waits.
+    held_up: BTreeSet<usize>,
+    waiting: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
     counter: u64,
 }
 
@@ -72,6 +75,8 @@ impl Net {
             undelivered: Vec::new(),
             in_flight: BTreeMap::new(),
             cut: BTreeSet::new(),
+            held_up: BTreeSet::new(),
+            waiting: Vec::new(),
             counter: 0,
         }
     }
@@ -173,6 +178,18 @@ impl Net {
         }
     }
 
+    /// Lets all datagrams from and to a node wait, or lets them go, all at once.
+    pub(super) fn hold_up(&mut self, node: usize, is_held_up: bool) {
+        if is_held_up {
+            self.held_up.insert(node);
+            return;
+        }
+        self.held_up.remove(&node);
+        for (from, to, bytes) in std::mem::take(&mut self.waiting) {
+            self.deliver(from, to, &bytes);
+        }
+    }
+
     /// Drops what goes from one node to another.
     pub(super) fn cut_one_way(&mut self, from: usize, to: usize) {
         self.cut.insert((from, to));
@@ -267,6 +284,10 @@ impl Net {
         };
         let sender = self.nodes.iter().rposition(|node| node.address == from);
         if sender.is_some_and(|sender| self.cut.contains(&(sender, to))) {
+            return;
+        }
+        if [Some(to), sender].into_iter().flatten().any(|node| self.held_up.contains(&node)) {
+            self.waiting.push((from, self.nodes[to].address, bytes.to_vec()));
             return;
         }
         if self.nodes[to].paused {
