@@ -8,6 +8,7 @@
 //!   told on it would make the dead look fresher, or the living older, everywhere. Whoever holds it still says it again.
 //! - `last_sign` only moves forward within one run: it is the freshest of own hearing, notes, and raised incarnations.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::inbox::News;
@@ -16,7 +17,23 @@ use super::peer::{Peer, is_due};
 use super::timers::Timer;
 use super::view::{Slot, View};
 use super::wire::{Message, Note};
-use super::{Core, DetectionMethod, Drop, Record, Status};
+use super::{Core, DetectionMethod, Drop, Record, Run, Status};
+
+/// What must be known of a record that is held no more.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    run: Run,
+    incarnation: u64,
+    status: Status,
+    address: SocketAddr,
+}
+
+impl Held {
+    fn of(record: &Record) -> Self {
+        let Record { run, incarnation, status, address, .. } = *record;
+        Self { run, incarnation, status, address }
+    }
+}
 
 impl Core {
     /// Merges one update. Gives back the hash of the record that is held for that name afterwards, if one is.
@@ -100,7 +117,7 @@ impl Core {
 
     /// A newer record of a member.
     fn supersede(&mut self, slot: Slot, record: Arc<Record>, hash: u64, note: Option<Note>, from: Option<Slot>) {
-        let held = Arc::clone(self.view.record(slot));
+        let held = Held::of(self.view.record(slot));
         let is_new_run = held.run != record.run;
         if let Some(note) = note.filter(|_| !is_new_run)
             && self.contradicts(slot, &record, note)
@@ -135,10 +152,11 @@ impl Core {
             None
         };
         let method = self.note_silence(slot, &record, note.map(|note| note.method));
-        self.report(Some(&held), &record, method.filter(|_| shows_method(record.status)));
-        self.view.replace(slot, record, hash, peer);
+        let replaced = self.view.replace(slot, Arc::clone(&record), hash, peer);
+        let shown = method.filter(|_| shows_method(record.status));
+        self.report_replaced(replaced, record, shown);
         self.view.peer_mut(slot).method = method;
-        self.judge_anew(slot, &held);
+        self.judge_anew(slot, held);
         self.settle(slot, from);
         let was_forced = held.status == Status::Left(super::LeaveReason::Forced);
         if was_forced && !is_new_run && self.view.record(slot).status.is_live() {
@@ -205,7 +223,7 @@ impl Core {
         self.report(Some(&held), &record, method.filter(|_| shows_method(status)));
         let hash = record.hash();
         self.view.replace(slot, record, hash, None);
-        self.judge_anew(slot, &held);
+        self.judge_anew(slot, Held::of(&held));
         self.settle(slot, None);
         self.flooding.originate(slot);
     }
@@ -229,7 +247,7 @@ impl Core {
 
     /// After a change of a held record: its deadlines, and if it came to live or ceased to, the graph of observers, which
     /// is made of the names of the living alone.
-    fn judge_anew(&mut self, slot: Slot, held: &Record) {
+    fn judge_anew(&mut self, slot: Slot, held: Held) {
         let record = self.view.record(slot);
         let is_live = record.status.is_live();
         let is_no_subject = record.run != held.run || record.status != Status::Up;
