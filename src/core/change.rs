@@ -45,17 +45,18 @@ pub enum ChangeKind {
 
 impl Change {
     /// The one change that leads from `held` to `new`, in the usual case that it is one and makes no record of its own.
+    /// Else gives both back.
     pub(super) fn direct(
-        held: Option<&Arc<Record>>,
-        new: &Arc<Record>,
+        held: Arc<Record>,
+        new: Arc<Record>,
         method: Option<DetectionMethod>,
-    ) -> Option<Change> {
-        let held = held.filter(|held| held.run == new.run)?;
-        if is_listed_live(held.status) || !matches!(new.status, Status::Suspect | Status::Leaving) {
-            let kind = kind_of(Some(held.status), new.status, method);
-            return Some(Change { kind, record: Arc::clone(new), method, previous: Some(Arc::clone(held)) });
+    ) -> Result<Change, (Arc<Record>, Arc<Record>)> {
+        let is_listed_anew = matches!(new.status, Status::Suspect | Status::Leaving) && !is_listed_live(held.status);
+        if held.run != new.run || is_listed_anew {
+            return Err((held, new));
         }
-        None
+        let kind = kind_of(Some(held.status), new.status, method);
+        Ok(Change { kind, record: new, method, previous: Some(held) })
     }
 
     /// The changes that lead from `held` to `new`, in order: at most three. `method` belongs to `new`.
@@ -140,12 +141,12 @@ mod tests {
         let mut direct = 0;
         for (before, after) in all.into_iter().flat_map(|before| all.map(|after| (before, after))) {
             let (held, new) = (Arc::new(record("a", 1, before)), Arc::new(record("a", 2, after)));
-            if let Some(change) = Change::direct(Some(&held), &new, METHOD) {
+            if let Ok(change) = Change::direct(Arc::clone(&held), Arc::clone(&new), METHOD) {
                 assert_eq!(Change::between(Some(&held), &new, METHOD).collect::<Vec<_>>(), [change]);
                 direct += 1;
             }
             let other_run = Arc::new(Record { run: crate::core::Run(8), ..record("a", 2, after) });
-            assert_eq!(Change::direct(Some(&held), &other_run, METHOD), None);
+            assert_eq!(Change::direct(Arc::clone(&held), Arc::clone(&other_run), METHOD), Err((held, other_run)));
         }
         assert_eq!(direct, 49 - 2 * 4, "all but Suspect or Leaving after Joining, Down or Left");
     }

@@ -37,8 +37,14 @@ pub(super) fn probe_after(demanded: Duration) -> Duration {
 impl Core {
     /// Sets the deadlines of a member whose record or last sign has just changed.
     pub(super) fn watch(&mut self, slot: Slot) {
+        let threshold = self.next_threshold(slot);
+        let is_timed = threshold.is_some() || self.is_owed_heartbeats(slot);
+        if !self.view.set_timed(slot, is_timed) && !is_timed {
+            // Most members of a large cluster: there was nothing to wait for, and there is nothing.
+            return;
+        }
         let run = self.view.record(slot).run;
-        match self.next_threshold(slot) {
+        match threshold {
             Some(at) => self.judge_at(run, at),
             None => self.timers.cancel(Timer::Judge(run)),
         }

@@ -24,12 +24,16 @@ impl Core {
     pub(super) fn schedule_heartbeat(&mut self, slot: Slot) {
         let record = self.view.record(slot);
         let timer = Timer::Heartbeat(record.run);
-        if !record.status.is_live() || !self.observes(slot) {
+        if !self.is_owed_heartbeats(slot) {
             self.timers.cancel(timer);
         } else if !self.timers.is_set(timer) {
             let phase = self.settings.heartbeat_interval.mul_f64(self.rng.random::<f64>());
             self.timers.set(timer, self.now + phase);
         }
+    }
+
+    pub(super) fn is_owed_heartbeats(&self, slot: Slot) -> bool {
+        self.view.entry(slot).status.is_live() && self.observes(slot)
     }
 
     /// A member may be due a sign of life: most often some other packet was one.

@@ -10,6 +10,7 @@
 //!   only count while the accusation is news, since what waits anywhere looks fresher than it is.
 //! - Nobody is Down by silence, at anybody's word, who was not Suspect here before, long enough to refute.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::inbox::News;
@@ -19,7 +20,23 @@ use super::time::Time;
 use super::timers::Timer;
 use super::view::{Slot, View};
 use super::wire::{Message, Note};
-use super::{Core, DetectionMethod, Drop, Record, Status};
+use super::{Core, DetectionMethod, Drop, Record, Run, Status};
+
+/// What must be known of a record that is held no more.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    run: Run,
+    incarnation: u64,
+    status: Status,
+    address: SocketAddr,
+}
+
+impl Held {
+    fn of(record: &Record) -> Self {
+        let Record { run, incarnation, status, address, .. } = *record;
+        Self { run, incarnation, status, address }
+    }
+}
 
 impl Core {
     /// Merges one update. Gives back the hash of the record that is held for that name afterwards, if one is.
@@ -104,14 +121,14 @@ impl Core {
 
     /// A newer record of a member.
     fn supersede(&mut self, slot: Slot, record: Arc<Record>, hash: u64, note: Option<Note>, from: Option<Slot>) {
-        let held = Arc::clone(self.view.record(slot));
+        let held = Held::of(self.view.record(slot));
         let is_new_run = held.run != record.run;
         if let Some(note) = note.filter(|_| !is_new_run)
             && self.contradicts(slot, &record, note)
         {
             return self.tell_accused(slot, &record, note);
         }
-        let is_hasty = note.is_some_and(|note| !is_new_run && self.is_hasty(&held, slot, &record, note));
+        let is_hasty = note.is_some_and(|note| !is_new_run && self.is_hasty(held, slot, &record, note));
         if is_hasty && held.status == Status::Suspect && held.incarnation == record.incarnation {
             return;
         }
@@ -153,10 +170,11 @@ impl Core {
             None
         };
         let method = self.note_silence(slot, &record, note.map(|note| note.method));
-        self.report(Some(&held), &record, method.filter(|_| shows_method(record.status)));
-        self.view.replace(slot, record, hash, peer);
+        let replaced = self.view.replace(slot, Arc::clone(&record), hash, peer);
+        let shown = method.filter(|_| shows_method(record.status));
+        self.report_replaced(replaced, record, shown);
         self.view.peer_mut(slot).method = method;
-        self.judge_anew(slot, &held);
+        self.judge_anew(slot, held);
         self.settle(slot, from);
         let was_forced = held.status == Status::Left(super::LeaveReason::Forced);
         if was_forced && !is_new_run && self.view.record(slot).status.is_live() {
@@ -200,7 +218,7 @@ impl Core {
     ///
     /// Who heard nobody for a while, and is heard again, brings an obituary of everybody; those who know better (the
     /// observers of the dead) tell them, and they refute it within a round trip, before anybody else believes it.
-    fn is_hasty(&self, held: &Record, slot: Slot, record: &Record, note: Note) -> bool {
+    fn is_hasty(&self, held: Held, slot: Slot, record: &Record, note: Note) -> bool {
         let is_about_silence =
             matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
         let is_obituary = record.status == Status::Down && matches!(held.status, Status::Up | Status::Suspect);
@@ -219,13 +237,13 @@ impl Core {
     }
 
     /// Remembers since when a member is held accused, or gone, at its incarnation.
-    fn date_accusation(&mut self, slot: Slot, held: Option<&Record>) {
-        let is_accused = |record: &Record| matches!(record.status, Status::Suspect | Status::Down | Status::Left(_));
+    fn date_accusation(&mut self, slot: Slot, held: Option<Held>) {
+        let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down | Status::Left(_));
         let record = self.view.record(slot);
         let is_same =
-            |held: &Record| (held.run, held.incarnation) == (record.run, record.incarnation) && is_accused(held);
+            |held: Held| (held.run, held.incarnation) == (record.run, record.incarnation) && is_accused(held.status);
         if !held.is_some_and(is_same) {
-            let since = is_accused(record).then_some(self.now);
+            let since = is_accused(record.status).then_some(self.now);
             self.view.peer_mut(slot).accused(since);
         }
     }
@@ -259,7 +277,7 @@ impl Core {
         self.report(Some(&held), &record, method.filter(|_| shows_method(status)));
         let hash = record.hash();
         self.view.replace(slot, record, hash, None);
-        self.judge_anew(slot, &held);
+        self.judge_anew(slot, Held::of(&held));
         self.settle(slot, None);
         self.flooding.originate(slot);
     }
@@ -283,7 +301,7 @@ impl Core {
 
     /// After a change of a held record: its deadlines, and if it came to live or ceased to, the graph of observers, which
     /// is made of the names of the living alone.
-    fn judge_anew(&mut self, slot: Slot, held: &Record) {
+    fn judge_anew(&mut self, slot: Slot, held: Held) {
         self.date_accusation(slot, Some(held));
         let record = self.view.record(slot);
         let is_live = record.status.is_live();

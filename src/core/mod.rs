@@ -360,11 +360,16 @@ impl Core {
 
     /// Reports one transition as the changes that fold to it.
     fn report(&mut self, held: Option<&Arc<Record>>, new: &Arc<Record>, method: Option<DetectionMethod>) {
-        if let Some(change) = Change::direct(held, new, method) {
-            return self.outputs.push_back(Output::Change(change));
-        }
         for change in Change::between(held, new, method) {
             self.outputs.push_back(Output::Change(change));
+        }
+    }
+
+    /// The same, where `held` is held no more.
+    fn report_replaced(&mut self, held: Arc<Record>, new: Arc<Record>, method: Option<DetectionMethod>) {
+        match Change::direct(held, new, method) {
+            Ok(change) => self.outputs.push_back(Output::Change(change)),
+            Err((held, new)) => self.report(Some(&held), &new, method),
         }
     }
 

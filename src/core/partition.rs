@@ -109,13 +109,16 @@ impl Core {
         method: Option<DetectionMethod>,
     ) -> Option<DetectionMethod> {
         let held = self.view.record(slot);
-        let (run, id, before) = (held.run, held.id.clone(), held.status);
+        let (run, before) = (held.run, held.status);
         let is_accused = run == record.run && matches!(record.status, Status::Suspect | Status::Down);
         let is_silent =
             is_accused && matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
         if !is_silent {
-            let is_gone = matches!(record.status, Status::Left(_));
-            self.is_accounted_for(run, &id, is_gone || is_accused);
+            if !self.partition.silent.is_empty() || self.partition.cut.is_some() {
+                let id = held.id.clone();
+                let is_gone = matches!(record.status, Status::Left(_));
+                self.is_accounted_for(run, &id, is_gone || is_accused);
+            }
             return method;
         }
         if !matches!(self.phase, Phase::Up) {

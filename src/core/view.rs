@@ -38,6 +38,8 @@ pub(super) struct Entry {
     live_at: LiveAt,
     /// The record's, so that news of what is held needs no look at the record.
     pub(super) status: Status,
+    /// Whether a deadline may be set for it; see [`View::set_timed`].
+    is_timed: bool,
 }
 
 /// A position in `View::live`, or none.
@@ -133,6 +135,12 @@ impl View {
         &mut self.entries[slot as usize].as_mut().expect("a slot in use holds a member").peer
     }
 
+    /// Whoever watches a member says whether there is anything to wait for, and learns whether there may have been.
+    pub(super) fn set_timed(&mut self, slot: Slot, is_timed: bool) -> bool {
+        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
+        std::mem::replace(&mut entry.is_timed, is_timed)
+    }
+
     pub(super) fn get(&self, slot: Slot) -> Option<&Entry> {
         self.entries.get(slot as usize)?.as_ref()
     }
@@ -168,7 +176,8 @@ impl View {
         let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
         self.count(record.status, hash, name_hash, true);
         let status = record.status;
-        self.entries[slot as usize] = Some(Entry { record, hash, peer, name_hash, live_at: LiveAt::NOWHERE, status });
+        self.entries[slot as usize] =
+            Some(Entry { record, hash, peer, name_hash, live_at: LiveAt::NOWHERE, status, is_timed: false });
         self.list_live(slot);
         slot
     }
