@@ -21,7 +21,9 @@
 //! - One packet of the subject's run that anybody received after the refusal ends the case.
 //! - Where nothing is decided, silence is judged by the timeouts as always.
 //!
-//! Signs are compared with the moment of the refusal, not of the break: packets may still have been under way then.
+//! Signs are compared with the moment of the refusal, not of the break: packets may still have been under way then. And
+//! each has to be news: a packet's number above all that were known. On a busy machine the last packets of the dead are
+//! read late, by one observer after the other, and the word of that arrives later still; the dead send no new ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,7 +34,7 @@ use super::time::Time;
 use super::timers::Timer;
 use super::view::{Slot, View};
 use super::wire::Message;
-use super::{Core, DetectionMethod, Phase, Run, Status};
+use super::{Core, DetectionMethod, Drop, Phase, Run, Status};
 
 /// Probes that must stay unanswered.
 const PROBES: u32 = 3;
@@ -52,6 +54,8 @@ struct Case {
     sure: BTreeMap<Run, Time>,
     /// Observers that cannot reach it either, and want to know whether this one heard it.
     askers: BTreeSet<Run>,
+    /// The highest number of its packets that anybody is known to have received.
+    sequence: u64,
     /// How often it is still looked into again after a sign of life.
     reviews: u8,
 }
@@ -97,9 +101,12 @@ impl Core {
     }
 
     fn open_case(&mut self, run: Run, reviews: u8) {
-        self.crashes
-            .cases
-            .insert(run, Case { stage: Stage::Reopening, sure: BTreeMap::new(), askers: BTreeSet::new(), reviews });
+        let slot = self.view.slot_of_run(run);
+        let sequence = slot.map_or(0, |slot| self.view.entry(slot).peer.highest_sequence());
+        self.crashes.cases.insert(
+            run,
+            Case { stage: Stage::Reopening, sure: BTreeMap::new(), askers: BTreeSet::new(), sequence, reviews },
+        );
     }
 
     /// A case that is still worth looking into.
@@ -192,11 +199,10 @@ impl Core {
         }
         let Some(subject) = self.suspect_of_crash(run) else { return };
         let refused_at = self.now - Duration::from_millis(age_ms);
-        let heard = self.view.entry(subject).peer.session.as_ref().map(|session| session.heard);
-        if heard.is_some_and(|heard| heard > refused_at)
-            && let Some(testimony) = self.bear_witness(run)
-        {
-            return self.send_both_ways(witness, &testimony);
+        let peer = &self.view.entry(subject).peer;
+        let (heard, sequence) = (peer.session.as_ref().map(|session| session.heard), peer.highest_sequence());
+        if heard.is_some_and(|heard| heard > refused_at) {
+            return self.send_both_ways(witness, &Message::Alive { run, sequence });
         }
         let witness_run = self.view.record(witness).run;
         self.look_into_hearsay(subject);
@@ -240,13 +246,18 @@ impl Core {
         }
     }
 
-    /// Somebody heard the subject at this moment: if that was after the refusal, it lives.
-    pub(super) fn heard_of(&mut self, run: Run, heard: Time) {
-        let refused_at = self.crashes.refused_at(run);
-        let Some(case) = self.crashes.cases.get_mut(&run) else { return };
+    /// Somebody received this packet of the subject after a refusal: if no higher number was known, it lives, or did so
+    /// when that packet left.
+    pub(super) fn told_alive(&mut self, run: Run, sequence: u64) {
+        let is_refused = self.crashes.refused_at(run).is_some();
+        let Some(case) = self.crashes.cases.get_mut(&run) else { return self.counters.drop(Drop::Unasked) };
+        if sequence <= case.sequence {
+            return;
+        }
+        case.sequence = sequence;
         // Whoever was sure before that was wrong.
-        case.sure.retain(|_, said| *said >= heard);
-        if refused_at.is_none_or(|refused_at| heard <= refused_at) {
+        case.sure.clear();
+        if !is_refused {
             return;
         }
         self.counters.crashes_refuted += 1;
@@ -255,7 +266,6 @@ impl Core {
         }
         case.reviews -= 1;
         case.stage = Stage::Reviewing;
-        case.sure.clear();
         self.timers.set(Timer::Crash(run), self.now + CRASH_REVIEW);
     }
 
@@ -270,9 +280,10 @@ impl Core {
         } else {
             askers.into_iter().filter_map(|run| self.view.slot_of_run(run)).collect()
         };
-        self.heard_of(run, self.now);
+        let sequence = self.view.entry(subject).peer.highest_sequence();
+        self.told_alive(run, sequence);
         for slot in told {
-            self.send_both_ways(slot, &Message::HeardAt { run, age_ms: 0 });
+            self.send_both_ways(slot, &Message::Alive { run, sequence });
         }
     }
 

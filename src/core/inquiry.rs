@@ -127,14 +127,10 @@ impl Core {
 
     /// A witness heard the subject.
     pub(super) fn witnessed(&mut self, witness: Slot, run: Run, age_ms: u64) {
-        self.heard_of(run, self.now - std::time::Duration::from_millis(age_ms));
         let asked = self.view.record(witness).run;
         let Some(inquiry) = self.inquiries.open.get_mut(&run).filter(|inquiry| inquiry.asked.contains_key(&asked))
         else {
-            if !self.is_case(run) {
-                self.counters.drop(Drop::Unasked);
-            }
-            return;
+            return self.counters.drop(Drop::Unasked);
         };
         inquiry.is_answered = true;
         let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(self.now);

@@ -102,6 +102,11 @@ impl Peer {
         self.session.as_ref()?.rtt
     }
 
+    /// The highest sequence number received; 0 before the first packet.
+    pub(super) fn highest_sequence(&self) -> u64 {
+        self.session.as_ref().map_or(0, |session| session.replay.highest)
+    }
+
     /// Takes note of a packet; `false` if its sequence number is not fresh.
     ///
     /// Only packets from the member's own address move the window far: one forged number from anywhere else must not

@@ -253,6 +253,7 @@ impl Core {
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),
             Message::Confirmed(Confirmation { record }) => self.confirmed(slot, record.0),
             Message::Severed { run, age_ms, is_sure } => self.told_severed(slot, run, age_ms, is_sure),
+            Message::Alive { run, sequence } => self.told_alive(run, sequence),
             // Over a link it ends it; in a datagram it means nothing.
             Message::Unlink => {}
             Message::Page { .. } => self.counters.drop(Drop::Unasked),

@@ -278,3 +278,21 @@ fn where_datagrams_are_blocked_links_keep_neighbours_alive() {
     world.block_datagrams(0, 1);
     assert_nothing_happened(&mut world, SECOND * 20);
 }
+
+/// On a busy machine the last packets of the dead are read late, and the word of that arrives later still.
+#[test]
+fn a_killed_process_is_found_by_observers_that_are_late_with_everything() {
+    for seed in 0..20 {
+        let mut world = linked(seed, 12, Profile::Default);
+        for node in 0..11 {
+            world.slow(node, SECOND * 3 / 10, SECOND * 20);
+        }
+        world.run_for(SECOND);
+        let at = world.now();
+        world.crash(11);
+        world.run_for(SECOND * 5);
+        let reports = reports(&world, 11, at);
+        assert_eq!(reports.len(), 11, "seed {seed}: {reports:?}");
+        assert!(reports.iter().all(|(.., kind)| *kind == ChangeKind::DetectedDown(DetectionMethod::ConnectionLost)));
+    }
+}

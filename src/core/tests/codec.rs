@@ -73,6 +73,7 @@ fn one_of_each() -> Vec<Message> {
                 None,
             ],
         },
+        Message::Alive { run: Run(9), sequence: 300 },
     ]
 }
 

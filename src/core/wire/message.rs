@@ -260,7 +260,7 @@ pub enum Message {
     /// "I end this link on purpose": over links only. What follows is no sign of a crash.
     Unlink,
     /// "My link to this process broke, and its port refuses another one." Whoever has heard it since answers with
-    /// [`Message::HeardAt`]; whoever cannot reach it either says the same.
+    /// [`Message::Alive`]; whoever cannot reach it either says the same.
     Severed {
         /// The subject.
         run: Run,
@@ -277,6 +277,14 @@ pub enum Message {
         /// Where other members are that are Up. None: ask me again in a moment.
         members: [Option<SocketAddr>; MAX_REFERRALS],
     },
+    /// "I received a packet of it after you were refused." The number tells whether that is news: the dead send no more
+    /// packets, but their last ones, and words about those, may be under way for a while.
+    Alive {
+        /// The subject.
+        run: Run,
+        /// The highest sequence number received of it.
+        sequence: u64,
+    },
 }
 
 /// Length of the digest in [`Message::Digest`], in bytes.
@@ -284,7 +292,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 27;
+    pub(super) const KINDS: u32 = 28;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
