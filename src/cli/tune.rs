@@ -105,7 +105,7 @@ fn verify(goal: &Goal, proposal: &Proposal) -> Report {
         jitter: one_way / 5,
         formed: true,
         idle: Some(WATCHED.max(proposal.settings.down_timeout * 4)),
-        ..ScenarioOptions::new(Scenario::Crash, goal.nodes.min(MOST_SIMULATED), Profile::Default)
+        ..ScenarioOptions::new(Scenario::PowerOff, goal.nodes.min(MOST_SIMULATED), Profile::Default)
     };
     run_scenario_telling(&options, &mut |at| progress.tell(at.done, "verifying by simulation", at.now))
 }

@@ -26,9 +26,11 @@ pub enum Scenario {
     Join,
     /// One node says goodbye.
     Leave,
-    /// One node dies without a word.
+    /// One process dies without a word.
     #[default]
     Crash,
+    /// One host loses its power: nothing tells of it but silence.
+    PowerOff,
     /// Ten nodes die at one instant, or half of a smaller cluster.
     MassCrash,
     /// One node stands still for one and a half down timeouts.
@@ -51,10 +53,11 @@ pub enum Scenario {
 
 impl Scenario {
     /// All of them, in the order in which they are documented.
-    pub const ALL: [Scenario; 12] = [
+    pub const ALL: [Scenario; 13] = [
         Scenario::Join,
         Scenario::Leave,
         Scenario::Crash,
+        Scenario::PowerOff,
         Scenario::MassCrash,
         Scenario::Pause,
         Scenario::Slow,
@@ -72,6 +75,7 @@ impl Scenario {
             Scenario::Join => "join",
             Scenario::Leave => "leave",
             Scenario::Crash => "crash",
+            Scenario::PowerOff => "power-off",
             Scenario::MassCrash => "mass-crash",
             Scenario::Pause => "pause",
             Scenario::Slow => "slow",
@@ -89,7 +93,8 @@ impl Scenario {
         match self {
             Scenario::Join => "one more node joins",
             Scenario::Leave => "one node says goodbye",
-            Scenario::Crash => "one node dies without a word",
+            Scenario::Crash => "one process dies without a word",
+            Scenario::PowerOff => "one host loses its power: nothing tells of it but silence",
             Scenario::MassCrash => "ten nodes die at one instant (half of a smaller cluster)",
             Scenario::Pause => "one node stands still for one and a half down timeouts",
             Scenario::Slow => "every fifth node handles everything late, by up to half a heartbeat interval",

@@ -132,8 +132,8 @@ fn every_scenario_measures_what_it_is_about() {
         assert!(report.converged_after.is_some(), "{report}");
         assert_eq!(report.false_alarms, Alarms::default(), "{report}");
         assert!(report.idle.bytes > 0.0, "{report}");
-        if let Scenario::Crash | Scenario::MassCrash = scenario {
-            let all = if scenario == Scenario::Crash { 7 } else { 16 };
+        if let Scenario::Crash | Scenario::PowerOff | Scenario::MassCrash = scenario {
+            let all = if scenario == Scenario::MassCrash { 16 } else { 7 };
             let down = report.down.expect("somebody noticed");
             assert_eq!((down.reports, down.expected), (all, all), "{report}");
         }

@@ -43,7 +43,7 @@ pub(super) fn about(scenario: Scenario, settings: &Settings) -> Duration {
     match scenario {
         Scenario::Join | Scenario::Leave => Duration::from_secs(1),
         Scenario::RestartAll => RESTART + settings.retry_interval * 3,
-        Scenario::Crash | Scenario::MassCrash => aftermath(settings),
+        Scenario::Crash | Scenario::PowerOff | Scenario::MassCrash => aftermath(settings),
         Scenario::Pause => down * 5 / 2,
         Scenario::Partition => down + suspect,
         Scenario::Slow | Scenario::Bursts | Scenario::OneWayLoss => down * 4,
@@ -66,8 +66,9 @@ pub(super) fn play(scenario: Scenario, stage: &mut Stage<'_>, report: &mut Repor
             stage.run_for(Duration::from_millis(1));
             Outcome { disturbed: BTreeSet::from([who]), ..settle(stage, report) }
         }
-        Scenario::Crash => crash(stage, report, 1),
-        Scenario::MassCrash => crash(stage, report, MASS.min(stage.world.nodes() / 2)),
+        Scenario::Crash => crash(stage, report, 1, Operation::MassCrash),
+        Scenario::PowerOff => crash(stage, report, 1, |hosts| Operation::PowerOff(hosts[0])),
+        Scenario::MassCrash => crash(stage, report, MASS.min(stage.world.nodes() / 2), Operation::MassCrash),
         Scenario::Pause => pause(stage, report),
         Scenario::Partition => partition(stage, report),
         Scenario::RestartAll => restart_all(stage, report),
@@ -121,12 +122,17 @@ fn one_in(world: &World, group: usize) -> Vec<usize> {
     (0..world.nodes()).filter(|node| node % group == group - 1).collect()
 }
 
-fn crash(stage: &mut Stage<'_>, report: &mut Report, how_many: usize) -> Outcome {
+fn crash(
+    stage: &mut Stage<'_>,
+    report: &mut Report,
+    how_many: usize,
+    how: impl Fn(Vec<usize>) -> Operation,
+) -> Outcome {
     let nodes = stage.world.nodes();
     let victims: Vec<usize> = (nodes - how_many..nodes).collect();
     let failures: Vec<Failure> =
         victims.iter().map(|victim| Failure::now(&stage.world, *victim, nodes - how_many)).collect();
-    Operation::MassCrash(victims).apply(&mut stage.world);
+    how(victims).apply(&mut stage.world);
     let settings = stage.world.options().settings.clone();
     stage.run_for(aftermath(&settings));
     report.converged_after = measure::known_to_all_after(&stage.world, &failures);
