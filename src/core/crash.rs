@@ -138,6 +138,21 @@ impl Core {
         }
     }
 
+    /// A link was opened, and closed before the process answered over it. That is a proxy, another run, or a process that is
+    /// just dying: a kernel may close its connections before the port that still takes new ones. So a case is looked into
+    /// again in a moment.
+    pub(super) fn closed_unanswered(&mut self, run: Run) {
+        let Some(case) = self.crashes.cases.get_mut(&run).filter(|case| case.reviews > 0) else {
+            return self.no_link(run);
+        };
+        case.reviews -= 1;
+        case.stage = Stage::Reviewing;
+        self.timers.set(Timer::Crash(run), self.now + CRASH_REVIEW);
+        if let Some(slot) = self.suspect_of_crash(run) {
+            self.probe(slot);
+        }
+    }
+
     /// The process answered over a link.
     pub(super) fn process_answers(&mut self, run: Run) {
         self.crashes.close(run);

@@ -272,9 +272,8 @@ impl Core {
             }
             (LinkEvent::Closed, Some(run)) if self.is_linked(run) => self.link_lost(run),
             (LinkEvent::Closed, Some(run)) => {
-                // Connected, but not to the process we mean: a proxy, or another run.
                 self.link_failed(run);
-                self.no_link(run);
+                self.closed_unanswered(run);
             }
         }
     }

@@ -221,6 +221,8 @@ pub(crate) struct Node {
     /// How far its wall clock is from the true one.
     pub(crate) wall_offset_ms: i64,
     pub(crate) process: Option<Process>,
+    /// Until when its port takes connections although its process is dead.
+    pub(crate) lingers_until: Nanos,
     /// The host has lost its power: nothing there answers anything.
     pub(crate) is_off: bool,
     /// How its last process ended by itself, and whether anybody asked for it.

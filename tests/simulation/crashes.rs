@@ -296,3 +296,17 @@ fn a_killed_process_is_found_by_observers_that_are_late_with_everything() {
         assert!(reports.iter().all(|(.., kind)| *kind == ChangeKind::DetectedDown(DetectionMethod::ConnectionLost)));
     }
 }
+
+/// A kernel may close the connections of a dead process before its port, which then takes new ones for a moment.
+#[test]
+fn a_port_that_outlives_its_process_for_a_moment_hides_no_crash() {
+    for nodes in [2, 5, 30] {
+        let mut world = linked(14, nodes, Profile::Default);
+        let at = world.now();
+        world.crash_with_lingering_port(nodes - 1, SECOND / 200);
+        world.run_for(SECOND);
+        let reports = reports(&world, nodes - 1, at);
+        assert_eq!(reports.len(), nodes - 1, "{nodes}: {reports:?}");
+        assert!(reports.iter().all(|(.., kind)| *kind == ChangeKind::DetectedDown(DetectionMethod::ConnectionLost)));
+    }
+}

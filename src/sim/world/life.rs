@@ -32,6 +32,7 @@ impl World {
             is_durable,
             wall_offset_ms: 0,
             process: None,
+            lingers_until: 0,
             is_off: false,
             ended: None,
             leave_asked: false,
@@ -120,6 +121,12 @@ impl World {
             self.close_streams(node, process);
             true
         })
+    }
+
+    /// The same, by a kernel that closes the port only so much later than the connections.
+    pub fn crash_with_lingering_port(&mut self, node: usize, by: Duration) -> bool {
+        self.nodes[node].lingers_until = self.now + nanos(by);
+        self.crash(node)
     }
 
     /// A host loses its power, and its process with it: nobody closes anything. Whether there was a process.

@@ -169,6 +169,13 @@ impl World {
                     self.streams.connect(opener, to, process);
                     Answer::Connected
                 }
+                None if self.now < self.nodes[to].lingers_until => {
+                    // Taken by a port that nobody listens at any more, and closed with it.
+                    let closes = self.nodes[to].lingers_until;
+                    let at = self.network.latency(closes);
+                    self.push(at, Event::Stream(StreamEvent::Reset { end: opener }));
+                    Answer::Connected
+                }
                 _ => Answer::Refused,
             }
         };
