@@ -28,7 +28,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::limits::{CRASH_HEARSAY_INTERVAL, CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MIN_CRASH_PROBE_GAP};
+use super::limits::{
+    CRASH_HEARSAY_INTERVAL, CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MAX_CRASH_WITNESSES, MIN_CRASH_PROBE_GAP,
+};
 use super::peer::is_due;
 use super::time::Time;
 use super::timers::Timer;
@@ -175,11 +177,11 @@ impl Core {
                 if over >= PROBES && self.convict_if_confirmed(slot) {
                     return;
                 }
-                self.probe(slot);
                 if over >= PROBES + CRASH_PATIENCE {
                     // Nobody else is sure: its silence will tell.
                     return self.crashes.close(run);
                 }
+                self.probe(slot);
                 self.say_severed(slot);
                 let gap = self.crash_probe_gap(slot);
                 self.timers.set(Timer::Crash(run), self.now + gap);
@@ -222,8 +224,10 @@ impl Core {
         let witness_run = self.view.record(witness).run;
         self.look_into_hearsay(subject);
         let Some(case) = self.crashes.cases.get_mut(&run) else { return };
-        case.askers.insert(witness_run);
-        if is_sure {
+        if case.askers.len() < MAX_CRASH_WITNESSES {
+            case.askers.insert(witness_run);
+        }
+        if is_sure && case.sure.len() < MAX_CRASH_WITNESSES {
             case.sure.insert(witness_run, self.now);
             self.convict_if_confirmed(subject);
         }
@@ -313,14 +317,15 @@ impl Core {
         if !self.crashes.is_sure(run) {
             return false;
         }
-        let others = self.observers_of(subject);
         // Who is sure says so again and again; who fell silent about it has changed his mind.
         let fresh = self.now - self.crash_probe_gap(subject) * 2;
         let is_confirmed =
             self.crashes.cases.get(&run).is_some_and(|case| case.sure.values().any(|said| *said >= fresh));
-        let is_alone = self.crashes.were_in_vain(run, PROBES_ALONE)
-            && others.iter().all(|slot| self.crashes.is_sure(self.view.record(*slot).run));
-        if !(is_confirmed || is_alone) {
+        let is_alone = || {
+            self.crashes.were_in_vain(run, PROBES_ALONE)
+                && self.observers_of(subject).iter().all(|slot| self.crashes.is_sure(self.view.record(*slot).run))
+        };
+        if !is_confirmed && !is_alone() {
             return false;
         }
         debug_assert!(subject != View::ME);

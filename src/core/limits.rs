@@ -121,7 +121,7 @@ pub const MIN_PAUSE: Duration = Duration::from_millis(200);
 pub const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 /// The largest frame of a link.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024;
-/// Connections held with members at one time; those with members that this node observes come first.
+/// Connections held with members at one time. Those that this node does not want end after [`LINK_LINGER`].
 pub const MAX_LINKS: usize = 256;
 /// A link to a new neighbour is opened after up to this long: in a growing cluster neighbours change with every joiner.
 pub const LINK_SETTLE: Duration = Duration::from_millis(500);
@@ -144,6 +144,8 @@ pub const CRASH_PATIENCE: u32 = 4;
 pub const CRASH_REVIEW: Duration = Duration::from_millis(200);
 /// … this many times.
 pub const CRASH_REVIEWS: u8 = 2;
+/// Observers whose word about one case is kept.
+pub const MAX_CRASH_WITNESSES: usize = 128;
 /// At most one case about the same member is opened on the word of others in this time.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
 /// The most points of evidence against oneself: timeouts are stretched up to one more than this many times.

@@ -146,8 +146,7 @@ impl Core {
             }
             State::Opening(link) | State::Greeting(link) => {
                 self.close(link);
-                self.link_failed(run);
-                self.no_link(run);
+                self.attempt_failed(run);
             }
             State::Open(_) => {}
         }
@@ -266,10 +265,7 @@ impl Core {
                 self.link_failed(run);
                 self.refused_link(run);
             }
-            (LinkEvent::Unreachable, Some(run)) => {
-                self.link_failed(run);
-                self.no_link(run);
-            }
+            (LinkEvent::Unreachable, Some(run)) => self.attempt_failed(run),
             (LinkEvent::Closed, Some(run)) if self.is_linked(run) => self.link_lost(run),
             (LinkEvent::Closed, Some(run)) => {
                 self.link_failed(run);
@@ -307,7 +303,7 @@ impl Core {
                 self.counters.drop(Drop::Malformed);
                 self.close(link);
                 if let Some(run) = known {
-                    self.link_failed(run);
+                    self.attempt_failed(run);
                 }
             }
         }
@@ -322,7 +318,7 @@ impl Core {
         let Some(slot) = slot.filter(|_| cluster == self.cluster && matches!(self.phase, Phase::Up)) else {
             self.counters.drop(Drop::UnknownRun);
             if let Some(known) = known {
-                self.link_failed(known);
+                self.attempt_failed(known);
             }
             return false;
         };
@@ -335,8 +331,7 @@ impl Core {
             }
             (Some(known), _) => {
                 // Another process answers at that address.
-                self.link_failed(known);
-                self.no_link(known);
+                self.attempt_failed(known);
                 false
             }
             (None, LinkId::Accepted(_)) => self.accept(slot, link),
@@ -418,6 +413,12 @@ impl Core {
             link.failures = link.failures.saturating_add(1);
         }
         self.back_off(run);
+    }
+
+    /// The same, and it proves nothing about the process.
+    fn attempt_failed(&mut self, run: Run) {
+        self.link_failed(run);
+        self.no_link(run);
     }
 
     /// Plans the next attempt: pauses double, and are spread, so that nobody is stormed when he comes back.
