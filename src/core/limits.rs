@@ -56,6 +56,8 @@ pub const MAX_MESSAGES_PER_PACKET: usize = 256;
 
 /// The smallest payload of a `Join` or of a first `WhoAreYou`: what is answered to an unproven address is never larger.
 pub const MIN_QUESTION_BYTES: usize = 256;
+/// The longest header of a packet: its sequence number grows up to ten bytes.
+pub const MAX_HEADER_BYTES: usize = 34;
 /// The smallest payload that carries a first probe: a stranger may answer it by a question that echoes the nonce.
 pub const MIN_PROBE_BYTES: usize = 64;
 /// The largest payload pushed to a member whose address has not echoed a nonce of ours.

@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-use super::limits::{MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, TOLD_INTERVAL};
+use super::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, TOLD_INTERVAL};
 use super::peer::is_due;
 use super::view::{Entry, Slot, View};
 use super::wire::{Header, Message, Nonce, Note, PacketBuilder};
@@ -54,7 +54,9 @@ impl Core {
     /// to each other would ask for ever.
     pub(super) fn answer_of(&mut self, slot: Slot, asked: usize, acks: &[Nonce]) -> PacketBuilder {
         let proven = self.view.entry(slot).peer.proven;
-        let mut packet = self.packet(if proven { usize::MAX } else { asked.min(MAX_UNPROVEN_BYTES) });
+        // A question may be shorter than our header is by now; its answer is then found too long, and not sent.
+        let limit = if proven { usize::MAX } else { asked.clamp(MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES) };
+        let mut packet = self.packet(limit);
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
         packet.push(&Message::Reply);
         for nonce in acks.iter().copied() {

@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 
 use super::net::{address, id, ms};
-use crate::core::limits::{INCARNATION_STEP, MAX_EVICTED, MAX_JOINERS, MAX_MEMBERS, MAX_NAME_PROBES};
+use crate::core::limits::{INCARNATION_STEP, MAX_EVICTED, MAX_JOINERS, MAX_LINKS, MAX_MEMBERS, MAX_NAME_PROBES};
 use crate::core::record::tests::record;
 use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
 use crate::core::{
-    Birth, Core, DetectionMethod, Drop, Input, LeaveReason, Output, Profile, Record, Run, Status, Tags, Time,
+    Birth, Core, DetectionMethod, Drop, Input, LeaveReason, LinkEvent, LinkId, Output, Profile, Record, Run, Status,
+    Tags, Time,
 };
 
 /// A core by itself. Time passes by a millisecond with every joiner, who all are fast enough for the bytes that a member
@@ -190,4 +191,29 @@ fn so_many_of_the_evicted_are_remembered() {
         assert_eq!(alone.core.evicted.len(), (host + 1).min(MAX_EVICTED));
     }
     assert!(alone.core.evicted.contains_key(&member(MAX_EVICTED, Status::Up).run), "the latest is among them");
+}
+
+#[test]
+fn so_many_links_are_held_and_one_that_ends_makes_room() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..MAX_LINKS + 1, Status::Up);
+    let mut greet = |host: usize| {
+        let (link, peer) = (LinkId::Accepted(host as u64), member(host, Status::Up));
+        let header = Header { cluster: Header::cluster_hash("test"), run: peer.run, sequence: 1, fingerprint: 0 };
+        let bytes = PacketBuilder::new(&header, 1_400).finish();
+        let event = LinkEvent::Frame { from: peer.address, bytes: &bytes };
+        alone.core.handle(alone.now, Input::Link { link, event });
+        let mut is_closed = false;
+        while let Some(output) = alone.core.poll() {
+            is_closed |= output == Output::CloseLink { link };
+        }
+        (is_closed, alone.core.open_links(), alone.core.counters().dropped(Drop::TableFull))
+    };
+    for host in 0..MAX_LINKS {
+        assert_eq!(greet(host), (false, host + 1, 0));
+    }
+    assert_eq!(greet(MAX_LINKS), (true, MAX_LINKS, 1), "one more is closed");
+    alone.core.handle(alone.now, Input::Link { link: LinkId::Accepted(0), event: LinkEvent::Closed });
+    while alone.core.poll().is_some() {}
+    assert!(alone.core.open_links() < MAX_LINKS);
 }
