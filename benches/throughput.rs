@@ -96,6 +96,7 @@ impl Pair {
         let name = |text: &str| NodeId::new(text).expect("a good name");
         let core = |node: usize| {
             let birth = Birth {
+                leadership: None,
                 id: name(["one.eu-1", "other.eu-1"][node]),
                 run: Run(node as u64 + 1),
                 cluster: name("pair"),
@@ -179,7 +180,7 @@ impl Pair {
             }
         }
         if let Some(incarnation_bound) = stored {
-            self.cores[node].handle(self.now, Input::Persisted { incarnation_bound });
+            self.cores[node].handle(self.now, Input::Persisted { incarnation_bound, ballot_version: 0 });
             self.carry_out(node);
         }
     }

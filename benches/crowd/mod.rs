@@ -72,6 +72,7 @@ impl Crowd {
     /// A core that is Up and knows `members[0]`, who has introduced itself; it has heard of nobody else.
     pub(crate) fn meeting(members: Vec<Record>) -> Self {
         let birth = Birth {
+            leadership: None,
             id: name("observer.eu-1"),
             run: Run(7),
             cluster: name(CLUSTER),
@@ -176,7 +177,7 @@ impl Crowd {
             }
         }
         if let Some(incarnation_bound) = stored {
-            self.core.handle(self.now, Input::Persisted { incarnation_bound });
+            self.core.handle(self.now, Input::Persisted { incarnation_bound, ballot_version: 0 });
             assert_eq!(self.core.poll(), None);
         }
     }

@@ -253,7 +253,7 @@ impl Driver {
 
     fn stored(&mut self, stored: Result<u64, WriterDied>) {
         if let Ok(incarnation_bound) = stored {
-            return self.feed(Input::Persisted { incarnation_bound });
+            return self.feed(Input::Persisted { incarnation_bound, ballot_version: 0 });
         }
         // The node is still of use to the cluster; its operator learns it from its health.
         self.writer_died = true;
@@ -286,6 +286,12 @@ impl Driver {
                 let kind = EventKind::PartitionHealed { unreachable, reachable };
                 translate::log(&shared.announce(kind, SystemTime::now()).kind);
             }
+            Output::Leadership(_)
+            | Output::LeaderElected { .. }
+            | Output::LeaderLost { .. }
+            | Output::EndWork { .. }
+            | Output::Quorum { .. }
+            | Output::ViewAgreed(_) => {}
             Output::Heard(id) => shared.directory().heard(&id, now, core.rtt(&id)),
             Output::Persist(durable) => durability.persist(durable),
             Output::ResolveSeeds => {
@@ -374,6 +380,7 @@ mod tests {
         let ((socket, listener), clock) = (bind(), Clock::start());
         let links = Links::start(listener, &tokio_util::task::TaskTracker::new()).expect("in a runtime");
         let birth = Birth {
+            leadership: None,
             id: name("me"),
             run: Run(1),
             cluster: name("c"),

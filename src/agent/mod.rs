@@ -342,7 +342,7 @@ impl Agent {
         match self.ask(|answer| Request::Remove { id: id.clone(), force, answer }).await? {
             Reply::Removed { held_by, confirmed } => Ok(Removed { held_by, confirmed }),
             Reply::Refused(error) => Err(error.into()),
-            Reply::Joined(_) | Reply::TagsSet => Err(AgentError::Stopped),
+            _ => Err(AgentError::Stopped),
         }
     }
 
@@ -351,7 +351,7 @@ impl Agent {
         match self.ask(|answer| Request::SetTags { tags, answer }).await? {
             Reply::TagsSet => Ok(()),
             Reply::Refused(error) => Err(error.into()),
-            Reply::Joined(_) | Reply::Removed { .. } => Err(AgentError::Stopped),
+            _ => Err(AgentError::Stopped),
         }
     }
 
@@ -407,7 +407,7 @@ async fn contact(
     match ask(requests, |answer| Request::Join { addresses, answer }).await? {
         Reply::Joined(answers) => Ok(answers.into_iter().find_map(|(_, who)| who).ok_or_else(nobody_answered)),
         Reply::Refused(error) => Ok(Err(error.to_string())),
-        Reply::Removed { .. } | Reply::TagsSet => Err(AgentError::Stopped),
+        _ => Err(AgentError::Stopped),
     }
 }
 

@@ -70,6 +70,7 @@ pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
 
     let clock = Clock::start();
     let birth = Birth {
+        leadership: None,
         id: config.name.clone(),
         run,
         cluster: config.cluster.clone(),
@@ -157,7 +158,7 @@ fn open(directory: &Path, cluster: &NodeId, name: &NodeId, now: u64) -> Result<M
     // A clock that went back, or a node that refuted more than once a millisecond: the stored figure knows better.
     let incarnation = remembered.incarnation_bound.map_or(now, |bound| now.max(bound + 1));
     let stored_bound = incarnation + INCARNATION_STEP;
-    store.write(&Durable { incarnation_bound: stored_bound, addresses: remembered.addresses.clone() })?;
+    store.write(&Durable { incarnation_bound: stored_bound, addresses: remembered.addresses.clone(), ballot: None })?;
     Ok(Memory { store: Some(store), incarnation, stored_bound, addresses: remembered.addresses })
 }
 

@@ -122,6 +122,8 @@ pub struct Counters {
     pub crashes_detected: u64,
     /// Broken links whose other end turned out to live.
     pub crashes_refuted: u64,
+    /// Words sent to other voters.
+    pub election_sent: u64,
     /// Pauses of this process.
     pub pauses: u64,
     /// How late the own ticks were.

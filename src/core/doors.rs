@@ -4,8 +4,10 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use super::change::Change;
+use super::election::{Alarm, Ballot, ChangeError, Electorate, LeaseTiming, LossReason, NumberedView, Term};
 use super::health::SelfDoubt;
 use super::id::{NodeId, Run};
+use super::leadership::Leadership;
 use super::settings::Settings;
 use super::tags::Tags;
 
@@ -38,6 +40,20 @@ pub struct Birth {
     pub remembered: Vec<SocketAddr>,
     /// Seeds every random choice.
     pub random_seed: u64,
+    /// If leaders are elected by quorum.
+    pub leadership: Option<QuorumBirth>,
+}
+
+/// What a core is born with that takes part in electing leaders.
+#[derive(Debug, Clone)]
+pub struct QuorumBirth {
+    /// The pace, checked.
+    pub timing: LeaseTiming,
+    /// The names configured as voters.
+    pub voters: Vec<NodeId>,
+    /// What the disk holds; a [blank](Ballot::blank) one at the first start. What is given to [`Output::Persist`] must be
+    /// durable: a voter that forgets is a danger.
+    pub ballot: Ballot,
 }
 
 /// What goes into the core.
@@ -62,6 +78,15 @@ pub enum Input<'a> {
     Persisted {
         /// The bound that is stored now.
         incarnation_bound: u64,
+        /// The version of the ballot that is stored now; 0 if none is.
+        ballot_version: u64,
+    },
+    /// The disk did not take what [`Output::Persist`] gave out last; it is tried again without being asked.
+    PersistFailed,
+    /// The answer to [`Output::EndWork`]: all that was led in this term has ended.
+    WorkEnded {
+        /// As asked.
+        term: Term,
     },
     /// Something happened to a TCP connection. A driver without TCP hands in nothing: everything but the immediate
     /// report of a crash works without links.
@@ -133,6 +158,27 @@ pub enum Command {
         /// The new tags.
         tags: Tags,
     },
+    /// Add a voter to the electorate. Only the leader does.
+    AddVoter {
+        /// For the reply.
+        ticket: Ticket,
+        /// Whom.
+        id: NodeId,
+    },
+    /// Remove a voter from the electorate. Only the leader does.
+    RemoveVoter {
+        /// For the reply.
+        ticket: Ticket,
+        /// Whom.
+        id: NodeId,
+    },
+    /// Begin a new generation with these voters and this node: the majority is lost for good.
+    Recover {
+        /// For the reply.
+        ticket: Ticket,
+        /// Whom.
+        voters: Vec<NodeId>,
+    },
 }
 
 /// What comes out of the core.
@@ -183,6 +229,38 @@ pub enum Output {
     },
     /// A packet of this member was a sign of life.
     Heard(NodeId),
+    /// Who leads, as far as this node knows, has changed, or how long that holds has.
+    Leadership(Leadership),
+    /// Somebody leads from now on, perhaps this node.
+    LeaderElected {
+        /// Who.
+        leader: NodeId,
+        /// In which term.
+        term: Term,
+    },
+    /// Whoever led does so no more, perhaps this node.
+    LeaderLost {
+        /// Who.
+        leader: NodeId,
+        /// In which term.
+        term: Term,
+        /// Why.
+        reason: LossReason,
+    },
+    /// This node has given up leadership: end all that it leads, wait for the end, then hand in [`Input::WorkEnded`].
+    EndWork {
+        /// Of which term.
+        term: Term,
+    },
+    /// Whether a majority of the voters can be reached has changed.
+    Quorum {
+        /// The latest term known.
+        term: Term,
+        /// Whether.
+        is_reached: bool,
+    },
+    /// A view is agreed: nobody ever sees other members under its number.
+    ViewAgreed(NumberedView),
     /// Make this durable, then hand in [`Input::Persisted`]. A newer one replaces an older one that is not yet written.
     Persist(Durable),
     /// Look the seeds' names up again and hand in [`Input::SeedAddresses`].
@@ -207,6 +285,8 @@ pub struct Durable {
     pub incarnation_bound: u64,
     /// Last known addresses of other members, at most [`MAX_REMEMBERED_ADDRESSES`](super::limits::MAX_REMEMBERED_ADDRESSES).
     pub addresses: Vec<SocketAddr>,
+    /// What a voter must not forget, if this node takes part in electing leaders.
+    pub ballot: Option<Ballot>,
 }
 
 /// Answers to commands.
@@ -223,6 +303,8 @@ pub enum Reply {
     },
     /// To [`Command::SetTags`].
     TagsSet,
+    /// To [`Command::AddVoter`], [`Command::RemoveVoter`] and [`Command::Recover`]: the electorate as it is now.
+    Electorate(Electorate),
     /// The command was not carried out; nothing changed.
     Refused(CommandError),
 }
@@ -254,6 +336,12 @@ pub enum CommandError {
     /// The node is on its way out.
     #[error("this node is leaving")]
     Leaving,
+    /// Leaders are not elected by quorum here.
+    #[error("leaders are not elected here: set leadership.mode = \"quorum\"")]
+    NoQuorumMode,
+    /// The electorate stays as it is.
+    #[error(transparent)]
+    Electorate(#[from] ChangeError),
     /// Too many commands are waiting for their answers.
     #[error("too many commands are waiting for their answers: try again in a second")]
     Busy,
@@ -367,6 +455,8 @@ pub enum Notice {
     },
     /// Slept so long that its view is worthless.
     RejoiningAfterIsolation,
+    /// About electing leaders.
+    Election(Alarm),
     /// A newcomer was turned away because its name is in use.
     NameRefused {
         /// The name.
@@ -427,6 +517,7 @@ impl fmt::Display for Notice {
             Notice::RejoiningAfterIsolation => {
                 f.write_str("heard nobody for longer than reap_after: dropping the view and joining anew")
             }
+            Notice::Election(alarm) => alarm.fmt(f),
             Notice::NameRefused { id, newcomer } => {
                 write!(f, "turned {newcomer} away: the name {id:?} is in use by a node that answers")
             }

@@ -117,7 +117,7 @@ impl Core {
         sent
     }
 
-    fn flood_targets(&mut self, is_own: bool) -> Vec<Slot> {
+    pub(super) fn flood_targets(&mut self, is_own: bool) -> Vec<Slot> {
         let live = self.view.live();
         if !self.observers.is_full_mesh(live.len()) {
             let mut targets = self.observers.flood_targets();

@@ -58,6 +58,7 @@ impl Core {
     /// A packet that is a heartbeat, with recent updates if the peer may lack some.
     pub(super) fn gossip_to(&mut self, slot: Slot) {
         let mut packet = self.packet_to(slot);
+        self.push_pulse(&mut packet);
         if self.may_lack_news(slot) {
             let limit = self.carry_limit();
             self.push_recent_updates(&mut packet, limit);

@@ -81,7 +81,8 @@ impl Core {
     pub(super) fn persist(&mut self) {
         let incarnation_bound = self.incarnation.asked;
         let addresses = self.reunion.remembered().to_vec();
-        self.outputs.push_back(Output::Persist(Durable { incarnation_bound, addresses }));
+        let ballot = self.ballot().cloned();
+        self.outputs.push_back(Output::Persist(Durable { incarnation_bound, addresses, ballot }));
     }
 
     /// A bound is on disk.
@@ -187,8 +188,15 @@ impl Core {
         self.reply(ticket, Reply::TagsSet);
     }
 
-    /// The command to leave: Leaving, then Left, each confirmed by a few peers, each with an end.
+    /// The command to leave. A leader hands over first.
     pub(super) fn leave(&mut self) {
+        if !self.hand_over() {
+            self.say_goodbye();
+        }
+    }
+
+    /// Leaving, then Left, each confirmed by a few peers, each with an end.
+    pub(super) fn say_goodbye(&mut self) {
         match self.phase {
             Phase::Joining(_) => self.stop(StopReason::Left),
             Phase::Up => {

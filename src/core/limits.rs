@@ -163,3 +163,25 @@ pub const MAX_DAMPING: u8 = 2;
 pub const FLAPPING_MEMORY: u32 = 8;
 /// Fewer silent members than this are never a partition.
 pub const MIN_PARTITION: usize = 2;
+/// Voters in an electorate.
+pub const MAX_VOTERS: usize = 7;
+/// Renewals whose times of sending a leader remembers: acknowledgements of older ones extend nothing.
+pub const MAX_RENEWALS_IN_FLIGHT: usize = 64;
+/// Names in the difference between two views that travels with a renewal, in bytes; longer ones are asked for.
+pub const MAX_DELTA_BYTES: usize = 600;
+/// How often a leader that resigned releases its voters.
+pub const RELEASES: u32 = 3;
+/// How long a node that is to vote is asked who it is, at least.
+pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a leader that leaves waits for the end of what it led, before it leaves without releasing its voters.
+pub const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Names in the difference between two agreed views that floods with the news of it, in bytes; longer ones are fetched.
+pub const MAX_FLOODED_DELTA_BYTES: usize = 400;
+/// At most one question who leads in this time.
+pub const WHO_LEADS_INTERVAL: Duration = Duration::from_millis(100);
+/// Parts of a numbered view that answer one question.
+pub const VIEW_PARTS: u8 = 8;
+/// A part of a numbered view is asked for again after this long, at least …
+pub const VIEW_FETCH_RETRY: Duration = Duration::from_millis(50);
+/// … this many times in a row.
+pub const MAX_FETCH_TRIES: u8 = 10;

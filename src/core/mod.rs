@@ -32,6 +32,8 @@
 //! | doubting oneself; members that keep refuting; many silent at once | `health`, `flapping`, `partition` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
 //! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `confirm` |
+//! | electing leaders among voters, apart from all this | `election/` |
+//! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
 //! | proofs of address, rate limits, bounds | `proof`, `rates`, `limits` |
 
@@ -41,6 +43,7 @@ mod counters;
 mod crash;
 mod detector;
 mod doors;
+pub mod election;
 mod flapping;
 mod flood;
 mod gossip;
@@ -50,6 +53,7 @@ mod id;
 mod inbox;
 mod inquiry;
 mod join;
+mod leadership;
 mod lifecycle;
 pub mod limits;
 mod links;
@@ -96,10 +100,12 @@ use rand_chacha::ChaCha8Rng;
 pub use change::{Change, ChangeKind};
 pub use counters::{Counters, Drop};
 pub use doors::{
-    Birth, Command, CommandError, Durable, Input, LinkEvent, LinkId, Notice, Output, Reply, StopReason, Ticket,
+    Birth, Command, CommandError, Durable, Input, LinkEvent, LinkId, Notice, Output, QuorumBirth, Reply, StopReason,
+    Ticket,
 };
 pub use health::{SelfDoubt, TickLateness};
 pub use id::{InvalidName, NodeId, Run, check_name};
+pub use leadership::{Leadership, LeadershipState};
 pub use pool::RecordPool;
 pub use record::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
 pub use settings::{OutOfRange, Profile, Settings, Timing};
@@ -114,6 +120,7 @@ use health::Attention;
 use inbox::{Inbox, Versions};
 use inquiry::Inquiries;
 use join::Joining;
+use leadership::Leading;
 use lifecycle::Incarnation;
 use links::Links;
 use names::NameProbes;
@@ -183,6 +190,8 @@ pub struct Core {
     /// Words to those we buried.
     burials: Questions,
     notices: NoticeRate,
+    /// Who leads; `None` if leaders are not elected here.
+    leading: Option<Box<Leading>>,
 }
 
 /// Where this node is in its own life.
@@ -262,6 +271,7 @@ impl Core {
             introductions: Questions::default(),
             burials: Questions::default(),
             notices: NoticeRate::default(),
+            leading: None,
             settings: birth.settings,
             rng,
         };
@@ -269,6 +279,9 @@ impl Core {
         let me = core.view.insert(Arc::clone(&record), record.hash(), Peer::new(now));
         debug_assert_eq!(me, View::ME);
         core.report(None, &record, None);
+        if let Some(quorum) = birth.leadership {
+            core.begin_electing(quorum);
+        }
         core.start_joining();
         core
     }
@@ -285,6 +298,7 @@ impl Core {
         if matches!(self.phase, Phase::Stopped) {
             return;
         }
+        self.expire_claim();
         match input {
             Input::Packet { from, bytes } => self.receive(from, bytes),
             Input::Tick => {
@@ -293,9 +307,15 @@ impl Core {
             }
             Input::Command(command) => self.command(command),
             Input::SeedAddresses(addresses) => self.seed_addresses(addresses),
-            Input::Persisted { incarnation_bound } => self.persisted(incarnation_bound),
+            Input::Persisted { incarnation_bound, ballot_version } => {
+                self.persisted(incarnation_bound);
+                self.ballot_stored(ballot_version);
+            }
+            Input::PersistFailed => self.ballot_not_stored(),
+            Input::WorkEnded { term } => self.work_ended(term),
             Input::Link { link, event } => self.link_event(link, event),
         }
+        self.attend_to_leadership();
         debug_assert!(self.outputs.iter().all(|output| match output {
             Output::Transmit { bytes, .. } => bytes.len() <= self.settings.mtu,
             Output::SendFrame { bytes, .. } => bytes.len() <= limits::MAX_FRAME_BYTES,
@@ -334,6 +354,7 @@ impl Core {
                 Timer::Contact(ticket) => self.end_contact(ticket),
                 Timer::Partition => self.suspect_partition(),
                 Timer::PartitionOver => self.partition_over(),
+                Timer::Leadership => self.tend_leadership(),
             }
             if matches!(self.phase, Phase::Stopped) {
                 break;
@@ -347,6 +368,9 @@ impl Core {
             Command::Leave => self.leave(),
             Command::Remove { ticket, id, force } => self.remove(ticket, &id, force),
             Command::SetTags { ticket, tags } => self.set_tags(ticket, tags),
+            Command::AddVoter { ticket, id } => self.add_voter(ticket, id),
+            Command::RemoveVoter { ticket, id } => self.remove_voter(ticket, &id),
+            Command::Recover { ticket, voters } => self.recover(ticket, voters),
         }
     }
 

@@ -10,6 +10,7 @@
 
 use std::net::SocketAddr;
 
+use super::election::Word;
 use super::inbox::{Inbox, News, Received};
 use super::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
 use super::links::Way;
@@ -17,7 +18,7 @@ use super::peer::is_due;
 use super::reunion::Introduction;
 use super::time::Time;
 use super::view::Slot;
-use super::wire::{Confirmation, Header, Heartbeat, Message, Nonce, Packet, PacketError, Refusal};
+use super::wire::{Confirmation, Header, Heartbeat, Led, Message, Nonce, Packet, PacketError, Refusal, ViewPart};
 use super::{Core, Drop, NodeId, Notice, Output, Phase, ProtocolRange, Record, Run, Status};
 
 /// What the answer to one packet must hold, gathered message by message.
@@ -256,6 +257,12 @@ impl Core {
             Message::Alive { run, sequence } => self.told_alive(run, sequence),
             // Over a link it ends it; in a datagram it means nothing.
             Message::Unlink => {}
+            Message::Election(ref word) => self.hear_voter(slot, Word::clone(word)),
+            Message::Led(ref led) => self.hear_led(slot, Led::clone(led)),
+            Message::Pulse(ref pulse) => self.hear_pulse(slot, pulse),
+            Message::WhoLeads => self.tell_who_leads(slot),
+            Message::WantView(ref want) => self.send_view(slot, want),
+            Message::ViewPart(ref part) => self.hear_view_part(slot, ViewPart::clone(part)),
             Message::Page { .. } => self.counters.drop(Drop::Unasked),
             // News and heartbeats are dispatched as such, and all other kinds before it matters who the sender is.
             _ => self.counters.drop(Drop::WrongState),

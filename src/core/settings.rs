@@ -228,7 +228,7 @@ pub struct OutOfRange {
 }
 
 impl OutOfRange {
-    fn new(key: &'static str, found: Duration, allowed: String) -> Self {
+    pub(super) fn new(key: &'static str, found: Duration, allowed: String) -> Self {
         Self { key, found: human(found), allowed }
     }
 }

@@ -53,6 +53,8 @@ pub(super) enum Timer {
     Partition,
     /// A partition may be over.
     PartitionOver,
+    /// An election goes on, news of the leader is old, or contents of a view are missing.
+    Leadership,
 }
 
 impl Key for Timer {
@@ -76,6 +78,7 @@ impl Key for Timer {
             Timer::Contact(ticket) => (15, ticket),
             Timer::Partition => (16, 0),
             Timer::PartitionOver => (17, 0),
+            Timer::Leadership => (18, 0),
         };
         (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
     }

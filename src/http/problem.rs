@@ -102,6 +102,9 @@ impl From<AgentError> for Refusal {
             AgentError::Refused(CommandError::Busy) => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too many commands", detail)
             }
+            AgentError::Refused(CommandError::NoQuorumMode | CommandError::Electorate(_)) => {
+                Self::new(StatusCode::CONFLICT, "electorate", "Electorate not changed", detail)
+            }
             AgentError::TooManyAddresses { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "value", "Value refused", detail)
             }

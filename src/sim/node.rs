@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_disk_holds_what_was_acknowledged_and_perhaps_what_was_being_written() {
-        let durable = |incarnation_bound| Durable { incarnation_bound, addresses: Vec::new() };
+        let durable = |incarnation_bound| Durable { incarnation_bound, addresses: Vec::new(), ballot: None };
         let mut disk = Disk::default();
         assert!(disk.write(durable(1)));
         assert!(!disk.write(durable(2)) && !disk.write(durable(3)));

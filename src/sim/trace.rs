@@ -67,9 +67,10 @@ impl Trace {
                     self.address(*address);
                 }
             }
-            Input::Persisted { incarnation_bound } => {
+            Input::Persisted { incarnation_bound, ballot_version } => {
                 self.tag(5);
                 self.hash.update(&incarnation_bound.to_le_bytes());
+                self.hash.update(&ballot_version.to_le_bytes());
             }
             Input::Link { link, event } => {
                 self.tag(7);

@@ -236,7 +236,7 @@ mod tests {
     }
 
     fn durable(incarnation_bound: u64) -> Durable {
-        Durable { incarnation_bound, addresses: vec!["10.0.0.2:7117".parse().expect("an address")] }
+        Durable { incarnation_bound, addresses: vec!["10.0.0.2:7117".parse().expect("an address")], ballot: None }
     }
 
     #[test]

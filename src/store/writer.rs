@@ -139,7 +139,7 @@ mod tests {
     use crate::store::{Remembered, STATE_FILE};
 
     fn durable(incarnation_bound: u64) -> Durable {
-        Durable { incarnation_bound, addresses: Vec::new() }
+        Durable { incarnation_bound, addresses: Vec::new(), ballot: None }
     }
 
     fn open(directory: &std::path::Path) -> (Store, Remembered) {

@@ -255,6 +255,7 @@ fn the_join_command_helps_a_node_whose_seeds_are_dead() {
 fn a_seed_whose_rival_died_starts_although_a_foreign_seed_refuses() {
     let mut net = Net::new(Profile::Local);
     let birth = Birth {
+        leadership: None,
         id: id("foreign"),
         run: Run(99),
         cluster: id("other"),
@@ -301,6 +302,7 @@ fn what_one_has_reaped_and_another_has_not_provokes_no_sync() {
 fn a_node_born_at_its_stored_bound_asks_for_more() {
     let mut net = Net::new(Profile::Local);
     let birth = Birth {
+        leadership: None,
         id: id("a"),
         run: Run(1),
         cluster: id("test"),
@@ -476,6 +478,7 @@ fn a_removal_is_not_undone_by_one_lost_reminder() {
 pub(super) fn large(net: &mut Net, name: &str, host: usize, bytes: usize) -> usize {
     let tags = Tags::new([("k".to_owned(), "v".repeat(bytes))].into()).expect("good");
     let birth = Birth {
+        leadership: None,
         id: id(name),
         run: Run(0xff_0000 + host as u64),
         cluster: id("test"),

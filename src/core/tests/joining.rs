@@ -115,6 +115,7 @@ fn a_node_behind_its_own_past_raises_its_incarnation() {
 fn another_cluster_refuses_and_both_sides_hear_of_it() {
     let mut net = Net::cluster(Profile::Local, 2);
     let birth = Birth {
+        leadership: None,
         id: id("stranger"),
         run: Run(99),
         cluster: id("other"),
@@ -143,6 +144,7 @@ fn a_large_view_with_long_names_and_tags_arrives_whole_in_small_datagrams() {
     let tags = Tags::new(BTreeMap::from([("k".to_owned(), "v".repeat(480))])).expect("within bounds");
     for i in 0..200 {
         let birth = Birth {
+            leadership: None,
             id: id(&format!("{}-{i:04}", "long".repeat(14))),
             run: Run(0xff_0000 + i),
             cluster: id("test"),
@@ -170,6 +172,7 @@ fn a_large_view_with_long_names_and_tags_arrives_whole_in_small_datagrams() {
 fn remembered_addresses_are_tried_before_a_node_without_seeds_starts_alone() {
     let mut net = Net::cluster(Profile::Local, 2);
     let birth = |random_seed, remembered| Birth {
+        leadership: None,
         id: id("back"),
         run: Run(500 + random_seed),
         cluster: id("test"),

@@ -24,6 +24,7 @@ const TELLER: Run = Run(0x7e11);
 impl Alone {
     fn new(seeds: usize) -> Self {
         let birth = Birth {
+            leadership: None,
             id: id("sponsor"),
             run: Run(1),
             cluster: id("test"),

@@ -12,6 +12,7 @@ mod detection;
 mod doubt;
 mod hostile;
 mod joining;
+mod leadership;
 mod leaving;
 mod limits;
 mod merging;

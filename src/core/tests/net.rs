@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::core::election::{Ballot, Identity, LeaseTiming};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::{
-    Birth, Change, ChangeKind, Command, Core, Input, NodeId, Notice, Output, Profile, Reply, Run, Settings, Status,
-    StopReason, Tags, Time,
+    Birth, Change, ChangeKind, Command, Core, Durable, Input, NodeId, Notice, Output, Profile, QuorumBirth, Reply, Run,
+    Settings, Status, StopReason, Tags, Time,
 };
 
 /// One node of the network.
@@ -18,6 +19,8 @@ pub(super) struct Node {
     pub(super) notices: Vec<Notice>,
     pub(super) replies: Vec<Reply>,
     pub(super) partitions: Vec<(Time, Partition)>,
+    /// What it gave out about leaders.
+    pub(super) leadership: Vec<(Time, Output)>,
     pub(super) stopped: Option<StopReason>,
     seeds: Vec<SocketAddr>,
     paused: bool,
@@ -44,6 +47,10 @@ pub(super) struct Net {
     pub(super) drop_one_in: u64,
     /// Packets to addresses where nobody listens.
     pub(super) undelivered: Vec<(SocketAddr, Vec<u8>)>,
+    /// Voters by name, where leaders are elected.
+    pub(super) voters: Vec<NodeId>,
+    /// What voters must not forget, by name.
+    pub(super) disks: BTreeMap<String, Ballot>,
     in_flight: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     cut: BTreeSet<(usize, usize)>,
     /// Nodes whose datagrams wait, in both directions, and what waits.
@@ -73,6 +80,8 @@ impl Net {
             settings: profile.settings(),
             drop_one_in: 0,
             undelivered: Vec::new(),
+            voters: Vec::new(),
+            disks: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             cut: BTreeSet::new(),
             held_up: BTreeSet::new(),
@@ -113,6 +122,7 @@ impl Net {
     pub(super) fn add_born(&mut self, name: &str, host: usize, seeds: &[usize], incarnation: u64) -> usize {
         self.counter += 1;
         let birth = Birth {
+            leadership: (!self.voters.is_empty()).then(|| self.quorum(name)),
             id: id(name),
             run: Run(0x1000 + self.counter),
             cluster: id("test"),
@@ -139,6 +149,7 @@ impl Net {
             notices: Vec::new(),
             replies: Vec::new(),
             partitions: Vec::new(),
+            leadership: Vec::new(),
             stopped: None,
             seeds,
             paused: false,
@@ -150,6 +161,16 @@ impl Net {
         let at = self.nodes.len() - 1;
         self.drain(at);
         at
+    }
+
+    /// What a node is born with where leaders are elected: what its last process left on its disk, or a fresh identity.
+    fn quorum(&mut self, name: &str) -> QuorumBirth {
+        let blank = Ballot::blank(Identity(xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes())));
+        QuorumBirth {
+            timing: LeaseTiming { lease_duration: ms(2_000), renewal_interval: ms(500) },
+            voters: self.voters.clone(),
+            ballot: self.disks.get(name).cloned().unwrap_or(blank),
+        }
     }
 
     /// Ends a process without a word.
@@ -209,7 +230,7 @@ impl Net {
 
     fn drain(&mut self, at: usize) {
         let mut resolve = false;
-        let mut persist = None;
+        let (mut persist, mut ended) = (None, None);
         while let Some(output) = self.nodes[at].core.poll() {
             let node = &mut self.nodes[at];
             match output {
@@ -226,7 +247,13 @@ impl Net {
                 Output::Change(change) => node.changes.push((self.now, change)),
                 // A network without TCP: everything must work without links.
                 Output::Heard(_) | Output::OpenLink { .. } | Output::SendFrame { .. } | Output::CloseLink { .. } => {}
-                Output::Persist(durable) => persist = Some(durable.incarnation_bound),
+                Output::Persist(durable) => persist = Some(durable),
+                Output::EndWork { term } => ended = Some(term),
+                Output::Leadership(_)
+                | Output::LeaderElected { .. }
+                | Output::LeaderLost { .. }
+                | Output::Quorum { .. }
+                | Output::ViewAgreed(_) => node.leadership.push((self.now, output)),
                 Output::ResolveSeeds => resolve = true,
                 Output::Reply { reply, .. } => node.replies.push(reply),
                 Output::Notice(notice) => node.notices.push(notice),
@@ -239,8 +266,15 @@ impl Net {
                 Output::Stopped(reason) => node.stopped = Some(reason),
             }
         }
-        if let Some(incarnation_bound) = persist {
-            self.input(at, Input::Persisted { incarnation_bound });
+        if let Some(Durable { incarnation_bound, ballot, .. }) = persist {
+            let ballot_version = ballot.as_ref().map_or(0, |ballot| ballot.version);
+            if let Some(ballot) = ballot {
+                self.disks.insert(self.nodes[at].core.me().id.to_string(), ballot);
+            }
+            self.input(at, Input::Persisted { incarnation_bound, ballot_version });
+        }
+        if let Some(term) = ended {
+            self.input(at, Input::WorkEnded { term });
         }
         if resolve {
             let seeds = self.nodes[at].seeds.iter().map(|seed| vec![*seed]).collect();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::core::election::{Delta, Digest, Electorate, Lineage, Term, ViewRef, VoterChange, Word};
 use crate::core::id::{NodeId, Run};
 use crate::core::limits::MAX_REFERRALS;
 use crate::core::record::{DetectionMethod, ProtocolRange, Record, Status};
@@ -285,6 +286,86 @@ pub enum Message {
         /// The highest sequence number received of it.
         sequence: u64,
     },
+    /// From voter to voter, see [`election`](crate::core::election).
+    Election(Box<Word>),
+    /// "This is who leads."
+    Led(Box<Led>),
+    /// "The leader that we both know still leads."
+    Pulse(Pulse),
+    /// "Who leads?" To be answered with [`Message::Led`].
+    WhoLeads,
+    /// "Send me this numbered view." To be answered with packets that each hold one [`Message::ViewPart`].
+    WantView(WantView),
+    /// A part of a numbered view.
+    ViewPart(Box<ViewPart>),
+}
+
+/// See [`Message::Led`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Led {
+    /// Of the electorate.
+    pub lineage: Lineage,
+    /// Which lineage an operator ended in favour of this one; zero if none.
+    pub succeeds: Lineage,
+    /// The term.
+    pub term: Term,
+    /// Who leads in it; absent if it resigned.
+    pub leader: Option<NodeId>,
+    /// The renewal that a majority of the voters acknowledged last.
+    pub sequence: u64,
+    /// How long ago it was sent.
+    pub age_ms: u64,
+    /// The leader's lease.
+    pub lease_ms: u64,
+    /// The newest agreed view.
+    pub view: ViewRef,
+    /// How it differs from the one before it, if that is short.
+    pub delta: Option<Delta>,
+}
+
+/// See [`Message::Pulse`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pulse {
+    /// The low half of the electorate's lineage.
+    #[serde(with = "postcard::fixint::le")]
+    pub lineage: u32,
+    /// The term.
+    pub term: Term,
+    /// The renewal that a majority of the voters acknowledged last.
+    pub sequence: u64,
+    /// How long ago it was sent.
+    pub age_ms: u64,
+    /// Of the newest agreed view.
+    pub number: u64,
+    /// The low half of its digest.
+    #[serde(with = "postcard::fixint::le")]
+    pub digest: u32,
+}
+
+/// See [`Message::WantView`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WantView {
+    /// Which.
+    pub digest: Digest,
+    /// Only names after this one.
+    pub after: Option<NodeId>,
+}
+
+/// See [`Message::ViewPart`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewPart {
+    /// Of which view.
+    pub digest: Digest,
+    /// The names that follow are all after this one, up to the last of them.
+    pub after: Option<NodeId>,
+    /// Names, sorted.
+    pub members: Vec<NodeId>,
+    /// Whether more follow.
+    pub more: bool,
+    /// In the first part.
+    pub electorate: Option<Electorate>,
+    /// In the first part, if the view changes the electorate.
+    pub change: Option<VoterChange>,
 }
 
 /// Length of the digest in [`Message::Digest`], in bytes.
@@ -292,7 +373,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 28;
+    pub(super) const KINDS: u32 = 34;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].

@@ -22,7 +22,9 @@ mod packet;
 mod raw;
 mod read;
 
-pub use message::{Confirmation, Echo, Heartbeat, Message, Nonce, Note, Refusal, Update};
+pub use message::{
+    Confirmation, Echo, Heartbeat, Led, Message, Nonce, Note, Pulse, Refusal, Update, ViewPart, WantView,
+};
 pub use packet::{Header, Packet, PacketBuilder, PacketError, VERSION};
 pub(super) use raw::RawRecord;
 pub(super) use read::{RawUpdate, Read, read};

@@ -122,9 +122,11 @@ impl World {
                 if let Some(checker) = &mut self.checker {
                     checker.stored(node, bound);
                 }
-                self.step(node, Input::Persisted { incarnation_bound: bound });
+                self.step(node, Input::Persisted { incarnation_bound: bound, ballot_version: 0 });
             }
-            Waiting::Acknowledged(bound) => self.step(node, Input::Persisted { incarnation_bound: bound }),
+            Waiting::Acknowledged(bound) => {
+                self.step(node, Input::Persisted { incarnation_bound: bound, ballot_version: 0 })
+            }
             Waiting::Resolved => {
                 let seeds = (0..self.options.seeds).map(|seed| vec![self.nodes[seed].address]).collect();
                 self.step(node, Input::SeedAddresses(seeds));

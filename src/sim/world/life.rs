@@ -94,11 +94,12 @@ impl World {
         let stored_bound =
             if place.is_durable { incarnation + INCARNATION_STEP } else { Record::INCARNATION_LIMIT - 1 };
         if place.is_durable {
-            let first = Durable { incarnation_bound: stored_bound, addresses: remembered.clone() };
+            let first = Durable { incarnation_bound: stored_bound, addresses: remembered.clone(), ballot: None };
             place.disk.write(first);
             place.disk.written();
         }
         Birth {
+            leadership: None,
             id: place.id.clone(),
             run: Run(self.random.bits()),
             cluster: NodeId::new(CLUSTER).expect("letters"),

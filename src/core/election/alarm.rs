@@ -1,0 +1,101 @@
+//! What a voter's machine has to say to an operator.
+
+use std::fmt;
+
+use crate::core::id::NodeId;
+
+/// What an operator must know; `Display` says what happened and what to try. Rate limits are the receiver's business.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Alarm {
+    /// The names configured here are not those configured there: nothing is formed.
+    VotersDiffer {
+        /// Where.
+        with: NodeId,
+    },
+    /// The electorate on the disk is not the one configured; the disk wins.
+    ConfigurationOutdated,
+    /// This node's name belongs to a voter of another identity: its disk was lost or exchanged.
+    Stranger,
+    /// A voter's identity is not the one that the electorate knows: its disk was lost or exchanged.
+    StrangeVoter {
+        /// Whose.
+        id: NodeId,
+    },
+    /// Another electorate is about in this cluster.
+    OtherElectorate {
+        /// Who belongs to it.
+        id: NodeId,
+    },
+    /// A term near the end of all terms, or of a generation that is not ours, was named.
+    TermLimit {
+        /// By whom.
+        id: NodeId,
+    },
+    /// The disk does not take the ballot: this voter stands aside.
+    Aside,
+    /// It does again.
+    AsideNoMore,
+    /// An operator has begun a new generation.
+    Recovered {
+        /// Which.
+        generation: u64,
+    },
+}
+
+impl Alarm {
+    /// A short name for its kind.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Alarm::VotersDiffer { .. } => "voters differ",
+            Alarm::ConfigurationOutdated => "voters outdated",
+            Alarm::Stranger => "stranger",
+            Alarm::StrangeVoter { .. } => "strange voter",
+            Alarm::OtherElectorate { .. } => "other electorate",
+            Alarm::TermLimit { .. } => "term limit",
+            Alarm::Aside => "aside",
+            Alarm::AsideNoMore => "aside no more",
+            Alarm::Recovered { .. } => "recovered",
+        }
+    }
+}
+
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Alarm::VotersDiffer { with } => write!(
+                f,
+                "{with:?} is configured with other voters than this node: no leader is elected before leadership.voters is \
+                 the same on all of them"
+            ),
+            Alarm::ConfigurationOutdated => f.write_str(
+                "leadership.voters is not the electorate that this node has agreed to; the agreed one holds \
+                 (see `headcount voters list`)",
+            ),
+            Alarm::Stranger => f.write_str(
+                "this node's name belongs to a voter with another data directory: it does not vote; remove the voter and \
+                 add it again (`headcount voters remove`, `headcount voters add`)",
+            ),
+            Alarm::StrangeVoter { id } => write!(
+                f,
+                "{id:?} is a voter by name, but not the one that was agreed on (its data directory is another one): it does \
+                 not count; remove the voter and add it again"
+            ),
+            Alarm::OtherElectorate { id } => write!(
+                f,
+                "{id:?} belongs to another electorate in this cluster: two were formed, or one was recovered on each side of \
+                 a cut; stop the voters of one of them and start them with empty data directories"
+            ),
+            Alarm::TermLimit { id } => {
+                write!(f, "{id:?} named a term that is out of bounds, or of another generation: it was ignored")
+            }
+            Alarm::Aside => f.write_str(
+                "the data directory does not take this voter's state (disk full?): it neither votes nor leads until it does",
+            ),
+            Alarm::AsideNoMore => f.write_str("the data directory takes this voter's state again"),
+            Alarm::Recovered { generation } => {
+                write!(f, "an operator began generation {generation} of the electorate: the old one counts no more")
+            }
+        }
+    }
+}

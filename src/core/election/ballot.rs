@@ -1,0 +1,143 @@
+//! What a voter must not forget: on disk before anything that rests on it leaves the process.
+//!
+//! | remembered | forgotten, it would |
+//! |---|---|
+//! | identity | vote twice in one term under one name |
+//! | term, vote | vote twice in one term (Raft, section 3.4: `currentTerm`, `votedFor`) |
+//! | promise | vote while a leader still counts on its acknowledgement |
+//! | newest accepted view | lose a view that was agreed by its acceptance |
+//!
+//! Must not know: disks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::electorate::{Electorate, VoterChange};
+use super::pace::MAX_LEASE;
+use super::raw::{Digest, Identity};
+use super::term::Term;
+use super::view::{NumberedView, ViewRef};
+use crate::core::NodeId;
+
+/// The durable state of a voter.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Ballot {
+    /// Counts the writes, so that the disk can say which it has.
+    pub version: u64,
+    /// Drawn once.
+    pub identity: Identity,
+    /// The latest term in which it voted, or acknowledged a leader.
+    pub term: Term,
+    /// Whom it voted for (or followed) in that term.
+    pub vote: Option<Identity>,
+    /// The longest lease it ever acknowledged: after a restart it does not vote for that long.
+    pub promise: Duration,
+    /// The newest view that it accepted; the first one is the founding view of its electorate.
+    pub accepted: Option<NumberedView>,
+}
+
+impl Ballot {
+    /// That of a voter at its first start.
+    pub fn blank(identity: Identity) -> Self {
+        Self { version: 0, identity, term: Term(0), vote: None, promise: Duration::ZERO, accepted: None }
+    }
+
+    /// Whether its invariants hold; asked of what a disk holds.
+    pub fn is_well_formed(&self) -> bool {
+        let is_term_in_bounds = self.term == Term::zeroth_of(self.term.generation()) || self.term.is_usable();
+        let is_accepted_well_formed = self.accepted.as_ref().is_none_or(NumberedView::is_well_formed);
+        is_term_in_bounds && self.promise <= MAX_LEASE && is_accepted_well_formed
+    }
+}
+
+/// A ballot as it stands on a disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Saved {
+    version: u64,
+    identity: Identity,
+    term: Term,
+    vote: Option<Identity>,
+    promise_ms: u64,
+    accepted: Option<SavedView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedView {
+    term: Term,
+    number: u64,
+    digest: Digest,
+    members: Vec<NodeId>,
+    electorate: Electorate,
+    change: Option<VoterChange>,
+}
+
+impl Serialize for Ballot {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let accepted = self.accepted.as_ref().map(|view| SavedView {
+            term: view.term,
+            number: view.number,
+            digest: view.reference().digest,
+            members: view.members.to_vec(),
+            electorate: (*view.electorate).clone(),
+            change: view.change.as_deref().cloned(),
+        });
+        let Self { version, identity, term, vote, promise, .. } = *self;
+        // Rounded up: a promise must not become shorter on its way through a disk.
+        let promise_ms = promise.as_nanos().div_ceil(1_000_000) as u64;
+        Saved { version, identity, term, vote, promise_ms, accepted }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Ballot {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Saved { version, identity, term, vote, promise_ms, accepted } = Saved::deserialize(deserializer)?;
+        let accepted = match accepted {
+            None => None,
+            Some(saved) => {
+                let change = saved.change.map(Arc::new);
+                let electorate = Arc::new(saved.electorate);
+                let view = NumberedView::new(saved.term, saved.number, saved.members.into(), electorate, change);
+                let named = ViewRef { term: saved.term, number: saved.number, digest: saved.digest };
+                if view.reference() != named {
+                    return Err(serde::de::Error::custom("the accepted view is not what it was"));
+                }
+                Some(view)
+            }
+        };
+        let ballot = Self { version, identity, term, vote, promise: Duration::from_millis(promise_ms), accepted };
+        if ballot.is_well_formed() { Ok(ballot) } else { Err(serde::de::Error::custom("the ballot is out of bounds")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::election::electorate::Voter;
+
+    #[test]
+    fn a_ballot_comes_back_from_the_disk_as_it_was_with_its_promise_no_shorter() {
+        let voter = Voter { id: NodeId::new("a").expect("a name"), identity: Identity(7) };
+        let founding = NumberedView::founding(Electorate::founded_by(vec![voter]), 0);
+        let promise = Duration::from_micros(5_000_001);
+        let vote = Some(Identity(7));
+        let ballot =
+            Ballot { version: 3, term: Term(4), vote, promise, accepted: Some(founding), ..Ballot::blank(Identity(7)) };
+        let bytes = postcard::to_allocvec(&ballot).expect("encodes");
+        let read: Ballot = postcard::from_bytes(&bytes).expect("decodes");
+        assert_eq!(read.promise, Duration::from_millis(5_001));
+        assert_eq!(Ballot { promise, ..read }, ballot);
+    }
+
+    #[test]
+    fn a_ballot_out_of_bounds_is_not_read() {
+        for ballot in [
+            Ballot { term: Term(u64::MAX), ..Ballot::blank(Identity(1)) },
+            Ballot { promise: MAX_LEASE * 2, ..Ballot::blank(Identity(1)) },
+        ] {
+            let bytes = postcard::to_allocvec(&ballot).expect("encodes");
+            assert!(postcard::from_bytes::<Ballot>(&bytes).is_err(), "{ballot:?}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Following a leader: acknowledging its renewals, which is a promise; accepting its views; being released.
+//!
+//! An acknowledgement is a promise not to vote, also not for oneself, for as long as the renewal says, from its receipt:
+//! a leader may act for as long as a majority is bound by it (leases: Gray & Cheriton 1989; Raft, section 6.4.1). The
+//! longest promise is on disk before the first acknowledgement that rests on it leaves.
+//!
+//! Invariants: a term is adopted from its leader alone, which a majority has voted for; what is acknowledged is on disk.
+//!
+//! Must not know: how a leader counts.
+
+use std::time::Duration;
+
+use super::message::{Body, Renewal};
+use super::pace::{MAX_LEASE, MIN_LEASE};
+use super::raw::Identity;
+use super::term::Term;
+use super::view::{NumberedView, ViewRef};
+use super::{Action, Alarm, Election, LossReason, Role, Surroundings};
+use crate::core::id::NodeId;
+
+/// An acknowledgement that waits for the disk, or may be said again with a newer view.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct OwedAck {
+    leader: Identity,
+    name: NodeId,
+    term: Term,
+    sequence: u64,
+    /// The view that the leader put to us.
+    proposed: ViewRef,
+    /// What was said of it already.
+    said: Option<ViewRef>,
+}
+
+impl Election {
+    /// The leader renews its lease.
+    pub(super) fn renewed(&mut self, around: &Surroundings<'_>, leader: Identity, from: &NodeId, renewal: Renewal) {
+        let lease = Duration::from_millis(renewal.lease_ms);
+        let term = renewal.term;
+        if !term.is_usable() || renewal.newest.term != term || !(MIN_LEASE..=MAX_LEASE).contains(&lease) {
+            self.ignored += 1;
+            return;
+        }
+        if self.electorate().is_none_or(|electorate| !electorate.contains(leader)) {
+            // The leader is ahead of us: its newest view says whether it may be one.
+            if term >= self.ballot.term {
+                self.actions.push_back(Action::Wanted { view: renewal.newest, from: from.clone() });
+            }
+            self.ignored += 1;
+            return;
+        }
+        if term < self.ballot.term || term.generation() != self.ballot.term.generation() {
+            self.ignored += 1;
+            return;
+        }
+        if term == self.ballot.term && self.leader.is_some_and(|known| known != leader) {
+            // Impossible among voters that keep the rules.
+            self.actions.push_back(Action::Alarm(Alarm::OtherElectorate { id: from.clone() }));
+            return;
+        }
+        self.obey(around, leader, term, lease);
+        if let Some(claim) = renewal.claim {
+            let sent = around.now - Duration::from_millis(claim.age_ms);
+            let (leader, sequence) = (from.clone(), claim.sequence);
+            self.actions.push_back(Action::Followed { term, leader, sequence, sent, lease });
+        }
+        let said = self.owed_ack.as_ref().filter(|owed| owed.term == term && owed.sequence == renewal.sequence);
+        let said = said.and_then(|owed| owed.said);
+        let (name, sequence, proposed) = (from.clone(), renewal.sequence, renewal.newest);
+        self.owed_ack = Some(OwedAck { leader, name, term, sequence, proposed, said });
+        self.consider(from, &renewal);
+        if let Some(agreed) = renewal.agreed {
+            self.learn_agreed(agreed);
+        }
+        self.pay_debts();
+        // Heard once more, the same renewal asks for the same answer.
+        if let Some(owed) = &mut self.owed_ack {
+            owed.said = None;
+        }
+    }
+
+    /// Takes the leader of this term for what it is.
+    fn obey(&mut self, around: &Surroundings<'_>, leader: Identity, term: Term, lease: Duration) {
+        if term > self.ballot.term {
+            if matches!(self.role, Role::Leading(_)) {
+                self.step_down(around, LossReason::Superseded);
+            }
+            self.vote_for(leader, term);
+        }
+        self.leader = Some(leader);
+        #[cfg(test)]
+        let lease = if self.has(super::flaw::Flaw::DifferingLeases) { self.timing.lease_duration } else { lease };
+        self.promised_until = self.promised_until.max(around.now + lease);
+        if self.ballot.promise < lease {
+            self.ballot.promise = lease;
+            self.persist();
+        }
+        self.failures = 0;
+        self.is_successor = false;
+        self.set_quorum(true);
+        self.follow(around);
+    }
+
+    /// What to do about the view that the leader puts to us.
+    fn consider(&mut self, from: &NodeId, renewal: &Renewal) {
+        let Some(accepted) = &self.ballot.accepted else { return };
+        let proposed = renewal.newest;
+        if proposed <= accepted.reference() {
+            return;
+        }
+        let by_delta = || {
+            let delta = renewal.delta.as_ref()?;
+            let agreed = self.agreed.as_ref().and_then(|agreed| agreed.changed_by(delta, proposed));
+            accepted.changed_by(delta, proposed).or(agreed)
+        };
+        let view = if proposed.digest == accepted.reference().digest && proposed.number == accepted.number {
+            Some(accepted.under(proposed.term))
+        } else {
+            by_delta()
+        };
+        match view {
+            Some(view) => self.accept(view),
+            None => self.actions.push_back(Action::Wanted { view: proposed, from: from.clone() }),
+        }
+    }
+
+    /// The contents of a view came in that a leader put to us, or that shows that a leader is ahead of us.
+    pub(super) fn take_contents(&mut self, around: &Surroundings<'_>, view: &NumberedView) {
+        if !view.is_well_formed() {
+            self.ignored += 1;
+            return;
+        }
+        let is_proposed = self.owed_ack.as_ref().is_some_and(|owed| {
+            owed.proposed == view.reference() && owed.term == self.ballot.term && view.term == owed.term
+        });
+        let is_ahead = match &self.ballot.accepted {
+            None => view.electorate.contains(self.ballot.identity),
+            Some(accepted) => {
+                view.electorate.lineage == accepted.electorate.lineage && view.reference() > accepted.reference()
+            }
+        };
+        if is_proposed && is_ahead {
+            self.accept(view.clone());
+        } else if is_ahead && view.term >= self.ballot.term && !matches!(self.role, Role::Leading(_)) {
+            // It restricts whom we vote for, and shows who may lead us; it counts for nobody until a leader asks.
+            self.accept(view.clone());
+            self.follow(around);
+        } else {
+            self.ignored += 1;
+        }
+        self.pay_debts();
+    }
+
+    /// Accepts a view: the newest that this voter knows of.
+    pub(super) fn accept(&mut self, view: NumberedView) {
+        assert!(Some(view.reference()) > self.newest(), "what is accepted is newer than what was");
+        self.ballot.accepted = Some(view);
+        self.persist();
+        if matches!(self.role, Role::Follower | Role::Outside) {
+            self.role = if self.is_voter() { Role::Follower } else { Role::Outside };
+        }
+    }
+
+    /// The leader says that this view is agreed.
+    fn learn_agreed(&mut self, agreed: ViewRef) {
+        let Some(view) = &self.ballot.accepted else { return };
+        let is_it = view.reference() == agreed;
+        let is_news = self.agreed.as_ref().is_none_or(|known| known.reference() < agreed);
+        if is_it && is_news {
+            let view = view.clone();
+            self.agreed = Some(view.clone());
+            self.actions.push_back(Action::Agreed(view));
+        }
+    }
+
+    /// Acknowledges what is on disk, once, and once more when the proposed view is.
+    pub(super) fn pay_ack(&mut self) {
+        let Some(owed) = &self.owed_ack else { return };
+        if owed.term != self.ballot.term {
+            self.owed_ack = None;
+            return;
+        }
+        let is_promise_stored = self.stored.term == owed.term
+            && self.leader == Some(owed.leader)
+            && self.stored.promise >= self.ballot.promise;
+        let Some(newest) = self.stored.accepted.as_ref().map(NumberedView::reference) else { return };
+        if !is_promise_stored || owed.said == Some(newest) {
+            return;
+        }
+        let (name, term, sequence) = (owed.name.clone(), owed.term, owed.sequence);
+        if let Some(owed) = &mut self.owed_ack {
+            owed.said = Some(newest);
+        }
+        self.send(&name, Body::Acked { term, sequence, newest });
+    }
+
+    /// The leader has resigned.
+    pub(super) fn released(
+        &mut self,
+        around: &Surroundings<'_>,
+        speaker: Identity,
+        _: &NodeId,
+        term: Term,
+        successor: Identity,
+    ) {
+        if term != self.ballot.term || self.leader != Some(speaker) || speaker == self.ballot.identity {
+            self.ignored += 1;
+            return;
+        }
+        self.leader = None;
+        self.owed_ack = None;
+        self.promised_until = around.now;
+        self.actions.push_back(Action::Released { term });
+        self.follow(around);
+        if successor == self.ballot.identity {
+            self.is_successor = true;
+            self.stand_at = around.now;
+            self.tick(around);
+        } else {
+            self.stand_at = around.now + self.timing.patience().mul_f64(0.5 + 0.5 * around.luck);
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Leading: renewals, the claim that they make, and giving it up.
+//!
+//! Votes make a leader, not a claim. The claim begins with the first renewal that a majority acknowledged in this term,
+//! and lasts from when that renewal was *sent*, less a margin for clocks that run at different rates. A renewal that a
+//! majority has not acknowledged is followed by another one soon: a lost packet costs no lease.
+//!
+//! Invariants: a claim only ever grows by an acknowledgement; one that was given up or ran out is never taken up again in
+//! its term; voters are released only after all led work has ended.
+//!
+//! Must not know: what is led.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::message::{Body, Claim, Renewal};
+use super::raw::Identity;
+use super::term::Term;
+use super::view::{NumberedView, ViewRef};
+use super::{Action, Election, LossReason, Role, Surroundings};
+use crate::core::limits::{MAX_RENEWALS_IN_FLIGHT, RELEASES};
+use crate::core::time::Time;
+
+/// A term in which this node leads.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Leading {
+    pub(super) term: Term,
+    /// Of the last renewal.
+    sequence: u64,
+    /// When the renewals were sent that may still be acknowledged, oldest first.
+    sent: VecDeque<(u64, Time)>,
+    /// The newest renewal that each voter acknowledged.
+    acknowledged: BTreeMap<Identity, u64>,
+    /// The newest view that each voter has on its disk.
+    pub(super) accepted: BTreeMap<Identity, ViewRef>,
+    claim: Option<Held>,
+    /// If no claim begins until then, the votes were in vain.
+    pub(super) elected_at: Time,
+    renew_at: Time,
+    resigning: Option<Resigning>,
+    pub(super) numbering: super::numbering::Numbering,
+}
+
+/// A claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Held {
+    sequence: u64,
+    sent: Time,
+    until: Time,
+}
+
+/// Leadership is being given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Resigning {
+    /// Whether all led work has ended; voters are released only then.
+    has_work_ended: bool,
+    releases: u32,
+    release_at: Time,
+}
+
+impl Leading {
+    pub(super) fn has_claim(&self) -> bool {
+        self.claim.is_some() && self.resigning.is_none()
+    }
+
+    pub(super) fn is_resigning(&self) -> bool {
+        self.resigning.is_some()
+    }
+
+    fn sent_at(&self, sequence: u64) -> Option<Time> {
+        self.sent.iter().find(|(sent, _)| *sent == sequence).map(|(_, at)| *at)
+    }
+}
+
+impl Election {
+    /// The votes are in, and the own one is on disk.
+    pub(super) fn begin_to_lead(&mut self, around: &Surroundings<'_>) {
+        let (term, me) = (self.ballot.term, self.ballot.identity);
+        let Some(accepted) = &self.ballot.accepted else { return };
+        // Under the own term, or it would count for nothing: same number, same members.
+        let view = accepted.under(term);
+        self.leader = Some(me);
+        self.failures = 0;
+        self.role = Role::Leading(Box::new(Leading {
+            term,
+            sequence: 0,
+            sent: VecDeque::new(),
+            acknowledged: BTreeMap::new(),
+            accepted: BTreeMap::new(),
+            claim: None,
+            elected_at: around.now,
+            renew_at: around.now,
+            resigning: None,
+            numbering: super::numbering::Numbering::new(self.agreed.clone()),
+        }));
+        #[cfg(test)]
+        if self.has(super::flaw::Flaw::ClaimWithVotes) {
+            self.claim(around, 0, around.now);
+        }
+        self.accept(view);
+        self.lead(around);
+    }
+
+    pub(super) fn leading_deadline(&self, leading: &Leading) -> Time {
+        let claim = leading.claim.map(|claim| claim.until);
+        let end = Some(leading.elected_at + self.timing.lease_duration).filter(|_| claim.is_none());
+        let next = match leading.resigning {
+            Some(resigning) => resigning.has_work_ended.then_some(resigning.release_at),
+            None => Some(leading.renew_at),
+        };
+        let may_number = leading.has_claim() && !self.is_proposing();
+        let view = leading.numbering.due(may_number).filter(|_| leading.resigning.is_none());
+        [claim, end, next, view].into_iter().flatten().min().expect("a claim or its end")
+    }
+
+    /// Renews when it is time, and numbers what has changed.
+    pub(super) fn lead(&mut self, around: &Surroundings<'_>) {
+        let Role::Leading(leading) = &self.role else { return };
+        if leading.claim.is_none() && around.now >= leading.elected_at + self.timing.lease_duration {
+            // Elected, and never heard by a majority since.
+            self.set_quorum(false);
+            return self.follow(around);
+        }
+        if leading.resigning.is_some() {
+            return self.release(around);
+        }
+        self.number(around);
+        let Role::Leading(leading) = &self.role else { return };
+        if around.now >= leading.renew_at {
+            self.renew(around);
+        }
+    }
+
+    /// Sends a renewal to all voters.
+    pub(super) fn renew(&mut self, around: &Surroundings<'_>) {
+        let (timing, me) = (self.timing, self.ballot.identity);
+        let voters = self.others();
+        let agreed = self.agreed.as_ref().map(NumberedView::reference);
+        let Some(view) = self.ballot.accepted.clone() else { return };
+        let Role::Leading(leading) = &mut self.role else { return };
+        leading.sequence += 1;
+        leading.sent.push_back((leading.sequence, around.now));
+        if leading.sent.len() > MAX_RENEWALS_IN_FLIGHT {
+            leading.sent.pop_front();
+        }
+        leading.renew_at = around.now + timing.retry();
+        leading.acknowledged.insert(me, leading.sequence);
+        let claim = leading.claim.map(|claim| Claim {
+            sequence: claim.sequence,
+            age_ms: around.now.since(claim.sent).as_nanos().div_ceil(1_000_000) as u64,
+        });
+        let mut renewal = Renewal {
+            term: leading.term,
+            sequence: leading.sequence,
+            lease_ms: timing.lease_duration.as_millis() as u64,
+            claim,
+            newest: view.reference(),
+            delta: None,
+            agreed: agreed.filter(|agreed| agreed.term == leading.term),
+        };
+        let deltas: Vec<_> = voters.iter().map(|voter| leading.delta_for(voter.identity, &view)).collect();
+        // What it asks of others, it promises itself.
+        self.promised_until = self.promised_until.max(around.now + timing.lease_duration);
+        for (voter, delta) in voters.into_iter().zip(deltas) {
+            renewal.delta = delta;
+            self.send(&voter.id, Body::Renew(renewal.clone()));
+        }
+        self.extend_claim(around);
+    }
+
+    /// A voter acknowledged a renewal.
+    pub(super) fn acknowledged(
+        &mut self,
+        around: &Surroundings<'_>,
+        speaker: Identity,
+        term: Term,
+        sequence: u64,
+        newest: ViewRef,
+    ) {
+        let Role::Leading(leading) = &mut self.role else {
+            self.ignored += 1;
+            return;
+        };
+        if leading.term != term || sequence > leading.sequence || sequence == 0 || leading.is_resigning() {
+            self.ignored += 1;
+            return;
+        }
+        let acknowledged = leading.acknowledged.entry(speaker).or_insert(0);
+        *acknowledged = sequence.max(*acknowledged);
+        let accepted = leading.accepted.entry(speaker).or_insert(newest);
+        *accepted = newest.max(*accepted);
+        self.extend_claim(around);
+        self.count_acceptances(around);
+    }
+
+    /// The claim lasts from when the newest renewal was sent that a majority acknowledged.
+    fn extend_claim(&mut self, around: &Surroundings<'_>) {
+        let Some(view) = &self.ballot.accepted else { return };
+        let Role::Leading(leading) = &self.role else { return };
+        if self.stored.term != leading.term || self.stored.promise < self.timing.lease_duration {
+            return;
+        }
+        let figure = |identity: Identity| leading.acknowledged.get(&identity).copied().unwrap_or(0);
+        let sequence = view.reached_by_majority(self.is_proposing(), figure);
+        #[cfg(test)]
+        let sequence = if self.has(super::flaw::Flaw::NoQuorumCheck) { leading.sequence } else { sequence };
+        let is_news = leading.claim.is_none_or(|claim| claim.sequence < sequence);
+        let sent = leading.sent_at(sequence);
+        #[cfg(test)]
+        let sent = if self.has(super::flaw::Flaw::LeaseFromReceipt) { sent.map(|_| around.now) } else { sent };
+        if let Some(sent) = sent.filter(|_| is_news && !leading.is_resigning()) {
+            self.claim(around, sequence, sent);
+        }
+    }
+
+    fn claim(&mut self, around: &Surroundings<'_>, sequence: u64, sent: Time) {
+        let (timing, until) = (self.timing, sent + self.timing.claim());
+        if until <= around.now {
+            // Acknowledged, but so late that it entitles to nothing.
+            return;
+        }
+        self.set_quorum(true);
+        let Role::Leading(leading) = &mut self.role else { return };
+        let is_first = leading.claim.is_none();
+        leading.claim = Some(Held { sequence, sent, until });
+        if sequence == leading.sequence {
+            leading.renew_at = sent + timing.renewal_interval;
+        }
+        let term = leading.term;
+        self.actions.push_back(Action::Claimed { term, sequence, sent, until });
+        if is_first && sequence > 0 {
+            // Whoever follows learns at once that this is a claim.
+            self.renew(around);
+        }
+    }
+
+    /// Ends the claim if its time is past.
+    pub(super) fn expire_claim(&mut self, around: &Surroundings<'_>) {
+        let Role::Leading(leading) = &self.role else { return };
+        if leading.claim.is_some_and(|claim| around.now >= claim.until) {
+            if leading.is_resigning() {
+                return self.follow(around);
+            }
+            self.set_quorum(false);
+            self.step_down(around, LossReason::QuorumLost);
+        }
+    }
+
+    /// Is no longer the leader, whatever it was that ended it.
+    pub(super) fn step_down(&mut self, around: &Surroundings<'_>, reason: LossReason) {
+        let Role::Leading(leading) = &self.role else { return };
+        if leading.has_claim() {
+            self.actions.push_back(Action::Lost { term: leading.term, reason });
+        }
+        self.interrupt_change();
+        self.follow(around);
+    }
+
+    /// Gives leadership up, as when leaving: at once no claim, and the voters are released when all led work has ended.
+    /// Says whether there is anything to give up.
+    pub fn resign(&mut self, around: &Surroundings<'_>) -> bool {
+        self.expire(around);
+        let Role::Leading(leading) = &mut self.role else { return false };
+        if leading.resigning.is_some() {
+            return true;
+        }
+        let (term, had_claim) = (leading.term, leading.has_claim());
+        let resigning = Resigning { has_work_ended: false, releases: 0, release_at: around.now };
+        leading.resigning = Some(resigning);
+        self.interrupt_change();
+        if had_claim {
+            self.actions.push_back(Action::Lost { term, reason: LossReason::Resigned });
+        } else {
+            // Nothing was led.
+            self.follow(around);
+        }
+        had_claim
+    }
+
+    /// All that was led in this term has ended.
+    pub fn work_ended(&mut self, around: &Surroundings<'_>, term: Term) {
+        self.expire(around);
+        if let Role::Leading(leading) = &mut self.role
+            && leading.term == term
+            && let Some(resigning) = &mut leading.resigning
+        {
+            resigning.has_work_ended = true;
+            resigning.release_at = around.now;
+            self.release(around);
+        }
+    }
+
+    /// Whether this node is giving leadership up and has not released the voters yet.
+    pub fn is_resigning(&self) -> bool {
+        matches!(&self.role, Role::Leading(leading) if leading.is_resigning())
+    }
+
+    /// Frees the voters of their promises, a few times over since packets get lost.
+    fn release(&mut self, around: &Surroundings<'_>) {
+        let (retry, me) = (self.timing.retry(), self.ballot.identity);
+        let successor = self.successor();
+        let Role::Leading(leading) = &mut self.role else { return };
+        let term = leading.term;
+        let Some(resigning) = leading.resigning.as_mut().filter(|resigning| resigning.has_work_ended) else { return };
+        if around.now < resigning.release_at {
+            return;
+        }
+        let is_first = resigning.releases == 0;
+        resigning.releases += 1;
+        resigning.release_at = around.now + retry;
+        let is_last = resigning.releases >= RELEASES;
+        self.send_to_all(&Body::Release { term, successor: successor.unwrap_or(me) });
+        if is_first {
+            self.actions.push_back(Action::Released { term });
+        }
+        if is_last {
+            // Nobody counts on its promise to itself any more.
+            self.promised_until = around.now;
+            self.leader = None;
+            self.follow(around);
+            self.stand_at = around.now + self.timing.lease_duration;
+        }
+    }
+
+    /// Who is to stand first: a voter that was heard last and has the newest view.
+    fn successor(&self) -> Option<Identity> {
+        let Role::Leading(leading) = &self.role else { return None };
+        let electorate = self.electorate()?;
+        let others = leading.acknowledged.iter().filter(|(identity, _)| **identity != self.ballot.identity);
+        let voters = others.filter(|(identity, _)| electorate.contains(**identity));
+        let rank = |identity: &Identity, sequence: u64| (leading.accepted.get(identity).copied(), sequence);
+        voters.max_by_key(|(identity, sequence)| rank(identity, **sequence)).map(|(identity, _)| *identity)
+    }
+
+    /// How long the claim lasts, if there is one.
+    pub fn claim_left(&self, now: Time) -> Option<Duration> {
+        let Role::Leading(leading) = &self.role else { return None };
+        leading.claim.filter(|_| leading.has_claim()).map(|claim| claim.until.since(now))
+    }
+}

@@ -1,0 +1,145 @@
+//! What voters tell each other. The doc comments are the specification.
+//!
+//! Every word carries its speaker's identity and the lineage of its electorate; what is of another lineage, or of nobody
+//! in the receiver's electorate, does not count. Forming the first electorate is the exception, since it has no lineage
+//! yet.
+
+use serde::{Deserialize, Serialize};
+
+use super::electorate::Electorate;
+use super::raw::{Identity, Lineage};
+use super::term::Term;
+use super::view::{Delta, ViewRef};
+
+/// From one voter to another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Word {
+    /// The speaker.
+    pub from: Identity,
+    /// Of the speaker's electorate; zero while it has none.
+    pub lineage: Lineage,
+    /// What it says.
+    pub body: Body,
+}
+
+/// What voters say.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Body {
+    /// "I am such and such a voter, and this is what I hold of you." Forms the first electorate, and introduces who is to
+    /// be added to a later one.
+    Roster(Roster),
+    /// "I have not heard the leader for a lease: have you?"
+    Query {
+        /// Of the speaker; to be echoed.
+        attempt: u32,
+    },
+    /// The answer to a query.
+    Health {
+        /// The query's.
+        attempt: u32,
+        /// Whether a leader was heard within its lease.
+        hears_leader: bool,
+        /// The speaker's term; the asker stands above all that it heard of, if it stands.
+        term: Term,
+    },
+    /// "Would you vote for me in this term?" Moves nobody's term.
+    PreVote {
+        /// To be echoed.
+        attempt: u32,
+        /// The one to stand in.
+        term: Term,
+        /// The newest view that the candidate accepted.
+        newest: ViewRef,
+    },
+    /// The answer to a pre-vote.
+    PreVoted {
+        /// The question's.
+        attempt: u32,
+        /// Whether.
+        is_granted: bool,
+        /// The speaker's term.
+        term: Term,
+    },
+    /// "Vote for me."
+    Vote {
+        /// In this term.
+        term: Term,
+        /// The newest view that the candidate accepted.
+        newest: ViewRef,
+    },
+    /// The answer to a vote request; a granted one is on the speaker's disk.
+    Voted {
+        /// In which term.
+        term: Term,
+        /// Whether.
+        is_granted: bool,
+        /// The newest view that the speaker accepted.
+        newest: ViewRef,
+    },
+    /// "I lead: renew my lease."
+    Renew(Renewal),
+    /// "I shall not vote for as long as the renewal says."
+    Acked {
+        /// The renewal's.
+        term: Term,
+        /// The renewal's.
+        sequence: u64,
+        /// The newest view that the speaker has on its disk.
+        newest: ViewRef,
+    },
+    /// "I lead no more, and all that I led has ended: you are free of your promise."
+    Release {
+        /// The speaker's.
+        term: Term,
+        /// Who stands first.
+        successor: Identity,
+    },
+    /// "An operator has begun a new generation, and you vote in it."
+    Recovered {
+        /// Its voters.
+        electorate: Electorate,
+        /// The number of its founding view.
+        number: u64,
+        /// The generation.
+        generation: u64,
+    },
+}
+
+/// See [`Body::Roster`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Roster {
+    /// The hash of the names configured as voters.
+    pub names: u64,
+    /// The identity that the speaker holds under the receiver's name, if any.
+    pub holds: Option<Identity>,
+    /// Whether an answer is wanted.
+    pub asks: bool,
+}
+
+/// See [`Body::Renew`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Renewal {
+    /// The leader's.
+    pub term: Term,
+    /// Counts the renewals of the term; the claim lasts from when the acknowledged one was sent.
+    pub sequence: u64,
+    /// How long the promise lasts that an acknowledgement makes, from its receipt.
+    pub lease_ms: u64,
+    /// The claim as it stands, if it has begun.
+    pub claim: Option<Claim>,
+    /// The view that the leader puts to the voters, or that stands agreed.
+    pub newest: ViewRef,
+    /// How it differs from one that the receiver may hold, if that fits.
+    pub delta: Option<Delta>,
+    /// The newest view that was agreed in this term.
+    pub agreed: Option<ViewRef>,
+}
+
+/// A leader's claim as others hear of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Claim {
+    /// The renewal that a majority acknowledged last.
+    pub sequence: u64,
+    /// How long ago it was sent.
+    pub age_ms: u64,
+}

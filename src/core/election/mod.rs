@@ -1,0 +1,616 @@
+//! Leadership by quorum: at most one leader among a fixed electorate, as a state machine of its own.
+//!
+//! It knows nothing of packets, addresses or membership: words of other voters, time and acknowledgements of the disk go
+//! in, [`Action`]s come out. The same machine runs in the agent, in the simulator, and in a model checker that looks at
+//! every interleaving.
+//!
+//! ```text
+//!                 not heard a leader for a lease        a majority neither      a majority would
+//!  Follower ──────────────────────────────────▶ Query ──────────────▶ Pre-vote ───────────────▶ Vote
+//!     ▲ ▲          a renewal, a higher term, too few answers             │                       │ a majority on disk
+//!     │ └────────────────────────────────────────────────────────────────┘                       ▼
+//!     └──────────── no majority for a lease, a higher term, resigned ────────────────── Leading (a claim begins with
+//!                                                                          the first renewal a majority acknowledged)
+//! ```
+//!
+//! | rule | without it | file |
+//! |---|---|---|
+//! | terms never fall and are on disk before they are used (Raft 3.4) | two leaders in one term | `term`, `ballot` |
+//! | an electorate of identities, formed once | a voter that lost its disk votes twice in one term | `electorate`, `forming` |
+//! | status query and pre-vote (Raft 9.6) move nobody's term | a returning voter deposes a healthy leader | `standing` |
+//! | one vote per voter and term, synced before the answer | two leaders in one term | `voting` |
+//! | no vote while a promise stands, nor after a restart for the longest promise made (Gray & Cheriton 1989; Raft 6.4.1) | two valid claims | `voting`, `following` |
+//! | a candidate's newest view is not older than the voter's (Raft 5.4.1) | an agreed view is lost | `voting` |
+//! | votes make a leader, acknowledged renewals make a claim, from when they were sent | two valid claims | `leading` |
+//! | views count in their leader's own term only (Raft 5.4.2) | one number, two contents | `numbering` |
+//! | one voter more or less at a time, after settling the own term (Raft 4.1 and its erratum) | two leaders in one term | `numbering` |
+//! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
+//!
+//! Invariants: nothing that rests on the ballot leaves before the disk has acknowledged it; a claim is over as soon as
+//! any input finds its time past; a word is acted upon only if the own current state agrees with what it assumes, else
+//! it is counted and ignored.
+//!
+//! Must not know: addresses, wire formats, who is up (but for this node itself).
+
+mod alarm;
+mod ballot;
+mod electorate;
+mod following;
+mod forming;
+mod leading;
+mod message;
+mod numbering;
+mod pace;
+mod raw;
+mod recovery;
+mod standing;
+mod term;
+mod view;
+mod voting;
+
+#[cfg(test)]
+pub(crate) mod flaw;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+pub use alarm::Alarm;
+pub use ballot::Ballot;
+pub use electorate::{Electorate, Voter, VoterChange};
+pub use message::{Body, Claim, Renewal, Roster, Word};
+pub use pace::{LeaseTiming, MAX_LEASE, MIN_LEASE};
+pub use raw::{Digest, Identity, Lineage};
+pub use term::Term;
+pub use view::{Delta, NumberedView, ViewRef};
+
+use super::id::NodeId;
+use super::time::Time;
+use forming::Forming;
+use leading::Leading;
+use recovery::Recovery;
+use standing::Campaign;
+
+/// What a voter's machine is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElectionBirth {
+    /// This node's name.
+    pub me: NodeId,
+    /// The pace, checked.
+    pub timing: LeaseTiming,
+    /// At most one new view in this time.
+    pub view_interval: Duration,
+    /// The names configured as voters: they form the first electorate, and mean nothing once there is one.
+    pub voters: Vec<NodeId>,
+    /// What the disk holds; a blank one at the first start.
+    pub ballot: Ballot,
+}
+
+/// What an input finds around it.
+pub struct Surroundings<'a> {
+    /// The time, on a clock that counts suspend.
+    pub now: Time,
+    /// A fresh random number from 0 to below 1.
+    pub luck: f64,
+    /// Whether this node is Up: only Up members stand, vote and lead.
+    pub is_up: bool,
+    /// The members that belong in a view now, sorted.
+    pub members: &'a dyn Fn() -> Vec<NodeId>,
+}
+
+/// Why a leader is no longer one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LossReason {
+    /// Its lease ran out, or nobody heard of it for a lease.
+    Expired,
+    /// It gave leadership up.
+    Resigned,
+    /// Another one leads in a later term.
+    Superseded,
+    /// Its store turned its renewal down (leases in a database).
+    Rejected,
+    /// Too few voters answered.
+    QuorumLost,
+}
+
+/// What an operator asked for, and why it was not done. Nothing changed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// Only the leader changes the electorate.
+    #[error("this node does not lead")]
+    NotLeader,
+    /// One at a time.
+    #[error("another change of the electorate is under way: try again in a moment")]
+    Busy,
+    /// There is no such change.
+    #[error("the electorate stays as it is: {reason}")]
+    NoChange {
+        /// Why.
+        reason: &'static str,
+    },
+    /// The voter to add did not say who it is.
+    #[error("{id:?} did not answer: it must be up, in quorum mode, and have a data directory")]
+    NoAnswer {
+        /// Who.
+        id: NodeId,
+    },
+    /// It was given up half-way; whether it will be carried out is for the next leader to say.
+    #[error("leadership was lost meanwhile: look at the list of voters before you try again")]
+    Interrupted,
+    /// There is a majority to ask.
+    #[error("a majority of the old electorate answers: nothing is lost; use voters add and voters remove")]
+    MajorityAnswers,
+    /// A new generation needs the data directory of a voter of the old one.
+    #[error("this node was no voter: run it on a voter that is left")]
+    NoVoter,
+}
+
+/// What comes out of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Tell a voter. Best effort.
+    Send {
+        /// Whom.
+        to: NodeId,
+        /// What.
+        word: Word,
+    },
+    /// Make this durable, then say so by [`Election::stored`].
+    Persist(Ballot),
+    /// This node's claim has begun, or lasts longer.
+    Claimed {
+        /// The term.
+        term: Term,
+        /// The renewal that a majority acknowledged.
+        sequence: u64,
+        /// When it was sent.
+        sent: Time,
+        /// When the claim ends.
+        until: Time,
+    },
+    /// This node's claim is over, as of now. If it resigned, led work is to be ended and [`Election::work_ended`] said.
+    Lost {
+        /// The term.
+        term: Term,
+        /// Why.
+        reason: LossReason,
+    },
+    /// Another node's claim was heard of.
+    Followed {
+        /// The term.
+        term: Term,
+        /// Who leads in it.
+        leader: NodeId,
+        /// The renewal that a majority acknowledged.
+        sequence: u64,
+        /// When it was sent, at the earliest.
+        sent: Time,
+        /// The leader's lease.
+        lease: Duration,
+    },
+    /// The leader of this term, perhaps this node, has resigned and ended all that it led.
+    Released {
+        /// The term.
+        term: Term,
+    },
+    /// This view is agreed.
+    Agreed(NumberedView),
+    /// The contents of this view are wanted from this voter, see [`Election::contents`].
+    Wanted {
+        /// Which.
+        view: ViewRef,
+        /// From whom.
+        from: NodeId,
+    },
+    /// Whether a majority of the voters can be reached has changed.
+    Quorum {
+        /// Whether.
+        is_reached: bool,
+    },
+    /// What became of an operator's command.
+    Answer {
+        /// The command's.
+        ticket: u64,
+        /// The electorate as it is now, or why it is not.
+        result: Result<Electorate, ChangeError>,
+    },
+    /// For an operator.
+    Alarm(Alarm),
+}
+
+/// Where this node is in its life as a voter.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Role {
+    /// Learning the identities of the first electorate.
+    Forming(Forming),
+    /// No voter: it answers, and never stands.
+    Outside,
+    /// Waits for the leader to fall silent.
+    Follower,
+    /// Stands for election.
+    Standing(Campaign),
+    /// Won the votes of its term.
+    Leading(Box<Leading>),
+}
+
+/// The machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Election {
+    me: NodeId,
+    timing: LeaseTiming,
+    view_interval: Duration,
+    configured: Vec<NodeId>,
+    /// As it is to be.
+    ballot: Ballot,
+    /// As the disk has it.
+    stored: Ballot,
+    /// The disk does not take the ballot.
+    is_aside: bool,
+    role: Role,
+    /// Until when this voter may not vote.
+    promised_until: Time,
+    /// The leader of the ballot's term, once it was heard.
+    leader: Option<Identity>,
+    /// The acknowledgement that is due as soon as the disk allows it.
+    owed_ack: Option<following::OwedAck>,
+    /// The vote that is due as soon as the disk allows it.
+    owed_vote: Option<(Identity, Term)>,
+    /// When this voter stands, if nothing happens.
+    stand_at: Time,
+    /// It is the one who was named to succeed.
+    is_successor: bool,
+    /// Attempts so far: matches answers with questions.
+    attempts: u32,
+    /// Attempts in vain since a leader was heard.
+    failures: u32,
+    /// Whether a majority of the voters answered when last asked.
+    reaches_quorum: bool,
+    /// The newest view known to be agreed.
+    agreed: Option<NumberedView>,
+    /// A command of an operator under way.
+    recovery: Option<Recovery>,
+    actions: VecDeque<Action>,
+    /// Words that did not fit the own state, or came from nobody who counts.
+    ignored: u64,
+    #[cfg(test)]
+    flaw: Option<flaw::Flaw>,
+}
+
+impl Election {
+    /// Begins. After a restart nothing is voted for as long as the longest promise ever made.
+    ///
+    /// # Panics
+    /// If the timing is out of bounds: its maker checks it.
+    pub fn new(birth: ElectionBirth, around: &Surroundings<'_>) -> Self {
+        birth.timing.check().expect("the timing is checked before the machine is born");
+        let ElectionBirth { me, timing, view_interval, mut voters, ballot } = birth;
+        voters.sort_unstable();
+        voters.dedup();
+        let mut election = Self {
+            promised_until: around.now + ballot.promise,
+            me,
+            timing,
+            view_interval,
+            configured: voters,
+            stored: ballot.clone(),
+            ballot,
+            is_aside: false,
+            role: Role::Outside,
+            leader: None,
+            owed_ack: None,
+            owed_vote: None,
+            stand_at: around.now,
+            is_successor: false,
+            attempts: (around.luck * f64::from(u32::MAX)) as u32,
+            failures: 0,
+            reaches_quorum: true,
+            agreed: None,
+            recovery: None,
+            actions: VecDeque::new(),
+            ignored: 0,
+            #[cfg(test)]
+            flaw: None,
+        };
+        election.take_place(around);
+        election
+    }
+
+    /// Drained after every input, and after [`Election::new`].
+    pub fn poll(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When to call [`Election::tick`] at the latest; `None` if there is nothing to wait for.
+    pub fn next_deadline(&self, is_up: bool) -> Option<Time> {
+        let recovery = self.recovery.as_ref().map(Recovery::deadline);
+        let role = match &self.role {
+            Role::Outside => None,
+            Role::Forming(forming) => is_up.then(|| forming.deadline()),
+            Role::Follower => (is_up && self.may_stand()).then_some(self.stand_at),
+            Role::Standing(campaign) => Some(campaign.deadline()),
+            Role::Leading(leading) => Some(self.leading_deadline(leading)),
+        };
+        recovery.into_iter().chain(role).min()
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, around: &Surroundings<'_>) {
+        self.expire(around);
+        self.tend_recovery(around);
+        // Whoever leaves may still have voters to release.
+        if !around.is_up && !matches!(self.role, Role::Leading(_)) {
+            return;
+        }
+        match &self.role {
+            Role::Outside => {}
+            Role::Forming(_) => self.form(around),
+            Role::Follower => {
+                if around.now >= self.stand_at && self.may_stand() {
+                    self.stand(around);
+                }
+            }
+            Role::Standing(_) => self.stand_on(around),
+            Role::Leading(_) => self.lead(around),
+        }
+    }
+
+    /// Ends a claim whose time is past. Called before any input is looked at: a process that was stopped must not act on
+    /// a claim that ran out meanwhile.
+    pub fn expire(&mut self, around: &Surroundings<'_>) {
+        self.expire_claim(around);
+    }
+
+    /// This node became Up, or is so no more.
+    pub fn status_changed(&mut self, around: &Surroundings<'_>) {
+        self.expire(around);
+        if around.is_up {
+            self.tick(around);
+        } else if matches!(self.role, Role::Standing(_)) {
+            self.follow(around);
+        }
+    }
+
+    /// Another voter said something.
+    pub fn heard(&mut self, around: &Surroundings<'_>, from: &NodeId, word: Word) {
+        self.expire(around);
+        if !around.is_up {
+            self.ignored += 1;
+            return;
+        }
+        if let Body::Roster(roster) = word.body {
+            return self.hear_roster(around, from, word.from, &roster);
+        }
+        if let Body::Recovered { ref electorate, number, generation } = word.body {
+            return self.hear_of_recovery(around, electorate, number, generation);
+        }
+        if !self.counts(from, &word) {
+            self.ignored += 1;
+            return;
+        }
+        let speaker = word.from;
+        match word.body {
+            Body::Roster(_) | Body::Recovered { .. } => {}
+            Body::Query { attempt } => self.answer_query(around, speaker, from, attempt),
+            Body::Health { attempt, hears_leader, term } => {
+                self.hear_health(around, speaker, from, attempt, hears_leader, term);
+            }
+            Body::PreVote { attempt, term, newest } => {
+                self.answer_pre_vote(around, speaker, from, (attempt, term, newest));
+            }
+            Body::PreVoted { attempt, is_granted, term } => {
+                self.hear_pre_vote(around, speaker, from, attempt, is_granted, term);
+            }
+            Body::Vote { term, newest } => self.answer_vote(around, speaker, from, term, newest),
+            Body::Voted { term, is_granted, newest } => self.hear_vote(around, speaker, term, is_granted, newest),
+            Body::Renew(renewal) => self.renewed(around, speaker, from, renewal),
+            Body::Acked { term, sequence, newest } => self.acknowledged(around, speaker, term, sequence, newest),
+            Body::Release { term, successor } => self.released(around, speaker, from, term, successor),
+        }
+    }
+
+    /// The disk has the ballot of this version, or a newer one that was given out.
+    pub fn stored(&mut self, around: &Surroundings<'_>, version: u64) {
+        self.expire(around);
+        if version != self.ballot.version {
+            // An older one: what rests on the newer one still waits.
+            return;
+        }
+        if self.is_aside {
+            self.is_aside = false;
+            self.actions.push_back(Action::Alarm(Alarm::AsideNoMore));
+        }
+        self.stored = self.ballot.clone();
+        self.pay_debts();
+        self.tick(around);
+        if let Role::Standing(_) = self.role {
+            self.advance(around);
+        }
+        if let Role::Leading(_) = self.role {
+            self.count_acceptances(around);
+        }
+    }
+
+    /// The disk did not take the ballot. It is tried again by whoever writes.
+    pub fn store_failed(&mut self, around: &Surroundings<'_>) {
+        self.expire(around);
+        if !self.is_aside {
+            self.is_aside = true;
+            self.actions.push_back(Action::Alarm(Alarm::Aside));
+        }
+        match &self.role {
+            Role::Leading(_) => {
+                self.resign(around);
+            }
+            Role::Standing(_) => self.follow(around),
+            _ => {}
+        }
+    }
+
+    /// The contents of a view that was [wanted](Action::Wanted).
+    pub fn contents(&mut self, around: &Surroundings<'_>, view: &NumberedView) {
+        self.expire(around);
+        self.take_contents(around, view);
+    }
+
+    /// The view with these contents, if this voter holds it.
+    pub fn view_of(&self, digest: Digest) -> Option<&NumberedView> {
+        let views = [self.ballot.accepted.as_ref(), self.agreed.as_ref(), self.base()];
+        views.into_iter().flatten().find(|view| view.reference().digest == digest)
+    }
+
+    /// Whether it stands aside because its disk does not take the ballot.
+    pub fn is_aside(&self) -> bool {
+        self.is_aside
+    }
+
+    /// The latest term it knows of.
+    pub fn term(&self) -> Term {
+        self.ballot.term
+    }
+
+    /// The durable state as it is to be.
+    pub fn ballot(&self) -> &Ballot {
+        &self.ballot
+    }
+
+    /// The newest view known to be agreed.
+    pub fn agreed(&self) -> Option<&NumberedView> {
+        self.agreed.as_ref()
+    }
+
+    /// The lineage of its electorate, if it knows one.
+    pub fn lineage(&self) -> Option<Lineage> {
+        self.electorate().map(|electorate| electorate.lineage)
+    }
+
+    /// Whether a majority answered when last asked; true where nobody was asked yet.
+    pub fn reaches_quorum(&self) -> bool {
+        self.reaches_quorum
+    }
+
+    /// Words ignored because they did not fit the own state, or came from nobody who counts.
+    pub fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// The electorate of the newest accepted view: what every majority of this voter is counted by.
+    pub fn electorate(&self) -> Option<&Electorate> {
+        self.ballot.accepted.as_ref().map(|view| &*view.electorate)
+    }
+
+    /// Whether this node votes, as far as it knows.
+    pub fn is_voter(&self) -> bool {
+        self.electorate().is_some_and(|electorate| electorate.contains(self.ballot.identity))
+    }
+
+    /// Whether a word comes from a voter of the own electorate, or may come from a leader that is ahead of it.
+    fn counts(&mut self, from: &NodeId, word: &Word) -> bool {
+        let Some(electorate) = self.electorate() else {
+            return matches!(word.body, Body::Renew(_));
+        };
+        if word.lineage != electorate.lineage {
+            self.meet_other_lineage(from, word.lineage);
+            return false;
+        }
+        // A leader may be ahead of us, or have been voted out by the view that it had agreed last.
+        let may_lead = matches!(word.body, Body::Renew(_)) || self.leader == Some(word.from);
+        if electorate.identified(word.from).is_some_and(|voter| voter.id == *from) || may_lead {
+            return true;
+        }
+        if electorate.named(from).is_some() {
+            self.actions.push_back(Action::Alarm(Alarm::StrangeVoter { id: from.clone() }));
+        }
+        false
+    }
+
+    /// Finds its place: by what it has accepted, or else by the configuration.
+    fn take_place(&mut self, around: &Surroundings<'_>) {
+        match self.electorate() {
+            None if self.configured.contains(&self.me) => self.role = Role::Forming(Forming::new(around.now)),
+            None => self.role = Role::Outside,
+            Some(electorate) => {
+                let names: Vec<NodeId> = electorate.voters.iter().map(|voter| voter.id.clone()).collect();
+                let is_stranger = electorate.named(&self.me).is_some() && !self.is_voter();
+                if names != self.configured && !self.configured.is_empty() {
+                    self.actions.push_back(Action::Alarm(Alarm::ConfigurationOutdated));
+                }
+                if is_stranger {
+                    self.actions.push_back(Action::Alarm(Alarm::Stranger));
+                }
+                self.follow(around);
+            }
+        }
+    }
+
+    /// Waits for a leader.
+    fn follow(&mut self, around: &Surroundings<'_>) {
+        self.role = if self.is_voter() { Role::Follower } else { Role::Outside };
+        self.wait_for_leader(around);
+    }
+
+    /// Stands a little after no promise keeps it from it.
+    fn wait_for_leader(&mut self, around: &Surroundings<'_>) {
+        self.stand_at = self.promised_until.max(around.now) + self.timing.spread().mul_f64(around.luck);
+    }
+
+    fn may_stand(&self) -> bool {
+        self.is_voter() && !self.is_aside && self.stored.version == self.ballot.version
+    }
+
+    /// Gives the changed ballot to the disk.
+    fn persist(&mut self) {
+        self.ballot.version += 1;
+        self.actions.push_back(Action::Persist(self.ballot.clone()));
+    }
+
+    /// Words to all other voters that count: those of the electorate, and of the one before while it is changing.
+    fn send_to_all(&mut self, body: &Body) {
+        for voter in self.others() {
+            self.send(&voter.id, body.clone());
+        }
+    }
+
+    fn send(&mut self, to: &NodeId, body: Body) {
+        let lineage = self.lineage().unwrap_or(Lineage(0));
+        let word = Word { from: self.ballot.identity, lineage, body };
+        self.actions.push_back(Action::Send { to: to.clone(), word });
+    }
+
+    fn others(&self) -> Vec<Voter> {
+        let Some(view) = &self.ballot.accepted else { return Vec::new() };
+        let former = view.former_electorate();
+        let voters = former.iter().flat_map(|former| &former.voters).chain(&view.electorate.voters);
+        let by_identity: BTreeMap<Identity, &Voter> = voters.map(|voter| (voter.identity, voter)).collect();
+        by_identity.into_values().filter(|voter| voter.identity != self.ballot.identity).cloned().collect()
+    }
+
+    /// The reference of the newest accepted view.
+    fn newest(&self) -> Option<ViewRef> {
+        self.ballot.accepted.as_ref().map(NumberedView::reference)
+    }
+
+    fn set_quorum(&mut self, is_reached: bool) {
+        if self.reaches_quorum != is_reached {
+            self.reaches_quorum = is_reached;
+            self.actions.push_back(Action::Quorum { is_reached });
+        }
+    }
+
+    /// Takes a rule away; see `flaw`.
+    #[cfg(test)]
+    pub(crate) fn plant(&mut self, flaw: flaw::Flaw) {
+        self.flaw = Some(flaw);
+        if flaw == flaw::Flaw::NoWaitAfterRestart {
+            self.promised_until = Time::default();
+            self.stand_at = Time::default();
+        }
+    }
+
+    /// Whether the rule is taken away; see `flaw`.
+    #[cfg(test)]
+    fn has(&self, flaw: flaw::Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
+}

@@ -1,0 +1,273 @@
+//! Numbering: the leader puts views to the voters, one at a time, and counts who has them on disk.
+//!
+//! Only what a majority accepted *in the leader's own term* is agreed: counted in a later term, a view could be agreed
+//! and then lost (Raft, section 5.4.2, figure 8). So a new leader first has the view that it took over accepted under its
+//! own term, and numbers nothing new before. Changes of a moment become one view. The electorate changes by one voter at a
+//! time, and such a view needs the majorities before and after it.
+//!
+//! Invariants: one view is in flight; its number is one above the last agreed one.
+//!
+//! Must not know: why members come and go.
+
+use std::sync::Arc;
+
+use super::electorate::{Voter, VoterChange};
+use super::leading::Leading;
+use super::message::{Body, Roster};
+use super::raw::Identity;
+use super::view::{Delta, NumberedView};
+use super::{Action, ChangeError, Election, Role, Surroundings};
+use crate::core::id::NodeId;
+use crate::core::limits::MAX_DELTA_BYTES;
+use crate::core::time::Time;
+
+/// What a leader knows of its views.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Numbering {
+    /// Whether a view was agreed in this term: before that, nothing new is numbered.
+    is_settled: bool,
+    /// The view before the one in flight.
+    base: Option<NumberedView>,
+    /// When the next view is to be made, if something may have changed.
+    due: Option<Time>,
+    /// When the last one was.
+    last: Option<Time>,
+    wish: Option<Wish>,
+}
+
+/// A change of the electorate that an operator asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Wish {
+    ticket: u64,
+    what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum What {
+    /// Who is to be added must say who it is, until then.
+    Ask { id: NodeId, ask_at: Time, until: Time },
+    /// To be put to the voters with the next view.
+    Ready(VoterChange),
+    /// In the view in flight.
+    InFlight,
+}
+
+impl Numbering {
+    pub(super) fn new(base: Option<NumberedView>) -> Self {
+        Self { is_settled: false, base, due: None, last: None, wish: None }
+    }
+
+    /// When it has something to do; `may_number`: no view is in flight.
+    pub(super) fn due(&self, may_number: bool) -> Option<Time> {
+        let ask = self.wish.as_ref().and_then(|wish| match wish.what {
+            What::Ask { ask_at, until, .. } => Some(ask_at.min(until)),
+            _ => None,
+        });
+        self.due.filter(|_| may_number && self.is_settled).into_iter().chain(ask).min()
+    }
+}
+
+impl Leading {
+    /// How the view differs from what this voter has, if that is known and short.
+    pub(super) fn delta_for(&self, voter: Identity, view: &NumberedView) -> Option<Delta> {
+        let base = self.numbering.base.as_ref()?;
+        let newest = view.reference();
+        let held = self.accepted.get(&voter);
+        if held.is_some_and(|held| held.digest == newest.digest || held.digest != base.reference().digest) {
+            return None;
+        }
+        if base.reference().digest == newest.digest {
+            return None;
+        }
+        let delta = view.since(base);
+        let names = delta.added.iter().chain(&delta.removed);
+        let bytes: usize = names.map(|id| id.as_str().len() + 1).sum();
+        (bytes <= MAX_DELTA_BYTES).then_some(delta)
+    }
+}
+
+impl Election {
+    /// The members may have changed.
+    pub fn members_changed(&mut self, around: &Surroundings<'_>) {
+        let interval = self.view_interval;
+        if let Role::Leading(leading) = &mut self.role {
+            let numbering = &mut leading.numbering;
+            let not_before = numbering.last.map_or(around.now, |last| last + interval);
+            numbering.due.get_or_insert(not_before.max(around.now + interval));
+        }
+    }
+
+    /// Makes the next view if it is time and the last one is agreed.
+    pub(super) fn number(&mut self, around: &Surroundings<'_>) {
+        self.ask_for_identity(around);
+        let Role::Leading(leading) = &self.role else { return };
+        let Some(accepted) = &self.ballot.accepted else { return };
+        let is_in_flight = self.agreed.as_ref().map(NumberedView::reference) != Some(accepted.reference());
+        let is_due = leading.numbering.due.is_some_and(|due| around.now >= due);
+        let is_ready = leading.numbering.is_settled && !is_in_flight;
+        #[cfg(test)]
+        let is_ready = is_ready || self.has(super::flaw::Flaw::UnsettledElectorate);
+        if !is_ready || !is_due || !leading.has_claim() {
+            return;
+        }
+        let members: Arc<[NodeId]> = (around.members)().into();
+        let change = match leading.numbering.wish.as_ref().map(|wish| &wish.what) {
+            Some(What::Ready(change)) => Some(change.clone()),
+            _ => None,
+        };
+        let electorate = match &change {
+            Some(change) => accepted.electorate.changed(change).map(Arc::new),
+            None => Some(Arc::clone(&accepted.electorate)),
+        };
+        let base = accepted.clone();
+        let Role::Leading(leading) = &mut self.role else { return };
+        let numbering = &mut leading.numbering;
+        numbering.due = None;
+        let Some(electorate) = electorate else {
+            let ticket = numbering.wish.take().map(|wish| wish.ticket);
+            return self.refuse(ticket, ChangeError::NoChange { reason: "it has this voter, or has it not" });
+        };
+        if members == base.members && change.is_none() {
+            return;
+        }
+        if let Some(wish) = numbering.wish.as_mut().filter(|_| change.is_some()) {
+            wish.what = What::InFlight;
+        }
+        numbering.last = Some(around.now);
+        numbering.base = Some(base.clone());
+        let view = NumberedView::new(leading.term, base.number + 1, members, electorate, change.map(Arc::new));
+        self.accept(view);
+        self.renew(around);
+        self.count_acceptances(around);
+    }
+
+    /// Whether a view of this leader's own is in flight.
+    pub(super) fn is_proposing(&self) -> bool {
+        let Role::Leading(leading) = &self.role else { return false };
+        let agreed = self.agreed.as_ref().map(NumberedView::reference);
+        leading.numbering.is_settled && agreed != self.newest()
+    }
+
+    /// Whether the view in flight is agreed.
+    pub(super) fn count_acceptances(&mut self, around: &Surroundings<'_>) {
+        let Role::Leading(leading) = &self.role else { return };
+        let Some(view) = &self.ballot.accepted else { return };
+        let newest = view.reference();
+        if self.agreed.as_ref().is_some_and(|agreed| agreed.reference() == newest) {
+            return;
+        }
+        let me = self.ballot.identity;
+        let own = self.stored.accepted.as_ref().map(NumberedView::reference);
+        let held = |identity| if identity == me { own } else { leading.accepted.get(&identity).copied() };
+        let has_accepted = |identity: Identity| held(identity) == Some(newest);
+        let is_agreed = view.is_carried_by(self.is_proposing(), has_accepted);
+        #[cfg(test)]
+        let is_agreed = is_agreed
+            || self.has(super::flaw::Flaw::CountedInLaterTerm)
+                && view.is_carried_by(true, |identity| held(identity).is_some_and(|held| held.digest == newest.digest))
+            || self.has(super::flaw::Flaw::UnsettledElectorate) && view.electorate.has_majority(has_accepted);
+        if !is_agreed {
+            return;
+        }
+        let view = view.clone();
+        self.agreed = Some(view.clone());
+        self.actions.push_back(Action::Agreed(view.clone()));
+        let Role::Leading(leading) = &mut self.role else { return };
+        let numbering = &mut leading.numbering;
+        if !std::mem::replace(&mut numbering.is_settled, true) {
+            numbering.due = Some(around.now);
+        }
+        if let Some(wish) = numbering.wish.take_if(|wish| wish.what == What::InFlight) {
+            let electorate = (*view.electorate).clone();
+            self.actions.push_back(Action::Answer { ticket: wish.ticket, result: Ok(electorate) });
+        }
+        if !self.is_voter() {
+            // Voted out by the view that has just been agreed.
+            self.resign(around);
+            return;
+        }
+        self.number(around);
+    }
+
+    /// The view before the one in flight: voters may ask for it.
+    pub(super) fn base(&self) -> Option<&NumberedView> {
+        match &self.role {
+            Role::Leading(leading) => leading.numbering.base.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// An operator wants another voter.
+    pub fn add_voter(&mut self, around: &Surroundings<'_>, ticket: u64, id: NodeId) {
+        let until = around.now + self.timing.patience().max(crate::core::limits::IDENTITY_TIMEOUT);
+        let is_named = self.electorate().is_some_and(|electorate| electorate.named(&id).is_some());
+        if is_named {
+            return self.refuse(Some(ticket), ChangeError::NoChange { reason: "a voter of that name is in it" });
+        }
+        self.wish(around, ticket, What::Ask { id, ask_at: around.now, until });
+    }
+
+    /// An operator wants a voter less.
+    pub fn remove_voter(&mut self, around: &Surroundings<'_>, ticket: u64, id: &NodeId) {
+        match self.electorate().and_then(|electorate| electorate.named(id)).cloned() {
+            Some(voter) => self.wish(around, ticket, What::Ready(VoterChange::Removed(voter))),
+            None => self.refuse(Some(ticket), ChangeError::NoChange { reason: "no voter of that name is in it" }),
+        }
+    }
+
+    fn wish(&mut self, around: &Surroundings<'_>, ticket: u64, what: What) {
+        self.expire(around);
+        match &mut self.role {
+            Role::Leading(leading) if leading.has_claim() && leading.numbering.wish.is_none() => {
+                leading.numbering.wish = Some(Wish { ticket, what });
+                leading.numbering.due = Some(around.now);
+                self.number(around);
+            }
+            Role::Leading(leading) if leading.has_claim() => self.refuse(Some(ticket), ChangeError::Busy),
+            _ => self.refuse(Some(ticket), ChangeError::NotLeader),
+        }
+    }
+
+    /// Asks who the voter is that is to be added.
+    fn ask_for_identity(&mut self, around: &Surroundings<'_>) {
+        let retry = self.timing.retry();
+        let Role::Leading(leading) = &mut self.role else { return };
+        let Some(Wish { ticket, what: What::Ask { id, ask_at, until } }) = &mut leading.numbering.wish else { return };
+        let (ticket, id) = (*ticket, id.clone());
+        if around.now >= *until {
+            leading.numbering.wish = None;
+            return self.refuse(Some(ticket), ChangeError::NoAnswer { id });
+        }
+        if around.now >= *ask_at {
+            *ask_at = around.now + retry;
+            let names = super::forming::hash_of(&self.configured);
+            self.send(&id, Body::Roster(Roster { names, holds: None, asks: true }));
+        }
+    }
+
+    /// Somebody said who it is: perhaps the voter that is to be added.
+    pub(super) fn hear_candidate_for_voting(&mut self, around: &Surroundings<'_>, from: &NodeId, identity: Identity) {
+        let Role::Leading(leading) = &mut self.role else { return };
+        let Some(wish) = &mut leading.numbering.wish else { return };
+        if matches!(&wish.what, What::Ask { id, .. } if id == from) {
+            wish.what = What::Ready(VoterChange::Added(Voter { id: from.clone(), identity }));
+            leading.numbering.due = Some(around.now);
+            self.number(around);
+        }
+    }
+
+    /// Leadership ends before the change was agreed.
+    pub(super) fn interrupt_change(&mut self) {
+        if let Role::Leading(leading) = &mut self.role
+            && let Some(wish) = leading.numbering.wish.take()
+        {
+            self.refuse(Some(wish.ticket), ChangeError::Interrupted);
+        }
+    }
+
+    pub(super) fn refuse(&mut self, ticket: Option<u64>, error: ChangeError) {
+        if let Some(ticket) = ticket {
+            self.actions.push_back(Action::Answer { ticket, result: Err(error) });
+        }
+    }
+}

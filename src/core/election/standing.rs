@@ -1,0 +1,248 @@
+//! Standing for election: status query, pre-vote, vote, one after the other, each answered by a majority or given up.
+//!
+//! The first two move nobody's term, so that a voter that was cut off, or hears badly, disturbs nobody: it goes on only
+//! if a majority, itself included, has not heard the leader for a lease either (Raft, section 9.6, and the leader-health
+//! query of the requirement documents). Answers name the speaker's term: nobody adopts it from them, but whoever stands
+//! does so above all the terms it heard of, since it would be refused below.
+//!
+//! Invariants: a voter votes for itself like for any other, on disk first; it leads only once its own vote is on disk.
+//! Attempts in vain become rarer, up to a quarter of the lease.
+//!
+//! Must not know: what a leader does.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::message::Body;
+use super::raw::Identity;
+use super::term::Term;
+use super::view::ViewRef;
+use super::{Action, Alarm, Election, Role, Surroundings};
+use crate::core::id::NodeId;
+use crate::core::time::Time;
+
+/// An attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Campaign {
+    stage: Stage,
+    attempt: u32,
+    /// The own term when it began: if it moves, the attempt is over.
+    began_in: Term,
+    /// The term to stand in.
+    term: Term,
+    /// Who answered in this stage, and whether in favour.
+    answers: BTreeMap<Identity, bool>,
+    ask_at: Time,
+    give_up_at: Time,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Stage {
+    Query,
+    PreVote,
+    Vote,
+}
+
+impl Campaign {
+    pub(super) fn deadline(&self) -> Time {
+        self.ask_at.min(self.give_up_at)
+    }
+}
+
+impl Election {
+    /// Begins an attempt.
+    pub(super) fn stand(&mut self, around: &Surroundings<'_>) {
+        let Some(term) = self.ballot.term.next() else {
+            self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: self.me.clone() }));
+            self.stand_at = around.now + self.timing.lease_duration;
+            return;
+        };
+        self.attempts = self.attempts.wrapping_add(1);
+        // The successor that the last leader named knows that nobody leads.
+        let stage = if std::mem::take(&mut self.is_successor) { Stage::PreVote } else { Stage::Query };
+        self.role = Role::Standing(Campaign {
+            stage,
+            attempt: self.attempts,
+            began_in: self.ballot.term,
+            term,
+            answers: BTreeMap::new(),
+            ask_at: around.now,
+            give_up_at: around.now + self.patience(),
+        });
+        self.stand_on(around);
+        self.advance(around);
+    }
+
+    /// Asks again who has not answered, or gives up.
+    pub(super) fn stand_on(&mut self, around: &Surroundings<'_>) {
+        let retry = self.timing.retry();
+        let Role::Standing(campaign) = &mut self.role else { return };
+        if around.now >= campaign.give_up_at {
+            return self.give_up(around);
+        }
+        if around.now < campaign.ask_at {
+            return;
+        }
+        campaign.ask_at = around.now + retry;
+        let (stage, attempt, term) = (campaign.stage, campaign.attempt, campaign.term);
+        let answered: Vec<Identity> = campaign.answers.keys().copied().collect();
+        let Some(newest) = self.newest() else { return };
+        let body = match stage {
+            Stage::Query => Body::Query { attempt },
+            Stage::PreVote => Body::PreVote { attempt, term, newest },
+            Stage::Vote => Body::Vote { term, newest },
+        };
+        for voter in self.others() {
+            if !answered.contains(&voter.identity) {
+                self.send(&voter.id, body.clone());
+            }
+        }
+    }
+
+    /// A voter's word on the leader.
+    pub(super) fn hear_health(
+        &mut self,
+        around: &Surroundings<'_>,
+        speaker: Identity,
+        from: &NodeId,
+        attempt: u32,
+        hears_leader: bool,
+        term: Term,
+    ) {
+        self.hear_survivor_vote(speaker);
+        if self.is_answer(from, Stage::Query, attempt, term) {
+            self.count(around, speaker, !hears_leader);
+        } else {
+            self.ignored += 1;
+        }
+    }
+
+    /// A voter's word on whether it would vote for us.
+    pub(super) fn hear_pre_vote(
+        &mut self,
+        around: &Surroundings<'_>,
+        speaker: Identity,
+        from: &NodeId,
+        attempt: u32,
+        is_granted: bool,
+        term: Term,
+    ) {
+        if self.is_answer(from, Stage::PreVote, attempt, term) {
+            self.count(around, speaker, is_granted);
+        } else {
+            self.ignored += 1;
+        }
+    }
+
+    /// A vote, or none.
+    pub(super) fn hear_vote(
+        &mut self,
+        around: &Surroundings<'_>,
+        speaker: Identity,
+        term: Term,
+        is_granted: bool,
+        newest: ViewRef,
+    ) {
+        let is_newer = Some(newest) > self.newest();
+        match &self.role {
+            // Nobody votes for who has accepted less than itself; whoever says so says something else than it did.
+            Role::Standing(campaign) if campaign.stage == Stage::Vote && campaign.term == term && !is_newer => {
+                self.count(around, speaker, is_granted);
+            }
+            _ => self.ignored += 1,
+        }
+    }
+
+    /// Whether this answers the question at hand; takes note of the speaker's term for the stages that follow.
+    fn is_answer(&mut self, from: &NodeId, stage: Stage, attempt: u32, term: Term) -> bool {
+        let Role::Standing(campaign) = &mut self.role else { return false };
+        if campaign.stage != stage || campaign.attempt != attempt {
+            return false;
+        }
+        if term >= campaign.term && term.generation() == campaign.began_in.generation() {
+            match term.next() {
+                Some(above) if stage == Stage::Query => campaign.term = above,
+                // The pre-votes so far were about another term: the next attempt is above it.
+                Some(_) => {}
+                None => self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: from.clone() })),
+            }
+        }
+        true
+    }
+
+    fn count(&mut self, around: &Surroundings<'_>, speaker: Identity, is_in_favour: bool) {
+        if let Role::Standing(campaign) = &mut self.role {
+            campaign.answers.insert(speaker, is_in_favour);
+        }
+        self.advance(around);
+    }
+
+    /// Goes on to the next stage if a majority is in favour, this voter included.
+    pub(super) fn advance(&mut self, around: &Surroundings<'_>) {
+        let Some(electorate) = self.electorate() else { return };
+        let Role::Standing(campaign) = &self.role else { return };
+        let me = self.ballot.identity;
+        if campaign.began_in != self.ballot.term && campaign.stage != Stage::Vote {
+            return self.give_up(around);
+        }
+        let is_own_vote_stored = self.stored.term == campaign.term && self.stored.vote == Some(me);
+        let is_own_counted = campaign.stage != Stage::Vote || is_own_vote_stored;
+        let favours = |identity| {
+            if identity == me { is_own_counted } else { campaign.answers.get(&identity) == Some(&true) }
+        };
+        let is_carried = is_own_counted && around.is_up && electorate.has_majority(favours);
+        let has_answers =
+            electorate.has_majority(|identity| identity == me || campaign.answers.contains_key(&identity));
+        #[cfg(test)]
+        let is_carried = is_carried || is_own_counted && self.has(super::flaw::Flaw::NoQuorumCheck);
+        let is_lost =
+            has_answers && electorate.has_majority(|identity| campaign.answers.get(&identity) == Some(&false));
+        let (stage, term) = (campaign.stage, campaign.term);
+        if has_answers {
+            self.set_quorum(true);
+        }
+        if is_carried {
+            match stage {
+                Stage::Query => self.enter(around, Stage::PreVote),
+                Stage::PreVote => {
+                    self.vote_for(me, term);
+                    self.enter(around, Stage::Vote);
+                }
+                Stage::Vote => self.begin_to_lead(around),
+            }
+        } else if is_lost {
+            self.give_up(around);
+        }
+    }
+
+    fn enter(&mut self, around: &Surroundings<'_>, stage: Stage) {
+        let patience = self.patience();
+        let Role::Standing(campaign) = &mut self.role else { return };
+        campaign.stage = stage;
+        campaign.answers.clear();
+        campaign.ask_at = around.now;
+        campaign.give_up_at = around.now + patience;
+        self.stand_on(around);
+        self.advance(around);
+    }
+
+    /// How long a stage may take: longer after each attempt in vain, since the others may be far away.
+    fn patience(&self) -> Duration {
+        (self.timing.patience() * 2u32.pow(self.failures.min(6))).min(self.timing.lease_duration / 2)
+    }
+
+    /// Lets it be for now; the next attempt comes later, and later each time.
+    fn give_up(&mut self, around: &Surroundings<'_>) {
+        if let (Role::Standing(campaign), Some(electorate)) = (&self.role, self.electorate()) {
+            let me = self.ballot.identity;
+            let is_reached =
+                electorate.has_majority(|identity| identity == me || campaign.answers.contains_key(&identity));
+            self.set_quorum(is_reached);
+        }
+        let most = self.timing.lease_duration / 4;
+        let pause = (self.timing.spread() * 2u32.pow(self.failures.min(6))).min(most);
+        self.failures += 1;
+        self.follow(around);
+        self.stand_at = self.promised_until.max(around.now) + pause.mul_f64(0.5 + around.luck);
+    }
+}

@@ -1,0 +1,247 @@
+//! Everything at once, over many seeds; and the same with one rule taken away, to see that it would be noticed.
+
+use std::time::Duration;
+
+use rand::RngExt;
+
+use super::parliament::{LEASE, MS, Parliament, id};
+use crate::core::election::LeaseTiming;
+use crate::core::election::flaw::Flaw;
+
+/// What a run may do beside what every run does.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mischief {
+    flaw: Option<Flaw>,
+    /// A wiped disk keeps its identity: a stranger votes.
+    wiped_votes: bool,
+    /// A crash takes the term back.
+    forgets_term: bool,
+    differing_leases: bool,
+    changes_electorate: bool,
+}
+
+/// One run: faults by lot for a while, then healing. Violations of safety, or a cluster that does not come back.
+fn run(seed: u64, mischief: Mischief) -> Vec<String> {
+    let voters = [3, 3, 5, 5, 7][(seed % 5) as usize];
+    let mut parliament = Parliament::new(seed, voters);
+    parliament.flaw = mischief.flaw;
+    parliament.delay = (MS / 5, *[2 * MS, 30 * MS, 120 * MS].get((seed / 5 % 3) as usize).expect("one of three"));
+    parliament.loss = [0.0, 0.05, 0.3][(seed / 15 % 3) as usize];
+    parliament.duplication = 0.05;
+    let extra = usize::from(mischief.changes_electorate) * 2;
+    for _ in 0..extra {
+        parliament.add(Vec::new());
+    }
+    for node in 0..parliament.nodes.len() {
+        parliament.nodes[node].rate_ppm = parliament.rng.random_range(-9_000..=9_000);
+        if mischief.differing_leases && parliament.rng.random_bool(0.5) {
+            let lease_duration = LEASE * parliament.rng.random_range(1..=3);
+            parliament.nodes[node].timing = LeaseTiming { lease_duration, renewal_interval: lease_duration / 4 };
+        }
+    }
+    parliament.start_all();
+    for _ in 0..40 {
+        disturb(&mut parliament, mischief);
+        let pause = parliament.rng.random_range(0..900);
+        parliament.run_for(Duration::from_millis(pause));
+        if !parliament.violations.is_empty() {
+            return parliament.violations;
+        }
+    }
+    heal(&mut parliament);
+    let longest = parliament.nodes.iter().map(|node| node.timing.lease_duration).max().expect("some");
+    let is_led = parliament.run_until(longest * 3 + Duration::from_secs(10), |p| p.leader().is_some());
+    let mut violations = std::mem::take(&mut parliament.violations);
+    if !is_led {
+        violations.push("nobody leads after healing".to_owned());
+    }
+    violations
+}
+
+fn disturb(parliament: &mut Parliament, mischief: Mischief) {
+    let nodes = parliament.nodes.len();
+    let node = parliament.rng.random_range(0..nodes);
+    match parliament.rng.random_range(0..12) {
+        0 | 1 => {
+            parliament.crash(node);
+            if mischief.forgets_term {
+                let disk = &mut parliament.nodes[node].disk;
+                (disk.term, disk.vote) = (super::super::Term(0), None);
+            }
+        }
+        2 if mischief.wiped_votes => {
+            let identity = parliament.nodes[node].identity;
+            let disk = parliament.nodes[node].disk.clone();
+            parliament.crash(node);
+            let mut blank = crate::core::election::Ballot::blank(identity);
+            // It waits the lease, as the rule would have it that is not enough.
+            blank.promise = disk.promise;
+            blank.accepted =
+                disk.accepted.map(|view| crate::core::election::NumberedView::founding((*view.electorate).clone(), 0));
+            parliament.nodes[node].disk = blank;
+        }
+        2..=4 => {
+            for node in 0..nodes {
+                if parliament.nodes[node].election.is_none() {
+                    parliament.start(node);
+                }
+            }
+        }
+        5 => parliament.nodes[node].paused = true,
+        6 => {
+            for node in 0..nodes {
+                if parliament.nodes[node].paused {
+                    parliament.resume(node);
+                }
+            }
+        }
+        7 => {
+            let at = parliament.rng.random_range(1..nodes.max(2));
+            let mut order: Vec<usize> = (0..nodes).collect();
+            order.rotate_left(node);
+            let (left, right) = order.split_at(at);
+            parliament.split(&[left, right]);
+        }
+        8 => {
+            for _ in 0..parliament.rng.random_range(1..=3) {
+                let (a, b) = (parliament.rng.random_range(0..nodes), parliament.rng.random_range(0..nodes));
+                parliament.cut.insert((a, b));
+                parliament.cut.insert((b, a));
+            }
+        }
+        9 => parliament.cut.clear(),
+        10 if mischief.changes_electorate => {
+            let Some(leader) = parliament.leader() else { return };
+            let ticket = parliament.rng.random();
+            if parliament.rng.random_bool(0.5) {
+                parliament.with(leader, |election, around| election.add_voter(around, ticket, id(node)));
+            } else {
+                parliament.with(leader, |election, around| election.remove_voter(around, ticket, &id(node)));
+            }
+        }
+        10 => {
+            if let Some(leader) = parliament.leader() {
+                parliament.with(leader, |election, around| election.resign(around));
+            }
+        }
+        _ => {
+            let member = id(parliament.rng.random_range(0..40));
+            match parliament.members.binary_search(&member) {
+                Ok(at) => drop(parliament.members.remove(at)),
+                Err(at) => parliament.members.insert(at, member),
+            }
+            for node in 0..nodes {
+                if !parliament.nodes[node].paused {
+                    parliament.with(node, |election, around| election.members_changed(around));
+                }
+            }
+        }
+    }
+}
+
+fn heal(parliament: &mut Parliament) {
+    parliament.cut.clear();
+    parliament.loss = 0.0;
+    for node in 0..parliament.nodes.len() {
+        if parliament.nodes[node].election.is_none() {
+            parliament.start(node);
+        }
+        if parliament.nodes[node].paused {
+            parliament.resume(node);
+        }
+    }
+}
+
+/// The seeds at which safety is broken.
+fn violated(seeds: std::ops::Range<u64>, mischief: Mischief) -> Vec<(u64, String)> {
+    seeds.filter_map(|seed| Some((seed, run(seed, mischief).into_iter().next()?))).collect()
+}
+
+#[track_caller]
+fn is_kept(mischief: Mischief) {
+    let violated = violated(0..1_500, mischief);
+    assert!(violated.is_empty(), "{} seeds, first {:?}", violated.len(), violated.first());
+}
+
+#[track_caller]
+fn is_caught(mischief: Mischief, seeds: u64) {
+    let first = (0..seeds)
+        .inspect(|seed| {
+            if std::env::var_os("SHOW").is_some() {
+                eprintln!("{seed}")
+            }
+        })
+        .find_map(|seed| run(seed, mischief).into_iter().next().map(|why| (seed, why)));
+    let (seed, why) = first.expect("the planted bug is found");
+    assert!(!why.contains("nobody leads"), "safety is what it breaks: {why}");
+    println!("{mischief:?}: caught at seed {seed}: {why}");
+}
+
+fn flaw(flaw: Flaw) -> Mischief {
+    Mischief { flaw: Some(flaw), ..Mischief::default() }
+}
+
+#[test]
+fn faults_of_every_kind_leave_one_claim_one_leader_a_term_and_one_content_a_number() {
+    is_kept(Mischief::default());
+}
+
+#[test]
+fn leases_of_different_lengths_are_safe() {
+    is_kept(Mischief { differing_leases: true, ..Mischief::default() });
+}
+
+#[test]
+fn changing_the_electorate_under_faults_is_safe() {
+    is_kept(Mischief { changes_electorate: true, ..Mischief::default() });
+}
+
+#[test]
+fn planted_no_quorum_check_is_caught() {
+    is_caught(flaw(Flaw::NoQuorumCheck), 100);
+}
+
+#[test]
+fn planted_forgotten_vote_is_caught() {
+    is_caught(flaw(Flaw::ForgottenVote), 2_000);
+}
+
+#[test]
+fn planted_claim_with_the_votes_is_caught() {
+    is_caught(flaw(Flaw::ClaimWithVotes), 2_000);
+}
+
+#[test]
+fn planted_lease_from_receipt_is_caught() {
+    is_caught(flaw(Flaw::LeaseFromReceipt), 5_000);
+}
+
+#[test]
+fn planted_promise_of_the_own_lease_is_caught() {
+    is_caught(Mischief { differing_leases: true, ..flaw(Flaw::DifferingLeases) }, 2_000);
+}
+
+#[test]
+fn planted_vote_right_after_a_restart_is_caught() {
+    is_caught(flaw(Flaw::NoWaitAfterRestart), 2_000);
+}
+
+#[test]
+fn planted_wiped_voter_that_votes_is_caught() {
+    is_caught(Mischief { wiped_votes: true, ..Mischief::default() }, 5_000);
+}
+
+#[test]
+fn planted_term_reset_is_caught() {
+    is_caught(Mischief { forgets_term: true, ..Mischief::default() }, 2_000);
+}
+
+#[test]
+fn planted_view_counted_in_a_later_term_is_caught() {
+    is_caught(flaw(Flaw::CountedInLaterTerm), 20_000);
+}
+
+#[test]
+fn planted_unsettled_change_of_the_electorate_is_caught() {
+    is_caught(Mischief { changes_electorate: true, ..flaw(Flaw::UnsettledElectorate) }, 20_000);
+}

@@ -1,0 +1,5 @@
+//! The machine alone, in virtual time, with a network that loses and a disk that forgets.
+
+mod chaos;
+mod parliament;
+mod scenarios;

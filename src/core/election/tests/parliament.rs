@@ -1,0 +1,428 @@
+//! Voters in virtual time: words that take time or get lost, disks that write late, clocks of different rates, crashes.
+//!
+//! Safety is checked after every step, on the true time that no voter sees.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::core::election::flaw::Flaw;
+use crate::core::election::{
+    Action, Ballot, ChangeError, Election, ElectionBirth, Electorate, Identity, LeaseTiming, LossReason, NumberedView,
+    Surroundings, Term, Word,
+};
+use crate::core::{NodeId, Time};
+
+/// Nanoseconds of true time.
+pub(super) type Nanos = u64;
+pub(super) const MS: Nanos = 1_000_000;
+
+pub(super) const LEASE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone)]
+pub(super) enum Happening {
+    Word { to: usize, from: usize, word: Word },
+    Stored { node: usize, life: u64, version: u64 },
+    Wake { node: usize, life: u64, epoch: u64 },
+    Contents { node: usize, life: u64, view: NumberedView },
+}
+
+/// A voter, its disk and its clock.
+pub(super) struct Node {
+    pub(super) id: NodeId,
+    pub(super) identity: Identity,
+    pub(super) election: Option<Election>,
+    pub(super) disk: Ballot,
+    writing: Option<Ballot>,
+    life: u64,
+    epoch: u64,
+    clock_began: Nanos,
+    pub(super) rate_ppm: i64,
+    pub(super) paused: bool,
+    waiting: Vec<Happening>,
+    pub(super) is_up: bool,
+    pub(super) timing: LeaseTiming,
+    /// The claim as its holder sees it, on its own clock.
+    pub(super) claim: Option<(Term, Time)>,
+    /// Names the disk was lost under: a wiped voter comes back as somebody else.
+    pub(super) configured: Vec<NodeId>,
+    pub(super) agreed: Option<NumberedView>,
+}
+
+pub(super) struct Parliament {
+    pub(super) now: Nanos,
+    pub(super) nodes: Vec<Node>,
+    queue: BTreeMap<(Nanos, u64), Happening>,
+    count: u64,
+    pub(super) rng: ChaCha8Rng,
+    pub(super) delay: (Nanos, Nanos),
+    pub(super) loss: f64,
+    pub(super) duplication: f64,
+    pub(super) write_delay: (Nanos, Nanos),
+    pub(super) cut: BTreeSet<(usize, usize)>,
+    pub(super) members: Vec<NodeId>,
+    pub(super) flaw: Option<Flaw>,
+    /// Which voters had a claim in each term.
+    pub(super) leaders: BTreeMap<Term, usize>,
+    agreed: BTreeMap<(u64, u64), NumberedView>,
+    pub(super) answers: Vec<(u64, Result<Electorate, ChangeError>)>,
+    pub(super) losses: Vec<(Nanos, usize, LossReason)>,
+    pub(super) quorum: Vec<(usize, bool)>,
+    pub(super) words: u64,
+    pub(super) ended_work: bool,
+    pub(super) violations: Vec<String>,
+}
+
+pub(super) fn id(node: usize) -> NodeId {
+    NodeId::new(&format!("v{node}")).expect("a name")
+}
+
+impl Parliament {
+    pub(super) fn new(seed: u64, voters: usize) -> Self {
+        let mut parliament = Self::empty(seed);
+        let names: Vec<NodeId> = (0..voters).map(id).collect();
+        for _ in 0..voters {
+            parliament.add(names.clone());
+        }
+        parliament
+    }
+
+    pub(super) fn empty(seed: u64) -> Self {
+        Self {
+            now: 1_000 * MS,
+            nodes: Vec::new(),
+            queue: BTreeMap::new(),
+            count: 0,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            delay: (MS / 5, 2 * MS),
+            loss: 0.0,
+            duplication: 0.0,
+            write_delay: (MS, 5 * MS),
+            cut: BTreeSet::new(),
+            members: vec![id(0)],
+            flaw: None,
+            leaders: BTreeMap::new(),
+            agreed: BTreeMap::new(),
+            answers: Vec::new(),
+            losses: Vec::new(),
+            quorum: Vec::new(),
+            words: 0,
+            ended_work: true,
+            violations: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, configured: Vec<NodeId>) -> usize {
+        let node = self.nodes.len();
+        let identity = Identity(self.rng.random());
+        self.nodes.push(Node {
+            id: id(node),
+            identity,
+            election: None,
+            disk: Ballot::blank(identity),
+            writing: None,
+            life: 0,
+            epoch: 0,
+            clock_began: 0,
+            rate_ppm: 0,
+            paused: false,
+            waiting: Vec::new(),
+            is_up: true,
+            timing: LeaseTiming { lease_duration: LEASE, renewal_interval: LEASE / 4 },
+            claim: None,
+            configured,
+            agreed: None,
+        });
+        node
+    }
+
+    pub(super) fn start_all(&mut self) {
+        for node in 0..self.nodes.len() {
+            self.start(node);
+        }
+    }
+
+    /// A process begins with what its disk holds.
+    pub(super) fn start(&mut self, node: usize) {
+        let luck = self.rng.random();
+        let (now, flaw) = (self.now, self.flaw);
+        let place = &mut self.nodes[node];
+        place.life += 1;
+        place.clock_began = now;
+        place.claim = None;
+        place.agreed = None;
+        let birth = ElectionBirth {
+            me: place.id.clone(),
+            timing: place.timing,
+            view_interval: Duration::from_millis(200),
+            voters: place.configured.clone(),
+            ballot: place.disk.clone(),
+        };
+        let members = Vec::new;
+        let around = Surroundings { now: Time::ORIGIN, luck, is_up: place.is_up, members: &members };
+        let mut election = Election::new(birth, &around);
+        if let Some(flaw) = flaw {
+            election.plant(flaw);
+        }
+        place.election = Some(election);
+        self.drain(node);
+    }
+
+    /// The process dies; what was being written may have reached the disk.
+    pub(super) fn crash(&mut self, node: usize) {
+        let reached = self.rng.random_bool(0.5);
+        let place = &mut self.nodes[node];
+        place.election = None;
+        place.claim = None;
+        place.paused = false;
+        place.waiting.clear();
+        place.life += 1;
+        if let Some(ballot) = place.writing.take().filter(|_| reached) {
+            place.disk = ballot;
+        }
+    }
+
+    /// The disk is gone as well: who comes back is somebody else.
+    pub(super) fn wipe(&mut self, node: usize) {
+        self.crash(node);
+        let identity = Identity(self.rng.random());
+        self.nodes[node].identity = identity;
+        self.nodes[node].disk = Ballot::blank(identity);
+    }
+
+    pub(super) fn resume(&mut self, node: usize) {
+        self.nodes[node].paused = false;
+        let waiting = std::mem::take(&mut self.nodes[node].waiting);
+        for happening in waiting {
+            self.happen(happening);
+        }
+        self.wake(node);
+    }
+
+    pub(super) fn local(&self, node: usize, now: Nanos) -> Time {
+        let place = &self.nodes[node];
+        let elapsed = i128::from(now - place.clock_began);
+        let shown = elapsed + elapsed * i128::from(place.rate_ppm) / 1_000_000;
+        Time::ORIGIN + Duration::from_nanos(shown as u64)
+    }
+
+    /// Lets a machine look at the world, and carries out what it wants.
+    pub(super) fn with<T>(
+        &mut self,
+        node: usize,
+        act: impl FnOnce(&mut Election, &Surroundings<'_>) -> T,
+    ) -> Option<T> {
+        let luck = self.rng.random();
+        let now = self.local(node, self.now);
+        let members = self.members.clone();
+        let place = &mut self.nodes[node];
+        let election = place.election.as_mut()?;
+        let members = || members.clone();
+        let around = Surroundings { now, luck, is_up: place.is_up, members: &members };
+        let result = act(election, &around);
+        self.drain(node);
+        Some(result)
+    }
+
+    pub(super) fn wake(&mut self, node: usize) {
+        self.with(node, |election, around| election.tick(around));
+    }
+
+    fn drain(&mut self, node: usize) {
+        while let Some(action) = self.nodes[node].election.as_mut().and_then(Election::poll) {
+            self.carry_out(node, action);
+        }
+        self.set_alarm(node);
+        self.check();
+    }
+
+    fn set_alarm(&mut self, node: usize) {
+        let place = &self.nodes[node];
+        let Some(deadline) = place.election.as_ref().and_then(|election| election.next_deadline(place.is_up)) else {
+            return;
+        };
+        let shown = i128::try_from(deadline.since(Time::ORIGIN).as_nanos()).expect("fits");
+        let elapsed = shown * 1_000_000 / (1_000_000 + i128::from(place.rate_ppm)) + 1;
+        let at = (place.clock_began + elapsed as Nanos).max(self.now);
+        self.nodes[node].epoch += 1;
+        let (life, epoch) = (self.nodes[node].life, self.nodes[node].epoch);
+        self.later(at, Happening::Wake { node, life, epoch });
+    }
+
+    fn later(&mut self, at: Nanos, happening: Happening) {
+        self.count += 1;
+        self.queue.insert((at, self.count), happening);
+    }
+
+    fn carry_out(&mut self, node: usize, action: Action) {
+        match action {
+            Action::Send { to, word } => {
+                self.words += 1;
+                let to = self.nodes.iter().position(|node| node.id == to).expect("voters are nodes");
+                let copies = 1 + usize::from(self.rng.random_bool(self.duplication));
+                for _ in 0..copies {
+                    if self.cut.contains(&(node, to)) || self.rng.random_bool(self.loss) {
+                        continue;
+                    }
+                    let at = self.now + self.rng.random_range(self.delay.0..=self.delay.1);
+                    self.later(at, Happening::Word { to, from: node, word: word.clone() });
+                }
+            }
+            Action::Persist(ballot) => {
+                let version = ballot.version;
+                if ballot.term < self.nodes[node].disk.term {
+                    self.violations.push(format!("term of {node} falls"));
+                }
+                self.nodes[node].writing = Some(ballot);
+                let at = self.now + self.rng.random_range(self.write_delay.0..=self.write_delay.1);
+                let life = self.nodes[node].life;
+                self.later(at, Happening::Stored { node, life, version });
+            }
+            Action::Claimed { term, until, .. } => {
+                self.nodes[node].claim = Some((term, until));
+                let first = *self.leaders.entry(term).or_insert(node);
+                if first != node {
+                    self.violations.push(format!("{first} and {node} lead in term {term}"));
+                }
+            }
+            Action::Lost { term, reason } => {
+                self.nodes[node].claim = None;
+                self.losses.push((self.now, node, reason));
+                if reason == LossReason::Resigned && self.ended_work {
+                    let now = self.local(node, self.now);
+                    let around = Surroundings { now, luck: 0.5, is_up: true, members: &Vec::new };
+                    self.nodes[node].election.as_mut().expect("it just spoke").work_ended(&around, term);
+                }
+            }
+            Action::Agreed(view) => self.note_agreed(node, view),
+            Action::Wanted { view, from } => {
+                let from = self.nodes.iter().position(|node| node.id == from).expect("voters are nodes");
+                let found = self.nodes[from].election.as_ref().and_then(|election| election.view_of(view.digest));
+                if let Some(found) = found.filter(|_| !self.cut.contains(&(from, node))) {
+                    let contents = found.under(view.term);
+                    let (at, life) = (self.now + 2 * self.delay.1, self.nodes[node].life);
+                    self.later(at, Happening::Contents { node, life, view: contents });
+                }
+            }
+            Action::Answer { ticket, result } => self.answers.push((ticket, result)),
+            Action::Quorum { is_reached } => self.quorum.push((node, is_reached)),
+            Action::Followed { .. } | Action::Released { .. } | Action::Alarm(_) => {}
+        }
+    }
+
+    fn note_agreed(&mut self, node: usize, view: NumberedView) {
+        let key = (view.term.generation(), view.number);
+        if let Some(known) = self.agreed.get(&key)
+            && known.reference().digest != view.reference().digest
+        {
+            self.violations.push(format!("number {key:?} has two contents"));
+        }
+        self.agreed.insert(key, view.clone());
+        self.nodes[node].agreed = Some(view);
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        let (node, life) = match &happening {
+            Happening::Word { to, .. } => (*to, None),
+            Happening::Stored { node, life, .. }
+            | Happening::Wake { node, life, .. }
+            | Happening::Contents { node, life, .. } => (*node, Some(*life)),
+        };
+        let place = &mut self.nodes[node];
+        if place.election.is_none() || life.is_some_and(|life| life != place.life) {
+            return;
+        }
+        if place.paused {
+            if !matches!(happening, Happening::Wake { .. }) && place.waiting.len() < 256 {
+                place.waiting.push(happening);
+            }
+            return;
+        }
+        match happening {
+            Happening::Word { from, word, .. } => {
+                let from = id(from);
+                self.with(node, |election, around| election.heard(around, &from, word));
+            }
+            Happening::Stored { version, .. } => {
+                if let Some(ballot) = place.writing.take_if(|writing| writing.version == version) {
+                    place.disk = ballot;
+                    self.with(node, |election, around| election.stored(around, version));
+                }
+            }
+            Happening::Wake { epoch, .. } => {
+                if epoch == place.epoch {
+                    self.wake(node);
+                }
+            }
+            Happening::Contents { view, .. } => {
+                self.with(node, |election, around| election.contents(around, &view));
+            }
+        }
+    }
+
+    /// Runs for so long.
+    pub(super) fn run_for(&mut self, duration: Duration) {
+        let end = self.now + duration.as_nanos() as Nanos;
+        let mut at_once = 0;
+        while let Some((&(at, count), _)) = self.queue.first_key_value() {
+            if at > end {
+                break;
+            }
+            at_once = if at > self.now { 0 } else { at_once + 1 };
+            assert!(at_once < 10_000, "time stands still: {:?}", self.queue.first_key_value());
+            let happening = self.queue.remove(&(at, count)).expect("is first");
+            self.now = self.now.max(at);
+            self.happen(happening);
+        }
+        self.now = end;
+        self.check();
+    }
+
+    /// Runs until this holds; says whether it did in time.
+    pub(super) fn run_until(&mut self, most: Duration, mut holds: impl FnMut(&Self) -> bool) -> bool {
+        let end = self.now + most.as_nanos() as Nanos;
+        while self.now < end && !holds(self) {
+            self.run_for(Duration::from_millis(5));
+        }
+        holds(self)
+    }
+
+    /// Who has a claim now, by its own clock.
+    pub(super) fn claims(&self) -> Vec<(usize, Term)> {
+        let has_claim = |node: usize| {
+            let (term, until) = self.nodes[node].claim?;
+            (self.local(node, self.now) < until).then_some((node, term))
+        };
+        (0..self.nodes.len()).filter_map(has_claim).collect()
+    }
+
+    pub(super) fn leader(&self) -> Option<usize> {
+        self.claims().first().map(|(node, _)| *node)
+    }
+
+    fn check(&mut self) {
+        let claims = self.claims();
+        if claims.len() > 1 {
+            self.violations.push(format!("at {} valid claims: {claims:?}", self.now));
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn assert_safe(&self) {
+        assert!(self.violations.is_empty(), "{:?}", &self.violations[..self.violations.len().min(3)]);
+    }
+
+    /// Cuts the nodes into groups that hear only each other.
+    pub(super) fn split(&mut self, groups: &[&[usize]]) {
+        let group = |node: usize| groups.iter().position(|group| group.contains(&node));
+        let nodes = self.nodes.len();
+        let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b)));
+        self.cut = pairs.filter(|(a, b)| group(*a) != group(*b)).collect();
+    }
+
+    pub(super) fn newest_agreed(&self) -> Option<&NumberedView> {
+        self.agreed.values().next_back()
+    }
+}

@@ -1,0 +1,222 @@
+//! Numbered views: what a leader puts to the voters, and what is agreed once a majority of them has it on disk.
+//!
+//! Invariants:
+//! - A view is ordered by `(term, number)`. One number has one content for ever once it was agreed: a new leader writes
+//!   what it took over again under its own term, with the same number and the same members (Raft's figure 8).
+//! - A view that changes the electorate changes it by one voter, and needs a majority of the electorate before *and* of
+//!   the one after it.
+//!
+//! Must not know: which of them is agreed.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::electorate::{Electorate, VoterChange};
+use super::raw::{Digest, Identity};
+use super::term::Term;
+use crate::core::NodeId;
+
+/// Members and electorate under a number. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NumberedView {
+    /// In which it was put to the voters, last.
+    pub term: Term,
+    /// Counts up by one. The view with number 0 is the founding one, without members.
+    pub number: u64,
+    /// Sorted.
+    pub members: Arc<[NodeId]>,
+    /// Who votes from this view on.
+    pub electorate: Arc<Electorate>,
+    /// How the electorate differs from that of the view before, if it does.
+    pub change: Option<Arc<VoterChange>>,
+    /// Of number, members, electorate and change; not of the term.
+    digest: u64,
+}
+
+/// Names a view: who holds one with this reference holds all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ViewRef {
+    /// Its term.
+    pub term: Term,
+    /// Its number.
+    pub number: u64,
+    /// The hash of its contents.
+    pub digest: Digest,
+}
+
+/// How a view's members differ from those of another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Delta {
+    /// The digest of the other.
+    pub base: Digest,
+    /// Sorted.
+    pub added: Vec<NodeId>,
+    /// Sorted.
+    pub removed: Vec<NodeId>,
+    /// If it changes.
+    pub change: Option<VoterChange>,
+}
+
+impl NumberedView {
+    /// The view that an electorate begins with.
+    pub fn founding(electorate: Electorate, generation: u64) -> Self {
+        Self::new(Term::zeroth_of(generation), 0, Arc::new([]), Arc::new(electorate), None)
+    }
+
+    pub(crate) fn new(
+        term: Term,
+        number: u64,
+        members: Arc<[NodeId]>,
+        electorate: Arc<Electorate>,
+        change: Option<Arc<VoterChange>>,
+    ) -> Self {
+        let mut hash = Xxh3::new();
+        hash.update(&number.to_le_bytes());
+        hash.update(&electorate.hash().to_le_bytes());
+        if let Some(change) = &change {
+            let (kind, voter) = match &**change {
+                VoterChange::Added(voter) => (1, voter),
+                VoterChange::Removed(voter) => (2, voter),
+            };
+            hash.update(&[kind]);
+            hash.update(&voter.identity.0.to_le_bytes());
+            hash.update(voter.id.as_str().as_bytes());
+        }
+        for member in members.iter() {
+            hash.update(&[0]);
+            hash.update(member.as_str().as_bytes());
+        }
+        Self { term, number, members, electorate, change, digest: hash.digest() }
+    }
+
+    /// The same under another number.
+    pub(super) fn numbered(&self, number: u64) -> Self {
+        let Self { term, members, electorate, change, .. } = self.clone();
+        Self::new(term, number, members, electorate, change)
+    }
+
+    /// The same under another term.
+    #[must_use]
+    pub fn under(&self, term: Term) -> Self {
+        Self { term, ..self.clone() }
+    }
+
+    /// What names it.
+    pub fn reference(&self) -> ViewRef {
+        ViewRef { term: self.term, number: self.number, digest: Digest(self.digest) }
+    }
+
+    /// Whether its invariants hold; asked of everything that others send or a disk holds.
+    pub fn is_well_formed(&self) -> bool {
+        self.electorate.is_well_formed()
+            && self.members.windows(2).all(|pair| pair[0] < pair[1])
+            && self.change.as_ref().is_none_or(|change| self.electorate.before(change).is_some())
+    }
+
+    /// The electorate before this view, if it changes it.
+    pub fn former_electorate(&self) -> Option<Electorate> {
+        self.change.as_ref().and_then(|change| self.electorate.before(change))
+    }
+
+    /// The electorates whose majorities count for it: its own, and the one before while it is `proposed` for the first
+    /// time. A later leader takes it for agreed or never agreed, and settles it by the newer one alone (Raft, section 4.1).
+    fn electorates(&self, is_proposed: bool) -> impl Iterator<Item = Electorate> {
+        let former = self.former_electorate().filter(|_| is_proposed);
+        std::iter::once((*self.electorate).clone()).chain(former)
+    }
+
+    /// Whether such voters are enough to agree on it.
+    pub fn is_carried_by(&self, is_proposed: bool, is_such: impl Fn(Identity) -> bool) -> bool {
+        self.electorates(is_proposed).all(|electorate| electorate.has_majority(&is_such))
+    }
+
+    /// The largest figure that as many voters have reached.
+    pub fn reached_by_majority(&self, is_proposed: bool, figure: impl Fn(Identity) -> u64) -> u64 {
+        let reached = self.electorates(is_proposed).map(|electorate| electorate.reached_by_majority(&figure));
+        reached.min().unwrap_or(0)
+    }
+
+    /// How this view differs from another one.
+    pub fn since(&self, base: &NumberedView) -> Delta {
+        let not_in = |other: &[NodeId]| {
+            let other = other.to_vec();
+            move |id: &&NodeId| other.binary_search(id).is_err()
+        };
+        Delta {
+            base: Digest(base.digest),
+            added: self.members.iter().filter(not_in(&base.members)).cloned().collect(),
+            removed: base.members.iter().filter(not_in(&self.members)).cloned().collect(),
+            change: self.change.as_deref().cloned(),
+        }
+    }
+
+    /// The view that this reference names, if the difference leads to it.
+    pub fn changed_by(&self, delta: &Delta, reference: ViewRef) -> Option<Self> {
+        if delta.base != Digest(self.digest) {
+            return None;
+        }
+        let electorate = match &delta.change {
+            Some(change) => Arc::new(self.electorate.changed(change)?),
+            None => Arc::clone(&self.electorate),
+        };
+        let kept = self.members.iter().filter(|id| delta.removed.binary_search(id).is_err());
+        let mut members: Vec<NodeId> = kept.chain(&delta.added).cloned().collect();
+        members.sort_unstable();
+        let change = delta.change.clone().map(Arc::new);
+        let view = Self::new(reference.term, reference.number, members.into(), electorate, change);
+        (view.reference() == reference && view.is_well_formed()).then_some(view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::election::electorate::Voter;
+
+    fn id(name: &str) -> NodeId {
+        NodeId::new(name).expect("a name")
+    }
+
+    fn voter(name: &str, identity: u64) -> Voter {
+        Voter { id: id(name), identity: Identity(identity) }
+    }
+
+    fn view(number: u64, members: &[&str]) -> NumberedView {
+        let electorate = Electorate::founded_by(vec![voter("a", 1), voter("b", 2), voter("c", 3)]);
+        NumberedView::new(Term(1), number, members.iter().map(|name| id(name)).collect(), Arc::new(electorate), None)
+    }
+
+    #[test]
+    fn a_difference_leads_from_one_view_to_the_next_and_to_no_other() {
+        let (old, new) = (view(4, &["a", "b", "x"]), view(5, &["a", "b", "c", "d"]));
+        let delta = new.since(&old);
+        assert_eq!((delta.added.len(), delta.removed.len()), (2, 1));
+        assert_eq!(old.changed_by(&delta, new.reference()), Some(new.clone()));
+        assert_eq!(view(3, &["a"]).changed_by(&delta, new.reference()), None, "another base");
+        let wrong = ViewRef { digest: Digest(7), ..new.reference() };
+        assert_eq!(old.changed_by(&delta, wrong), None, "another view");
+    }
+
+    #[test]
+    fn a_view_keeps_its_digest_under_another_term() {
+        let old = view(4, &["a"]);
+        assert_eq!(old.under(Term(9)).reference().digest, old.reference().digest);
+        assert!(old.under(Term(9)).reference() > view(5, &["a"]).reference(), "the term comes first");
+    }
+
+    #[test]
+    fn a_change_of_the_electorate_needs_a_majority_before_and_after_it() {
+        let old = view(4, &["a"]);
+        let change = VoterChange::Added(voter("d", 4));
+        let electorate = Arc::new(old.electorate.changed(&change).expect("a change"));
+        let new = NumberedView::new(Term(1), 5, Arc::clone(&old.members), electorate, Some(Arc::new(change)));
+        let carried = |voters: &[u64]| new.is_carried_by(true, |identity| voters.contains(&identity.0));
+        assert!(carried(&[1, 2, 4]) && carried(&[1, 2, 3]));
+        assert!(!carried(&[1, 4]), "one of three before");
+        assert!(!carried(&[1, 2]), "two of four after");
+        assert!(new.is_carried_by(false, |identity| [1, 3, 4].contains(&identity.0)));
+        assert_eq!(old.changed_by(&new.since(&old), new.reference()), Some(new));
+    }
+}

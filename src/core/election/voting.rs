@@ -1,0 +1,130 @@
+//! Answering others who stand: whether a leader is heard, whether they would get the vote, and the vote itself.
+//!
+//! A voter refuses while a promise of its own stands, refuses whoever has accepted less than itself (Raft, section
+//! 5.4.1), and votes once in each term. A vote is on disk before the answer leaves (Raft, section 3.4).
+//!
+//! Invariants: a query, a pre-vote and a refused vote move no term; only a granted vote does.
+//!
+//! Must not know: what a candidate does with the answers.
+
+use super::message::Body;
+use super::raw::Identity;
+use super::term::Term;
+use super::view::ViewRef;
+use super::{Action, Alarm, Election, LossReason, Role, Surroundings};
+use crate::core::id::NodeId;
+
+impl Election {
+    /// Has the leader been heard within its lease?
+    pub(super) fn answer_query(&mut self, around: &Surroundings<'_>, _: Identity, from: &NodeId, attempt: u32) {
+        let hears_leader = self.hears_leader(around);
+        self.send(from, Body::Health { attempt, hears_leader, term: self.ballot.term });
+    }
+
+    /// Whether a promise of this voter stands: for as long as it does, somebody may lead by it.
+    fn hears_leader(&self, around: &Surroundings<'_>) -> bool {
+        self.leader.is_some() && around.now < self.promised_until || self.has_claim()
+    }
+
+    /// Would it get the vote?
+    pub(super) fn answer_pre_vote(
+        &mut self,
+        around: &Surroundings<'_>,
+        speaker: Identity,
+        from: &NodeId,
+        (attempt, term, newest): (u32, Term, ViewRef),
+    ) {
+        let is_granted = self.may_vote(around, speaker, from, term, newest);
+        if is_granted {
+            // Two who stand at once may split the votes: who is about to, waits for this one.
+            self.stand_at = self.stand_at.max(around.now + self.timing.patience().mul_f64(0.5 + 0.5 * around.luck));
+        }
+        self.send(from, Body::PreVoted { attempt, is_granted, term: self.ballot.term });
+    }
+
+    /// Does it get the vote?
+    pub(super) fn answer_vote(
+        &mut self,
+        around: &Surroundings<'_>,
+        speaker: Identity,
+        from: &NodeId,
+        term: Term,
+        newest: ViewRef,
+    ) {
+        let is_repeated = self.ballot.term == term && self.ballot.vote == Some(speaker);
+        if is_repeated || self.may_vote(around, speaker, from, term, newest) {
+            if !is_repeated {
+                self.step_down(around, LossReason::Superseded);
+                self.vote_for(speaker, term);
+                self.follow(around);
+                self.stand_at = self.stand_at.max(around.now + self.timing.patience());
+            }
+            self.owed_vote = Some((speaker, term));
+            return self.pay_debts();
+        }
+        if let Some(newest) = self.newest() {
+            self.send(from, Body::Voted { term, is_granted: false, newest });
+        }
+    }
+
+    /// Whether the rules allow it to vote for this candidate in a later term than any before.
+    fn may_vote(
+        &mut self,
+        around: &Surroundings<'_>,
+        candidate: Identity,
+        from: &NodeId,
+        term: Term,
+        newest: ViewRef,
+    ) -> bool {
+        if !term.is_usable() || term.generation() != self.ballot.term.generation() {
+            self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: from.clone() }));
+            return false;
+        }
+        let Some(mine) = self.newest() else { return false };
+        let is_candidate = self.electorate().is_some_and(|electorate| electorate.contains(candidate));
+        let is_free = around.now >= self.promised_until && !self.is_aside;
+        let is_later = term > self.ballot.term;
+        #[cfg(test)]
+        let is_later = is_later || self.has(super::flaw::Flaw::ForgottenVote) && term == self.ballot.term;
+        is_candidate && is_free && is_later && (newest.term, newest.number) >= (mine.term, mine.number)
+    }
+
+    /// Notes the vote, for the disk.
+    pub(super) fn vote_for(&mut self, candidate: Identity, term: Term) {
+        assert!(term >= self.ballot.term, "terms never fall");
+        self.ballot.term = term;
+        self.ballot.vote = Some(candidate);
+        self.leader = None;
+        if candidate == self.ballot.identity {
+            // A leader is its own voter, and promises itself what others do.
+            self.ballot.promise = self.ballot.promise.max(self.timing.lease_duration);
+        }
+        self.persist();
+    }
+
+    /// Says what had to be on disk first, if it is.
+    pub(super) fn pay_debts(&mut self) {
+        self.pay_vote();
+        self.pay_ack();
+    }
+
+    fn pay_vote(&mut self) {
+        let Some((candidate, term)) = self.owed_vote else { return };
+        let is_stored = self.stored.term == term && self.stored.vote == Some(candidate);
+        let is_still_meant = self.ballot.term == term && self.ballot.vote == Some(candidate);
+        if !is_still_meant {
+            self.owed_vote = None;
+            return;
+        }
+        let voter = self.electorate().and_then(|electorate| electorate.identified(candidate)).cloned();
+        if let (true, Some(voter), Some(newest)) = (is_stored, voter, self.newest()) {
+            self.owed_vote = None;
+            self.send(&voter.id, Body::Voted { term, is_granted: true, newest });
+        }
+    }
+
+    /// Whether this node has a claim.
+    pub(super) fn has_claim(&self) -> bool {
+        matches!(&self.role, Role::Leading(leading) if leading.has_claim())
+    }
+}

@@ -1,0 +1,233 @@
+//! The machine's surroundings: it is given time, luck and its disk's word, and what it wants is carried out.
+//!
+//! Must not know: who leads as others see it.
+
+use rand::RngExt;
+
+use super::{
+    Alarm, Ballot, CommandError, Core, Election, ElectionBirth, LossReason, NodeId, Notice, Output, Phase, QuorumBirth,
+    Reply, Status, Surroundings, Term, Ticket, View,
+};
+use super::{Known, Leadership, LeadershipState, Leading};
+use crate::core::Drop;
+use crate::core::election::{Action, Body, Word};
+use crate::core::limits::HAND_OVER_TIMEOUT;
+use crate::core::view::Slot;
+use crate::core::wire::Message;
+
+impl Leading {
+    pub(super) fn ballot(&self) -> Option<&Ballot> {
+        self.election.as_ref().map(Election::ballot)
+    }
+}
+
+impl Core {
+    /// Takes part in electing leaders from now on.
+    pub(in crate::core) fn begin_electing(&mut self, quorum: QuorumBirth) {
+        let luck = self.rng.random();
+        let around = Surroundings { now: self.now, luck, is_up: false, members: &Vec::new };
+        let birth = ElectionBirth {
+            me: self.me().id.clone(),
+            timing: quorum.timing,
+            view_interval: self.settings.gossip_interval,
+            voters: quorum.voters,
+            ballot: quorum.ballot,
+        };
+        let election = Election::new(birth, &around);
+        let term = election.term();
+        self.leading = Some(Box::new(Leading {
+            election: Some(election),
+            known: None,
+            term,
+            claim_until: None,
+            agreed: None,
+            last_delta: None,
+            fetch: None,
+            told: Leadership { state: LeadershipState::Vacant, term, ..Leadership::DISABLED },
+            flooded: (Term(0), false, 0),
+            asked_at: None,
+            leave_by: None,
+            seen_changes: 0,
+            was_up: false,
+        }));
+        let told = self.leadership();
+        self.outputs.push_back(Output::Leadership(told));
+        self.with_election(|_, _| ());
+    }
+
+    /// Lets the machine look at the world, and carries out what it wants.
+    pub(super) fn with_election<T>(&mut self, act: impl FnOnce(&mut Election, &Surroundings<'_>) -> T) -> Option<T> {
+        let mut election = self.leading.as_mut()?.election.take()?;
+        let luck = self.rng.random();
+        let is_up = matches!(self.phase, Phase::Up);
+        let view = &self.view;
+        let members = || members_of(view);
+        let result = act(&mut election, &Surroundings { now: self.now, luck, is_up, members: &members });
+        let mut actions = Vec::new();
+        while let Some(action) = election.poll() {
+            actions.push(action);
+        }
+        self.leading.as_mut()?.election = Some(election);
+        for action in actions {
+            self.carry_out(action);
+        }
+        self.schedule_leadership();
+        Some(result)
+    }
+
+    /// Before any input: a claim may have run out while this process stood still.
+    pub(in crate::core) fn expire_claim(&mut self) {
+        if self.leading.as_ref().is_some_and(|leading| leading.claim_until.is_some_and(|until| self.now >= until)) {
+            self.with_election(Election::expire);
+        }
+    }
+
+    /// After any input: what changed may be of interest to the machine.
+    pub(in crate::core) fn attend_to_leadership(&mut self) {
+        let is_up = matches!(self.phase, Phase::Up);
+        let changes = self.view.changes();
+        let Some(leading) = &mut self.leading else { return };
+        if matches!(self.phase, Phase::Stopped) {
+            return;
+        }
+        let was_up = std::mem::replace(&mut leading.was_up, is_up);
+        let seen = std::mem::replace(&mut leading.seen_changes, changes);
+        if was_up != is_up {
+            self.with_election(Election::status_changed);
+        }
+        if seen != changes {
+            self.with_election(Election::members_changed);
+            self.publish_leadership(LossReason::Expired);
+        }
+    }
+
+    pub(in crate::core) fn ballot_stored(&mut self, version: u64) {
+        self.with_election(|election, around| election.stored(around, version));
+    }
+
+    pub(in crate::core) fn ballot_not_stored(&mut self) {
+        self.with_election(Election::store_failed);
+    }
+
+    pub(in crate::core) fn work_ended(&mut self, term: Term) {
+        self.with_election(|election, around| election.work_ended(around, term));
+    }
+
+    /// A voter's word came in.
+    pub(in crate::core) fn hear_voter(&mut self, from: Slot, word: Word) {
+        let id = self.view.record(from).id.clone();
+        let ignored = self.election().map_or(0, Election::ignored);
+        if self.with_election(|election, around| election.heard(around, &id, word)).is_none() {
+            return self.counters.drop(Drop::WrongState);
+        }
+        if self.election().map_or(0, Election::ignored) > ignored {
+            self.counters.drop(Drop::WrongState);
+        }
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Send { to, word } => self.send_word(&to, word),
+            Action::Persist(_) => self.persist(),
+            Action::Claimed { term, sequence, sent, until } => {
+                let leader = self.me().id.clone();
+                let lease = until.since(sent);
+                self.learn_claim(Known { term, leader, sequence, sent, lease }, Some(until));
+            }
+            Action::Lost { term, reason } => self.lose_claim(term, reason),
+            Action::Followed { term, leader, sequence, sent, lease } => {
+                self.learn_claim(Known { term, leader, sequence, sent, lease }, None);
+            }
+            Action::Released { term } => self.learn_release(term),
+            Action::Agreed(view) => self.learn_agreed(view, None),
+            Action::Wanted { view, from } => self.want_view(view, &from),
+            Action::Quorum { .. } => self.publish_leadership(LossReason::QuorumLost),
+            Action::Answer { ticket, result } => {
+                self.reply(ticket, result.map_or_else(|error| Reply::Refused(error.into()), Reply::Electorate));
+            }
+            Action::Alarm(alarm) => self.raise_alarm(alarm),
+        }
+    }
+
+    pub(super) fn raise_alarm(&mut self, alarm: Alarm) {
+        self.notice(alarm.kind(), Notice::Election(alarm));
+    }
+
+    /// Best effort, like every datagram; a difference between views that does not fit is asked for by who lacks it.
+    fn send_word(&mut self, to: &NodeId, mut word: Word) {
+        let Some(slot) = self.view.slot_of(to.as_str()).filter(|slot| *slot != View::ME) else { return };
+        let mut packet = self.packet_to(slot);
+        let mut message = Message::Election(Box::new(word.clone()));
+        if !packet.push(&message) {
+            if let Body::Renew(renewal) = &mut word.body {
+                renewal.delta = None;
+            }
+            message = Message::Election(Box::new(word));
+            packet.push(&message);
+        }
+        self.counters.election_sent += 1;
+        self.send_to(slot, packet);
+    }
+
+    fn lose_claim(&mut self, term: Term, reason: LossReason) {
+        let Some(leading) = &mut self.leading else { return };
+        leading.claim_until = None;
+        leading.known = None;
+        self.publish_leadership(reason);
+        if reason == LossReason::Resigned {
+            self.outputs.push_back(Output::EndWork { term });
+        }
+    }
+
+    /// Before leaving, leadership is handed over; says whether that has to be waited for.
+    pub(in crate::core) fn hand_over(&mut self) -> bool {
+        if self.leading.as_ref().is_none_or(|leading| leading.leave_by.is_some()) {
+            return self.leading.is_some();
+        }
+        let is_leading = self.with_election(Election::resign).unwrap_or(false);
+        if let Some(leading) = self.leading.as_mut().filter(|_| is_leading) {
+            leading.leave_by = Some(self.now + HAND_OVER_TIMEOUT);
+            self.schedule_leadership();
+        }
+        is_leading
+    }
+
+    /// The voters are released, or will be by time alone.
+    pub(super) fn leave_now(&mut self) {
+        if self.leading.as_mut().and_then(|leading| leading.leave_by.take()).is_some() {
+            self.say_goodbye();
+        }
+    }
+
+    pub(in crate::core) fn add_voter(&mut self, ticket: Ticket, id: NodeId) {
+        self.command_election(ticket, |election, around| election.add_voter(around, ticket, id));
+    }
+
+    pub(in crate::core) fn remove_voter(&mut self, ticket: Ticket, id: &NodeId) {
+        self.command_election(ticket, |election, around| election.remove_voter(around, ticket, id));
+    }
+
+    pub(in crate::core) fn recover(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
+        let lineage = self.rng.random();
+        self.command_election(ticket, |election, around| election.recover(around, ticket, voters, lineage));
+    }
+
+    fn command_election(&mut self, ticket: Ticket, act: impl FnOnce(&mut Election, &Surroundings<'_>)) {
+        if !self.is_led_by_quorum() {
+            return self.reply(ticket, Reply::Refused(CommandError::NoQuorumMode));
+        }
+        if !matches!(self.phase, Phase::Up) {
+            return self.reply(ticket, Reply::Refused(CommandError::Joining));
+        }
+        self.with_election(act);
+    }
+}
+
+/// Who belongs in an agreed view: Up, Suspect or Leaving, sorted.
+fn members_of(view: &View) -> Vec<NodeId> {
+    let is_in = |status| matches!(status, Status::Up | Status::Suspect | Status::Leaving);
+    let mut members: Vec<NodeId> =
+        view.iter().filter(|(_, entry)| is_in(entry.status)).map(|(_, entry)| entry.record.id.clone()).collect();
+    members.sort_unstable();
+    members
+}

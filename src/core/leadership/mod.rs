@@ -1,0 +1,235 @@
+//! Who leads, as every member learns it: the core's side of elections.
+//!
+//! The [`election`](super::election) machine runs on voters and knows nothing of packets; this room carries its words,
+//! gives it time and its disk's acknowledgements, and tells everybody else the outcome: the leader of the term, for how
+//! long that holds, and the agreed views.
+//!
+//! Invariants:
+//! - An own claim whose time is past ends before any input is looked at.
+//! - The term that is shown never falls. A leader is shown for one lease after its last renewal that was heard of.
+//! - Only the first electorate met is followed, or one that an operator's recovery put in its place.
+//!
+//! Must not know: how an election is won.
+
+mod machine;
+mod news;
+mod views;
+
+use std::time::Duration;
+
+use super::election::{
+    Alarm, Ballot, Delta, Election, ElectionBirth, Electorate, LossReason, NumberedView, Surroundings, Term,
+};
+use super::id::NodeId;
+use super::time::Time;
+use super::timers::Timer;
+use super::view::View;
+use super::{CommandError, Core, Notice, Output, Phase, QuorumBirth, Reply, Status, Ticket};
+use views::Fetch;
+
+/// Whether there is a leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LeadershipState {
+    /// Leaders are not elected here.
+    Disabled,
+    /// Nobody leads at the moment.
+    Vacant,
+    /// Somebody leads.
+    Led,
+    /// Nobody leads, and nobody can: too few voters are there.
+    Unavailable,
+}
+
+impl LeadershipState {
+    /// Its name in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LeadershipState::Disabled => "disabled",
+            LeadershipState::Vacant => "vacant",
+            LeadershipState::Led => "led",
+            LeadershipState::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// Who leads, as far as this node knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leadership {
+    /// Whether there is a leader.
+    pub state: LeadershipState,
+    /// Who.
+    pub leader: Option<NodeId>,
+    /// The latest term known: the fencing token if this node leads.
+    pub term: Term,
+    /// Whether this node leads.
+    pub is_me: bool,
+    /// Until when that holds, on the clock of the core's inputs: this node's claim, or another's as it is shown here.
+    pub valid_until: Option<Time>,
+}
+
+impl Leadership {
+    /// Where leaders are not elected.
+    pub const DISABLED: Leadership =
+        Leadership { state: LeadershipState::Disabled, leader: None, term: Term(0), is_me: false, valid_until: None };
+}
+
+/// Everything about leaders that a core holds.
+#[derive(Debug)]
+pub(super) struct Leading {
+    /// Taken out while it is at work.
+    election: Option<Election>,
+    /// The claim heard of last, this node's own included.
+    known: Option<Known>,
+    /// The newest term heard of.
+    term: Term,
+    /// This node's own claim.
+    claim_until: Option<Time>,
+    /// The newest agreed view.
+    agreed: Option<NumberedView>,
+    /// How it differs from the one before it.
+    last_delta: Option<Delta>,
+    fetch: Option<Fetch>,
+    /// What was told last.
+    told: Leadership,
+    /// What was sent on at once last: the term, whether it was led, and the number of the view.
+    flooded: (Term, bool, u64),
+    asked_at: Option<Time>,
+    /// The leave waits for the hand-over, at most until then.
+    leave_by: Option<Time>,
+    /// What the machine was told last.
+    seen_changes: u64,
+    was_up: bool,
+}
+
+/// A claim, as it was heard of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Known {
+    term: Term,
+    leader: NodeId,
+    /// The renewal that a majority acknowledged.
+    sequence: u64,
+    /// When it was sent.
+    sent: Time,
+    lease: Duration,
+}
+
+impl Known {
+    fn until(&self) -> Time {
+        self.sent + self.lease
+    }
+}
+
+impl Core {
+    /// Who leads, as far as this node knows.
+    pub fn leadership(&self) -> Leadership {
+        self.leading.as_ref().map_or(Leadership::DISABLED, |leading| leading.told.clone())
+    }
+
+    /// The newest view that is known to be agreed.
+    pub fn agreed_view(&self) -> Option<&NumberedView> {
+        self.leading.as_ref()?.agreed.as_ref().filter(|view| !view.members.is_empty())
+    }
+
+    /// The voters, as far as this node knows.
+    pub fn electorate(&self) -> Option<&Electorate> {
+        let leading = self.leading.as_ref()?;
+        let own = leading.election.as_ref().and_then(Election::electorate);
+        leading.agreed.as_ref().map(|view| &*view.electorate).or(own)
+    }
+
+    /// The voter's machine, if leaders are elected here.
+    pub fn election(&self) -> Option<&Election> {
+        self.leading.as_ref()?.election.as_ref()
+    }
+
+    /// What must survive of it.
+    pub(super) fn ballot(&self) -> Option<&Ballot> {
+        self.leading.as_ref()?.ballot()
+    }
+
+    /// Nothing about leaders has any meaning to this node.
+    pub(super) fn is_led_by_quorum(&self) -> bool {
+        self.leading.is_some()
+    }
+
+    /// What this node shows, and the events that lead there.
+    fn publish_leadership(&mut self, why_lost: LossReason) {
+        let Some(leading) = &self.leading else { return };
+        let known = leading.known.as_ref();
+        let is_me = leading.claim_until.is_some();
+        let state = match known {
+            Some(_) => LeadershipState::Led,
+            None if !self.may_be_led() => LeadershipState::Unavailable,
+            None => LeadershipState::Vacant,
+        };
+        let valid_until = if is_me { leading.claim_until } else { known.map(Known::until) };
+        let leader = known.map(|known| known.leader.clone());
+        let now = Leadership { state, leader, term: leading.term, is_me, valid_until };
+        let Some(leading) = &mut self.leading else { return };
+        if leading.told == now {
+            return;
+        }
+        let before = std::mem::replace(&mut leading.told, now.clone());
+        self.outputs.push_back(Output::Leadership(now.clone()));
+        let is_same = before.leader == now.leader && (before.leader.is_none() || before.term == now.term);
+        if let Some(leader) = before.leader.filter(|_| !is_same) {
+            let reason = if now.leader.is_some() { LossReason::Superseded } else { why_lost };
+            self.outputs.push_back(Output::LeaderLost { leader, term: before.term, reason });
+        }
+        if let Some(leader) = now.leader.filter(|_| !is_same) {
+            self.outputs.push_back(Output::LeaderElected { leader, term: now.term });
+        }
+        let was_unavailable = before.state == LeadershipState::Unavailable;
+        let is_unavailable = now.state == LeadershipState::Unavailable;
+        if was_unavailable != is_unavailable {
+            self.outputs.push_back(Output::Quorum { term: now.term, is_reached: !is_unavailable });
+        }
+    }
+
+    /// Whether enough voters are there to elect somebody: as the machine found, or as the view has it.
+    fn may_be_led(&self) -> bool {
+        let Some(leading) = &self.leading else { return false };
+        if let Some(election) = leading.election.as_ref().filter(|election| election.is_voter()) {
+            return election.reaches_quorum();
+        }
+        self.electorate().is_none_or(|electorate| {
+            let is_there = |id: &NodeId| {
+                let slot = self.view.slot_of(id.as_str());
+                slot.is_some_and(|slot| matches!(self.view.entry(slot).status, Status::Up | Status::Suspect))
+            };
+            let there = electorate.voters.iter().filter(|voter| is_there(&voter.id)).count();
+            there >= electorate.majority()
+        })
+    }
+
+    /// Sets the one timer of this room.
+    fn schedule_leadership(&mut self) {
+        let is_up = matches!(self.phase, Phase::Up);
+        let Some(leading) = &self.leading else { return };
+        let deadlines = [
+            leading.election.as_ref().and_then(|election| election.next_deadline(is_up)),
+            leading.known.as_ref().filter(|_| leading.claim_until.is_none()).map(Known::until),
+            self.ask_deadline(),
+            leading.fetch.as_ref().map(Fetch::deadline),
+            leading.leave_by,
+        ];
+        match deadlines.into_iter().flatten().min() {
+            // What is overdue already is tended in a moment, so that no mistake here makes time stand still.
+            Some(at) => self.timers.set(Timer::Leadership, at.max(self.now + Duration::from_micros(100))),
+            None => self.timers.cancel(Timer::Leadership),
+        }
+    }
+
+    /// The timer.
+    pub(super) fn tend_leadership(&mut self) {
+        self.with_election(Election::tick);
+        self.expire_news();
+        self.ask_who_leads();
+        self.fetch_again();
+        let leave_by = self.leading.as_ref().and_then(|leading| leading.leave_by);
+        if leave_by.is_some_and(|by| self.now >= by) {
+            self.leave_now();
+        }
+        self.schedule_leadership();
+    }
+}

@@ -1,0 +1,264 @@
+//! News of the leader: how every member learns who leads, and for how long that holds.
+//!
+//! - A change (a leader is elected, has resigned; a view is agreed) floods like a change of a record, as `Led` or
+//!   `Vacated`.
+//! - That the leader still leads is in every gossip packet, as a `Pulse` of about sixteen bytes: which renewal a majority
+//!   acknowledged last, and how long ago it was sent. Ages travel, times never do.
+//! - Whoever knows less than a pulse says, or has heard none for six tenths of a lease, asks: a peer, or a voter. In a
+//!   large cluster a few ask and their neighbours learn it from them.
+//!
+//! Invariants: questions and floods are rate-limited; answers to unproven addresses are never larger than the question,
+//! like all packets to members.
+//!
+//! Must not know: elections. Voters learn here what everybody learns, and besides from the renewals themselves.
+
+use std::time::Duration;
+
+use rand::seq::IndexedRandom;
+
+use super::{Alarm, Core, Known, LossReason, Status, Term, View};
+use crate::core::Drop;
+use crate::core::election::{Delta, Lineage, MAX_LEASE, MIN_LEASE};
+use crate::core::limits::{MAX_FLOODED_DELTA_BYTES, WHO_LEADS_INTERVAL};
+use crate::core::time::Time;
+use crate::core::view::Slot;
+use crate::core::wire::{Led, Message, PacketBuilder, Pulse};
+
+impl Core {
+    /// A claim began or was renewed: this node's own until then, or another's.
+    pub(super) fn learn_claim(&mut self, claim: Known, own_until: Option<Time>) {
+        let Some(leading) = &mut self.leading else { return };
+        let is_newer =
+            leading.known.as_ref().is_none_or(|known| (known.term, known.sequence) < (claim.term, claim.sequence));
+        if claim.term < leading.term || !is_newer || (own_until.is_none() && self.now >= claim.until()) {
+            return;
+        }
+        if own_until.is_none() && leading.claim_until.is_some() {
+            // Whoever leads hears it from nobody else: its own machine says when it is over.
+            return;
+        }
+        leading.term = claim.term;
+        leading.claim_until = own_until;
+        leading.known = Some(claim);
+        self.publish_leadership(LossReason::Expired);
+        self.flood_leadership();
+        self.schedule_leadership();
+    }
+
+    /// The leader of this term has given it up.
+    pub(super) fn learn_release(&mut self, term: Term) {
+        let Some(leading) = &mut self.leading else { return };
+        if leading.known.as_ref().is_some_and(|known| known.term == term) && leading.claim_until.is_none() {
+            leading.known = None;
+        }
+        leading.term = leading.term.max(term);
+        self.publish_leadership(LossReason::Resigned);
+        self.flood_leadership();
+        self.leave_now();
+        self.schedule_leadership();
+    }
+
+    /// Nobody has heard of the leader for a lease.
+    pub(super) fn expire_news(&mut self) {
+        let Some(leading) = &mut self.leading else { return };
+        let is_over = leading.known.as_ref().is_some_and(|known| self.now >= known.until());
+        if is_over && leading.claim_until.is_none() {
+            leading.known = None;
+            self.publish_leadership(LossReason::Expired);
+        }
+    }
+
+    /// The pulse of the leader, for a packet that goes out anyway.
+    pub(in crate::core) fn push_pulse(&self, packet: &mut PacketBuilder) {
+        let Some(leading) = &self.leading else { return };
+        let Some(known) = &leading.known else { return };
+        let Some(agreed) = &leading.agreed else { return };
+        let reference = agreed.reference();
+        packet.push(&Message::Pulse(Pulse {
+            lineage: agreed.electorate.lineage.0 as u32,
+            term: known.term,
+            sequence: known.sequence,
+            age_ms: age_ms(self.now, known.sent),
+            number: reference.number,
+            digest: reference.digest.0 as u32,
+        }));
+    }
+
+    /// A peer's pulse of the leader.
+    pub(in crate::core) fn hear_pulse(&mut self, from: Slot, pulse: &Pulse) {
+        let now = self.now;
+        let Some(leading) = &mut self.leading else { return };
+        let Some(agreed) = &leading.agreed else { return self.ask(from) };
+        if agreed.electorate.lineage.0 as u32 != pulse.lineage || pulse.term > leading.term {
+            return self.ask(from);
+        }
+        let is_behind = pulse.number > agreed.number;
+        if pulse.term == leading.term && leading.claim_until.is_none() {
+            match &mut leading.known {
+                Some(known) if known.sequence < pulse.sequence => {
+                    known.sequence = pulse.sequence;
+                    known.sent = known.sent.max(now - Duration::from_millis(pulse.age_ms));
+                    let until = known.until();
+                    leading.told.valid_until = Some(until);
+                    let told = leading.told.clone();
+                    self.outputs.push_back(super::Output::Leadership(told));
+                    self.schedule_leadership();
+                }
+                None => return self.ask(from),
+                Some(_) => {}
+            }
+        }
+        if is_behind {
+            self.ask(from);
+        }
+    }
+
+    /// What this node knows, in full.
+    fn led(&self, with_delta: bool) -> Option<Led> {
+        let leading = self.leading.as_ref()?;
+        let agreed = leading.agreed.as_ref()?;
+        let known = leading.known.as_ref();
+        Some(Led {
+            lineage: agreed.electorate.lineage,
+            succeeds: agreed.electorate.succeeds,
+            term: leading.term,
+            leader: known.map(|known| known.leader.clone()),
+            sequence: known.map_or(0, |known| known.sequence),
+            age_ms: known.map_or(0, |known| age_ms(self.now, known.sent)),
+            lease_ms: known.map_or(0, |known| known.lease.as_millis() as u64),
+            view: agreed.reference(),
+            delta: self.last_delta().filter(|_| with_delta),
+        })
+    }
+
+    /// How the newest agreed view differs from the one before it, if this node has held both and it is short.
+    fn last_delta(&self) -> Option<Delta> {
+        let delta = self.leading.as_ref()?.last_delta.clone()?;
+        let bytes: usize = delta.added.iter().chain(&delta.removed).map(|id| id.as_str().len() + 1).sum();
+        (bytes <= MAX_FLOODED_DELTA_BYTES).then_some(delta)
+    }
+
+    /// Somebody said who leads, or that nobody does any more.
+    pub(in crate::core) fn hear_led(&mut self, from: Slot, led: Led) {
+        let Some(leading) = &self.leading else { return self.counters.drop(Drop::WrongState) };
+        if !is_plausible(&led) {
+            return self.counters.drop(Drop::Malformed);
+        }
+        let generation = led.term.generation();
+        if let Some(agreed) = &leading.agreed
+            && agreed.electorate.lineage != led.lineage
+        {
+            let is_heir = led.succeeds == agreed.electorate.lineage && generation > leading.term.generation();
+            if !is_heir {
+                let id = self.view.record(from).id.clone();
+                return self.raise_alarm(Alarm::OtherElectorate { id });
+            }
+        } else if generation < leading.term.generation() {
+            return;
+        }
+        self.take_news_of_view(from, led.view, led.delta.as_ref());
+        let Some(leading) = &mut self.leading else { return };
+        match led.leader {
+            Some(leader) => {
+                let sent = self.now - Duration::from_millis(led.age_ms);
+                let lease = Duration::from_millis(led.lease_ms);
+                self.learn_claim(Known { term: led.term, leader, sequence: led.sequence, sent, lease }, None);
+            }
+            None if led.term >= leading.term => self.learn_release(led.term),
+            None => {}
+        }
+    }
+
+    /// Somebody asks who leads.
+    pub(in crate::core) fn tell_who_leads(&mut self, to: Slot) {
+        // Nobody is told that nobody leads: whoever resigned has said so, and whoever is silent is not known to be gone.
+        let is_led = self.leading.as_ref().is_some_and(|leading| leading.known.is_some());
+        let Some(mut led) = self.led(true) else { return };
+        let mut packet = self.packet_to(to);
+        packet.push(&Message::Reply);
+        if !is_led {
+            led.leader = None;
+            led.term = Term::zeroth_of(led.term.generation());
+        }
+        if !packet.push(&Message::Led(Box::new(led.clone()))) {
+            led.delta = None;
+            packet.push(&Message::Led(Box::new(led)));
+        }
+        self.send_to(to, packet);
+    }
+
+    /// Sends on at once what is new: to everybody at first hand, like a change of a record.
+    pub(super) fn flood_leadership(&mut self) {
+        let Some(leading) = &mut self.leading else { return };
+        let Some(agreed) = &leading.agreed else { return };
+        let news = (leading.term, leading.known.is_some(), agreed.number);
+        let (term, was_led, number) = leading.flooded;
+        let is_news = leading.term > term || number < agreed.number || (was_led && leading.known.is_none());
+        let is_lost = leading.known.is_none() && !was_led;
+        if !is_news || is_lost && number == agreed.number {
+            leading.flooded = news;
+            return;
+        }
+        leading.flooded = news;
+        let is_own = leading.claim_until.is_some() || leading.leave_by.is_some();
+        let Some(mut led) = self.led(true) else { return };
+        for target in self.flood_targets(is_own) {
+            let mut packet = self.packet_to(target);
+            if !packet.push(&Message::Led(Box::new(led.clone()))) {
+                let delta = led.delta.take();
+                packet.push(&Message::Led(Box::new(led.clone())));
+                led.delta = delta;
+            }
+            self.send_to(target, packet);
+        }
+    }
+
+    /// When news of the leader is so old that it is asked for.
+    pub(super) fn ask_deadline(&self) -> Option<Time> {
+        let leading = self.leading.as_ref().filter(|leading| leading.claim_until.is_none())?;
+        let known = leading.known.as_ref()?;
+        let old = known.sent + known.lease * 6 / 10;
+        let again = leading.asked_at.map_or(old, |asked| asked + (known.lease / 10).max(WHO_LEADS_INTERVAL));
+        Some(old.max(again))
+    }
+
+    /// Asks a voter who leads, if news of it is old.
+    pub(super) fn ask_who_leads(&mut self) {
+        if self.ask_deadline().is_none_or(|at| self.now < at) {
+            return;
+        }
+        let Some(electorate) = self.electorate() else { return };
+        let slots = electorate.voters.iter().filter_map(|voter| self.view.slot_of(voter.id.as_str()));
+        let is_up = |slot: &Slot| *slot != View::ME && self.view.entry(*slot).status == Status::Up;
+        let voters: Vec<Slot> = slots.filter(is_up).collect();
+        if let Some(voter) = voters.choose(&mut self.rng).copied() {
+            self.ask(voter);
+        } else if let Some(leading) = &mut self.leading {
+            leading.asked_at = Some(self.now);
+        }
+    }
+
+    fn ask(&mut self, whom: Slot) {
+        let Some(leading) = &mut self.leading else { return };
+        if leading.asked_at.is_some_and(|asked| self.now.since(asked) < WHO_LEADS_INTERVAL) {
+            return;
+        }
+        leading.asked_at = Some(self.now);
+        let mut packet = self.packet_to(whom);
+        packet.push(&Message::WhoLeads);
+        self.send_to(whom, packet);
+    }
+}
+
+/// What a leader's claim may look like.
+fn is_plausible(led: &Led) -> bool {
+    let lease = Duration::from_millis(led.lease_ms);
+    let is_led = led.leader.is_some();
+    let is_term_in_bounds = led.term.is_usable() || (!is_led && led.term == Term::zeroth_of(led.term.generation()));
+    is_term_in_bounds && (!is_led || (MIN_LEASE / 2..=MAX_LEASE).contains(&lease)) && led.lineage != Lineage(0)
+}
+
+/// Rounded up: rounding must not make any claim younger.
+fn age_ms(now: Time, sent: Time) -> u64 {
+    now.since(sent).as_nanos().div_ceil(1_000_000) as u64
+}

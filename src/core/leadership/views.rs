@@ -1,0 +1,235 @@
+//! Agreed views: how every member gets the contents of what voters agreed on, and how a voter gets what is put to it.
+//!
+//! News names a view by number and hash, and most often says how it differs from the one before. Who cannot follow asks
+//! for all of it, in parts, and checks the hash of the whole.
+//!
+//! Invariants: one view is fetched at a time, the newest that was heard of; its names are bounded by the members that a
+//! view of the cluster may have; what does not hash to what was promised is thrown away.
+//!
+//! Must not know: what agreement is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Core, NodeId, NumberedView, Output, Term, View};
+use crate::core::Drop;
+use crate::core::election::{Delta, Digest, ViewRef};
+use crate::core::id::Run;
+use crate::core::limits::{MAX_FETCH_TRIES, MAX_MEMBERS, VIEW_FETCH_RETRY, VIEW_PARTS};
+use crate::core::time::Time;
+use crate::core::view::Slot;
+use crate::core::wire::{Message, ViewPart, WantView};
+
+/// A view that is being fetched.
+#[derive(Debug)]
+pub(super) struct Fetch {
+    view: ViewRef,
+    /// Whom from.
+    from: Run,
+    /// Whether it is known to be agreed, or put to us as a voter only.
+    is_agreed: bool,
+    members: Vec<NodeId>,
+    electorate: Option<(super::Electorate, Option<crate::core::election::VoterChange>)>,
+    /// Parts that are still to come of what was asked for.
+    awaited: u8,
+    retry_at: Time,
+    tries: u8,
+}
+
+impl Fetch {
+    pub(super) fn deadline(&self) -> Time {
+        self.retry_at
+    }
+}
+
+impl Core {
+    /// The machine wants the contents of a view that a leader put to it.
+    pub(super) fn want_view(&mut self, view: ViewRef, from: &NodeId) {
+        let Some(slot) = self.view.slot_of(from.as_str()) else { return };
+        let held = self.leading.as_ref().and_then(|leading| leading.agreed.as_ref());
+        if let Some(held) = held.filter(|held| held.reference().digest == view.digest) {
+            let contents = held.under(view.term);
+            self.with_election(|election, around| election.contents(around, &contents));
+            return;
+        }
+        self.fetch(view, slot, false);
+    }
+
+    /// News of an agreed view.
+    pub(super) fn take_news_of_view(&mut self, from: Slot, view: ViewRef, delta: Option<&Delta>) {
+        let Some(leading) = &self.leading else { return };
+        let held = leading.agreed.as_ref();
+        let is_newer =
+            held.is_none_or(|held| (held.term.generation(), held.number) < (view.term.generation(), view.number));
+        if !is_newer {
+            return;
+        }
+        let accepted = self.election().and_then(|election| election.view_of(view.digest));
+        let found = accepted.map(|accepted| accepted.under(view.term));
+        let found = found.filter(|found| found.reference() == view);
+        let by_delta = || held?.changed_by(delta?, view);
+        match found.or_else(by_delta) {
+            Some(found) => self.learn_agreed(found, delta.cloned()),
+            None => self.fetch(view, from, true),
+        }
+    }
+
+    /// A view is agreed, and here it is.
+    pub(super) fn learn_agreed(&mut self, view: NumberedView, delta: Option<Delta>) {
+        let Some(leading) = &mut self.leading else { return };
+        let key = |view: &NumberedView| (view.term.generation(), view.number);
+        let is_newer = leading.agreed.as_ref().is_none_or(|held| key(held) < key(&view));
+        if !is_newer {
+            if let Some(held) = leading.agreed.as_mut().filter(|held| key(held) == key(&view) && held.term < view.term)
+            {
+                // The same under its next leader.
+                debug_assert_eq!(held.reference().digest, view.reference().digest, "one number, one content");
+                *held = view;
+            }
+            return;
+        }
+        let delta = delta.or_else(|| leading.agreed.as_ref().map(|held| view.since(held)));
+        leading.last_delta = delta;
+        leading.agreed = Some(view.clone());
+        leading.fetch.take_if(|fetch| fetch.is_agreed && fetch.view.number <= view.number);
+        // The founding view has no members: it is nobody's news.
+        if !view.members.is_empty() {
+            self.outputs.push_back(Output::ViewAgreed(view));
+        }
+        self.flood_leadership();
+    }
+
+    fn fetch(&mut self, view: ViewRef, from: Slot, is_agreed: bool) {
+        let run = self.view.record(from).run;
+        let Some(leading) = &mut self.leading else { return };
+        if leading.fetch.as_ref().is_some_and(|fetch| fetch.view == view || (fetch.view > view && is_agreed)) {
+            return;
+        }
+        leading.fetch = Some(Fetch {
+            view,
+            from: run,
+            is_agreed,
+            members: Vec::new(),
+            electorate: None,
+            awaited: 0,
+            retry_at: self.now,
+            tries: 0,
+        });
+        self.fetch_again();
+    }
+
+    /// Asks for the next parts, or gives up: the next news of it begins anew.
+    pub(super) fn fetch_again(&mut self) {
+        let now = self.now;
+        let Some(leading) = &mut self.leading else { return };
+        let Some(fetch) = leading.fetch.as_mut().filter(|fetch| now >= fetch.retry_at) else { return };
+        fetch.tries += 1;
+        let slot = self.view.slot_of_run(fetch.from).filter(|slot| *slot != View::ME);
+        let Some(slot) = slot.filter(|_| fetch.tries <= MAX_FETCH_TRIES) else {
+            leading.fetch = None;
+            return;
+        };
+        let rtt = self.view.entry(slot).peer.rtt().unwrap_or(Duration::ZERO);
+        fetch.retry_at = now + (rtt * 2).max(VIEW_FETCH_RETRY);
+        fetch.awaited = VIEW_PARTS;
+        let want = WantView { digest: fetch.view.digest, after: fetch.members.last().cloned() };
+        let mut packet = self.packet_to(slot);
+        packet.push(&Message::WantView(want));
+        self.send_to(slot, packet);
+        self.schedule_leadership();
+    }
+
+    /// Somebody wants parts of a view.
+    pub(in crate::core) fn send_view(&mut self, to: Slot, want: &WantView) {
+        let Some(view) = self.view_of(want.digest) else { return self.counters.drop(Drop::Unasked) };
+        if !self.view.entry(to).peer.proven {
+            return self.counters.drop(Drop::RateLimited);
+        }
+        let mut after = want.after.clone();
+        for _ in 0..VIEW_PARTS {
+            let first = after.as_ref().map_or(0, |after| view.members.partition_point(|id| id <= after));
+            let is_first = after.is_none();
+            let mut bytes = if is_first { 700 } else { 60 };
+            let room = self.settings.mtu - 100;
+            let rest = &view.members[first..];
+            let fits = |id: &&NodeId| {
+                bytes += id.as_str().len() + 1;
+                bytes <= room
+            };
+            let members: Vec<NodeId> = rest.iter().take_while(fits).cloned().collect();
+            let has_more = members.len() < rest.len();
+            let part = ViewPart {
+                digest: want.digest,
+                after: after.take(),
+                electorate: is_first.then(|| (*view.electorate).clone()),
+                change: view.change.as_deref().cloned().filter(|_| is_first),
+                more: has_more,
+                members,
+            };
+            after = part.members.last().cloned();
+            let mut packet = self.packet_to(to);
+            packet.push(&Message::ViewPart(Box::new(part)));
+            self.send_to(to, packet);
+            if !has_more || after.is_none() {
+                break;
+            }
+        }
+    }
+
+    fn view_of(&self, digest: Digest) -> Option<NumberedView> {
+        let leading = self.leading.as_ref()?;
+        let agreed = leading.agreed.as_ref().filter(|view| view.reference().digest == digest);
+        agreed.or_else(|| leading.election.as_ref()?.view_of(digest)).cloned()
+    }
+
+    /// A part of the view that is being fetched.
+    pub(in crate::core) fn hear_view_part(&mut self, from: Slot, part: ViewPart) {
+        let run = self.view.record(from).run;
+        let now = self.now;
+        let fetch = self.leading.as_mut().and_then(|leading| leading.fetch.as_mut());
+        let is_awaited = |fetch: &&mut Fetch| {
+            fetch.from == run && fetch.view.digest == part.digest && fetch.members.last() == part.after.as_ref()
+        };
+        let Some(fetch) = fetch.filter(is_awaited) else { return self.counters.drop(Drop::Unasked) };
+        if part.after.is_none() {
+            fetch.electorate = part.electorate.map(|electorate| (electorate, part.change));
+        }
+        fetch.members.extend(part.members);
+        fetch.tries = 0;
+        fetch.awaited = fetch.awaited.saturating_sub(1);
+        if fetch.members.len() > MAX_MEMBERS {
+            self.drop_fetch();
+        } else if !part.more {
+            self.complete_fetch();
+        } else if fetch.awaited == 0 {
+            fetch.retry_at = now;
+            self.fetch_again();
+        }
+    }
+
+    fn drop_fetch(&mut self) {
+        self.counters.drop(Drop::Malformed);
+        if let Some(leading) = &mut self.leading {
+            leading.fetch = None;
+        }
+    }
+
+    fn complete_fetch(&mut self) {
+        let Some(fetch) = self.leading.as_mut().and_then(|leading| leading.fetch.take()) else { return };
+        let Some((electorate, change)) = fetch.electorate else { return };
+        let ViewRef { term, number, .. } = fetch.view;
+        let view = NumberedView::new(term, number, fetch.members.into(), Arc::new(electorate), change.map(Arc::new));
+        if view.reference() != fetch.view || !view.is_well_formed() || !is_term_plausible(term) {
+            return self.drop_fetch();
+        }
+        if fetch.is_agreed {
+            self.learn_agreed(view, None);
+        } else {
+            self.with_election(|election, around| election.contents(around, &view));
+        }
+    }
+}
+
+fn is_term_plausible(term: Term) -> bool {
+    term.is_usable() || term == Term::zeroth_of(term.generation())
+}

@@ -1,0 +1,176 @@
+//! Leaders as whole cores elect them and learn of them.
+
+use std::time::Duration;
+
+use super::net::{Net, id, ms};
+use crate::core::election::{LossReason, Term};
+use crate::core::{Command, LeadershipState, Output, Profile, Reply};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// `n` nodes, the first `voters` of which vote.
+fn cluster(n: usize, voters: usize) -> Net {
+    let mut net = Net::new(Profile::Local);
+    net.voters = (0..voters).map(|i| id(&format!("n{i}"))).collect();
+    for i in 0..n {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(SECOND * 3);
+    net.assert_all_up();
+    net
+}
+
+/// The one leader that all running nodes agree on, and its term.
+#[track_caller]
+fn leader(net: &Net) -> (usize, Term) {
+    let running = || (0..net.nodes.len()).filter(|node| net.nodes[*node].stopped.is_none());
+    let leaders: Vec<usize> = running().filter(|node| net.nodes[*node].core.leadership().is_me).collect();
+    let [leader] = leaders[..] else { panic!("leaders: {leaders:?}") };
+    let name = net.nodes[leader].core.me().id.clone();
+    let term = net.nodes[leader].core.leadership().term;
+    for node in running() {
+        let told = net.nodes[node].core.leadership();
+        assert_eq!((told.leader, told.term, told.state), (Some(name.clone()), term, LeadershipState::Led), "n{node}");
+    }
+    (leader, term)
+}
+
+#[test]
+fn every_member_learns_who_leads_and_on_what_members_the_voters_agreed() {
+    for (n, voters) in [(1, 1), (3, 3), (5, 3), (30, 5)] {
+        let mut net = cluster(n, voters);
+        let (elected, _) = leader(&net);
+        assert!(elected < voters);
+        net.run(SECOND * 10);
+        leader(&net);
+        let numbers: Vec<_> = net.nodes.iter().map(|node| node.core.agreed_view().map(|view| view.number)).collect();
+        assert!(numbers.iter().all(|number| *number == numbers[0] && number.is_some()), "{numbers:?}");
+        assert_eq!(net.nodes[0].core.agreed_view().expect("a view").members.len(), n);
+        for node in &net.nodes {
+            let elections = node.leadership.iter().filter(|(_, said)| matches!(said, Output::LeaderElected { .. }));
+            assert_eq!(elections.count(), 1, "{:?}", node.leadership);
+        }
+    }
+}
+
+#[test]
+fn who_joins_later_learns_who_leads() {
+    let mut net = cluster(4, 3);
+    let (before, term) = leader(&net);
+    let late = net.add("late", 50, &[0]);
+    net.run(SECOND * 5);
+    assert_eq!(leader(&net), (before, term));
+    assert_eq!(net.nodes[late].core.agreed_view().expect("a view").members.len(), 5);
+}
+
+#[test]
+fn a_killed_leader_is_succeeded_in_a_higher_term_and_everybody_knows() {
+    let mut net = cluster(7, 5);
+    let (before, term) = leader(&net);
+    net.kill(before);
+    net.run(SECOND * 3);
+    let (after, next) = leader(&net);
+    assert!(after != before && next > term);
+}
+
+#[test]
+fn a_leader_that_leaves_hands_over_first() {
+    let mut net = cluster(5, 3);
+    let (before, term) = leader(&net);
+    net.command(before, Command::Leave);
+    assert!(!net.nodes[before].core.leadership().is_me);
+    net.run(ms(300));
+    let successors: Vec<_> =
+        (0..5).filter(|node| *node != before && net.nodes[*node].core.leadership().is_me).collect();
+    assert_eq!(successors.len(), 1);
+    net.run(SECOND);
+    assert!(net.nodes[before].stopped.is_some(), "it left");
+    assert!(leader(&net).1 > term);
+    let reasons = net.nodes.iter().flat_map(|node| &node.leadership).filter_map(|(_, said)| match said {
+        Output::LeaderLost { reason, .. } => Some(*reason),
+        _ => None,
+    });
+    let reasons: Vec<_> = reasons.collect();
+    assert!(reasons.iter().all(|reason| *reason == LossReason::Resigned), "{reasons:?}");
+    assert_eq!(reasons.len(), 5);
+}
+
+#[test]
+fn with_two_voters_of_five_left_nobody_leads_and_members_know_that_nobody_can() {
+    let mut net = cluster(7, 5);
+    for node in 0..3 {
+        net.kill(node);
+    }
+    net.run(SECOND * 15);
+    for node in 3..7 {
+        let told = net.nodes[node].core.leadership();
+        assert_eq!((told.leader, told.state), (None, LeadershipState::Unavailable), "n{node}");
+        let lost = net.nodes[node]
+            .leadership
+            .iter()
+            .filter(|(_, said)| matches!(said, Output::Quorum { is_reached: false, .. }));
+        assert_eq!(lost.count(), 1, "n{node}");
+    }
+}
+
+#[test]
+fn everybody_restarted_elects_a_leader_in_a_higher_term() {
+    let mut net = cluster(3, 3);
+    let (_, term) = leader(&net);
+    for node in 0..3 {
+        net.kill(node);
+    }
+    for node in 0..3 {
+        net.add(&format!("n{node}"), node, &[0]);
+    }
+    net.run(SECOND * 10);
+    assert!(leader(&net).1 > term);
+}
+
+#[test]
+fn an_operator_adds_and_removes_voters() {
+    let mut net = cluster(5, 3);
+    let (first, _) = leader(&net);
+    let follower = (first + 1) % 3;
+    net.command(follower, Command::AddVoter { ticket: 1, id: id("n4") });
+    net.run(SECOND);
+    assert!(matches!(net.nodes[follower].replies[..], [Reply::Refused(_)]), "only the leader does");
+    net.command(first, Command::AddVoter { ticket: 1, id: id("n4") });
+    net.run(SECOND * 2);
+    net.command(first, Command::RemoveVoter { ticket: 2, id: id(&format!("n{follower}")) });
+    net.run(SECOND * 2);
+    let [Reply::Electorate(four), Reply::Electorate(three)] = &net.nodes[first].replies[..] else {
+        panic!("{:?}", net.nodes[first].replies)
+    };
+    assert_eq!((four.voters.len(), three.voters.len()), (4, 3));
+    assert!(net.nodes.iter().all(|node| node.core.electorate().expect("known") == three));
+}
+
+#[test]
+fn ten_nodes_that_crash_together_are_one_new_view() {
+    let mut net = cluster(20, 3);
+    let before = net.nodes[0].core.agreed_view().expect("a view").number;
+    for node in 10..20 {
+        net.kill(node);
+    }
+    net.run(SECOND * 6);
+    let after = net.nodes[0].core.agreed_view().expect("a view").clone();
+    assert_eq!((after.number, after.members.len()), (before + 1, 10));
+    assert!(net.nodes[..10].iter().all(|node| node.core.agreed_view() == Some(&after)));
+}
+
+#[test]
+fn a_view_too_long_for_a_packet_reaches_voters_and_members() {
+    let mut net = Net::new(Profile::Local);
+    net.voters = (0..3).map(|i| id(&format!("n{i}-{:050}", 0))).collect();
+    for i in 0..60 {
+        net.add(&format!("n{i}-{:050}", 0), i, &[0]);
+    }
+    net.run(SECOND * 15);
+    net.assert_all_up();
+    leader(&net);
+    for node in &net.nodes {
+        assert_eq!(node.core.agreed_view().expect("a view").members.len(), 60);
+        assert!(node.largest <= 1400);
+    }
+}
