@@ -86,7 +86,9 @@ impl Election {
         let is_later = term > self.ballot.term;
         #[cfg(test)]
         let is_later = is_later || self.has(super::flaw::Flaw::ForgottenVote) && term == self.ballot.term;
-        is_candidate && is_free && is_later && (newest.term, newest.number) >= (mine.term, mine.number)
+        // Nobody has accepted a view of the term that it stands in, or of a later one.
+        let is_sound = newest.term < term && mine.term < term;
+        is_candidate && is_free && is_later && is_sound && (newest.term, newest.number) >= (mine.term, mine.number)
     }
 
     /// Notes the vote, for the disk.

@@ -10,8 +10,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{
-    Action, Ballot, ChangeError, Election, ElectionBirth, Electorate, Identity, LeaseTiming, LossReason, NumberedView,
-    Surroundings, Term, Word,
+    Action, Alarm, Ballot, ChangeError, Election, ElectionBirth, Electorate, Identity, LeaseTiming, LossReason,
+    NumberedView, Surroundings, Term, Word,
 };
 use crate::core::{NodeId, Time};
 
@@ -35,7 +35,8 @@ pub(super) struct Node {
     pub(super) identity: Identity,
     pub(super) election: Option<Election>,
     pub(super) disk: Ballot,
-    writing: Option<Ballot>,
+    /// Given to the disk and not acknowledged yet, oldest first.
+    writing: Vec<Ballot>,
     life: u64,
     epoch: u64,
     clock_began: Nanos,
@@ -70,6 +71,7 @@ pub(super) struct Parliament {
     pub(super) answers: Vec<(u64, Result<Electorate, ChangeError>)>,
     pub(super) losses: Vec<(Nanos, usize, LossReason)>,
     pub(super) quorum: Vec<(usize, bool)>,
+    pub(super) alarms: Vec<(usize, Alarm)>,
     pub(super) words: u64,
     pub(super) ended_work: bool,
     pub(super) violations: Vec<String>,
@@ -108,6 +110,7 @@ impl Parliament {
             answers: Vec::new(),
             losses: Vec::new(),
             quorum: Vec::new(),
+            alarms: Vec::new(),
             words: 0,
             ended_work: true,
             violations: Vec::new(),
@@ -122,7 +125,7 @@ impl Parliament {
             identity,
             election: None,
             disk: Ballot::blank(identity),
-            writing: None,
+            writing: Vec::new(),
             life: 0,
             epoch: 0,
             clock_began: 0,
@@ -170,16 +173,18 @@ impl Parliament {
         self.drain(node);
     }
 
-    /// The process dies; what was being written may have reached the disk.
+    /// The process dies; of what was being written, any first part may have reached the disk. What was acknowledged is
+    /// there.
     pub(super) fn crash(&mut self, node: usize) {
-        let reached = self.rng.random_bool(0.5);
+        let writes = self.nodes[node].writing.len();
+        let reached = self.rng.random_range(0..=writes);
         let place = &mut self.nodes[node];
         place.election = None;
         place.claim = None;
         place.paused = false;
         place.waiting.clear();
         place.life += 1;
-        if let Some(ballot) = place.writing.take().filter(|_| reached) {
+        if let Some(ballot) = place.writing.drain(..).take(reached).last() {
             place.disk = ballot;
         }
     }
@@ -275,7 +280,7 @@ impl Parliament {
                 if ballot.term < self.nodes[node].disk.term {
                     self.violations.push(format!("term of {node} falls"));
                 }
-                self.nodes[node].writing = Some(ballot);
+                self.nodes[node].writing.push(ballot);
                 let at = self.now + self.rng.random_range(self.write_delay.0..=self.write_delay.1);
                 let life = self.nodes[node].life;
                 self.later(at, Happening::Stored { node, life, version });
@@ -308,7 +313,8 @@ impl Parliament {
             }
             Action::Answer { ticket, result } => self.answers.push((ticket, result)),
             Action::Quorum { is_reached } => self.quorum.push((node, is_reached)),
-            Action::Followed { .. } | Action::Released { .. } | Action::Alarm(_) => {}
+            Action::Alarm(alarm) => self.alarms.push((node, alarm)),
+            Action::Followed { .. } | Action::Released { .. } => {}
         }
     }
 
@@ -346,8 +352,9 @@ impl Parliament {
                 self.with(node, |election, around| election.heard(around, &from, word));
             }
             Happening::Stored { version, .. } => {
-                if let Some(ballot) = place.writing.take_if(|writing| writing.version == version) {
-                    place.disk = ballot;
+                // A later write that is through already has taken this one along.
+                if let Some(at) = place.writing.iter().position(|writing| writing.version == version) {
+                    place.disk = place.writing.drain(..=at).next_back().expect("it is there");
                     self.with(node, |election, around| election.stored(around, version));
                 }
             }
@@ -387,6 +394,11 @@ impl Parliament {
             self.run_for(Duration::from_millis(5));
         }
         holds(self)
+    }
+
+    /// The machine of a voter that runs.
+    pub(super) fn election(&self, node: usize) -> &Election {
+        self.nodes[node].election.as_ref().expect("it runs")
     }
 
     /// Who has a claim now, by its own clock.
