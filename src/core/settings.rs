@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::election::LeaseTiming;
+
 /// A node's own pace, part of its record: how often it is heard, and how long a silence others forgive it.
 ///
 /// Kept and sent in whole milliseconds.
@@ -195,6 +197,17 @@ impl Profile {
             mtu: 1400,
             observers: 10,
         }
+    }
+
+    /// Its figures for leases.
+    pub const fn lease_timing(self) -> LeaseTiming {
+        let (lease, renewal) = match self {
+            Profile::Default => (15_000, 5_000),
+            Profile::Local => (2_000, 500),
+            Profile::Lan => (6_000, 2_000),
+            Profile::Wan => (45_000, 15_000),
+        };
+        LeaseTiming { lease_duration: ms(lease), renewal_interval: ms(renewal) }
     }
 }
 

@@ -10,11 +10,15 @@ use super::faults::{DiskFate, Operation, Schedule};
 use super::invariants::{Invariant, Violation};
 use super::tamper::Tamper;
 use super::world::{World, WorldOptions};
+use crate::core::election::LeaseTiming;
 use crate::core::limits::FOUNDING_RETRIES;
 use crate::core::{Core, Profile, Settings, StopReason};
 
 /// After this long without faults, the running nodes have been one cluster for a while, and stay it.
 const QUIET: Duration = Duration::from_secs(8);
+
+/// The largest error of a clock's rate that leases are made for: one percent.
+const WORST_CLOCK_PPM: u64 = 10_000;
 
 /// What became of one seed.
 #[derive(Debug, Clone)]
@@ -27,6 +31,10 @@ pub struct Outcome {
     pub time: Duration,
     /// How long after the healing all agreed.
     pub converged_after: Option<Duration>,
+    /// How long after the healing all named one leader, if there are voters enough for one.
+    pub led_after: Option<Duration>,
+    /// Terms in which somebody claimed to lead.
+    pub terms: usize,
     /// The hash of everything that happened.
     pub trace: u64,
     /// The first promise that was found broken.
@@ -75,14 +83,21 @@ pub fn convergence_bound(settings: &Settings) -> Duration {
 
 /// Runs one seed.
 pub fn run_seed(seed: u64, verbose: bool) -> Outcome {
-    run_schedule(seed, &Schedule::random(seed), verbose, None)
+    run_schedule(seed, &Schedule::of_seed(seed), verbose, None)
 }
 
 /// Runs one schedule, perhaps with a planted bug.
 pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Option<Box<dyn Tamper>>) -> Outcome {
     let diskless = if seed.is_multiple_of(4) { 0.3 } else { 0.0 };
-    let options = WorldOptions { diskless, verbose, ..WorldOptions::new(seed, schedule.nodes, campaign_settings()) };
-    let mut run = Run { world: None, faults: 0, operations: Vec::new(), converged_after: None };
+    let options = WorldOptions {
+        diskless,
+        verbose,
+        voters: schedule.voters,
+        lease: Profile::Local.lease_timing(),
+        voter_clock_error_ppm: WORST_CLOCK_PPM,
+        ..WorldOptions::new(seed, schedule.nodes, campaign_settings())
+    };
+    let mut run = Run { world: None, faults: 0, operations: Vec::new(), converged_after: None, led_after: None };
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         run.world = Some(World::with_tamper(options, tamper));
         run.through(schedule);
@@ -100,6 +115,8 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         faults: run.faults,
         time: world.map_or(Duration::ZERO, World::now),
         converged_after: run.converged_after,
+        led_after: run.led_after,
+        terms: world.map_or(0, World::terms_claimed),
         trace: world.map_or(0, World::trace),
         violation: panicked.or_else(|| world.and_then(|world| world.violations().first().cloned())),
         lines: world.map(|world| world.lines().to_vec()).unwrap_or_default(),
@@ -112,6 +129,7 @@ struct Run {
     faults: usize,
     operations: Vec<String>,
     converged_after: Option<Duration>,
+    led_after: Option<Duration>,
 }
 
 impl Run {
@@ -140,6 +158,20 @@ impl Run {
         self.settle(schedule, can_join_at_once);
     }
 
+    /// Waits for an election; whether there are voters enough for one.
+    fn elects(&mut self, healed_at: Duration, settled_after: Duration) -> bool {
+        let Some(world) = self.world.as_mut().filter(|world| world.options().voters > 0) else { return false };
+        if !world.can_elect() {
+            return false;
+        }
+        let deadline = healed_at + settled_after + election_time(world.options().lease);
+        let step = Duration::from_millis(20);
+        if world.run_while(deadline, step, |world| world.leadership_divergence().is_some()) {
+            self.led_after = Some(world.now().saturating_sub(healed_at));
+        }
+        true
+    }
+
     fn settle(&mut self, schedule: &Schedule, can_join_at_once: bool) {
         let Some(world) = self.world.as_mut() else { return };
         let settings = &world.options().settings;
@@ -153,11 +185,34 @@ impl Run {
         if world.run_while(deadline, step, |world| world.divergence().is_some()) {
             self.converged_after = Some(world.now().saturating_sub(schedule.heal_at));
         }
+        let elects = self.elects(schedule.heal_at, bound);
+        let Some(world) = self.world.as_mut() else { return };
         // What agrees has to go on agreeing.
         world.run_until(deadline);
         check_agreement(world, &format!("{bound:?} after everything was healed"));
-        world.run_for(QUIET);
+        if elects && world.can_elect() {
+            world.run_until(deadline + election_time(world.options().lease));
+            check_leadership(world, "when there had been time for an election");
+            world.run_for(QUIET);
+            check_leadership(world, &format!("{QUIET:?} later"));
+        }
+        let Some(world) = self.world.as_mut() else { return };
+        world.run_until(deadline + QUIET);
         check_agreement(world, &format!("{:?} after everything was healed", bound + QUIET));
+    }
+}
+
+/// How long after the members have settled a leader leads at the latest, and all of them know it.
+fn election_time(lease: LeaseTiming) -> Duration {
+    lease.lease_duration * 2 + Duration::from_secs(1)
+}
+
+fn check_leadership(world: &mut World, when: &str) {
+    if !world.violations().is_empty() {
+        return;
+    }
+    if let Some(difference) = world.leadership_divergence() {
+        world.report(None, Invariant::LeaderIsElected, format!("{when}: {difference}"));
     }
 }
 
@@ -178,7 +233,7 @@ fn check_agreement(world: &mut World, when: &str) {
 /// Crashed nodes may stay away, but not all the seeds: a cluster that nobody can find is not healed.
 fn restart_what_is_needed(world: &mut World) {
     for node in 0..world.nodes() {
-        let is_seed = node < world.options().seeds;
+        let is_seed = node < world.options().seeds.max(world.options().voters);
         let has_crashed = world.core(node).is_none() && world.ended(node).is_none();
         let was_removed = matches!(world.ended(node), Some(StopReason::Removed));
         if has_crashed && (is_seed || node % 2 == 0) || was_removed && node == 0 {

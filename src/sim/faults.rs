@@ -4,6 +4,8 @@
 //! sense when its time comes (the node has stopped meanwhile) does nothing and says so; every disturbance ends by itself
 //! or at the healing. Must not know: how the protocol copes with any of it.
 
+mod voters;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -13,6 +15,7 @@ use super::random::{Purpose, Random};
 use super::streams::Tcp;
 use super::world::World;
 use crate::core::{Command, Tags};
+pub use voters::VoterFault;
 
 /// What a node finds on its disk when it starts again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +78,8 @@ pub enum Operation {
     Contact(usize, usize),
     /// A node that never was starts.
     Join,
+    /// Something happens to voters.
+    Voters(VoterFault),
 }
 
 impl Operation {
@@ -151,6 +156,7 @@ impl Operation {
                 world.add_node();
                 true
             }
+            Operation::Voters(fault) => fault.apply(world),
         }
     }
 }
@@ -217,6 +223,7 @@ impl fmt::Display for Operation {
             Operation::SetTags(node, value) => write!(f, "tags of {node} = {value}"),
             Operation::Contact(node, other) => write!(f, "{node} is told to join {other}"),
             Operation::Join => write!(f, "join"),
+            Operation::Voters(fault) => fault.fmt(f),
         }
     }
 }
@@ -226,6 +233,8 @@ impl fmt::Display for Operation {
 pub struct Schedule {
     /// Nodes at the beginning.
     pub nodes: usize,
+    /// How many of the first nodes vote.
+    pub voters: usize,
     /// What happens when.
     pub operations: Vec<(Duration, Operation)>,
     /// When everything is healed; no operation is later.
@@ -259,7 +268,7 @@ impl Schedule {
             at += random.duration(Duration::ZERO, pause);
         }
         let heal_at = at + random.duration(Duration::from_secs(1), Duration::from_secs(8));
-        Self { nodes, operations, heal_at }
+        Self { nodes, voters: 0, operations, heal_at }
     }
 }
 

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::network::Nanos;
 use super::streams::Answer;
+use crate::core::election::Term;
 use crate::core::{Command, Core, Durable, LinkId, NodeId, Run, StopReason, Time};
 
 /// The port of every simulated node.
@@ -101,13 +102,21 @@ impl Disk {
         true
     }
 
-    /// The write under way is done: the bound that is stored now, and whether the next write began.
-    pub(crate) fn written(&mut self) -> Option<(u64, bool)> {
+    /// The write under way is done: what is stored now, and whether the next write began.
+    pub(crate) fn written(&mut self) -> Option<(Stored, bool)> {
         let done = self.writing.take()?;
-        let bound = done.incarnation_bound;
+        let stored = Stored::of(&done);
         self.stored = Some(done);
         self.writing = self.waiting.take();
-        Some((bound, self.writing.is_some()))
+        Some((stored, self.writing.is_some()))
+    }
+
+    /// The write under way has failed: the newest one is tried again. Whether there was one.
+    pub(crate) fn failed(&mut self) -> bool {
+        if let Some(newer) = self.waiting.take() {
+            self.writing = Some(newer);
+        }
+        self.writing.is_some()
     }
 
     /// The process dies; what was being written may or may not have reached the disk.
@@ -124,6 +133,21 @@ impl Disk {
     }
 }
 
+/// What a disk says that it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) incarnation_bound: u64,
+    /// 0, if it holds no ballot.
+    pub(crate) ballot_version: u64,
+}
+
+impl Stored {
+    pub(crate) fn of(durable: &Durable) -> Self {
+        let ballot_version = durable.ballot.as_ref().map_or(0, |ballot| ballot.version);
+        Self { incarnation_bound: durable.incarnation_bound, ballot_version }
+    }
+}
+
 /// What waits for a paused process.
 #[derive(Debug)]
 pub(crate) enum Waiting {
@@ -134,7 +158,9 @@ pub(crate) enum Waiting {
     Command(Command),
     Written,
     /// Of something that is kept nowhere.
-    Acknowledged(u64),
+    Acknowledged(Stored),
+    /// All that was led in this term has ended.
+    WorkEnded(Term),
     Resolved,
     /// How opening a link went.
     Answer {
@@ -216,6 +242,8 @@ pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) address: SocketAddr,
     pub(crate) disk: Disk,
+    /// Until when it takes nothing.
+    pub(crate) disk_full_until: Nanos,
     /// Whether it keeps anything at all.
     pub(crate) is_durable: bool,
     /// How far its wall clock is from the true one.
@@ -277,12 +305,26 @@ mod tests {
         let mut disk = Disk::default();
         assert!(disk.write(durable(1)));
         assert!(!disk.write(durable(2)) && !disk.write(durable(3)));
-        assert_eq!(disk.written(), Some((1, true)));
+        assert_eq!(disk.written(), Some((Stored { incarnation_bound: 1, ballot_version: 0 }, true)));
         let mut reached = disk.clone();
         reached.crash(true);
         assert_eq!(reached.stored().map(|stored| stored.incarnation_bound), Some(3));
         disk.crash(false);
         assert_eq!(disk.stored().map(|stored| stored.incarnation_bound), Some(1));
         assert_eq!(disk.written(), None);
+    }
+
+    #[test]
+    fn a_full_disk_tries_the_newest_again_and_keeps_what_it_has() {
+        let durable = |incarnation_bound| Durable { incarnation_bound, addresses: Vec::new(), ballot: None };
+        let mut disk = Disk::default();
+        assert!(!disk.failed(), "nothing was being written");
+        disk.write(durable(1));
+        disk.written();
+        disk.write(durable(2));
+        disk.write(durable(3));
+        assert!(disk.failed());
+        assert_eq!(disk.stored().map(|stored| stored.incarnation_bound), Some(1));
+        assert_eq!(disk.written().map(|(stored, more)| (stored.incarnation_bound, more)), Some((3, false)));
     }
 }

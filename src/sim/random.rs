@@ -20,6 +20,8 @@ pub enum Purpose {
     Nodes = 3,
     /// Choices of a scenario.
     Scenario = 4,
+    /// What elections need: identities, clock errors of voters, how long led work takes to end.
+    Elections = 5,
 }
 
 /// A seeded generator.

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::invariants::Observation;
-use crate::core::{Birth, Durable, Output};
+use crate::core::{Birth, Durable, Leadership, Output};
 
 /// Changes what a core did. Every method does nothing unless it is written.
 pub trait Tamper: fmt::Debug + Send {
@@ -31,6 +31,17 @@ pub trait Tamper: fmt::Debug + Send {
     /// What is seen of a core instead.
     fn observation(&mut self, node: usize, observation: &mut Observation) {
         let _ = (node, observation);
+    }
+
+    /// Whether led work goes on although it is said to have ended.
+    fn hurries(&mut self, node: usize) -> bool {
+        let _ = node;
+        false
+    }
+
+    /// What is seen of a core's leadership instead.
+    fn leadership(&mut self, node: usize, told: &mut Leadership) {
+        let _ = (node, told);
     }
 
     /// Whether a node accuses this healthy member all by itself.

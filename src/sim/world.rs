@@ -16,19 +16,23 @@ use std::time::Duration;
 
 use super::invariants::{Checker, Invariant, Observation, Violation, in_short};
 use super::network::{Conditions, CutId, Nanos, Network, NodeLoss, NodeSet, Traffic};
-use super::node::{Node, Waiting};
+use super::node::{Node, Stored, Waiting};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::random::{Purpose, Random, nanos};
 use super::streams::{Streams, Tcp};
 use super::tamper::Tamper;
 use super::trace::Trace;
-use crate::core::{ChangeKind, Core, NodeId, Record, Run, Settings, Status, StopReason};
+use crate::core::election::{LeaseTiming, Term};
+use crate::core::{ChangeKind, Core, NodeId, Profile, Record, Run, Settings, Status, StopReason};
 
 mod drive;
 mod form;
 mod life;
 mod links;
+mod voting;
+
+pub use voting::{ElectionSighting, LeaderNews};
 
 /// What a world is made of.
 #[derive(Debug, Clone)]
@@ -44,6 +48,12 @@ pub struct WorldOptions {
     pub settings: Settings,
     /// What the network is usually like.
     pub conditions: Conditions,
+    /// How many of the first nodes vote; leaders are elected if there are any. They always keep their disks.
+    pub voters: usize,
+    /// The pace of elections.
+    pub lease: LeaseTiming,
+    /// Clock rates of voters are wrong by up to so many parts per million, often by that much.
+    pub voter_clock_error_ppm: u64,
     /// Whether addresses are IPv6.
     pub ipv6: bool,
     /// Clock rates are wrong by up to so many parts per million.
@@ -70,6 +80,9 @@ impl WorldOptions {
             seeds: nodes.min(3),
             settings,
             conditions: Conditions::default(),
+            voters: 0,
+            lease: Profile::Default.lease_timing(),
+            voter_clock_error_ppm: 200,
             ipv6: false,
             clock_error_ppm: 200,
             diskless: 0.0,
@@ -115,6 +128,8 @@ pub struct World {
     /// Counts firewalls, so that the end of one that was overtaken does nothing.
     tcp_epoch: u64,
     random: Random,
+    /// Apart from the rest, so that worlds without voters are what they always were.
+    elections: Random,
     trace: Trace,
     checker: Option<Checker>,
     pool: Option<Arc<Pool>>,
@@ -125,6 +140,7 @@ pub struct World {
     conditions_epoch: u64,
     network_calm_since: Option<Nanos>,
     sightings: Option<Vec<Sighting>>,
+    elections_seen: Option<Vec<ElectionSighting>>,
     /// Members that somebody has forgotten, and when the first one did.
     reaped: BTreeMap<(NodeId, u64), Nanos>,
     has_failed: bool,
@@ -150,7 +166,12 @@ enum Event {
     Acknowledged {
         node: usize,
         process: u64,
-        bound: u64,
+        stored: Stored,
+    },
+    WorkEnded {
+        node: usize,
+        process: u64,
+        term: Term,
     },
     Resolved {
         node: usize,
@@ -208,6 +229,7 @@ impl World {
             tcp: Tcp::default(),
             tcp_epoch: 0,
             random: Random::new(options.seed, Purpose::Nodes),
+            elections: Random::new(options.seed, Purpose::Elections),
             trace: Trace::new(options.verbose),
             checker: options.checked.then(Checker::default),
             pool: options.shared.then(Arc::default),
@@ -217,6 +239,7 @@ impl World {
             conditions_epoch: 0,
             network_calm_since: Some(0),
             sightings: None,
+            elections_seen: None,
             reaped: BTreeMap::new(),
             has_failed: false,
             options,
@@ -302,9 +325,11 @@ impl World {
         self.has_failed = true;
     }
 
-    /// From now on, changes are kept for [`World::sightings`].
+    /// From now on, changes are kept for [`World::sightings`], and what is told of leaders for
+    /// [`World::elections_seen`].
     pub fn watch(&mut self) {
         self.sightings.get_or_insert_default();
+        self.elections_seen.get_or_insert_default();
     }
 
     /// The changes since [`World::watch`].
@@ -390,6 +415,7 @@ impl World {
     pub fn heal_all(&mut self) {
         self.network.heal_all();
         self.set_tcp(Tcp::Open);
+        self.free_disks();
         self.network_calm_since = Some(self.now);
         for node in 0..self.nodes.len() {
             if let Some(process) = self.nodes[node].running() {

@@ -11,6 +11,7 @@ use headcount::Profile;
 
 mod crashes;
 mod joining;
+mod leading;
 mod planted;
 mod scale;
 mod traffic;
@@ -46,10 +47,14 @@ fn random_faults_break_no_promise() {
     let virtual_time: Duration = outcomes.iter().map(|outcome| outcome.time).sum();
     let faults: usize = outcomes.iter().map(|outcome| outcome.faults).sum();
     println!(
-        "{count} seeds, {faults} faults, {:.1} virtual hours in {:.1?}; slowest agreement {:?}",
+        "{count} seeds, {faults} faults, {:.1} virtual hours in {:.1?}; slowest agreement {:?}; \
+         leaders named by all in {} seeds, {} terms, slowest {:?} after the healing",
         virtual_time.as_secs_f64() / 3_600.0,
         began.elapsed(),
-        outcomes.iter().filter_map(|outcome| outcome.converged_after).max()
+        outcomes.iter().filter_map(|outcome| outcome.converged_after).max(),
+        outcomes.iter().filter(|outcome| outcome.led_after.is_some()).count(),
+        outcomes.iter().map(|outcome| outcome.terms).sum::<usize>(),
+        outcomes.iter().filter_map(|outcome| outcome.led_after).max(),
     );
     assert!(failures.is_empty(), "{} of {count} seeds failed:\n{}", failures.len(), failures.join("\n"));
 }

@@ -379,7 +379,7 @@ fn a_stop_that_nobody_asked_for_is_caught() {
 /// A run without faults, with a bug that is armed from the start.
 fn quiet_run(plant: Plant) -> Option<Invariant> {
     plant.armed.store(true, Ordering::Relaxed);
-    let schedule = Schedule { nodes: NODES, operations: Vec::new(), heal_at: Duration::from_secs(1) };
+    let schedule = Schedule { nodes: NODES, voters: 0, operations: Vec::new(), heal_at: Duration::from_secs(1) };
     let outcome = run_schedule(42, &schedule, false, Some(Box::new(plant)));
     if let Some(failure) = outcome.failure() {
         assert!(failure.contains("HEADCOUNT_SIM_SEED=42"), "a failure says how to see it again: {failure}");

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::leaders::Leaders;
 use super::observer::{Finding, Observer};
 use super::{Invariant, Observation, Violation};
+use crate::core::election::Term;
 use crate::core::wire::{Message, Packet};
-use crate::core::{Birth, NodeId, Output, Run, StopReason, Tags};
+use crate::core::{Birth, Leadership, NodeId, Output, Run, StopReason, Tags};
 use crate::sim::network::Nanos;
+use crate::sim::node::Clock;
 use crate::sim::random::nanos;
 
 /// First pages are remembered this long for the joiners they were sent to.
@@ -24,6 +27,7 @@ pub struct Checker {
     departed: BTreeMap<Run, (NodeId, Nanos)>,
     /// Who was Up at the sender of a first page, by the sender and its packet's sequence.
     pages: BTreeMap<(Run, u64), (Nanos, Vec<NodeId>)>,
+    leaders: Leaders,
     violations: Vec<Violation>,
 }
 
@@ -47,7 +51,7 @@ impl Checker {
     }
 
     /// A process starts.
-    pub fn born(&mut self, now: Nanos, node: usize, birth: &Birth) {
+    pub(crate) fn born(&mut self, now: Nanos, node: usize, birth: &Birth, clock: Clock) {
         if !self.runs.insert(birth.run) {
             let detail = format!("run {} was used before", birth.run);
             self.report(now, Some(&birth.id), Invariant::RunsAreFresh, detail);
@@ -56,11 +60,14 @@ impl Checker {
             let detail = format!("starts with incarnation {}, {used} was used before", birth.incarnation);
             self.report(now, Some(&birth.id), Invariant::RestartsRise, detail);
         }
+        let finding = self.leaders.born(node, birth, clock);
         self.observers.insert(node, Observer::new(birth.clone()));
+        self.found(now, node, finding);
     }
 
     /// A process is gone.
     pub fn gone(&mut self, node: usize) {
+        self.leaders.gone(node);
         if let Some(observer) = self.observers.remove(&node) {
             let used = self.used.entry(observer.id().clone()).or_default();
             *used = (*used).max(observer.incarnation());
@@ -70,6 +77,7 @@ impl Checker {
     /// A node has lost its disk: nobody can hold it to what it used before.
     pub fn disk_lost(&mut self, id: &NodeId) {
         self.used.remove(id);
+        self.leaders.disk_lost(id);
     }
 
     /// A node's disk holds this bound now.
@@ -90,11 +98,29 @@ impl Checker {
     pub fn output(&mut self, now: Nanos, node: usize, output: &Output) {
         let finding = self.observers.get_mut(&node).and_then(|observer| observer.output(now, output));
         self.found(now, node, finding);
+        let finding = self.leaders.output(node, output);
+        self.found(now, node, finding);
         if let (Output::Stopped(StopReason::Left | StopReason::Removed), Some(observer)) =
             (output, self.observers.get(&node))
         {
             self.departed.insert(observer.run(), (observer.id().clone(), now));
         }
+    }
+
+    /// All that a node led in this term has ended.
+    pub fn work_ended(&mut self, node: usize, term: Term) {
+        self.leaders.work_ended(node, term);
+    }
+
+    /// Terms in which somebody claimed to lead.
+    pub fn terms_claimed(&self) -> usize {
+        self.leaders.terms_claimed()
+    }
+
+    /// A node came out of a step saying this of leaders.
+    pub fn look_at_leadership(&mut self, now: Nanos, node: usize, told: &Leadership) {
+        let finding = self.leaders.look(now, node, told);
+        self.found(now, node, finding);
     }
 
     /// A node reports a member Suspect or Down that has been running well, over a network where nothing is wrong, for

@@ -1,12 +1,13 @@
 //! The promises of the protocol as checks, made after every simulated step.
 //!
-//! [`Invariant`] names each promise; `observer` checks what one run of one node shows of itself, [`Checker`] what only
-//! shows across runs and nodes. A broken promise is a value, a [`Violation`], never a panic.
+//! [`Invariant`] names each promise; `observer` checks what one run of one node shows of itself, `leaders` what concerns
+//! elections, [`Checker`] what only shows across runs and nodes. A broken promise is a value, a [`Violation`], never a panic.
 //!
 //! Invariants: checking changes nothing in the world and draws no randomness, so a run with checks has the same trace as
 //! one without. Must not know: how the core keeps any of its promises; it looks at outputs and at views alone.
 
 mod checker;
+mod leaders;
 mod observer;
 
 use std::fmt;
@@ -72,6 +73,24 @@ pub enum Invariant {
     NoPanic,
     /// A while after everything was healed, all running nodes are Up, agree, and list each other as Up.
     Converges,
+    /// No term has two leaders, whoever tells of them; not even two processes of one node.
+    OneLeaderPerTerm,
+    /// At every instant of true time at most one process holds a claim by its own clock, or runs what it led by one.
+    OneClaimAtATime,
+    /// A process that says that it leads holds a claim that its own clock has not passed.
+    ClaimsEndInTime,
+    /// The term that a process shows never falls; none that a node claimed, voted or acknowledged in is forgotten by a
+    /// disk that is kept.
+    TermsNeverFall,
+    /// A voter votes for one candidate in each term.
+    OneVotePerTerm,
+    /// The same number of an agreed view (and generation) means the same members and voters everywhere, for ever; at each
+    /// process numbers only rise.
+    OneViewPerNumber,
+    /// Leaders are told of as elected and lost in turns, and what was told last is what is shown.
+    LeaderEventsFold,
+    /// A while after everything was healed, a leader leads and all members name it, if enough voters are there.
+    LeaderIsElected,
 }
 
 impl Invariant {
@@ -100,6 +119,14 @@ impl Invariant {
             Invariant::TimePasses => "time_passes",
             Invariant::NoPanic => "no_panic",
             Invariant::Converges => "converges",
+            Invariant::OneLeaderPerTerm => "one_leader_per_term",
+            Invariant::OneClaimAtATime => "one_claim_at_a_time",
+            Invariant::ClaimsEndInTime => "claims_end_in_time",
+            Invariant::TermsNeverFall => "terms_never_fall",
+            Invariant::OneVotePerTerm => "one_vote_per_term",
+            Invariant::OneViewPerNumber => "one_view_per_number",
+            Invariant::LeaderEventsFold => "leader_events_fold",
+            Invariant::LeaderIsElected => "leader_is_elected",
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::core::wire::Packet;
 use crate::core::{Change, ChangeKind, Command, Input, LinkEvent, Output, Run};
 use crate::sim::invariants::Invariant;
 use crate::sim::network::{Arrival, NodeLoss};
-use crate::sim::node::node_at;
+use crate::sim::node::{Stored, node_at};
 use crate::sim::streams::Answer;
 
 /// Wakings at one instant after which a core is stuck.
@@ -17,6 +17,8 @@ const MAX_WAKES_AT_ONCE: u32 = 10_000;
 const MAX_OUTPUTS_PER_NODE: usize = 1_000;
 /// Datagrams that one node sends in a quarter of a second, for each node there is; more are a storm.
 const MAX_PACKETS_PER_NODE: u64 = 100;
+/// How long a writer waits before it tries again what a full disk did not take.
+const REWRITE: Duration = Duration::from_millis(100);
 /// How long a name look-up takes.
 const LOOKUP: Duration = Duration::from_millis(1);
 
@@ -36,9 +38,14 @@ impl World {
                     self.offer(node, Waiting::Written);
                 }
             }
-            Event::Acknowledged { node, process, bound } => {
+            Event::Acknowledged { node, process, stored } => {
                 if self.is_process(node, process) {
-                    self.offer(node, Waiting::Acknowledged(bound));
+                    self.offer(node, Waiting::Acknowledged(stored));
+                }
+            }
+            Event::WorkEnded { node, process, term } => {
+                if self.is_process(node, process) {
+                    self.offer(node, Waiting::WorkEnded(term));
                 }
             }
             Event::Resolved { node, process } => {
@@ -113,25 +120,34 @@ impl World {
             }
             Waiting::Closed { link } => self.step(node, Input::Link { link, event: LinkEvent::Closed }),
             Waiting::Command(command) => self.hand_in_command(node, command),
+            Waiting::Written if self.nodes[node].disk_full_until > self.now => {
+                if self.nodes[node].disk.failed() {
+                    self.write_again(node);
+                    self.step(node, Input::PersistFailed);
+                }
+            }
             Waiting::Written => {
-                let written = self.nodes[node].disk.written();
-                let Some((bound, more)) = written else { return };
+                let Some((stored, more)) = self.nodes[node].disk.written() else { return };
                 if more {
                     self.begin_write(node);
                 }
                 if let Some(checker) = &mut self.checker {
-                    checker.stored(node, bound);
+                    checker.stored(node, stored.incarnation_bound);
                 }
-                self.step(node, Input::Persisted { incarnation_bound: bound, ballot_version: 0 });
+                self.persisted(node, stored);
             }
-            Waiting::Acknowledged(bound) => {
-                self.step(node, Input::Persisted { incarnation_bound: bound, ballot_version: 0 })
-            }
+            Waiting::Acknowledged(stored) => self.persisted(node, stored),
+            Waiting::WorkEnded(term) => self.end_work(node, term),
             Waiting::Resolved => {
                 let seeds = (0..self.options.seeds).map(|seed| vec![self.nodes[seed].address]).collect();
                 self.step(node, Input::SeedAddresses(seeds));
             }
         }
+    }
+
+    fn persisted(&mut self, node: usize, stored: Stored) {
+        let Stored { incarnation_bound, ballot_version } = stored;
+        self.step(node, Input::Persisted { incarnation_bound, ballot_version });
     }
 
     fn hand_in_command(&mut self, node: usize, command: Command) {
@@ -293,10 +309,14 @@ impl World {
 
     /// Looks at the view if there is reason to think that it changed; all views are looked at in regular comparisons.
     fn look_after(&mut self, node: usize, has_changed: bool, before: &Before) {
-        let Some(process) = self.nodes[node].process.as_mut().filter(|process| process.stopped.is_none()) else {
+        if self.nodes[node].running().is_none() {
             self.has_failed |= !self.violations().is_empty();
             return;
-        };
+        }
+        if self.options.voters > 0 {
+            self.look_at_leadership(node);
+        }
+        let Some(process) = self.nodes[node].process.as_mut() else { return };
         let changes = process.core.changes();
         let counted = std::mem::replace(&mut process.seen_changes, changes) != changes;
         let joined = process.core.is_up() != self.checker.as_ref().is_some_and(|checker| checker.was_up(node));
@@ -340,6 +360,8 @@ impl World {
                 return true;
             }
             Output::Persist(durable) => self.persist(node, durable),
+            Output::EndWork { term } => self.begin_to_end_work(node, term),
+            Output::LeaderElected { .. } | Output::LeaderLost { .. } => self.elections_saw(node, output),
             Output::ResolveSeeds => {
                 if let Some(process) = self.nodes[node].process.as_ref() {
                     let event = Event::Resolved { node, process: process.number };
@@ -412,23 +434,31 @@ impl World {
     fn persist(&mut self, node: usize, durable: crate::core::Durable) {
         if !self.nodes[node].is_durable {
             // Nothing is kept, so there is nothing to wait for.
-            return self.acknowledge(node, durable.incarnation_bound);
+            return self.acknowledge(node, Stored::of(&durable));
         }
         let forgets = self.tamper.as_mut().is_some_and(|tamper| tamper.forgets(node, &durable));
         if forgets {
             // The acknowledgement comes, the write never does.
-            self.acknowledge(node, durable.incarnation_bound);
+            self.acknowledge(node, Stored::of(&durable));
         } else if self.nodes[node].disk.write(durable) {
             self.begin_write(node);
         }
     }
 
     /// Acknowledges what is written nowhere.
-    fn acknowledge(&mut self, node: usize, bound: u64) {
+    fn acknowledge(&mut self, node: usize, stored: Stored) {
         if let Some(process) = self.nodes[node].process.as_ref() {
-            let event = Event::Acknowledged { node, process: process.number, bound };
+            let event = Event::Acknowledged { node, process: process.number, stored };
             let late = self.lateness(node);
             self.push_after(late, event);
+        }
+    }
+
+    /// A write that failed is tried again.
+    fn write_again(&mut self, node: usize) {
+        if let Some(process) = self.nodes[node].process.as_ref() {
+            let event = Event::Written { node, process: process.number };
+            self.push_after(REWRITE, event);
         }
     }
 

@@ -23,12 +23,13 @@ impl World {
     /// Never: the names given here are made of letters and digits.
     pub fn add_node(&mut self) -> usize {
         let node = self.nodes.len();
-        let id = NodeId::new(&format!("n{node:05}")).expect("letters and digits");
-        let is_durable = !self.random.chance(self.options.diskless);
+        let id = super::voting::name_of(node);
+        let is_durable = !self.random.chance(self.options.diskless) || node < self.options.voters;
         self.nodes.push(Node {
             id,
             address: address_of(node, self.options.ipv6),
             disk: Disk::default(),
+            disk_full_until: 0,
             is_durable,
             wall_offset_ms: 0,
             process: None,
@@ -57,10 +58,11 @@ impl World {
         }
         let error = self.options.clock_error_ppm;
         let error_ppm = self.random.between(0, 2 * error).cast_signed() - error.cast_signed();
+        let error_ppm = if node < self.options.voters { self.voter_clock_error() } else { error_ppm };
         self.processes += 1;
         let clock = Clock::new(self.now, error_ppm);
         if let Some(checker) = &mut self.checker {
-            checker.born(self.now, node, &birth);
+            checker.born(self.now, node, &birth, clock);
         }
         let run = birth.run;
         self.trace.say(self.now, || format!("{} starts as run {run}, incarnation {}", birth.id, birth.incarnation));
@@ -85,6 +87,7 @@ impl World {
 
     /// As a driver does: the first incarnation is on disk, with room above it, before the core hears of it.
     fn birth(&mut self, node: usize) -> Birth {
+        let leadership = self.quorum_birth(node);
         let place = &mut self.nodes[node];
         let true_ms = (EPOCH_MS + self.now / 1_000_000).cast_signed();
         let unix_ms = u64::try_from(true_ms + place.wall_offset_ms).unwrap_or(0);
@@ -94,12 +97,13 @@ impl World {
         let stored_bound =
             if place.is_durable { incarnation + INCARNATION_STEP } else { Record::INCARNATION_LIMIT - 1 };
         if place.is_durable {
-            let first = Durable { incarnation_bound: stored_bound, addresses: remembered.clone(), ballot: None };
-            place.disk.write(first);
+            // An identity is on disk before anybody hears of it.
+            let ballot = leadership.as_ref().map(|quorum| quorum.ballot.clone());
+            place.disk.write(Durable { incarnation_bound: stored_bound, addresses: remembered.clone(), ballot });
             place.disk.written();
         }
         Birth {
-            leadership: None,
+            leadership,
             id: place.id.clone(),
             run: Run(self.random.bits()),
             cluster: NodeId::new(CLUSTER).expect("letters"),
@@ -143,7 +147,7 @@ impl World {
         let reached = self.random.chance(0.5);
         let place = &mut self.nodes[node];
         let process = place.process.take()?.number;
-        place.disk.crash(reached);
+        place.disk.crash(reached && place.disk_full_until <= self.now);
         if let Some(checker) = &mut self.checker {
             checker.gone(node);
         }

@@ -1,0 +1,237 @@
+//! Faults for voters: what can go wrong with an election, and schedules in which it does, among the usual faults.
+//!
+//! Whoever leads when a fault is due is its victim: the schedule depends on its seed alone, what comes of it does not.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Beliefs, DiskFate, Operation, Schedule, restart};
+use crate::core::Command;
+use crate::sim::network::NodeSet;
+use crate::sim::random::{Purpose, Random};
+use crate::sim::world::World;
+
+/// One thing that happens to voters.
+#[derive(Debug, Clone, PartialEq)]
+pub enum VoterFault {
+    /// The leader's process dies.
+    CrashLeader,
+    /// The leader stands still.
+    PauseLeader(Duration),
+    /// The leader says goodbye.
+    LeaderLeaves,
+    /// The leader is cut off from everybody, or hears nobody, or is heard by nobody.
+    CutLeader {
+        /// Nobody hears it.
+        outgoing: bool,
+        /// It hears nobody.
+        incoming: bool,
+        /// How long.
+        lasting: Duration,
+    },
+    /// Sides that do not hear each other; nodes in none of them hear nobody else's.
+    Sides(Vec<Vec<usize>>, Duration),
+    /// A switch that is half dead: nothing passes between the two of each pair.
+    HalfDead(Vec<(usize, usize)>, Duration),
+    /// All voters die and are started again within so long.
+    RestartAll(usize, Duration),
+    /// A voter dies, and starts again with an empty disk.
+    LoseDisk(usize),
+    /// A voter's disk takes nothing.
+    FullDisk(usize, Duration),
+    /// The leader is told to add a voter.
+    Add(usize),
+    /// The leader is told to remove a voter.
+    Remove(usize),
+}
+
+impl VoterFault {
+    /// Does it; whether it made sense.
+    pub fn apply(&self, world: &mut World) -> bool {
+        match self {
+            VoterFault::CrashLeader => world.leader().is_some_and(|leader| world.crash(leader)),
+            VoterFault::PauseLeader(lasting) => world.leader().is_some_and(|leader| world.pause(leader, *lasting)),
+            VoterFault::LeaderLeaves => world.leader().is_some_and(|leader| world.command(leader, Command::Leave)),
+            VoterFault::CutLeader { outgoing, incoming, lasting } => {
+                let Some(leader) = world.leader() else { return false };
+                let side = NodeSet::of(&[leader]);
+                if *outgoing {
+                    world.cut(side.clone(), side.rest(), Some(*lasting));
+                }
+                if *incoming {
+                    world.cut(side.rest(), side, Some(*lasting));
+                }
+                true
+            }
+            VoterFault::Sides(sides, lasting) => {
+                for side in sides {
+                    world.partition(side, Some(*lasting));
+                }
+                true
+            }
+            VoterFault::HalfDead(pairs, lasting) => {
+                for (one, other) in pairs {
+                    let (one, other) = (NodeSet::of(&[*one]), NodeSet::of(&[*other]));
+                    world.cut(one.clone(), other.clone(), Some(*lasting));
+                    world.cut(other, one, Some(*lasting));
+                }
+                true
+            }
+            VoterFault::RestartAll(voters, within) => {
+                Operation::StaggeredRestart((0..*voters).collect(), DiskFate::Kept, *within).apply(world)
+            }
+            VoterFault::LoseDisk(voter) => world.crash(*voter) && restart(world, *voter, DiskFate::Lost),
+            VoterFault::FullDisk(voter, lasting) => {
+                world.fill_disk(*voter, *lasting);
+                true
+            }
+            VoterFault::Add(node) => {
+                let (ticket, id) = (world.ticket(), world.id(*node).clone());
+                world.leader().is_some_and(|leader| world.command(leader, Command::AddVoter { ticket, id }))
+            }
+            VoterFault::Remove(node) => {
+                let (ticket, id) = (world.ticket(), world.id(*node).clone());
+                world.leader().is_some_and(|leader| world.command(leader, Command::RemoveVoter { ticket, id }))
+            }
+        }
+    }
+}
+
+impl fmt::Display for VoterFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            VoterFault::CrashLeader => f.write_str("crash the leader"),
+            VoterFault::PauseLeader(lasting) => write!(f, "pause the leader for {lasting:.1?}"),
+            VoterFault::LeaderLeaves => f.write_str("the leader leaves"),
+            VoterFault::CutLeader { outgoing, incoming, lasting } => {
+                write!(f, "cut the leader off for {lasting:.1?} (outgoing {outgoing}, incoming {incoming})")
+            }
+            VoterFault::Sides(sides, lasting) => write!(f, "cut {sides:?} off each other for {lasting:.1?}"),
+            VoterFault::HalfDead(pairs, lasting) => write!(f, "cut the links {pairs:?} for {lasting:.1?}"),
+            VoterFault::RestartAll(voters, within) => write!(f, "restart all {voters} voters within {within:.1?}"),
+            VoterFault::LoseDisk(voter) => write!(f, "restart {voter} without its disk"),
+            VoterFault::FullDisk(voter, lasting) => write!(f, "the disk of {voter} is full for {lasting:.1?}"),
+            VoterFault::Add(node) => write!(f, "the leader adds {node} to the voters"),
+            VoterFault::Remove(node) => write!(f, "the leader removes {node} from the voters"),
+        }
+    }
+}
+
+impl Schedule {
+    /// The schedule of a seed of the campaign: every other one has three, five or seven voters.
+    pub fn of_seed(seed: u64) -> Self {
+        match seed % 6 {
+            1 => Self::with_voters(seed, 3),
+            3 => Self::with_voters(seed, 5),
+            5 => Self::with_voters(seed, 7),
+            _ => Self::random(seed),
+        }
+    }
+
+    /// A random schedule in which so many of the first nodes vote.
+    pub fn with_voters(seed: u64, voters: usize) -> Self {
+        let mut random = Random::new(seed, Purpose::Faults);
+        let nodes = random.between(voters as u64, Self::MOST_NODES as u64 - 1) as usize;
+        let count = random.between(Self::LEAST, Self::LEAST + 10);
+        let mut beliefs = Beliefs { running: vec![true; nodes] };
+        // All voters are needed to form the electorate; mostly they get the time.
+        let hurry = random.chance(0.1);
+        let most = if hurry { Duration::from_secs(3) } else { Duration::from_secs(7) };
+        let least = if hurry { Duration::from_millis(200) } else { Duration::from_secs(5) };
+        let mut at = random.duration(least, most);
+        let mut operations = Vec::new();
+        while (operations.len() as u64) < count {
+            let operation = if random.chance(0.6) {
+                Operation::Voters(fault(&mut random, voters, nodes))
+            } else {
+                spare_disks(beliefs.next(&mut random), voters)
+            };
+            operations.push((at, operation));
+            let pause = if random.chance(0.4) { Duration::from_millis(800) } else { Duration::from_secs(7) };
+            at += random.duration(Duration::ZERO, pause);
+            if random.chance(0.4) {
+                // Whoever is dead comes back, or soon no majority would be left to fault.
+                let back = random.index(voters);
+                beliefs.running[back] = true;
+                operations.push((at, Operation::Restart(back, DiskFate::Kept)));
+            }
+        }
+        let heal_at = at + random.duration(Duration::from_secs(1), Duration::from_secs(8));
+        Self { nodes, voters, operations, heal_at }
+    }
+}
+
+/// Voters lose their disks by faults of their own only: too often, and nobody is left to elect.
+fn spare_disks(operation: Operation, voters: usize) -> Operation {
+    match operation {
+        Operation::Restart(node, _) if node < voters => Operation::Restart(node, DiskFate::Kept),
+        Operation::MassRestart(nodes, _) => Operation::MassRestart(nodes, DiskFate::Kept),
+        other => other,
+    }
+}
+
+fn fault(random: &mut Random, voters: usize, nodes: usize) -> VoterFault {
+    let lasting = |random: &mut Random| random.duration(Duration::from_millis(300), Duration::from_secs(9));
+    match random.below(24) {
+        0..=2 => VoterFault::CrashLeader,
+        // Around the lease of two seconds, and well past it.
+        3..=5 => VoterFault::PauseLeader(random.duration(Duration::from_secs(1), Duration::from_secs(5))),
+        6 => VoterFault::LeaderLeaves,
+        7..=9 => {
+            let way = random.below(3);
+            VoterFault::CutLeader { outgoing: way != 0, incoming: way != 1, lasting: lasting(random) }
+        }
+        10..=12 => VoterFault::Sides(sides(random, voters), lasting(random)),
+        13..=16 => {
+            let count = random.between(1, 3);
+            let pairs = (0..count).filter_map(|_| {
+                let (one, other) = (random.index(voters), random.index(voters));
+                (one != other).then_some((one, other))
+            });
+            let pairs = pairs.collect();
+            VoterFault::HalfDead(pairs, lasting(random))
+        }
+        17 => VoterFault::RestartAll(voters, random.duration(Duration::from_millis(10), Duration::from_secs(2))),
+        18 => VoterFault::LoseDisk(random.index(voters)),
+        19 | 20 => VoterFault::FullDisk(random.index(voters), lasting(random)),
+        21 | 22 => VoterFault::Add(random.index(nodes)),
+        _ => VoterFault::Remove(random.index(nodes)),
+    }
+}
+
+/// Two or three sides of voters: 3|2, 2|2|1, or however it comes.
+fn sides(random: &mut Random, voters: usize) -> Vec<Vec<usize>> {
+    let count = random.between(2, 3) as usize;
+    let mut sides = vec![Vec::new(); count];
+    for voter in 0..voters {
+        sides[random.index(count)].push(voter);
+    }
+    // Whoever does not vote is on the last side.
+    sides.pop();
+    sides.retain(|side| !side.is_empty());
+    sides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn schedules_with_voters_depend_on_their_seed_alone_and_have_every_fault() {
+        let mut kinds = BTreeSet::new();
+        for seed in 0..300 {
+            let schedule = Schedule::of_seed(seed);
+            assert_eq!(schedule, Schedule::of_seed(seed));
+            assert_eq!(schedule.voters > 0, seed % 2 == 1);
+            assert!(schedule.voters <= schedule.nodes && schedule.nodes <= Schedule::MOST_NODES);
+            for (at, operation) in &schedule.operations {
+                assert!(*at <= schedule.heal_at && !operation.to_string().is_empty());
+                if let Operation::Voters(fault) = operation {
+                    kinds.insert(format!("{:?}", std::mem::discriminant(fault)));
+                }
+            }
+        }
+        assert_eq!(kinds.len(), 11, "{kinds:?}");
+    }
+}

@@ -1,0 +1,219 @@
+//! What leaders and voters promise: seen by true time, across nodes, runs and restarts.
+//!
+//! A claim counts for as long as the clock of the process that holds it says, whatever that process tells meanwhile,
+//! unless all that it led has ended or it is dead: what runs under a claim may run until then.
+//!
+//! Must not know: how elections work. It looks at what processes tell their users, and at the votes and acknowledgements
+//! that they send.
+
+use std::collections::BTreeMap;
+
+use super::Invariant;
+use super::observer::Finding;
+use crate::core::election::{Body, Identity, NumberedView, Term, ViewRef};
+use crate::core::wire::{Message, Packet};
+use crate::core::{Birth, Leadership, LeadershipState, NodeId, Output, Run};
+use crate::sim::network::Nanos;
+use crate::sim::node::Clock;
+
+/// Watches all elections of a world.
+#[derive(Debug, Default)]
+pub(super) struct Leaders {
+    processes: BTreeMap<usize, Process>,
+    claims: BTreeMap<usize, Claim>,
+    /// Which process claimed each term.
+    claimants: BTreeMap<Term, (NodeId, Run)>,
+    /// Whom members name as the leader of each term.
+    named: BTreeMap<Term, NodeId>,
+    /// Where each vote went.
+    votes: BTreeMap<(Identity, Term), std::net::SocketAddr>,
+    /// What was agreed under each generation and number.
+    agreed: BTreeMap<(u64, u64), ViewRef>,
+    /// The highest term that a node used, on the disk it has now.
+    used: BTreeMap<NodeId, Term>,
+}
+
+/// One run of one node.
+#[derive(Debug)]
+struct Process {
+    id: NodeId,
+    run: Run,
+    clock: Clock,
+    told: Leadership,
+    /// Its events, folded.
+    leader: Option<(NodeId, Term)>,
+    is_unavailable: bool,
+    agreed: Option<(u64, u64)>,
+}
+
+#[derive(Debug)]
+struct Claim {
+    term: Term,
+    until: Nanos,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "reads as what its callers return")]
+fn broken(invariant: Invariant, detail: String) -> Option<Finding> {
+    Some((invariant, detail))
+}
+
+impl Leaders {
+    /// A process starts.
+    pub(super) fn born(&mut self, node: usize, birth: &Birth, clock: Clock) -> Option<Finding> {
+        let quorum = birth.leadership.as_ref()?;
+        let (id, run, told) = (birth.id.clone(), birth.run, Leadership::DISABLED);
+        let used = self.used.get(&id).copied().unwrap_or_default();
+        let process = Process { id, run, clock, told, leader: None, is_unavailable: false, agreed: None };
+        self.processes.insert(node, process);
+        let term = quorum.ballot.term;
+        if term < used {
+            return broken(Invariant::TermsNeverFall, format!("its disk holds term {term}, it used {used}"));
+        }
+        None
+    }
+
+    /// A process is gone, and leads nothing.
+    pub(super) fn gone(&mut self, node: usize) {
+        self.processes.remove(&node);
+        self.claims.remove(&node);
+    }
+
+    pub(super) fn disk_lost(&mut self, id: &NodeId) {
+        self.used.remove(id);
+    }
+
+    pub(super) fn work_ended(&mut self, node: usize, term: Term) {
+        if self.claims.get(&node).is_some_and(|claim| claim.term == term) {
+            self.claims.remove(&node);
+        }
+    }
+
+    pub(super) fn output(&mut self, node: usize, output: &Output) -> Option<Finding> {
+        let process = self.processes.get_mut(&node)?;
+        match output {
+            Output::Leadership(told) => {
+                process.told = told.clone();
+                None
+            }
+            Output::LeaderElected { leader, term } => {
+                let before = process.leader.replace((leader.clone(), *term));
+                let before = before.map(|(leader, term)| format!("{leader} of term {term} leads and was not lost"));
+                before.and_then(|before| broken(Invariant::LeaderEventsFold, before))
+            }
+            Output::LeaderLost { leader, term, reason } => {
+                let before = process.leader.take();
+                let is_it = before.as_ref() == Some(&(leader.clone(), *term));
+                let detail = || format!("lost {leader} of term {term} ({reason:?}), but {before:?} led");
+                if is_it { None } else { broken(Invariant::LeaderEventsFold, detail()) }
+            }
+            Output::Quorum { is_reached, .. } => {
+                let was_unavailable = std::mem::replace(&mut process.is_unavailable, !is_reached);
+                let detail = || format!("a quorum is reached: {is_reached}, once more");
+                if was_unavailable == *is_reached { None } else { broken(Invariant::LeaderEventsFold, detail()) }
+            }
+            Output::ViewAgreed(view) => self.view_agreed(node, view),
+            Output::Transmit { to, bytes } => self.transmit(node, *to, bytes),
+            _ => None,
+        }
+    }
+
+    pub(super) fn terms_claimed(&self) -> usize {
+        self.claimants.len()
+    }
+
+    fn view_agreed(&mut self, node: usize, view: &NumberedView) -> Option<Finding> {
+        let key = (view.term.generation(), view.number);
+        let process = self.processes.get_mut(&node)?;
+        let before = process.agreed.replace(key);
+        if before >= Some(key) {
+            return broken(Invariant::OneViewPerNumber, format!("view {key:?} is agreed after {before:?}"));
+        }
+        let agreed = *self.agreed.entry(key).or_insert_with(|| view.reference());
+        let detail = || format!("view {key:?} has two contents: {agreed:?} and {:?}", view.reference());
+        if agreed.digest == view.reference().digest { None } else { broken(Invariant::OneViewPerNumber, detail()) }
+    }
+
+    /// Votes and acknowledgements rest on what the disk keeps.
+    fn transmit(&mut self, node: usize, to: std::net::SocketAddr, bytes: &[u8]) -> Option<Finding> {
+        let packet = Packet::decode(bytes).ok()?;
+        for message in &packet.messages {
+            let Message::Election(word) = message else { continue };
+            match word.body {
+                Body::Acked { term, .. } => self.uses(node, term),
+                Body::Voted { term, is_granted: true, .. } => {
+                    self.uses(node, term);
+                    let first = *self.votes.entry((word.from, term)).or_insert(to);
+                    if first != to {
+                        return broken(Invariant::OneVotePerTerm, format!("in term {term}: {first} and {to}"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn uses(&mut self, node: usize, term: Term) {
+        if let Some(process) = self.processes.get(&node) {
+            let used = self.used.entry(process.id.clone()).or_default();
+            *used = term.max(*used);
+        }
+    }
+
+    /// A node came out of a step saying this.
+    pub(super) fn look(&mut self, now: Nanos, node: usize, told: &Leadership) -> Option<Finding> {
+        // Both take note.
+        let claimed = self.claimed(now, node, told);
+        self.shown(node, told).filter(|_| claimed.is_none()).or(claimed)
+    }
+
+    fn shown(&mut self, node: usize, told: &Leadership) -> Option<Finding> {
+        let process = self.processes.get_mut(&node)?;
+        let before = std::mem::replace(&mut process.told, told.clone());
+        if told.term < before.term {
+            return broken(Invariant::TermsNeverFall, format!("it shows term {}, after {}", told.term, before.term));
+        }
+        let shown = told.leader.clone().map(|leader| (leader, told.term));
+        let is_consistent = (told.state == LeadershipState::Led) == told.leader.is_some()
+            && (told.state == LeadershipState::Unavailable) == process.is_unavailable
+            && (!told.is_me || told.leader.as_ref() == Some(&process.id))
+            && told.valid_until.is_some() == told.leader.is_some();
+        if before != *told || shown != process.leader || !is_consistent {
+            let detail = format!("it shows {told:?}, told {before:?}, its events say {:?}", process.leader);
+            return broken(Invariant::LeaderEventsFold, detail);
+        }
+        let (leader, term) = shown?;
+        let named = self.named.entry(term).or_insert_with(|| leader.clone());
+        let detail = || format!("term {term}: {named} and {leader} are named");
+        if *named == leader { None } else { broken(Invariant::OneLeaderPerTerm, detail()) }
+    }
+
+    fn claimed(&mut self, now: Nanos, node: usize, told: &Leadership) -> Option<Finding> {
+        if !told.is_me {
+            return None;
+        }
+        self.uses(node, told.term);
+        let process = self.processes.get(&node)?;
+        let (term, until) = (told.term, told.valid_until?);
+        let local = process.clock.local(now);
+        if until <= local {
+            let detail = format!("it leads until {until:?}, and its clock shows {local:?}");
+            return broken(Invariant::ClaimsEndInTime, detail);
+        }
+        let claimant = (process.id.clone(), process.run);
+        let first = self.claimants.entry(term).or_insert_with(|| claimant.clone());
+        if *first != claimant {
+            let detail = format!("term {term}: {} run {} and {} run {}", first.0, first.1, claimant.0, claimant.1);
+            return broken(Invariant::OneLeaderPerTerm, detail);
+        }
+        let until = process.clock.true_time(until);
+        self.claims.insert(node, Claim { term, until });
+        let other = self.claims.iter().find(|(other, claim)| **other != node && claim.until > now);
+        other.and_then(|(other, claim)| {
+            let other = self.processes.get(other).map(|process| &process.id);
+            let left = std::time::Duration::from_nanos(claim.until - now);
+            let detail = format!("it claims term {term} while the claim of {other:?} to {} lasts {left:?}", claim.term);
+            broken(Invariant::OneClaimAtATime, detail)
+        })
+    }
+}

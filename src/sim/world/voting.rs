@@ -1,0 +1,185 @@
+//! Elections in the world: what voters are born with, how led work ends, who leads by its own clock, and whether the
+//! voters that are there should have elected somebody.
+//!
+//! Must not know: how an election is won.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Event, Nanos, World};
+use crate::core::election::{Ballot, Electorate, Identity, LossReason, Term};
+use crate::core::{Core, Input, NodeId, Output, QuorumBirth};
+use crate::sim::node::Process;
+use crate::sim::random::nanos;
+
+/// What a node told of leaders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaderNews {
+    /// Somebody leads from now on.
+    Elected,
+    /// Whoever led does so no more.
+    Lost(LossReason),
+}
+
+/// One event about a leader as one node told it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElectionSighting {
+    /// True time.
+    pub at: Nanos,
+    /// Who tells.
+    pub observer: usize,
+    /// Of whom.
+    pub leader: NodeId,
+    /// In which term.
+    pub term: Term,
+    /// What.
+    pub news: LeaderNews,
+}
+
+impl World {
+    /// How long led work mostly takes to end, at most.
+    const WORK: Duration = Duration::from_millis(20);
+
+    /// What the nodes told of leaders since [`World::watch`].
+    pub fn elections_seen(&self) -> &[ElectionSighting] {
+        self.elections_seen.as_deref().unwrap_or_default()
+    }
+
+    /// Terms in which somebody claimed to lead, if promises are checked.
+    pub fn terms_claimed(&self) -> usize {
+        self.checker.as_ref().map_or(0, super::Checker::terms_claimed)
+    }
+
+    pub(super) fn elections_saw(&mut self, observer: usize, output: Output) {
+        let Some(seen) = &mut self.elections_seen else { return };
+        let (leader, term, news) = match output {
+            Output::LeaderElected { leader, term } => (leader, term, LeaderNews::Elected),
+            Output::LeaderLost { leader, term, reason } => (leader, term, LeaderNews::Lost(reason)),
+            _ => return,
+        };
+        seen.push(ElectionSighting { at: self.now, observer, leader, term, news });
+    }
+
+    /// What the disk holds, or a fresh identity.
+    pub(super) fn quorum_birth(&mut self, node: usize) -> Option<QuorumBirth> {
+        if self.options.voters == 0 {
+            return None;
+        }
+        let stored = self.nodes[node].disk.stored().and_then(|stored| stored.ballot.clone());
+        let ballot = stored.unwrap_or_else(|| Ballot::blank(Identity(self.elections.bits())));
+        let voters = (0..self.options.voters).map(name_of).collect();
+        Some(QuorumBirth { timing: self.options.lease, voters, ballot })
+    }
+
+    /// Mostly as wrong as is allowed: what breaks, breaks there.
+    pub(super) fn voter_clock_error(&mut self) -> i64 {
+        let most = self.options.voter_clock_error_ppm;
+        match self.elections.below(3) {
+            0 => most.cast_signed(),
+            1 => -most.cast_signed(),
+            _ => self.elections.between(0, 2 * most).cast_signed() - most.cast_signed(),
+        }
+    }
+
+    /// Led work is told to end; mostly it does so soon, sometimes hardly within the lease.
+    pub(super) fn begin_to_end_work(&mut self, node: usize, term: Term) {
+        let most = if self.elections.below(10) == 0 { self.options.lease.lease_duration * 3 / 2 } else { Self::WORK };
+        let after = self.elections.duration(Duration::ZERO, most);
+        if let Some(process) = self.nodes[node].process.as_ref() {
+            let event = Event::WorkEnded { node, process: process.number, term };
+            self.push_after(after, event);
+        }
+    }
+
+    pub(super) fn end_work(&mut self, node: usize, term: Term) {
+        let goes_on = self.tamper.as_mut().is_some_and(|tamper| tamper.hurries(node));
+        if let Some(checker) = self.checker.as_mut().filter(|_| !goes_on) {
+            checker.work_ended(node, term);
+        }
+        self.step(node, Input::WorkEnded { term });
+    }
+
+    /// A disk takes nothing for a while.
+    pub fn fill_disk(&mut self, node: usize, lasting: Duration) {
+        self.nodes[node].disk_full_until = self.now.saturating_add(nanos(lasting));
+    }
+
+    /// Frees every disk.
+    pub(super) fn free_disks(&mut self) {
+        for node in &mut self.nodes {
+            node.disk_full_until = 0;
+        }
+    }
+
+    /// Whether a node leads, as it would say itself if it were asked now.
+    pub fn is_leading(&self, node: usize) -> bool {
+        self.nodes[node].running().is_some_and(|process| {
+            let (told, now) = (process.core.leadership(), process.clock.local(self.now));
+            told.is_me && told.valid_until.is_some_and(|until| until > now)
+        })
+    }
+
+    /// Who leads.
+    pub fn leader(&self) -> Option<usize> {
+        (0..self.nodes.len()).find(|node| self.is_leading(*node))
+    }
+
+    pub(super) fn look_at_leadership(&mut self, node: usize) {
+        let Some(process) = self.nodes[node].running() else { return };
+        let mut told = process.core.leadership();
+        if let Some(tamper) = &mut self.tamper {
+            tamper.leadership(node, &mut told);
+        }
+        if let Some(checker) = &mut self.checker {
+            checker.look_at_leadership(self.now, node, &told);
+        }
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Process> {
+        self.nodes.iter().filter_map(|node| node.running())
+    }
+
+    /// Whether enough voters run, with the disks that make them so, to elect a leader: by the newest electorate that any
+    /// of them has accepted, and by the one before if it changed that.
+    pub fn can_elect(&self) -> bool {
+        let is_up = |process: &&Process| process.core.is_up() && !process.paused;
+        let ballots = || {
+            let elections = self.running().filter(is_up).filter_map(|process| process.core.election());
+            elections.map(crate::core::election::Election::ballot)
+        };
+        let Some(newest) = ballots().filter_map(|ballot| ballot.accepted.as_ref()).max_by_key(|view| view.reference())
+        else {
+            return self.voters_are_whole();
+        };
+        let there: BTreeSet<Identity> = ballots().map(|ballot| ballot.identity).collect();
+        let carries = |electorate: &Electorate| electorate.has_majority(|identity| there.contains(&identity));
+        carries(&newest.electorate) && newest.former_electorate().is_none_or(|former| carries(&former))
+    }
+
+    /// Nobody has formed an electorate: that takes all voters.
+    fn voters_are_whole(&self) -> bool {
+        (0..self.options.voters).all(|voter| self.core(voter).is_some_and(Core::is_up))
+    }
+
+    /// Why not all members name one leader who leads; `None` if they do.
+    pub fn leadership_divergence(&self) -> Option<String> {
+        let Some(leader) = self.leader() else { return Some("nobody leads".to_owned()) };
+        let told = self.nodes[leader].running()?.core.leadership();
+        self.running().filter(|process| process.core.is_up()).find_map(|process| {
+            let other = process.core.leadership();
+            let is_same = other.leader == told.leader && other.term == told.term;
+            (!is_same).then(|| {
+                let who = &process.core.me().id;
+                format!(
+                    "{who} says {:?} {} {:?}, not {:?} {}",
+                    other.state, other.term, other.leader, told.leader, told.term
+                )
+            })
+        })
+    }
+}
+
+/// The name of the node with this number.
+pub(super) fn name_of(node: usize) -> NodeId {
+    NodeId::new(&format!("n{node:05}")).expect("letters and digits")
+}

@@ -1,0 +1,275 @@
+//! Elections among whole nodes: planted bugs that the checks must catch, and what members see at scale.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use headcount::Profile;
+use headcount::core::election::{Body, Term};
+use headcount::core::wire::{Message, Packet};
+use headcount::core::{Command, Durable, Leadership, Output};
+use headcount::sim::campaign::{campaign_settings, run_schedule};
+use headcount::sim::faults::Schedule;
+use headcount::sim::invariants::Invariant;
+use headcount::sim::tamper::Tamper;
+use headcount::sim::{World, WorldOptions};
+
+const SECOND: Duration = Duration::from_secs(1);
+const VOTERS: usize = 3;
+const NODES: usize = 5;
+
+fn options(seed: u64) -> WorldOptions {
+    WorldOptions {
+        voters: VOTERS,
+        lease: Profile::Local.lease_timing(),
+        ..WorldOptions::new(seed, NODES, campaign_settings())
+    }
+}
+
+fn led(mut world: World) -> World {
+    world.run_for(SECOND * 6);
+    assert_eq!(world.leadership_divergence(), None);
+    assert_eq!(world.violations(), []);
+    world
+}
+
+type OnOutput = Box<dyn FnMut(usize, Output) -> Vec<Output> + Send>;
+type OnLook = Box<dyn FnMut(usize, &mut Leadership) + Send>;
+
+/// A bug that sleeps until it is armed.
+#[derive(Default)]
+struct Plant {
+    armed: Arc<AtomicBool>,
+    output: Option<OnOutput>,
+    look: Option<OnLook>,
+    /// Writes are acknowledged and never made.
+    forgets: bool,
+    /// Led work is said to have ended and goes on.
+    hurries: bool,
+}
+
+impl fmt::Debug for Plant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plant")
+    }
+}
+
+impl Plant {
+    fn output(output: impl FnMut(usize, Output) -> Vec<Output> + Send + 'static) -> Self {
+        Self { output: Some(Box::new(output)), ..Self::default() }
+    }
+
+    fn look(look: impl FnMut(usize, &mut Leadership) + Send + 'static) -> Self {
+        Self { look: Some(Box::new(look)), ..Self::default() }
+    }
+
+    fn is_armed(&self) -> bool {
+        self.armed.load(Ordering::Relaxed)
+    }
+}
+
+impl Tamper for Plant {
+    fn output(&mut self, node: usize, output: Output) -> Vec<Output> {
+        let armed = self.is_armed();
+        match &mut self.output {
+            Some(alter) if armed => alter(node, output),
+            _ => vec![output],
+        }
+    }
+
+    fn forgets(&mut self, _node: usize, _durable: &Durable) -> bool {
+        self.forgets && self.is_armed()
+    }
+
+    fn hurries(&mut self, _node: usize) -> bool {
+        self.hurries && self.is_armed()
+    }
+
+    fn leadership(&mut self, node: usize, told: &mut Leadership) {
+        let armed = self.is_armed();
+        if let Some(alter) = self.look.as_mut().filter(|_| armed) {
+            alter(node, told);
+        }
+    }
+}
+
+/// What is found in a cluster that has a leader when the bug is armed, after `act` and a while.
+fn found_by(plant: Plant, act: impl FnOnce(&mut World)) -> Vec<Invariant> {
+    let armed = Arc::clone(&plant.armed);
+    let mut world = led(World::with_tamper(options(42), Some(Box::new(plant))));
+    armed.store(true, Ordering::Relaxed);
+    act(&mut world);
+    world.run_for(SECOND * 8);
+    world.violations().iter().map(|violation| violation.invariant).collect()
+}
+
+fn nothing(_: &mut World) {}
+
+fn crash_the_leader(world: &mut World) {
+    let leader = world.leader().expect("somebody leads");
+    world.crash(leader);
+}
+
+fn pause_the_leader(world: &mut World) {
+    let leader = world.leader().expect("somebody leads");
+    world.pause(leader, SECOND * 4);
+}
+
+fn the_leader_leaves(world: &mut World) {
+    let leader = world.leader().expect("somebody leads");
+    world.command(leader, Command::Leave);
+}
+
+fn restart_all_voters(world: &mut World) {
+    for voter in 0..VOTERS {
+        world.crash(voter);
+        world.start(voter);
+    }
+}
+
+#[track_caller]
+fn assert_caught(found: &[Invariant], expected: Invariant) {
+    assert!(found.contains(&expected), "{expected} was to be found broken, but: {found:?}");
+}
+
+#[test]
+fn without_a_bug_elections_break_nothing() {
+    for act in [nothing, crash_the_leader, pause_the_leader, the_leader_leaves, restart_all_voters] {
+        assert_eq!(found_by(Plant::default(), act), []);
+    }
+}
+
+/// Alters what is seen of everybody but who leads.
+fn usurper(mut alter: impl FnMut(&mut Leadership) + Send + 'static) -> Plant {
+    Plant::look(move |_, told| {
+        if told.leader.is_some() && !told.is_me {
+            alter(told);
+        }
+    })
+}
+
+#[test]
+fn two_leaders_in_one_term_are_caught() {
+    let plant = usurper(|told| told.is_me = true);
+    assert_caught(&found_by(plant, nothing), Invariant::OneLeaderPerTerm);
+}
+
+#[test]
+fn two_claims_at_a_time_are_caught() {
+    let plant = usurper(|told| {
+        told.is_me = true;
+        told.term = Term(told.term.0 + 1);
+    });
+    assert_caught(&found_by(plant, nothing), Invariant::OneClaimAtATime);
+}
+
+#[test]
+fn a_leader_that_leads_on_after_a_pause_past_its_lease_is_caught() {
+    let mut last: Option<(usize, Leadership)> = None;
+    let plant = Plant::look(move |node, told| match &last {
+        None if told.is_me => last = Some((node, told.clone())),
+        Some((leader, last)) if *leader == node && !told.is_me => *told = last.clone(),
+        _ => {}
+    });
+    let found = found_by(plant, |world| {
+        world.run_for(SECOND);
+        pause_the_leader(world);
+    });
+    assert_caught(&found, Invariant::ClaimsEndInTime);
+}
+
+#[test]
+fn work_that_goes_on_when_leadership_is_handed_over_is_caught() {
+    let plant = Plant { hurries: true, ..Plant::default() };
+    let found = found_by(plant, |world| {
+        let leader = world.leader().expect("somebody leads");
+        let (ticket, id) = (world.ticket(), world.id(leader).clone());
+        // Voted out, it runs on.
+        world.command(leader, Command::RemoveVoter { ticket, id });
+    });
+    assert_caught(&found, Invariant::OneClaimAtATime);
+}
+
+#[test]
+fn a_term_that_falls_is_caught() {
+    let plant = usurper(|told| told.term = Term(0));
+    assert_caught(&found_by(plant, nothing), Invariant::TermsNeverFall);
+}
+
+#[test]
+fn a_voter_whose_disk_forgets_its_vote_is_caught() {
+    let plant = Plant { forgets: true, ..Plant::default() };
+    let found = found_by(plant, |world| {
+        crash_the_leader(world);
+        world.run_for(SECOND * 4);
+        restart_all_voters(world);
+    });
+    assert_caught(&found, Invariant::TermsNeverFall);
+}
+
+/// Whether a datagram carries words of voters, and a vote among them.
+fn words(bytes: &[u8]) -> (bool, bool) {
+    let Ok(packet) = Packet::decode(bytes) else { return (false, false) };
+    let words = packet.messages.iter().filter_map(|message| match message {
+        Message::Election(word) => Some(word),
+        _ => None,
+    });
+    words.fold((false, false), |(_, is_vote), word| {
+        (true, is_vote || matches!(word.body, Body::Voted { is_granted: true, .. }))
+    })
+}
+
+#[test]
+fn a_vote_for_two_is_caught() {
+    let plant = Plant::output(|_, output| match output {
+        Output::Transmit { ref bytes, .. } if words(bytes).1 => {
+            let bytes = bytes.clone();
+            vec![output, Output::Transmit { to: "10.0.0.9:7117".parse().expect("an address"), bytes }]
+        }
+        other => vec![other],
+    });
+    assert_caught(&found_by(plant, crash_the_leader), Invariant::OneVotePerTerm);
+}
+
+#[test]
+fn two_contents_of_one_number_are_caught() {
+    let plant = Plant::output(|node, output| match output {
+        Output::ViewAgreed(mut view) if node == 0 => {
+            view.number += 1;
+            vec![Output::ViewAgreed(view)]
+        }
+        other => vec![other],
+    });
+    let found = found_by(plant, |world| {
+        for node in [3, 4] {
+            world.crash(node);
+            world.run_for(SECOND * 3);
+        }
+    });
+    assert_caught(&found, Invariant::OneViewPerNumber);
+}
+
+#[test]
+fn a_swallowed_loss_is_caught() {
+    let plant = Plant::output(|node, output| match output {
+        Output::LeaderLost { .. } if node == 4 => Vec::new(),
+        other => vec![other],
+    });
+    assert_caught(&found_by(plant, crash_the_leader), Invariant::LeaderEventsFold);
+}
+
+#[test]
+fn voters_that_never_elect_anybody_are_caught() {
+    let run = |plant: Plant| {
+        plant.armed.store(true, Ordering::Relaxed);
+        let schedule = Schedule { nodes: NODES, voters: VOTERS, operations: Vec::new(), heal_at: SECOND };
+        run_schedule(42, &schedule, false, Some(Box::new(plant))).violation.map(|violation| violation.invariant)
+    };
+    assert_eq!(run(Plant::default()), None);
+    let plant = Plant::output(|_, output| match output {
+        Output::Transmit { ref bytes, .. } if words(bytes).0 => Vec::new(),
+        other => vec![other],
+    });
+    assert_eq!(run(plant), Some(Invariant::LeaderIsElected));
+}
