@@ -34,7 +34,9 @@
 //! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `confirm` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
 //! | proofs of address, rate limits, bounds | `proof`, `rates`, `limits` |
+//! | reading early what many cores in one process need next | `ahead` |
 
+pub mod ahead;
 mod change;
 mod confirm;
 mod counters;

@@ -25,4 +25,4 @@ mod read;
 pub use message::{Confirmation, Echo, Heartbeat, Message, Nonce, Note, Refusal, Update};
 pub use packet::{Header, Packet, PacketBuilder, PacketError, VERSION};
 pub(super) use raw::RawRecord;
-pub(super) use read::{RawUpdate, Read, read};
+pub(super) use read::{RawUpdate, Read, read, sender_of};
