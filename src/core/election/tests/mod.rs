@@ -2,5 +2,6 @@
 
 mod chaos;
 mod corners;
+mod model;
 mod parliament;
 mod scenarios;
