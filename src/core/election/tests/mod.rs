@@ -2,6 +2,7 @@
 
 mod chaos;
 mod corners;
+mod directed;
 mod model;
 mod parliament;
 mod scenarios;
