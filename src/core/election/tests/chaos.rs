@@ -248,8 +248,3 @@ fn planted_vote_for_who_has_accepted_less_is_caught() {
 fn planted_leader_that_leads_on_in_its_term_is_caught() {
     is_caught(flaw(Flaw::LeadsOnInItsTerm), 2_000);
 }
-
-#[test]
-fn planted_release_from_the_past_is_caught() {
-    is_caught(flaw(Flaw::ReleaseFromThePast), 2_000);
-}

@@ -176,3 +176,29 @@ fn a_refused_candidate_moves_nobodys_term() {
     assert!(outlives_refused_candidates(None));
     assert!(!outlives_refused_candidates(Some(Flaw::TermFromRefused)));
 }
+
+/// The second leader's voters hear once more that the first one has resigned.
+fn release_that_comes_late(flaw: Option<Flaw>) -> Vec<String> {
+    let (mut parliament, first) = five(flaw, 5);
+    parliament.with(first, |election, around| election.resign(around));
+    assert!(parliament.run_until(SECOND, |p| p.leader().is_some()));
+    parliament.run_for(SECOND * 4);
+    let second = parliament.leader().expect("the successor");
+    let others: Vec<usize> = (0..5).filter(|node| ![first, second].contains(node)).collect();
+    parliament.split(&[&[first, second], &others]);
+    let successor = parliament.nodes[others[0]].identity;
+    for node in others.iter().rev() {
+        let (from, lineage) = (parliament.nodes[first].identity, parliament.election(*node).lineage().expect("formed"));
+        let word = Word { from, lineage, body: Body::Release { term: Term(1), successor } };
+        parliament.with(*node, |election, around| election.heard(around, &id(first), word));
+    }
+    assert!(parliament.run_until(LEASE * 2, |p| p.leader().is_some_and(|leader| others.contains(&leader))));
+    parliament.violations
+}
+
+#[test]
+fn only_the_leader_of_the_term_releases() {
+    assert_eq!(release_that_comes_late(None), [] as [&str; 0]);
+    let violations = release_that_comes_late(Some(Flaw::ReleaseFromThePast));
+    assert!(violations.iter().any(|why| why.contains("valid claims")), "{violations:?}");
+}

@@ -3,6 +3,8 @@
 mod chaos;
 mod corners;
 mod directed;
+mod hostile;
+mod links;
 mod model;
 mod parliament;
 mod scenarios;

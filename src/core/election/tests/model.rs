@@ -388,9 +388,9 @@ fn bounded(mut world: World, (crashes, repeats, steps, changes, resignations): (
 #[test]
 fn every_interleaving_of_two_candidates_is_safe_up_to_a_bound() {
     let world = bounded(two_stand_at_once(None), (1, 1, 1, 0, 0));
-    assert_eq!(explore(unplanted(world), 8, "two candidates"), None);
+    assert_eq!(explore(unplanted(world), 7, "two candidates"), None);
     let world = bounded(one_stands_after_another(None), (1, 1, 1, 0, 0));
-    assert_eq!(explore(unplanted(world), 8, "one after another"), None);
+    assert_eq!(explore(unplanted(world), 7, "one after another"), None);
 }
 
 #[test]

@@ -225,6 +225,15 @@ impl Parliament {
         self.wake(node);
     }
 
+    /// From now on this voter's clock goes at another rate; what it has shown so far stands.
+    pub(super) fn set_rate(&mut self, node: usize, rate_ppm: i64) {
+        let shown = i128::try_from(self.local(node, self.now).since(Time::ORIGIN).as_nanos()).expect("fits");
+        let elapsed = shown * 1_000_000 / (1_000_000 + i128::from(rate_ppm));
+        self.nodes[node].clock_began = self.now - elapsed as Nanos;
+        self.nodes[node].rate_ppm = rate_ppm;
+        self.set_alarm(node);
+    }
+
     pub(super) fn local(&self, node: usize, now: Nanos) -> Time {
         let place = &self.nodes[node];
         let elapsed = i128::from(now - place.clock_began);
