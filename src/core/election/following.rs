@@ -212,7 +212,10 @@ impl Election {
         term: Term,
         successor: Identity,
     ) {
-        if term != self.ballot.term || self.leader != Some(speaker) || speaker == self.ballot.identity {
+        let is_from_leader = term == self.ballot.term && self.leader == Some(speaker);
+        #[cfg(test)]
+        let is_from_leader = is_from_leader || self.has(super::flaw::Flaw::ReleaseFromThePast);
+        if !is_from_leader || speaker == self.ballot.identity {
             self.ignored += 1;
             return;
         }

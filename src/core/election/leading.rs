@@ -255,6 +255,10 @@ impl Election {
 
     /// Ends the claim if its time is past.
     pub(super) fn expire_claim(&mut self, around: &Surroundings<'_>) {
+        #[cfg(test)]
+        if self.has(super::flaw::Flaw::LeadsOnInItsTerm) {
+            return self.lose_claim_and_lead_on(around);
+        }
         let Role::Leading(leading) = &self.role else { return };
         if leading.claim.is_some_and(|claim| around.now >= claim.until) {
             if leading.is_resigning() {
@@ -262,6 +266,15 @@ impl Election {
             }
             self.set_quorum(false);
             self.step_down(around, LossReason::QuorumLost);
+        }
+    }
+
+    #[cfg(test)]
+    fn lose_claim_and_lead_on(&mut self, around: &Surroundings<'_>) {
+        let Role::Leading(leading) = &mut self.role else { return };
+        if leading.claim.take_if(|claim| around.now >= claim.until).is_some() {
+            leading.elected_at = around.now;
+            self.actions.push_back(Action::Lost { term: leading.term, reason: LossReason::QuorumLost });
         }
     }
 

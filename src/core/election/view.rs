@@ -115,6 +115,7 @@ impl NumberedView {
     /// Whether its invariants hold; asked of everything that others send or a disk holds.
     pub fn is_well_formed(&self) -> bool {
         self.electorate.is_well_formed()
+            && self.term.is_in_bounds()
             && self.number <= MAX_NUMBER
             && self.members.len() <= MAX_MEMBERS
             && self.members.windows(2).all(|pair| pair[0] < pair[1])

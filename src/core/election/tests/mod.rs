@@ -2,5 +2,9 @@
 
 mod chaos;
 mod corners;
+mod directed;
+mod hostile;
+mod links;
+mod model;
 mod parliament;
 mod scenarios;

@@ -50,6 +50,8 @@ pub(super) struct Node {
     /// Names the disk was lost under: a wiped voter comes back as somebody else.
     pub(super) configured: Vec<NodeId>,
     pub(super) agreed: Option<NumberedView>,
+    /// The latest term that its disk acknowledged.
+    pub(super) latest: Term,
 }
 
 pub(super) struct Parliament {
@@ -67,10 +69,11 @@ pub(super) struct Parliament {
     pub(super) flaw: Option<Flaw>,
     /// Which voters had a claim in each term.
     pub(super) leaders: BTreeMap<Term, usize>,
-    agreed: BTreeMap<(u64, u64), NumberedView>,
+    pub(super) agreed: BTreeMap<(u64, u64), NumberedView>,
     pub(super) answers: Vec<(u64, Result<Electorate, ChangeError>)>,
     pub(super) losses: Vec<(Nanos, usize, LossReason)>,
     pub(super) quorum: Vec<(usize, bool)>,
+    lost_terms: BTreeSet<(usize, Term)>,
     pub(super) alarms: Vec<(usize, Alarm)>,
     pub(super) words: u64,
     pub(super) ended_work: bool,
@@ -110,6 +113,7 @@ impl Parliament {
             answers: Vec::new(),
             losses: Vec::new(),
             quorum: Vec::new(),
+            lost_terms: BTreeSet::new(),
             alarms: Vec::new(),
             words: 0,
             ended_work: true,
@@ -137,6 +141,7 @@ impl Parliament {
             claim: None,
             configured,
             agreed: None,
+            latest: Term(0),
         });
         node
     }
@@ -169,6 +174,9 @@ impl Parliament {
         if let Some(flaw) = flaw {
             election.plant(flaw);
         }
+        if election.term() < place.latest {
+            self.violations.push(format!("term of {node} falls at a restart"));
+        }
         place.election = Some(election);
         self.drain(node);
     }
@@ -178,6 +186,11 @@ impl Parliament {
     pub(super) fn crash(&mut self, node: usize) {
         let writes = self.nodes[node].writing.len();
         let reached = self.rng.random_range(0..=writes);
+        self.crash_when_written(node, reached);
+    }
+
+    /// The process dies when so many of the writes under way have reached the disk.
+    pub(super) fn crash_when_written(&mut self, node: usize, reached: usize) {
         let place = &mut self.nodes[node];
         place.election = None;
         place.claim = None;
@@ -195,6 +208,12 @@ impl Parliament {
         let identity = Identity(self.rng.random());
         self.nodes[node].identity = identity;
         self.nodes[node].disk = Ballot::blank(identity);
+        self.nodes[node].latest = Term(0);
+    }
+
+    /// Loses all words under way.
+    pub(super) fn lose_words(&mut self) {
+        self.queue.retain(|_, happening| !matches!(happening, Happening::Word { .. }));
     }
 
     pub(super) fn resume(&mut self, node: usize) {
@@ -204,6 +223,15 @@ impl Parliament {
             self.happen(happening);
         }
         self.wake(node);
+    }
+
+    /// From now on this voter's clock goes at another rate; what it has shown so far stands.
+    pub(super) fn set_rate(&mut self, node: usize, rate_ppm: i64) {
+        let shown = i128::try_from(self.local(node, self.now).since(Time::ORIGIN).as_nanos()).expect("fits");
+        let elapsed = shown * 1_000_000 / (1_000_000 + i128::from(rate_ppm));
+        self.nodes[node].clock_began = self.now - elapsed as Nanos;
+        self.nodes[node].rate_ppm = rate_ppm;
+        self.set_alarm(node);
     }
 
     pub(super) fn local(&self, node: usize, now: Nanos) -> Time {
@@ -287,6 +315,9 @@ impl Parliament {
             }
             Action::Claimed { term, until, .. } => {
                 self.nodes[node].claim = Some((term, until));
+                if self.lost_terms.contains(&(node, term)) {
+                    self.violations.push(format!("{node} leads again in term {term}"));
+                }
                 let first = *self.leaders.entry(term).or_insert(node);
                 if first != node {
                     self.violations.push(format!("{first} and {node} lead in term {term}"));
@@ -294,6 +325,7 @@ impl Parliament {
             }
             Action::Lost { term, reason } => {
                 self.nodes[node].claim = None;
+                self.lost_terms.insert((node, term));
                 self.losses.push((self.now, node, reason));
                 if reason == LossReason::Resigned && self.ended_work {
                     let now = self.local(node, self.now);
@@ -355,6 +387,7 @@ impl Parliament {
                 // A later write that is through already has taken this one along.
                 if let Some(at) = place.writing.iter().position(|writing| writing.version == version) {
                     place.disk = place.writing.drain(..=at).next_back().expect("it is there");
+                    place.latest = place.latest.max(place.disk.term);
                     self.with(node, |election, around| election.stored(around, version));
                 }
             }
