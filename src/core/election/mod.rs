@@ -114,6 +114,19 @@ pub enum LossReason {
     QuorumLost,
 }
 
+impl LossReason {
+    /// Its name in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LossReason::Expired => "expired",
+            LossReason::Resigned => "resigned",
+            LossReason::Superseded => "superseded",
+            LossReason::Rejected => "rejected",
+            LossReason::QuorumLost => "quorum_lost",
+        }
+    }
+}
+
 /// What an operator asked for, and why it was not done. Nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
