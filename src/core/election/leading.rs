@@ -264,8 +264,13 @@ impl Election {
             if leading.is_resigning() {
                 return self.follow(around);
             }
-            self.set_quorum(false);
-            self.step_down(around, LossReason::QuorumLost);
+            // A process that stood still has asked nobody: it knows nothing of the voters.
+            let has_asked = around.now.since(leading.renew_at) < self.timing.spread();
+            if has_asked {
+                self.set_quorum(false);
+            }
+            let reason = if has_asked { LossReason::QuorumLost } else { LossReason::Expired };
+            self.step_down(around, reason);
         }
     }
 

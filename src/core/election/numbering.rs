@@ -10,6 +10,7 @@
 //! Must not know: why members come and go.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::electorate::{Voter, VoterChange};
 use super::leading::Leading;
@@ -55,6 +56,11 @@ enum What {
 impl Numbering {
     pub(super) fn new(base: Option<NumberedView>) -> Self {
         Self { is_settled: false, base, due: None, last: None, wish: None }
+    }
+
+    /// The next view is not to wait for other changes; it still keeps its distance from the last one.
+    fn hasten(&mut self, now: Time, interval: Duration) {
+        self.due = Some(self.last.map_or(now, |last| now.max(last + interval)));
     }
 
     /// When it has something to do; `may_number`: no view is in flight.
@@ -217,10 +223,11 @@ impl Election {
 
     fn wish(&mut self, around: &Surroundings<'_>, ticket: u64, what: What) {
         self.expire(around);
+        let interval = self.view_interval;
         match &mut self.role {
             Role::Leading(leading) if leading.has_claim() && leading.numbering.wish.is_none() => {
                 leading.numbering.wish = Some(Wish { ticket, what });
-                leading.numbering.due = Some(around.now);
+                leading.numbering.hasten(around.now, interval);
                 self.number(around);
             }
             Role::Leading(leading) if leading.has_claim() => self.refuse(Some(ticket), ChangeError::Busy),
@@ -247,11 +254,12 @@ impl Election {
 
     /// Somebody said who it is: perhaps the voter that is to be added.
     pub(super) fn hear_candidate_for_voting(&mut self, around: &Surroundings<'_>, from: &NodeId, identity: Identity) {
+        let interval = self.view_interval;
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(wish) = &mut leading.numbering.wish else { return };
         if matches!(&wish.what, What::Ask { id, .. } if id == from) {
             wish.what = What::Ready(VoterChange::Added(Voter { id: from.clone(), identity }));
-            leading.numbering.due = Some(around.now);
+            leading.numbering.hasten(around.now, interval);
             self.number(around);
         }
     }

@@ -133,6 +133,9 @@ fn a_paused_leader_finds_its_claim_over_before_it_looks_at_anything() {
     assert!(parliament.run_until(LEASE + SECOND, |p| p.leader().is_some_and(|now| now != leader)));
     parliament.resume(leader);
     assert_eq!(parliament.nodes[leader].claim, None);
+    let loss = parliament.losses.iter().find(|(_, node, _)| *node == leader).expect("a loss");
+    assert_eq!(loss.2, LossReason::Expired, "who stood still has asked nobody whether there is a quorum");
+    assert!(!parliament.quorum.contains(&(leader, false)));
     parliament.run_for(SECOND);
     parliament.assert_safe();
 }
