@@ -1,9 +1,10 @@
 //! Indirect confirmation: before a silence becomes a suspicion, others are asked when they last heard the subject.
 //!
 //! One bad link is no death (the `ping-req` of SWIM, section 3.1, asked of memory instead of the network: an observer
-//! that hears the subject anyway can answer at once). Three of its other observers are asked, and asked again; if none of them
-//! answers, the others are. "At age a" moves the asker's own clock to a
-//! before the question: an answer may have waited anywhere.
+//! that hears the subject anyway can answer at once). Three of its other observers are asked; as long as fewer than three
+//! have answered, the others are asked, too, and the silent ones again. One answer is not enough to stop asking: where
+//! packets are lost, one witness in ten has not heard the subject for as long as the asker, and the next one has. "At age
+//! a" moves the asker's own clock to a before the question: an answer may have waited anywhere.
 //!
 //! Where others hear the subject and this node does not, the *link* between the two is bad: that is reported, once, with
 //! who hears it, and taken back when the subject was heard directly for a while. Several such links at once are evidence
@@ -12,7 +13,7 @@
 //! Answers tell what the answerer heard *itself*, never what it was told, so that no evidence can go round and grow
 //! younger on its way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::seq::IndexedRandom;
 
@@ -21,7 +22,7 @@ use super::view::Slot;
 use super::wire::Message;
 use super::{Core, Drop, Notice, Output, Run, SelfDoubt};
 
-/// Peers asked first.
+/// Peers asked first, and answers that are enough to ask nobody else.
 const WITNESSES: usize = 3;
 
 /// Doubts under way, by the run that is doubted: at most one per observed member.
@@ -55,7 +56,8 @@ struct Inquiry {
     probes: u32,
     /// Who was asked, and when first: an answer tells of no later sign than that, wherever it waited.
     asked: BTreeMap<Run, Time>,
-    is_answered: bool,
+    /// Which of them answered, whatever they had heard.
+    answered: BTreeSet<Run>,
 }
 
 impl Inquiries {
@@ -93,17 +95,18 @@ impl Inquiries {
 }
 
 impl Core {
-    /// Asks witnesses about a silent member; once more the same ones, or others if none of those has answered.
+    /// Asks witnesses about a silent member; if too few have answered, the others, and once more those that did not.
     pub(super) fn inquire(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
         let Some(inquiry) = self.inquiries.open.get(&run) else { return };
         let is_first = inquiry.asked.is_empty();
-        if inquiry.is_answered {
+        if inquiry.answered.len() >= WITNESSES {
             return;
         }
-        let asked = inquiry.asked.clone();
+        let run_at = |slot: &Slot| self.view.record(*slot).run;
+        let silent = self.observers_of(subject).into_iter().filter(|slot| !inquiry.answered.contains(&run_at(slot)));
         let (again, others): (Vec<Slot>, Vec<Slot>) =
-            self.observers_of(subject).into_iter().partition(|slot| asked.contains_key(&self.view.record(*slot).run));
+            silent.partition(|slot| inquiry.asked.contains_key(&run_at(slot)));
         let more = if is_first { WITNESSES } else { self.settings.observers };
         let witnesses: Vec<Slot> = others.sample(&mut self.rng, more).copied().chain(again).collect();
         for slot in witnesses {
@@ -132,7 +135,7 @@ impl Core {
         else {
             return self.counters.drop(Drop::Unasked);
         };
-        inquiry.is_answered = true;
+        inquiry.answered.insert(asked);
         let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(self.now);
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let heard = asked_at.min(self.arrived_at()) - std::time::Duration::from_millis(age_ms);

@@ -92,7 +92,11 @@ mod tests {
         let due: String = std::iter::from_fn(|| queue.pop_until(5)).map(|(_, event)| event).collect();
         assert_eq!(due, "abcd");
         queue.push(4, 'x');
+        assert_eq!(queue.look_ahead().collect::<String>(), "xe");
+        queue.push(5, 'y');
+        assert_eq!(queue.look_ahead().collect::<String>(), "xye", "what comes between is seen, too");
         assert_eq!(queue.pop_until(8), Some((4, 'x')));
+        assert_eq!(queue.pop_until(8), Some((5, 'y')));
         assert_eq!(queue.pop_until(8), None);
         assert_eq!(queue.pop_until(9), Some((9, 'e')));
         assert!(queue.events.len() <= 5, "places are used again");

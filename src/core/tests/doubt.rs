@@ -230,6 +230,30 @@ fn a_bad_link_is_reported_once_with_who_hears_the_member_and_when_it_recovered()
 }
 
 #[test]
+fn a_witness_who_heard_nothing_either_does_not_end_the_questions() {
+    let mut net = Net::cluster(Profile::Local, 5);
+    net.run(ms(3_000));
+    net.forget_reports();
+    // Two hear it no more, and a while later this one: what they heard is older.
+    net.cut(1, 4, true);
+    net.cut(2, 4, true);
+    net.run(ms(400));
+    net.cut(0, 4, true);
+    let probes = |net: &Net| net.nodes[0].core.counters().probes_sent;
+    let before = probes(&net);
+    net.run_until(ms(2_000), "a first probe", |net| probes(net) > before);
+    // The first question to the only one who hears it gets lost; two others answer.
+    net.cut(0, 3, true);
+    net.run_until(ms(500), "a second probe, and questions", |net| probes(net) > before + 1);
+    net.run(ms(10));
+    net.cut(0, 3, false);
+    net.run(ms(3_000));
+    for observer in 0..4 {
+        assert_eq!(count(&net, observer, "n4", ChangeKind::Suspected), 0, "by {observer}");
+    }
+}
+
+#[test]
 fn several_bad_links_are_evidence_against_the_listener() {
     let mut net = Net::cluster(Profile::Local, 8);
     net.run(Duration::from_secs(5));
