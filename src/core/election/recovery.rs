@@ -123,7 +123,7 @@ impl Election {
             return self.refuse(ticket, ChangeError::NoAnswer { id: missing.clone() });
         }
         let generation = self.ballot.term.generation() + 1;
-        let (number, voters) = (accepted.number + 1, recovery.identities);
+        let (number, voters) = ((accepted.number + 1).min(MAX_NUMBER), recovery.identities);
         let voters = voters.into_iter().map(|(id, identity)| Voter { id, identity }).collect();
         let succeeds = accepted.electorate.lineage;
         let electorate = Electorate { lineage: recovery.lineage, succeeds, voters };
