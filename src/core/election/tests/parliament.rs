@@ -260,7 +260,7 @@ impl Parliament {
     }
 
     pub(super) fn wake(&mut self, node: usize) {
-        self.with(node, |election, around| election.tick(around));
+        self.with(node, Election::tick);
     }
 
     fn drain(&mut self, node: usize) {
