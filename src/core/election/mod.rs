@@ -407,7 +407,7 @@ impl Election {
             }
             Body::Vote { term, newest } => self.answer_vote(around, speaker, from, term, newest),
             Body::Voted { term, is_granted, newest } => self.hear_vote(around, speaker, term, is_granted, newest),
-            Body::Renew(renewal) => self.renewed(around, speaker, from, renewal),
+            Body::Renew(renewal) => self.renewed(around, speaker, from, &renewal),
             Body::Acked { term, sequence, newest } => self.acknowledged(around, speaker, term, sequence, newest),
             Body::Release { term, successor } => self.released(around, speaker, from, term, successor),
         }

@@ -10,6 +10,7 @@ use crate::core::election::{Election, LeaseTiming};
 
 /// What a run may do beside what every run does.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 struct Mischief {
     flaw: Option<Flaw>,
     /// A wiped disk keeps its identity: a stranger votes.

@@ -84,7 +84,7 @@ enum Event {
     Revote(usize, usize),
 }
 
-fn around<'a>(now: Time, members: &'a dyn Fn() -> Vec<NodeId>) -> Surroundings<'a> {
+fn around(now: Time, members: &dyn Fn() -> Vec<NodeId>) -> Surroundings<'_> {
     Surroundings { now, luck: 0.0, is_up: true, members }
 }
 
@@ -215,7 +215,7 @@ impl World {
 
     fn crash(&mut self, node: usize, kept: usize, rules: &Rules) {
         let place = &mut self.nodes[node];
-        if let Some(ballot) = place.writing.drain(..).take(kept).last() {
+        if let Some(ballot) = place.writing.drain(..).take(kept).next_back() {
             place.disk = ballot;
         }
         if rules.forgets_term {

@@ -197,7 +197,7 @@ impl Parliament {
         place.paused = false;
         place.waiting.clear();
         place.life += 1;
-        if let Some(ballot) = place.writing.drain(..).take(reached).last() {
+        if let Some(ballot) = place.writing.drain(..).take(reached).next_back() {
             place.disk = ballot;
         }
     }
