@@ -22,6 +22,11 @@ pub enum Alarm {
         /// Whose.
         id: NodeId,
     },
+    /// A node speaks with this node's identity: one data directory is a copy of the other.
+    Copied {
+        /// Who.
+        id: NodeId,
+    },
     /// Another electorate is about in this cluster.
     OtherElectorate {
         /// Who belongs to it.
@@ -51,6 +56,7 @@ impl Alarm {
             Alarm::ConfigurationOutdated => "voters outdated",
             Alarm::Stranger => "stranger",
             Alarm::StrangeVoter { .. } => "strange voter",
+            Alarm::Copied { .. } => "copied",
             Alarm::OtherElectorate { .. } => "other electorate",
             Alarm::TermLimit { .. } => "term limit",
             Alarm::Aside => "aside",
@@ -80,6 +86,11 @@ impl fmt::Display for Alarm {
                 f,
                 "{id:?} is a voter by name, but not the one that was agreed on (its data directory is another one): it does \
                  not count; remove the voter and add it again"
+            ),
+            Alarm::Copied { id } => write!(
+                f,
+                "{id:?} votes with this node's identity: its data directory is a copy of this node's, or the other way \
+                 round; it does not count here; stop the copy and start it with an empty data directory"
             ),
             Alarm::OtherElectorate { id } => write!(
                 f,

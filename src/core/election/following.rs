@@ -33,7 +33,7 @@ pub(super) struct OwedAck {
 
 impl Election {
     /// The leader renews its lease.
-    pub(super) fn renewed(&mut self, around: &Surroundings<'_>, leader: Identity, from: &NodeId, renewal: Renewal) {
+    pub(super) fn renewed(&mut self, around: &Surroundings<'_>, leader: Identity, from: &NodeId, renewal: &Renewal) {
         let lease = Duration::from_millis(renewal.lease_ms);
         let term = renewal.term;
         if !term.is_usable() || renewal.newest.term != term || !(MIN_LEASE..=MAX_LEASE).contains(&lease) {
@@ -67,7 +67,7 @@ impl Election {
         let said = said.and_then(|owed| owed.said);
         let (name, sequence, proposed) = (from.clone(), renewal.sequence, renewal.newest);
         self.owed_ack = Some(OwedAck { leader, name, term, sequence, proposed, said });
-        self.consider(from, &renewal);
+        self.consider(from, renewal);
         if let Some(agreed) = renewal.agreed {
             self.learn_agreed(agreed);
         }

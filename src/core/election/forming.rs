@@ -90,18 +90,18 @@ impl Election {
         self.hear_candidate_for_voting(around, from, identity);
         self.hear_survivor(from, identity);
         let me = self.ballot.identity;
-        if let Role::Forming(forming) = &mut self.role {
-            if self.configured.binary_search(from).is_ok() {
-                if roster.names != hash_of(&self.configured) {
-                    self.actions.push_back(Action::Alarm(Alarm::VotersDiffer { with: from.clone() }));
-                    return;
-                }
-                if roster.holds.is_some_and(|held| held != me) {
-                    // It may have formed its electorate with who had our name before our disk was lost.
-                    self.actions.push_back(Action::Alarm(Alarm::Stranger));
-                }
-                forming.heard.insert(from.clone(), (identity, roster.holds == Some(me)));
+        if let Role::Forming(forming) = &mut self.role
+            && self.configured.binary_search(from).is_ok()
+        {
+            if roster.names != hash_of(&self.configured) {
+                self.actions.push_back(Action::Alarm(Alarm::VotersDiffer { with: from.clone() }));
+                return;
             }
+            if roster.holds.is_some_and(|held| held != me) {
+                // It may have formed its electorate with who had our name before our disk was lost.
+                self.actions.push_back(Action::Alarm(Alarm::Stranger));
+            }
+            forming.heard.insert(from.clone(), (identity, roster.holds == Some(me)));
         }
         if roster.asks {
             self.introduce(from, false);

@@ -269,7 +269,7 @@ pub struct Election {
     /// The acknowledgement that is due as soon as the disk allows it.
     owed_ack: Option<following::OwedAck>,
     /// The vote that is due as soon as the disk allows it.
-    owed_vote: Option<(Identity, Term)>,
+    owed_vote: Option<(NodeId, Identity, Term)>,
     /// When this voter stands, if nothing happens.
     stand_at: Time,
     /// It is the one who was named to succeed.
@@ -420,7 +420,7 @@ impl Election {
             }
             Body::Vote { term, newest } => self.answer_vote(around, speaker, from, term, newest),
             Body::Voted { term, is_granted, newest } => self.hear_vote(around, speaker, term, is_granted, newest),
-            Body::Renew(renewal) => self.renewed(around, speaker, from, renewal),
+            Body::Renew(renewal) => self.renewed(around, speaker, from, &renewal),
             Body::Acked { term, sequence, newest } => self.acknowledged(around, speaker, term, sequence, newest),
             Body::Release { term, successor } => self.released(around, speaker, from, term, successor),
         }
@@ -525,8 +525,7 @@ impl Election {
     /// Whether a word comes from a voter of the own electorate, or may come from a leader that is ahead of it.
     fn counts(&mut self, around: &Surroundings<'_>, from: &NodeId, word: &Word) -> bool {
         if word.from == self.ballot.identity {
-            // A copy of this node's data directory is about.
-            self.actions.push_back(Action::Alarm(Alarm::StrangeVoter { id: from.clone() }));
+            self.actions.push_back(Action::Alarm(Alarm::Copied { id: from.clone() }));
             return false;
         }
         let Some(electorate) = self.electorate() else {
@@ -556,7 +555,9 @@ impl Election {
         if matches!(word.body, Body::Query { .. }) {
             self.inform(around, from);
         }
-        false
+        // Whom the own electorate leaves out may be needed to lead us out of it: it is by the candidate's electorate that
+        // votes are counted (Raft, section 4.2.2). Promises, and what it has accepted, keep it from deposing anybody.
+        matches!(word.body, Body::Query { .. } | Body::PreVote { .. } | Body::Vote { .. })
     }
 
     /// Finds its place: by what it has accepted, or else by the configuration.

@@ -77,7 +77,7 @@ impl Election {
     /// Asks again, or ends.
     pub(super) fn tend_recovery(&mut self, around: &Surroundings<'_>) {
         let retry = self.timing.retry();
-        let names = super::forming::hash_of(&self.configured);
+        let configured = super::forming::hash_of(&self.configured);
         let Some(recovery) = &mut self.recovery else { return };
         if around.now >= recovery.until {
             return self.end_recovery(around);
@@ -91,7 +91,7 @@ impl Election {
         // An attempt of its own would use the same questions; nobody waits for the answers to this one.
         self.send_to_all(&Body::Query { attempt: 0 });
         for id in named.iter().filter(|id| **id != me) {
-            self.send(id, Body::Roster(Roster { names, holds: None, asks: true }));
+            self.send(id, Body::Roster(Roster { names: configured, holds: None, asks: true }));
         }
     }
 
@@ -123,7 +123,7 @@ impl Election {
             return self.refuse(ticket, ChangeError::NoAnswer { id: missing.clone() });
         }
         let generation = self.ballot.term.generation() + 1;
-        let (number, voters) = (accepted.number + 1, recovery.identities);
+        let (number, voters) = ((accepted.number + 1).min(MAX_NUMBER), recovery.identities);
         let voters = voters.into_iter().map(|(id, identity)| Voter { id, identity }).collect();
         let succeeds = accepted.electorate.lineage;
         let electorate = Electorate { lineage: recovery.lineage, succeeds, voters };

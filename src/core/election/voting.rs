@@ -30,11 +30,11 @@ impl Election {
     pub(super) fn answer_pre_vote(
         &mut self,
         around: &Surroundings<'_>,
-        speaker: Identity,
+        _: Identity,
         from: &NodeId,
         (attempt, term, newest): (u32, Term, ViewRef),
     ) {
-        let is_granted = self.may_vote(around, speaker, from, term, newest);
+        let is_granted = self.may_vote(around, from, term, newest);
         if is_granted {
             // Two who stand at once may split the votes: who is about to, waits for this one.
             self.stand_at = self.stand_at.max(around.now + self.timing.patience().mul_f64(0.5 + 0.5 * around.luck));
@@ -52,14 +52,14 @@ impl Election {
         newest: ViewRef,
     ) {
         let is_repeated = self.ballot.term == term && self.ballot.vote == Some(speaker);
-        if is_repeated || self.may_vote(around, speaker, from, term, newest) {
+        if is_repeated || self.may_vote(around, from, term, newest) {
             if !is_repeated {
                 self.step_down(around, LossReason::Superseded);
                 self.vote_for(speaker, term);
                 self.follow(around);
                 self.stand_at = self.stand_at.max(around.now + self.timing.patience());
             }
-            self.owed_vote = Some((speaker, term));
+            self.owed_vote = Some((from.clone(), speaker, term));
             return self.pay_debts();
         }
         if let Some(newest) = self.newest() {
@@ -67,21 +67,13 @@ impl Election {
         }
     }
 
-    /// Whether the rules allow it to vote for this candidate in a later term than any before.
-    fn may_vote(
-        &mut self,
-        around: &Surroundings<'_>,
-        candidate: Identity,
-        from: &NodeId,
-        term: Term,
-        newest: ViewRef,
-    ) -> bool {
+    /// Whether the rules allow it to vote for whoever has accepted this, in a later term than any before.
+    fn may_vote(&mut self, around: &Surroundings<'_>, from: &NodeId, term: Term, newest: ViewRef) -> bool {
         if !term.is_usable() || term.generation() != self.ballot.term.generation() {
             self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: from.clone() }));
             return false;
         }
         let Some(mine) = self.newest() else { return false };
-        let is_candidate = self.electorate().is_some_and(|electorate| electorate.contains(candidate));
         let is_free = around.now >= self.promised_until && !self.is_aside;
         let is_later = term > self.ballot.term;
         #[cfg(test)]
@@ -91,11 +83,12 @@ impl Election {
         let is_newest = (newest.term, newest.number) >= (mine.term, mine.number);
         #[cfg(test)]
         let is_newest = is_newest || self.has(super::flaw::Flaw::NoViewCheck);
-        let may_vote = is_candidate && is_free && is_later && is_sound && is_newest;
+        let may_vote = is_free && is_later && is_sound && is_newest;
         #[cfg(test)]
         if !may_vote && is_later && self.has(super::flaw::Flaw::TermFromRefused) {
             self.step_down(around, LossReason::Superseded);
-            self.vote_for(candidate, term);
+            (self.ballot.term, self.ballot.vote, self.leader) = (term, None, None);
+            self.persist();
         }
         may_vote
     }
@@ -120,17 +113,16 @@ impl Election {
     }
 
     fn pay_vote(&mut self) {
-        let Some((candidate, term)) = self.owed_vote else { return };
+        let Some((name, candidate, term)) = self.owed_vote.clone() else { return };
         let is_stored = self.stored.term == term && self.stored.vote == Some(candidate);
         let is_still_meant = self.ballot.term == term && self.ballot.vote == Some(candidate);
         if !is_still_meant {
             self.owed_vote = None;
             return;
         }
-        let voter = self.electorate().and_then(|electorate| electorate.identified(candidate)).cloned();
-        if let (true, Some(voter), Some(newest)) = (is_stored, voter, self.newest()) {
+        if let (true, Some(newest)) = (is_stored, self.newest()) {
             self.owed_vote = None;
-            self.send(&voter.id, Body::Voted { term, is_granted: true, newest });
+            self.send(&name, Body::Voted { term, is_granted: true, newest });
         }
     }
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::parliament::{LEASE, MS, Parliament, id};
-use crate::core::election::LeaseTiming;
 use crate::core::election::flaw::Flaw;
+use crate::core::election::{Election, LeaseTiming};
 
 /// What a run may do beside what every run does.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 struct Mischief {
     flaw: Option<Flaw>,
     /// A wiped disk keeps its identity: a stranger votes.
@@ -122,7 +123,7 @@ fn disturb(parliament: &mut Parliament, mischief: Mischief) {
         }
         10 => {
             if let Some(leader) = parliament.leader() {
-                parliament.with(leader, |election, around| election.resign(around));
+                parliament.with(leader, Election::resign);
             }
         }
         _ => {
@@ -133,7 +134,7 @@ fn disturb(parliament: &mut Parliament, mischief: Mischief) {
             }
             for node in 0..nodes {
                 if !parliament.nodes[node].paused {
-                    parliament.with(node, |election, around| election.members_changed(around));
+                    parliament.with(node, Election::members_changed);
                 }
             }
         }

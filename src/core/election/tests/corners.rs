@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::parliament::{MS, Parliament, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::{
-    Alarm, Ballot, Body, Electorate, Identity, Lineage, NumberedView, Renewal, Term, Voter, Word,
+    Alarm, Ballot, Body, Election, Electorate, Identity, Lineage, NumberedView, Renewal, Term, Voter, VoterChange, Word,
 };
 
 #[test]
@@ -72,7 +72,7 @@ fn who_was_voted_out_while_it_was_away_learns_it_when_it_asks() {
     parliament.run_for(SECOND);
     // One more view: nobody tells it of its own accord any more.
     parliament.members.push(id(9));
-    parliament.with(leader, |election, around| election.members_changed(around));
+    parliament.with(leader, Election::members_changed);
     parliament.run_for(SECOND);
     parliament.start(away);
     parliament.run_for(SECOND * 5);
@@ -163,7 +163,7 @@ fn a_word_under_the_own_identity_is_a_copy_of_the_own_disk_and_an_alarm() {
     parliament.with(leader, |election, around| election.heard(around, &other, word));
     assert_eq!(parliament.leader(), Some(leader));
     assert_eq!(parliament.election(leader).term(), Term(1));
-    assert!(parliament.alarms.contains(&(leader, Alarm::StrangeVoter { id: other })), "{:?}", parliament.alarms);
+    assert!(parliament.alarms.contains(&(leader, Alarm::Copied { id: other })), "{:?}", parliament.alarms);
 }
 
 #[test]
@@ -182,4 +182,28 @@ fn nobody_hears_of_a_recovery_before_it_is_on_disk() {
     assert_eq!(parliament.answers, [], "it is not done yet");
     parliament.run_for(Duration::from_millis(200));
     assert!(matches!(parliament.answers[..], [(1, Ok(_))]), "{:?}", parliament.answers);
+}
+
+#[test]
+fn a_candidate_that_a_voters_newest_view_leaves_out_gets_its_vote() {
+    let (mut parliament, _) = led(4031, 3);
+    parliament.run_for(SECOND);
+    let founding = parliament.election(0).electorate().expect("formed").clone();
+    let without = |term, node: usize| {
+        let change = VoterChange::Removed(founding.named(&id(node)).expect("a voter").clone());
+        let electorate = Arc::new(founding.changed(&change).expect("a change"));
+        NumberedView::new(Term(term), 2, Arc::new([id(0)]), electorate, Some(Arc::new(change)))
+    };
+    // The first leader wanted to be rid of 0 and told 2; the next one to be rid of 1, and told 1.
+    for (node, term, view) in [(0, 2, without(2, 1)), (1, 2, without(2, 1)), (2, 1, without(1, 0))] {
+        parliament.crash(node);
+        let disk = &mut parliament.nodes[node].disk;
+        (disk.term, disk.vote, disk.accepted) = (Term(term), None, Some(view));
+        parliament.start(node);
+    }
+    assert!(parliament.run_until(SECOND * 10, |p| p.leader().is_some()));
+    parliament.run_for(SECOND * 5);
+    assert_eq!(parliament.newest_agreed().expect("a view").electorate.voters.len(), 2);
+    assert!(!parliament.election(1).is_voter());
+    parliament.assert_safe();
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::parliament::{LEASE, MS, Parliament, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
-use crate::core::election::{Body, Role, Term, ViewRef, Word};
+use crate::core::election::{Body, Election, Role, Term, ViewRef, Word};
 
 const MOMENT: Duration = Duration::from_micros(100);
 
@@ -48,7 +48,7 @@ fn figure_eight(flaw: Option<Flaw>) -> Vec<String> {
     parliament.split(&[&[one, two], &[rest[1]], &[rest[2]], &[rest[3]]]);
     parliament.lose_words();
     parliament.members.push(id(9));
-    parliament.with(one, |election, around| election.members_changed(around));
+    parliament.with(one, Election::members_changed);
     step_until(&mut parliament, |p| newest_on_disk(p, two).number == number + 1);
     parliament.crash(one);
     parliament.crash(two);
@@ -91,7 +91,7 @@ fn figure_eight(flaw: Option<Flaw>) -> Vec<String> {
     parliament.split(&[&[second, four, five]]);
     assert!(parliament.run_until(SECOND * 20, |p| p.leader() == Some(five)), "only it can be elected");
     parliament.run_for(SECOND);
-    parliament.with(five, |election, around| election.members_changed(around));
+    parliament.with(five, Election::members_changed);
     parliament.run_for(SECOND);
     assert!(parliament.nodes[five].agreed.as_ref().is_some_and(|view| view.number > number));
     parliament.violations
@@ -131,7 +131,7 @@ fn two_changes_that_overlap(flaw: Option<Flaw>) -> Vec<String> {
     parliament.crash_when_written(four, 0);
     assert_eq!(newest_on_disk(&parliament, four).term, Term(1));
     parliament.with(two, |election, around| election.remove_voter(around, 2, &id(one)));
-    parliament.run_for(LEASE - Duration::from_millis(200));
+    parliament.run_for(LEASE * 9 / 10);
     // The first one comes back, with the voter that it added and the one that forgot: three of five.
     for node in [one, new, four] {
         parliament.start(node);
@@ -180,7 +180,7 @@ fn a_refused_candidate_moves_nobodys_term() {
 /// The second leader's voters hear once more that the first one has resigned.
 fn release_that_comes_late(flaw: Option<Flaw>) -> Vec<String> {
     let (mut parliament, first) = five(flaw, 5);
-    parliament.with(first, |election, around| election.resign(around));
+    parliament.with(first, Election::resign);
     assert!(parliament.run_until(SECOND, |p| p.leader().is_some()));
     parliament.run_for(SECOND * 4);
     let second = parliament.leader().expect("the successor");

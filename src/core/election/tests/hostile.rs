@@ -212,9 +212,8 @@ fn endure(begin: Ballot, blows: Vec<Blow>, is_lonely: bool) {
         let mut around = Surroundings { now, luck: 0.3, is_up: true, members: &members };
         let (term, is_restart) = (election.term(), matches!(blow, Blow::Restart));
         match blow {
-            Blow::Word(_, Word { body: Body::Acked { .. }, .. }) if is_lonely => {}
-            Blow::Word(_, Word { body: Body::Recovered { .. }, .. }) if is_lonely => {}
-            Blow::Contents(_) if is_lonely => {}
+            Blow::Word(_, Word { body: Body::Acked { .. } | Body::Recovered { .. }, .. }) | Blow::Contents(_)
+                if is_lonely => {}
             Blow::Word(from, word) => election.heard(&around, &from, word),
             Blow::Contents(view) => election.contents(&around, &view),
             Blow::Pass(millis) => {
@@ -254,7 +253,7 @@ fn endure(begin: Ballot, blows: Vec<Blow>, is_lonely: bool) {
         }
         let _ = election.next_deadline(true);
     }
-    assert!(election.electorate().is_none_or(|electorate| electorate.is_well_formed()));
+    assert!(election.electorate().is_none_or(Electorate::is_well_formed));
 }
 
 fn formed() -> Ballot {

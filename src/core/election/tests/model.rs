@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use crate::core::election::flaw::Flaw;
@@ -64,6 +66,7 @@ struct World {
     steps: u8,
     changes: u8,
     resignations: u8,
+    revotes: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -77,9 +80,11 @@ enum Event {
     TimeGoesOn,
     MembersChange,
     Resign(usize),
+    /// This leader is to add the node to the electorate, or to remove it.
+    Revote(usize, usize),
 }
 
-fn around<'a>(now: Time, members: &'a dyn Fn() -> Vec<NodeId>) -> Surroundings<'a> {
+fn around(now: Time, members: &dyn Fn() -> Vec<NodeId>) -> Surroundings<'_> {
     Surroundings { now, luck: 0.0, is_up: true, members }
 }
 
@@ -124,7 +129,17 @@ impl World {
             steps: 0,
             changes: 0,
             resignations: 0,
+            revotes: 0,
         }
+    }
+
+    /// The same, and one more node that may be voted in.
+    fn formed_and_one_more(flaw: Option<Flaw>) -> Self {
+        let mut world = Self::formed(flaw);
+        let disk = Ballot::blank(Identity(77));
+        let election = born(VOTERS, disk.clone(), world.now, flaw);
+        world.nodes.push(Node { election, disk, writing: Vec::new(), claim: None, spoken: Term(0) });
+        world
     }
 
     fn with<T>(&mut self, node: usize, act: impl FnOnce(&mut Election, &Surroundings<'_>) -> T) -> T {
@@ -200,7 +215,7 @@ impl World {
 
     fn crash(&mut self, node: usize, kept: usize, rules: &Rules) {
         let place = &mut self.nodes[node];
-        if let Some(ballot) = place.writing.drain(..).take(kept).last() {
+        if let Some(ballot) = place.writing.drain(..).take(kept).next_back() {
             place.disk = ballot;
         }
         if rules.forgets_term {
@@ -222,7 +237,7 @@ impl World {
     /// Lets words through, first come first served, until there are none of this kind.
     fn let_through(&mut self, is_such: impl Fn(&Letter) -> bool) {
         loop {
-            if let Some(node) = (0..VOTERS).find(|node| !self.nodes[*node].writing.is_empty()) {
+            if let Some(node) = (0..self.nodes.len()).find(|node| !self.nodes[*node].writing.is_empty()) {
                 self.store(node);
             } else if let Some(at) = self.letters.iter().position(&is_such) {
                 self.deliver(at, false);
@@ -233,7 +248,7 @@ impl World {
     }
 
     fn wake(&mut self, node: usize) {
-        self.with(node, |election, around| election.tick(around));
+        self.with(node, Election::tick);
     }
 }
 
@@ -274,6 +289,10 @@ impl Model for Rules {
                 events.push(Event::Resign(at));
             }
         }
+        if world.revotes > 0 {
+            let leaders = (0..world.nodes.len()).filter(|at| world.nodes[*at].claim.is_some());
+            events.extend(leaders.flat_map(|at| (0..world.nodes.len()).map(move |whom| Event::Revote(at, whom))));
+        }
         if world.steps > 0 {
             events.push(Event::TimeGoesOn);
         }
@@ -304,13 +323,23 @@ impl Model for Rules {
                 world.changes -= 1;
                 world.members.push(id(9 - usize::from(world.changes)));
                 world.members.sort();
-                for node in 0..VOTERS {
-                    world.with(node, |election, around| election.members_changed(around));
+                for node in 0..world.nodes.len() {
+                    world.with(node, Election::members_changed);
                 }
+            }
+            Event::Revote(leader, whom) => {
+                world.revotes -= 1;
+                world.with(leader, |election, around| {
+                    if election.electorate().is_some_and(|electorate| electorate.named(&id(whom)).is_some()) {
+                        election.remove_voter(around, 1, &id(whom));
+                    } else {
+                        election.add_voter(around, 1, id(whom));
+                    }
+                });
             }
             Event::Resign(node) => {
                 world.resignations -= 1;
-                world.with(node, |election, around| election.resign(around));
+                world.with(node, Election::resign);
             }
         }
         world.check();
@@ -373,6 +402,60 @@ fn explore(rules: Rules, depth: usize, name: &str) -> Option<String> {
     let states = checker.unique_state_count();
     println!("{name}: depth {}, {states} states, {:?}, {found:?}", checker.max_depth(), began.elapsed());
     found.into_iter().next().map(str::to_owned)
+}
+
+/// So many events by lot: what no bound on the depth reaches. Says what broke.
+fn walk(seed: u64, rules: &Rules) -> Option<&'static str> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut world = rules.begin[seed as usize % rules.begin.len()].clone();
+    let mut events = Vec::new();
+    // Some schedules deliver most of what is said, others starve most voters.
+    let eagerness = [1, 4, 16][seed as usize % 3];
+    for _ in 0..400 {
+        events.clear();
+        rules.actions(&world, &mut events);
+        let busy: Vec<Event> =
+            events.iter().copied().filter(|event| matches!(event, Event::Deliver(_) | Event::Stored(_))).collect();
+        let from = if rng.random_range(0..=eagerness) > 0 && !busy.is_empty() { &busy } else { &events };
+        let Some(event) = from.get(rng.random_range(0..from.len().max(1))) else { break };
+        world = rules.next_state(&world, *event).expect("it is possible");
+        if world.letters.len() > 24 {
+            let lost = rng.random_range(0..world.letters.len());
+            world.letters.remove(lost);
+        }
+        if let Some(broken) = rules.properties().iter().find(|property| !(property.condition)(rules, &world)) {
+            return Some(broken.name);
+        }
+    }
+    None
+}
+
+fn walks(flaw: Option<Flaw>) -> Rules {
+    let begin = [World::formed(flaw), World::formed_and_one_more(flaw), led_without_the_third(flaw)];
+    let begin = begin.map(|world| World { revotes: 6, ..bounded(world, (6, 10, 60, 6, 3)) }).to_vec();
+    Rules { flaw, begin, ..Rules::default() }
+}
+
+#[test]
+fn long_histories_by_lot_are_safe() {
+    let rules = walks(None);
+    let walks = std::env::var("HEADCOUNT_MODEL_WALKS").ok().and_then(|walks| walks.parse().ok()).unwrap_or(400);
+    let broken: Vec<_> = (0..walks).filter_map(|seed| Some((seed, walk(seed, &rules)?))).collect();
+    assert!(broken.is_empty(), "{} of {walks}, first {:?}", broken.len(), broken.first());
+}
+
+#[test]
+fn long_histories_find_planted_bugs() {
+    for (flaw, expected) in [
+        (Flaw::NoWaitAfterRestart, "at most one valid claim"),
+        (Flaw::LeaseFromReceipt, "at most one valid claim"),
+        (Flaw::NoViewCheck, "one agreed number has one content"),
+    ] {
+        let rules = walks(Some(flaw));
+        let found = (0..4_000).find_map(|seed| Some((seed, walk(seed, &rules)?)));
+        println!("{flaw:?}: {found:?}");
+        assert_eq!(found.map(|(_, broken)| broken), Some(expected), "{flaw:?}");
+    }
 }
 
 fn unplanted(world: World) -> Rules {

@@ -197,7 +197,7 @@ impl Parliament {
         place.paused = false;
         place.waiting.clear();
         place.life += 1;
-        if let Some(ballot) = place.writing.drain(..).take(reached).last() {
+        if let Some(ballot) = place.writing.drain(..).take(reached).next_back() {
             place.disk = ballot;
         }
     }
@@ -260,7 +260,7 @@ impl Parliament {
     }
 
     pub(super) fn wake(&mut self, node: usize) {
-        self.with(node, |election, around| election.tick(around));
+        self.with(node, Election::tick);
     }
 
     fn drain(&mut self, node: usize) {
