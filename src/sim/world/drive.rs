@@ -125,7 +125,7 @@ impl World {
                 self.step(node, Input::Persisted { incarnation_bound: bound, ballot_version: 0 });
             }
             Waiting::Acknowledged(bound) => {
-                self.step(node, Input::Persisted { incarnation_bound: bound, ballot_version: 0 })
+                self.step(node, Input::Persisted { incarnation_bound: bound, ballot_version: 0 });
             }
             Waiting::Resolved => {
                 let seeds = (0..self.options.seeds).map(|seed| vec![self.nodes[seed].address]).collect();
