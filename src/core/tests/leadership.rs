@@ -69,8 +69,8 @@ fn a_killed_leader_is_succeeded_in_a_higher_term_and_everybody_knows() {
     let (before, term) = leader(&net);
     net.kill(before);
     net.run(SECOND * 3);
-    let (after, next) = leader(&net);
-    assert!(after != before && next > term);
+    let (after, later) = leader(&net);
+    assert!(after != before && later > term);
 }
 
 #[test]

@@ -1,0 +1,51 @@
+//! Whose words count.
+//!
+//! Invariants: who is known under another identity does not count, nor who speaks under the own one, nor anybody of
+//! another lineage.
+//!
+//! Must not know: what the words do.
+
+use super::message::{Body, Word};
+use super::view::NumberedView;
+use super::{Action, Alarm, Election, Surroundings};
+use crate::core::id::NodeId;
+
+impl Election {
+    /// Whether a word comes from a voter of the own electorate, or may come from a leader that is ahead of it.
+    pub(super) fn counts(&mut self, around: &Surroundings<'_>, from: &NodeId, word: &Word) -> bool {
+        if word.from == self.ballot.identity {
+            self.actions.push_back(Action::Alarm(Alarm::Copied { id: from.clone() }));
+            return false;
+        }
+        let Some(electorate) = self.electorate() else {
+            return matches!(word.body, Body::Renew(_));
+        };
+        if word.lineage != electorate.lineage {
+            self.meet_other_lineage(from, word.lineage);
+            return false;
+        }
+        // A leader may be ahead of us, or have been voted out by the view that it had agreed last.
+        let may_lead = matches!(word.body, Body::Renew(_)) || self.leader == Some(word.from);
+        if electorate.identified(word.from).is_some_and(|voter| voter.id == *from) || may_lead {
+            return true;
+        }
+        if electorate.named(from).is_some() {
+            self.actions.push_back(Action::Alarm(Alarm::StrangeVoter { id: from.clone() }));
+            return false;
+        }
+        // Who is on its way out counts until the electorate has changed.
+        let former = self.ballot.accepted.as_ref().filter(|_| self.is_proposing());
+        let former = former.and_then(NumberedView::former_electorate);
+        let is_leaving =
+            former.is_some_and(|former| former.identified(word.from).is_some_and(|voter| voter.id == *from));
+        if is_leaving && matches!(word.body, Body::Acked { .. }) {
+            return true;
+        }
+        if matches!(word.body, Body::Query { .. }) {
+            self.inform(around, from);
+        }
+        // Whom the own electorate leaves out may be needed to lead us out of it: it is by the candidate's electorate that
+        // votes are counted (Raft, section 4.2.2). Promises, and what it has accepted, keep it from deposing anybody.
+        matches!(word.body, Body::Query { .. } | Body::PreVote { .. } | Body::Vote { .. })
+    }
+}
