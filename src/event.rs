@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use crate::core::election::LossReason;
 use crate::core::{DetectionMethod, LeaveReason, NodeId};
 use crate::member::Member;
 
@@ -89,6 +90,45 @@ pub enum EventKind {
         /// The live members, this node included, sorted.
         reachable: Vec<NodeId>,
     },
+    /// Somebody leads from now on, perhaps this node. For how long is in
+    /// [`Agent::leadership`](crate::Agent::leadership).
+    LeaderElected {
+        /// Who.
+        leader: NodeId,
+        /// The same as it is listed now, if it is.
+        member: Option<Member>,
+        /// The fencing token of its leadership.
+        term: u64,
+    },
+    /// Whoever led does so no more, perhaps this node.
+    LeaderLost {
+        /// Who.
+        leader: NodeId,
+        /// The same as it is listed now, if it is.
+        member: Option<Member>,
+        /// The term that ended.
+        term: u64,
+        /// Why.
+        reason: LossReason,
+    },
+    /// Too few voters can be reached: nobody can be elected.
+    QuorumLost {
+        /// The latest term known.
+        term: u64,
+    },
+    /// Enough voters can be reached again.
+    QuorumRegained {
+        /// The latest term known.
+        term: u64,
+    },
+    /// The voters agreed on who the members are: nobody ever sees others under this number. See
+    /// [`Agent::agreed_view`](crate::Agent::agreed_view).
+    ViewAgreed {
+        /// In which term it was put to the voters, last.
+        term: u64,
+        /// Its number.
+        number: u64,
+    },
 }
 
 impl EventKind {
@@ -106,11 +146,16 @@ impl EventKind {
             EventKind::NodeRemoved { .. } => "node_removed",
             EventKind::PartitionSuspected { .. } => "partition_suspected",
             EventKind::PartitionHealed { .. } => "partition_healed",
+            EventKind::LeaderElected { .. } => "leader_elected",
+            EventKind::LeaderLost { .. } => "leader_lost",
+            EventKind::QuorumLost { .. } => "quorum_lost",
+            EventKind::QuorumRegained { .. } => "quorum_regained",
+            EventKind::ViewAgreed { .. } => "view_agreed",
         }
     }
 
     /// All names.
-    pub const NAMES: [&'static str; 11] = [
+    pub const NAMES: [&'static str; 16] = [
         "node_joining",
         "node_joined",
         "node_leaving",
@@ -122,6 +167,11 @@ impl EventKind {
         "node_removed",
         "partition_suspected",
         "partition_healed",
+        "leader_elected",
+        "leader_lost",
+        "quorum_lost",
+        "quorum_regained",
+        "view_agreed",
     ];
 
     /// The member it is about, if it is about one: folding these over a snapshot gives the view.
@@ -136,13 +186,21 @@ impl EventKind {
             | EventKind::NodeRecovered { member }
             | EventKind::NodeUpdated { member, .. }
             | EventKind::NodeRemoved { member } => Some(member),
-            EventKind::PartitionSuspected { .. } | EventKind::PartitionHealed { .. } => None,
+            EventKind::LeaderElected { member, .. } | EventKind::LeaderLost { member, .. } => member.as_ref(),
+            EventKind::PartitionSuspected { .. }
+            | EventKind::PartitionHealed { .. }
+            | EventKind::QuorumLost { .. }
+            | EventKind::QuorumRegained { .. }
+            | EventKind::ViewAgreed { .. } => None,
         }
     }
 
     /// The name of the node it is about, if it is about one.
     pub fn node(&self) -> Option<&NodeId> {
-        self.member().map(|member| &member.id)
+        match self {
+            EventKind::LeaderElected { leader, .. } | EventKind::LeaderLost { leader, .. } => Some(leader),
+            kind => kind.member().map(|member| &member.id),
+        }
     }
 
     /// Whether it is about this node: as its member, or on either side of a partition.

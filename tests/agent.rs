@@ -6,9 +6,13 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use headcount::agent::{AgentError, Filter, KEPT_EVENTS, RecvError, StartError, Stop, StoreError, Subscription};
+use headcount::agent::{
+    AgentError, Filter, KEPT_EVENTS, LeadershipState, RecvError, StartError, Stop, StoreError, Subscription,
+};
 use headcount::core::limits::MAX_SEEDS;
 use headcount::core::{CommandError, LeaveReason, NodeId, Profile, Status, StopReason, Tags};
 use headcount::{Agent, Config, Event, EventKind};
@@ -343,4 +347,109 @@ fn an_agent_that_was_paused_accuses_nobody_and_is_welcome_back() {
         let accusation = matches!(event.kind.name(), "node_suspected" | "node_detected_down");
         assert!(!(accusation && event.kind.node().is_some_and(|node| *node == "b")), "{event:?}");
     }
+}
+
+/// Voters of one electorate, up, with their data below `data`.
+async fn voters(names: &[&str], data: &Path) -> Vec<Agent> {
+    let mut agents: Vec<Agent> = Vec::new();
+    for id in names {
+        let seeds: Vec<&Agent> = agents.iter().take(1).collect();
+        let config = config(id, &seeds).with_voters(names.iter().copied()).expect("names");
+        agents.push(Agent::start(with_data(config, &data.join(id))).await.expect("starts"));
+    }
+    for agent in &agents {
+        up(agent).await;
+    }
+    agents
+}
+
+/// Counts itself while it lives.
+struct Present(Arc<AtomicUsize>);
+
+impl Present {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        assert_eq!(count.fetch_add(1, Ordering::SeqCst), 0, "two leaders work at the same time");
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn led_work_moves_with_leadership_in_ever_higher_terms_and_never_runs_twice_at_once() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut agents = voters(&["a", "b", "c"], data.path()).await;
+    let present = Arc::new(AtomicUsize::new(0));
+    let (terms, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let mut working = tokio::task::JoinSet::new();
+    for agent in &agents {
+        let (agent, present, terms) = (agent.clone(), Arc::clone(&present), terms.clone());
+        working.spawn(async move {
+            let me = agent.me().id;
+            let work = |term| {
+                let at_work = Present::new(&present);
+                terms.send((me.clone(), term)).expect("read");
+                async move {
+                    let _at_work = at_work;
+                    std::future::pending::<()>().await;
+                }
+            };
+            agent.while_leader(work).await
+        });
+    }
+    let (first, term) = in_time(begun.recv()).await.expect("somebody leads");
+    let at = agents.iter().position(|agent| agent.me().id == first).expect("one of them");
+    let leader = agents.remove(at);
+    assert!(leader.is_leader_now());
+    let shown = leader.leadership().borrow().clone();
+    assert_eq!((shown.state, shown.term, shown.is_me), (LeadershipState::Led, term, true));
+    assert!(shown.valid_until.expect("a claim").remaining() <= Duration::from_secs(2));
+    // Asked elsewhere for what only a leader does, the answer names it.
+    let error = in_time(agents[0].add_voter(name("c"))).await.expect_err("no leader");
+    assert!(matches!(&error, AgentError::NotLeader { leader: Some(named) } if named.id == first), "{error}");
+    assert!(error.to_string().contains(&leader.gossip_address().to_string()), "{error}");
+    assert_eq!(in_time(leader.leave()).await, Stop::Core(StopReason::Left));
+    assert!(!leader.is_leader_now());
+    let (second, higher) = in_time(begun.recv()).await.expect("a successor");
+    assert!(second != first && higher > term, "{second} in {higher} after {first} in {term}");
+    for agent in &agents {
+        agent.shutdown();
+    }
+    while let Some(end) = in_time(working.join_next()).await {
+        assert!(matches!(end.expect("no panic"), Err(Stop::Cancelled | Stop::Core(StopReason::Left))));
+    }
+    assert_eq!(present.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn work_that_ends_by_itself_gives_its_value_and_leaving_waits_for_work_to_be_gone() {
+    let data = tempfile::tempdir().expect("a directory");
+    let agents = voters(&["a"], data.path()).await;
+    let agent = &agents[0];
+    let term = in_time(agent.while_leader(|term| async move { term })).await.expect("it leads");
+    assert_eq!(term, agent.leadership().borrow().term);
+    assert_eq!(agent.electorate().expect("its own").voters.len(), 1);
+    let present = Arc::new(AtomicUsize::new(0));
+    let (begins, begun) = tokio::sync::oneshot::channel();
+    let (worker, count) = (agent.clone(), Arc::clone(&present));
+    let working = tokio::spawn(async move {
+        let mut begins = Some(begins);
+        let work = |_| {
+            let at_work = Present::new(&count);
+            let _ = begins.take().expect("once").send(());
+            async move {
+                let _at_work = at_work;
+                std::future::pending::<()>().await;
+            }
+        };
+        worker.while_leader(work).await
+    });
+    in_time(begun).await.expect("it runs");
+    assert_eq!(in_time(agent.leave()).await, Stop::Core(StopReason::Left));
+    assert_eq!(present.load(Ordering::SeqCst), 0, "gone before the goodbye");
+    assert_eq!(in_time(working).await.expect("no panic"), Err(Stop::Core(StopReason::Left)));
 }

@@ -5,7 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use headcount::config::{HttpConfig, LoadError, Loaded, Loader, LogFormat, Problem, Source, check_file, keys};
+use headcount::config::{
+    HttpConfig, LeadershipMode, LoadError, Loaded, Loader, LogFormat, Problem, Source, check_file, keys,
+};
 use headcount::{Config, Profile};
 
 /// A file of this text, and what loading it gives.
@@ -139,6 +141,10 @@ fn every_key_can_be_said_in_the_environment() {
         ("HEADCOUNT_TIMING__PROBE_TIMEOUT", "100ms"),
         ("HEADCOUNT_TIMING__RETRY_INTERVAL", "1s"),
         ("HEADCOUNT_TIMING__REAP_AFTER", "1h"),
+        ("HEADCOUNT_LEADERSHIP__MODE", "quorum"),
+        ("HEADCOUNT_LEADERSHIP__VOTERS", "a,b, c"),
+        ("HEADCOUNT_LEADERSHIP__LEASE_DURATION", "3s"),
+        ("HEADCOUNT_LEADERSHIP__RENEWAL_INTERVAL", "1s"),
         ("HEADCOUNT_HTTP__BIND", "0.0.0.0:2"),
         ("HEADCOUNT_HTTP__TOKEN_FILE", "t"),
         ("HEADCOUNT_HTTP__INSECURE", "true"),
@@ -150,6 +156,9 @@ fn every_key_can_be_said_in_the_environment() {
         assert_eq!(layer(&loaded, key.name()), format!("environment {}", key.variable()));
     }
     assert_eq!(loaded.agent.config.settings.reap_after, Duration::from_secs(3600));
+    let leadership = &loaded.agent.config.leadership;
+    assert_eq!((leadership.mode, leadership.voters.len()), (LeadershipMode::Quorum, 3));
+    assert_eq!(leadership.timing.renewal_interval, Duration::from_secs(1));
     assert_eq!(loaded.agent.http.bind, "0.0.0.0:2".parse().ok());
     assert!(loaded.agent.http.insecure);
     assert_eq!(loaded.agent.log.format, LogFormat::Json);
@@ -224,6 +233,20 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     ("timing.retry_interval = \"11m\"", "timing.retry_interval", "11m", "100ms to 10m"),
     ("timing.reap_after = \"59s\"", "timing.reap_after", "59s", "1m to 30days"),
     ("timing.reap_after = \"31d\"", "timing.reap_after", "31d", "1m to 30days"),
+    // leadership
+    ("leadership.mode = \"raft\"", "leadership.mode", "\"raft\"", "is no mode of leadership; allowed is none, quorum"),
+    ("leadership.mode = \"lease\"", "leadership.mode", "\"lease\"", "is not available in this version"),
+    (
+        "leadership.mode = \"quorum\"",
+        "leadership.mode",
+        "\"quorum\"",
+        "makes two leaders; allowed is quorum with data_dir",
+    ),
+    ("leadership.voters = \"a\"", "leadership.voters", "\"a\"", "write a list of strings"),
+    ("leadership.voters = [\"a b\"]", "leadership.voters", "\"a b\"", "is no name of a node"),
+    ("leadership.voters = [\"a\", \"a\"]", "leadership.voters", "a", "is named twice; allowed is at most 7"),
+    ("leadership.lease_duration = \"499ms\"", "leadership.lease_duration", "499ms", "500ms to 10m"),
+    ("leadership.renewal_interval = \"8s\"", "leadership.renewal_interval", "8s", "7s 500ms (half of lease_duration)"),
     // http and log
     ("http.bind = \"on\"", "http.bind", "\"on\"", "or \"off\""),
     ("http.bind = false", "http.bind", "false", "or \"off\""),
@@ -262,11 +285,11 @@ fn what_is_not_known_is_refused_with_what_was_probably_meant() {
         ("[http]\ncors = true", 2, "unknown key http.cors", "keys here are bind, token_file, insecure"),
         ("[http.tls]\ncert = \"x\"", 1, "unknown key http.tls", "keys here are bind, token_file, insecure"),
         ("\n[timings]\nx = 1", 2, "unknown section [timings]", "did you mean [timing]?"),
-        ("[gadgets]", 1, "unknown section [gadgets]", "sections are [timing], [http], [log]"),
+        ("[gadgets]", 1, "unknown section [gadgets]", "sections are [timing], [leadership], [http], [log]"),
         ("timing = \"5s\"", 1, "[timing] is a section", "write [timing] on a line of its own"),
         ("[seal]\nkey_file = \"k\"", 1, "section [seal] is not available in this version", "remove it"),
-        ("[leadership]\nmode = \"none\"", 1, "section [leadership] is not available in this version", "remove it"),
-        ("[leadership.lease]\n", 1, "section [leadership] is not available in this version", "remove it"),
+        ("[leadership.lease]\n", 1, "section [leadership.lease] is not available in this version", "remove it"),
+        ("[leadership]\nvoter = [\"a\"]", 2, "unknown key leadership.voter", "did you mean leadership.voters?"),
         ("[[handlers]]\ncommand = \"x\"", 1, "section [handlers] is not available in this version", "remove it"),
         ("mtu = 1400\nmtu = 1200", 2, "is no TOML: duplicate key", ""),
         ("mtu = 1400\nname = a", 2, "is no TOML", ""),
@@ -294,7 +317,8 @@ fn variables_and_flags_are_refused_by_name() {
         ("HEADCOUNT_CONFIG", "x", "is no known variable; "),
         ("HEADCOUNT_TIMING_DOWN_TIMEOUT", "9s", "did you mean HEADCOUNT_TIMING__DOWN_TIMEOUT?"),
         ("HEADCOUNT_SEAL__KEY_FILE", "x", "section [seal] is not available in this version"),
-        ("HEADCOUNT_LEADERSHIP__MODE", "x", "section [leadership] is not available in this version"),
+        ("HEADCOUNT_LEADERSHIP__LEASE__URL", "x", "section [leadership.lease] is not available in this version"),
+        ("HEADCOUNT_LEADERSHIP__MODE", "x", "leadership.mode = \"x\" is no mode of leadership"),
         ("HEADCOUNT_SERVICE_HOST", "10.0.0.1", "enableServiceLinks"),
     ] {
         let problems = refused(&Loader::new().host_name("host").environment(variables(&[(name, value)])));

@@ -14,12 +14,16 @@ use support::{Agent, Watch, skip, wait_for};
 const NAMES: [&str; 10] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"];
 
 fn start(network: &Network, hosts: usize) -> Vec<Agent> {
+    start_with(network, hosts, |_| Vec::new())
+}
+
+fn start_with<'a>(network: &Network, hosts: usize, more: impl Fn(usize) -> Vec<&'a str>) -> Vec<Agent> {
     let seed = format!("{}:7117", network.ip(0));
     let start = |host: usize| {
         let bind = format!("{}:7117", network.ip(host));
         let arguments =
             ["--name", NAMES[host], "--profile", "local", "--bind", &bind, "--seed", &seed, "--http", "127.0.0.1:7118"];
-        Agent::start_with(&network.on(host), &arguments)
+        Agent::start_with(&network.on(host), &[&arguments[..], &more(host)].concat())
     };
     (0..hosts).map(start).collect()
 }
@@ -125,6 +129,60 @@ fn two_halves_say_that_they_are_cut_apart_and_merge_without_losing_anything() {
         assert_eq!((healed.len(), &healed[0]["unreachable"]), (1, &json!(left_with_the_far)), "{healed:?}");
         assert!(!watch.about("n5").contains(&"node_joined".to_owned()), "{:?}", watch.about("n5"));
     }
+}
+
+/// What an agent says about who leads, or agreed on.
+fn told(agent: &Agent, command: &str) -> Value {
+    let (_, text) = agent.client(&[command, "--format", "json"]);
+    serde_json::from_str(&text).expect("json")
+}
+
+#[test]
+fn of_a_cluster_cut_in_two_only_the_majority_has_a_leader_and_healed_it_has_one() {
+    let network = match Network::new(5) {
+        Ok(network) => network,
+        Err(reason) => return skip(&format!("no network namespaces here: {reason}")),
+    };
+    let data = tempfile::tempdir().expect("a directory");
+    let directories: Vec<String> =
+        NAMES[..5].iter().map(|name| data.path().join(name).to_str().expect("text").to_owned()).collect();
+    let agents = start_with(&network, 5, |host| vec!["--data-dir", &directories[host], "--voters", "n0,n1,n2,n3,n4"]);
+    let agree = |agents: &[Agent]| {
+        let seen: Vec<Value> = agents.iter().map(|agent| told(agent, "leader")).collect();
+        let leads = seen.iter().filter(|seen| seen["is_me"] == true).count();
+        let is_so = |one: &Value| one["state"] == "led" && one["leader"] == seen[0]["leader"];
+        (leads == 1 && seen.iter().all(is_so)).then(|| seen[0]["leader"].as_str().expect("a text").to_owned())
+    };
+    let old = wait_for("a leader", || agree(&agents));
+    // The leader is cut off with one other: that is the harder case.
+    let at = NAMES.iter().position(|name| *name == old).expect("one of five");
+    let (minority, majority): (Vec<usize>, Vec<usize>) = (0..5).partition(|host| [at, (at + 1) % 5].contains(host));
+    network.cut(&minority, &majority);
+    for host in &minority {
+        wait_for("the minority has no leader and says so", || {
+            (told(&agents[*host], "leader")["state"] == "unavailable").then_some(())
+        });
+    }
+    let new = wait_for("the majority has one of its own", || {
+        let seen: Vec<Value> = majority.iter().map(|host| told(&agents[*host], "leader")).collect();
+        let name = seen[0]["leader"].as_str()?.to_owned();
+        (name != old && seen.iter().all(|seen| seen["leader"] == *name)).then_some(name)
+    });
+    assert!(majority.iter().any(|host| NAMES[*host] == new));
+    for host in &minority {
+        let seen = told(&agents[*host], "leader");
+        assert_eq!((&seen["leader"], &seen["is_me"]), (&Value::Null, &json!(false)), "{seen}");
+    }
+    network.heal();
+    for agent in &agents {
+        agent.wait_for_up(&NAMES[..5]);
+    }
+    wait_for("one leader", || agree(&agents));
+    wait_for("one agreed view, of all", || {
+        let views: Vec<Value> = agents.iter().map(|agent| told(agent, "view")).collect();
+        let is_so = |view: &Value| view["number"] == views[0]["number"] && view["members"] == json!(NAMES[..5]);
+        views.iter().all(is_so).then_some(())
+    });
 }
 
 #[test]

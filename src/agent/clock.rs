@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use crate::core::Time;
 
 /// A running clock. Copies show the same time.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Clock {
     zero: Zero,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Zero {
     #[cfg(target_os = "linux")]
     Boot(Duration),

@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -29,12 +29,13 @@ use super::clock::Clock;
 use super::error::{Failure, Stop};
 use super::shared::{Figures, Shared};
 use super::translate;
+use crate::core::election::{Electorate, Term};
 use crate::core::limits::MAX_PENDING_COMMANDS;
 use crate::core::{
     Command, CommandError, Core, Input, LinkEvent, LinkId, NodeId, Output, Reply, StopReason, Tags, Ticket, Time,
 };
 use crate::event::EventKind;
-use crate::store::{Durability, WriterDied};
+use crate::store::{Durability, Stored, WriterDied, Written};
 use crate::transport::links::{self, Links};
 use crate::transport::resolve::Resolver;
 use crate::transport::udp::{MAX_DATAGRAM_BYTES, Received, Trouble, Udp};
@@ -65,6 +66,12 @@ pub(super) enum Request {
     Remove { id: NodeId, force: bool, answer: oneshot::Sender<Reply> },
     /// [`Command::SetTags`].
     SetTags { tags: Tags, answer: oneshot::Sender<Reply> },
+    /// [`Command::AddVoter`].
+    AddVoter { id: NodeId, answer: oneshot::Sender<Reply> },
+    /// [`Command::RemoveVoter`].
+    RemoveVoter { id: NodeId, answer: oneshot::Sender<Reply> },
+    /// [`Command::Recover`].
+    Recover { voters: Vec<NodeId>, answer: oneshot::Sender<Reply> },
     /// [`Command::Leave`]; the answer is the end of the driver.
     Leave,
 }
@@ -97,6 +104,13 @@ pub(super) struct Driver {
     /// Until when the socket is left alone.
     paused_until: Option<Instant>,
     writer_died: bool,
+    /// Pieces of led work that are not gone yet.
+    led_work: watch::Receiver<usize>,
+    /// The term whose led work is to end before leadership is handed over.
+    ending: Option<Term>,
+    leaders_elected: u64,
+    /// As it was last seen.
+    electorate: Option<Arc<Electorate>>,
     end: Option<Stop>,
 }
 
@@ -105,6 +119,10 @@ impl Driver {
     /// this node in its directory. Inside a tokio runtime.
     pub(super) fn new(parts: Parts) -> Self {
         let mut driver = Self {
+            led_work: parts.shared.office.running(),
+            ending: None,
+            leaders_elected: 0,
+            electorate: None,
             parts,
             buffer: Box::new([0; MAX_DATAGRAM_BYTES + 1]),
             lookup: None,
@@ -147,7 +165,8 @@ impl Driver {
                     self.feed(Input::Tick);
                 }
                 found = found(&mut self.lookup) => self.found(found),
-                stored = self.parts.durability.stored(), if !self.writer_died => self.stored(stored),
+                written = self.parts.durability.written(), if !self.writer_died => self.written(written),
+                () = all_gone(&mut self.led_work), if self.ending.is_some() => self.work_ended(),
             }
         }
     }
@@ -221,6 +240,15 @@ impl Driver {
             Request::Remove { id, force, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::Remove { ticket, id, force });
             }
+            Request::AddVoter { id, answer } => {
+                self.ask_with_ticket(answer, |ticket| Command::AddVoter { ticket, id });
+            }
+            Request::RemoveVoter { id, answer } => {
+                self.ask_with_ticket(answer, |ticket| Command::RemoveVoter { ticket, id });
+            }
+            Request::Recover { voters, answer } => {
+                self.ask_with_ticket(answer, |ticket| Command::Recover { ticket, voters });
+            }
             Request::SetTags { tags, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::SetTags { ticket, tags });
             }
@@ -251,13 +279,31 @@ impl Driver {
         }
     }
 
-    fn stored(&mut self, stored: Result<u64, WriterDied>) {
-        if let Ok(incarnation_bound) = stored {
-            return self.feed(Input::Persisted { incarnation_bound, ballot_version: 0 });
+    fn written(&mut self, written: Result<Written, WriterDied>) {
+        if let Ok(Written { stored, has_failed }) = written {
+            if let Some(Stored { incarnation_bound, ballot_version }) = stored {
+                self.feed(Input::Persisted { incarnation_bound, ballot_version });
+            }
+            if has_failed {
+                self.feed(Input::PersistFailed);
+            }
+            return;
         }
         // The node is still of use to the cluster; its operator learns it from its health.
         self.writer_died = true;
         self.parts.shared.report(Failure::new("state writer", "it ended before the agent"));
+        // No ballot is written any more: as a voter it stands aside for good.
+        self.feed(Input::PersistFailed);
+    }
+
+    fn work_ended(&mut self) {
+        if let Some(term) = self.ending.take() {
+            self.feed(Input::WorkEnded { term });
+        }
+    }
+
+    fn announce(&self, kind: EventKind) {
+        translate::log(&self.parts.shared.announce(kind, SystemTime::now()).kind);
     }
 
     /// Carries out everything that the core wants done.
@@ -279,19 +325,28 @@ impl Driver {
             Output::CloseLink { link } => links.close(link),
             Output::Change(change) => translate::log(&shared.publish(&change, SystemTime::now()).kind),
             Output::PartitionSuspected { unreachable, reachable } => {
-                let kind = EventKind::PartitionSuspected { unreachable, reachable };
-                translate::log(&shared.announce(kind, SystemTime::now()).kind);
+                self.announce(EventKind::PartitionSuspected { unreachable, reachable });
             }
             Output::PartitionHealed { unreachable, reachable } => {
-                let kind = EventKind::PartitionHealed { unreachable, reachable };
-                translate::log(&shared.announce(kind, SystemTime::now()).kind);
+                self.announce(EventKind::PartitionHealed { unreachable, reachable });
             }
-            Output::Leadership(_)
-            | Output::LeaderElected { .. }
-            | Output::LeaderLost { .. }
-            | Output::EndWork { .. }
-            | Output::Quorum { .. }
-            | Output::ViewAgreed(_) => {}
+            Output::Leadership(leadership) => shared.publish_leadership(leadership),
+            Output::LeaderElected { leader, term } => {
+                self.leaders_elected += 1;
+                let member = shared.directory().member(&leader);
+                self.announce(EventKind::LeaderElected { leader, member, term: term.0 });
+            }
+            Output::LeaderLost { leader, term, reason } => {
+                let member = shared.directory().member(&leader);
+                self.announce(EventKind::LeaderLost { leader, member, term: term.0, reason });
+            }
+            // Leadership was published as ended before: no work begins any more, and what runs is told by that.
+            Output::EndWork { term } => self.ending = Some(term),
+            Output::Quorum { term, is_reached: true } => self.announce(EventKind::QuorumRegained { term: term.0 }),
+            Output::Quorum { term, is_reached: false } => self.announce(EventKind::QuorumLost { term: term.0 }),
+            Output::ViewAgreed(view) => {
+                self.announce(EventKind::ViewAgreed { term: view.term.0, number: view.number });
+            }
             Output::Heard(id) => shared.directory().heard(&id, now, core.rtt(&id)),
             Output::Persist(durable) => durability.persist(durable),
             Output::ResolveSeeds => {
@@ -319,8 +374,11 @@ impl Driver {
     }
 
     /// What others may know without asking: up to date whenever the driver waits.
-    fn publish_figures(&self) {
+    fn publish_figures(&mut self) {
         let core = &self.parts.core;
+        if core.electorate() != self.electorate.as_deref() {
+            self.electorate = core.electorate().cloned().map(Arc::new);
+        }
         self.parts.shared.set_figures(Figures {
             changes: core.changes(),
             fingerprint: core.fingerprint(),
@@ -329,6 +387,9 @@ impl Driver {
             health_score: core.health_score(),
             degraded_links: core.degraded_links(),
             unreachable: core.unreachable(),
+            leaders_elected: self.leaders_elected,
+            agreed: core.agreed_view().cloned(),
+            electorate: self.electorate.clone(),
         });
     }
 
@@ -347,6 +408,12 @@ async fn due(clock: &Clock, deadline: Option<Time>) {
         }
         tokio::time::sleep(remaining.min(MAX_NAP)).await;
     }
+}
+
+/// Waits until no led work is left.
+async fn all_gone(led_work: &mut watch::Receiver<usize>) {
+    // An error would mean that the office is gone, and with it everything that is led.
+    let _ = led_work.wait_for(|running| *running == 0).await;
 }
 
 async fn sleep_until(instant: Option<Instant>) {

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use crate::config::ConfigError;
 use crate::core::limits::MAX_SEEDS;
-use crate::core::{CommandError, StopReason};
+use crate::core::{CommandError, NodeId, StopReason};
 use crate::store::StoreError;
 
 /// Why an agent did not start. Nothing runs, nothing is locked.
@@ -76,9 +76,37 @@ pub enum AgentError {
         /// How many.
         asked: usize,
     },
+    /// Only the leader changes the electorate.
+    #[error("this node does not lead, and only the leader changes the electorate: {}", ask_leader(leader.as_ref()))]
+    NotLeader {
+        /// Who does, as far as this node knows.
+        leader: Option<LeaderAddress>,
+    },
     /// The agent has stopped.
     #[error("the agent has stopped")]
     Stopped,
+}
+
+/// Where the leader is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaderAddress {
+    /// Its name.
+    pub id: NodeId,
+    /// Where its gossip goes, if it is listed.
+    pub address: Option<SocketAddr>,
+    /// Where its users reach it, if it says so.
+    pub api_address: Option<String>,
+}
+
+fn ask_leader(leader: Option<&LeaderAddress>) -> String {
+    let Some(LeaderAddress { id, address, api_address }) = leader else {
+        return "nobody leads at the moment, try again in a few seconds".to_owned();
+    };
+    let places =
+        [address.map(|address| format!("gossip {address}")), api_address.as_ref().map(|at| format!("api {at}"))];
+    let places = places.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if places.is_empty() { format!("ask {id}") } else { format!("ask {id} ({places})") }
 }
 
 /// How an agent ended.

@@ -15,16 +15,18 @@ mod clock;
 mod directory;
 mod driver;
 mod error;
+mod leadership;
 mod shared;
 mod start;
 mod subscription;
 mod translate;
 
+use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -32,14 +34,17 @@ use tokio_util::sync::CancellationToken;
 use self::driver::Request;
 use self::shared::Shared;
 use crate::config::{Config, check_host_port};
+use crate::core::election::{ChangeError, Electorate};
 use crate::core::limits::{CONTACT_TIMEOUT, MAX_SEEDS};
-use crate::core::{Counters, NodeId, Profile, Reply, Run, Settings, Status, Tags};
+use crate::core::{CommandError, Counters, NodeId, Profile, Reply, Run, Settings, Status, Tags};
 use crate::member::Member;
 use crate::transport::resolve::Resolver;
 
 pub use self::bus::{KEPT_EVENTS, Snapshot};
-pub use self::error::{AgentError, Failure, StartError, Stop};
+pub use self::error::{AgentError, Failure, LeaderAddress, StartError, Stop};
+pub use self::leadership::{Leadership, LeaseInstant};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
+pub use crate::core::LeadershipState;
 pub use crate::store::{BadState, StoreError};
 
 /// How long [`Agent::leave`] waits for the core, which has bounds of its own, before it stops without a goodbye.
@@ -145,6 +150,20 @@ pub struct Info {
     pub link_accept_errors: u64,
     /// Writes of the state file that failed.
     pub state_write_failures: u64,
+    /// Leaders elected, as this node saw it.
+    pub leaders_elected: u64,
+}
+
+/// What the voters agreed on: nobody ever sees other members under this number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AgreedView {
+    /// In which term it was put to the voters, last.
+    pub term: u64,
+    /// Counts up by one.
+    pub number: u64,
+    /// Sorted: those that were Up, Suspect or Leaving by the leader's view.
+    pub members: Arc<[NodeId]>,
 }
 
 /// What became of one address of [`Agent::join`].
@@ -245,6 +264,7 @@ impl Agent {
             links_turned_away: shared.links.turned_away(),
             link_accept_errors: shared.links.accept_errors(),
             state_write_failures: shared.write_failures(),
+            leaders_elected: figures.leaders_elected,
         }
     }
 
@@ -353,6 +373,108 @@ impl Agent {
             Reply::Refused(error) => Err(error.into()),
             _ => Err(AgentError::Stopped),
         }
+    }
+
+    /// Who leads, now and whenever it changes or is renewed.
+    ///
+    /// What it shows was true when it was published: see [`Leadership::now`], [`Leadership::is_leader_now`].
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.inner.shared.office.subscribe()
+    }
+
+    /// Whether this node leads at this instant, by the lease's own clock. The term, which guards what is written
+    /// elsewhere against a pause right after this, is in [`Agent::leadership`].
+    pub fn is_leader_now(&self) -> bool {
+        self.leadership().borrow().is_leader_now()
+    }
+
+    /// Runs work only while this node leads: `work` is called with the term, anew in each term that this node leads.
+    ///
+    /// Its future is dropped, at an await, before the claim runs out, and when leadership is handed over; the hand-over
+    /// waits until it is really gone. So it must not block its thread, and what it does elsewhere should carry the term,
+    /// by which a late write of a former leader is told apart. What it spawned it has to take along: a
+    /// [`JoinSet`](tokio::task::JoinSet) that it owns is aborted with it.
+    ///
+    /// Several may run at the same time. Returns what the future returned, if one ends by itself (that says nothing about
+    /// who leads then); the error says how the agent stopped before that. Where leaders are not elected it waits for ever.
+    ///
+    /// ```no_run
+    /// # async fn run(agent: headcount::Agent) -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn assign_shards(_fencing_token: u64) {}
+    /// agent
+    ///     .while_leader(|term| async move {
+    ///         loop {
+    ///             assign_shards(term).await;
+    ///             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    ///         }
+    ///     })
+    ///     .await
+    /// # }
+    /// ```
+    pub async fn while_leader<F, Fut>(&self, work: F) -> Result<Fut::Output, Stop>
+    where
+        F: FnMut(u64) -> Fut,
+        Fut: Future,
+    {
+        tokio::select! {
+            biased;
+            value = self.inner.shared.office.while_leader(work) => Ok(value),
+            stop = self.stopped() => Err(stop),
+        }
+    }
+
+    /// The voters, as far as this node knows; `None` where there are none yet.
+    pub fn electorate(&self) -> Option<Arc<Electorate>> {
+        self.inner.shared.figures().electorate
+    }
+
+    /// The newest view that is known to be agreed.
+    pub fn agreed_view(&self) -> Option<AgreedView> {
+        let view = self.inner.shared.figures().agreed?;
+        Some(AgreedView { term: view.term.0, number: view.number, members: view.members })
+    }
+
+    /// Adds a voter to the electorate. Only the leader does; the error of any other node names it.
+    ///
+    /// The new voter must be up, in quorum mode. Returns the electorate as it is then.
+    pub async fn add_voter(&self, id: NodeId) -> Result<Electorate, AgentError> {
+        self.ask_electorate(|answer| Request::AddVoter { id, answer }).await
+    }
+
+    /// Removes a voter from the electorate, itself included. Only the leader does; the error of any other node names it.
+    pub async fn remove_voter(&self, id: NodeId) -> Result<Electorate, AgentError> {
+        self.ask_electorate(|answer| Request::RemoveVoter { id, answer }).await
+    }
+
+    /// Begins a new generation of the electorate with this node and these voters, because the majority of the old one is
+    /// lost for good.
+    ///
+    /// It is refused while a majority of the old electorate answers. Voters of the old one that were only cut off, and
+    /// come back later, count no more: be sure that they are gone, or stop them first.
+    pub async fn recover(&self, voters: Vec<NodeId>) -> Result<Electorate, AgentError> {
+        tracing::warn!(?voters, "an operator asks for a new generation of the electorate");
+        self.ask_electorate(|answer| Request::Recover { voters, answer }).await
+    }
+
+    async fn ask_electorate(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Reply>) -> Request,
+    ) -> Result<Electorate, AgentError> {
+        match self.ask(request).await? {
+            Reply::Electorate(electorate) => Ok(electorate),
+            Reply::Refused(CommandError::Electorate(ChangeError::NotLeader)) => {
+                let leader = self.leadership().borrow().clone().now().leader;
+                Err(AgentError::NotLeader { leader: leader.map(|id| self.address_of(id)) })
+            }
+            Reply::Refused(error) => Err(error.into()),
+            _ => Err(AgentError::Stopped),
+        }
+    }
+
+    fn address_of(&self, id: NodeId) -> LeaderAddress {
+        let member = self.member(&id);
+        let address = member.as_ref().map(|member| member.address);
+        LeaderAddress { id, address, api_address: member.and_then(|member| member.api_address) }
     }
 
     /// Stops without leaving; peers will find out as if this process had crashed. [`Agent::stopped`] tells when it is

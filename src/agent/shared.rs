@@ -15,7 +15,9 @@ use super::bus::Bus;
 use super::clock::Clock;
 use super::directory::Directory;
 use super::error::{Failure, Stop};
-use crate::core::{Change, Counters, Status};
+use super::leadership::{Leadership, Office};
+use crate::core::election::{Electorate, NumberedView};
+use crate::core::{self, Change, Counters, Status};
 use crate::event::{Event, EventKind};
 use crate::transport::links::LinkCounters;
 use crate::transport::udp::SocketCounters;
@@ -30,6 +32,10 @@ pub(super) struct Figures {
     pub(super) health_score: u32,
     pub(super) degraded_links: usize,
     pub(super) unreachable: usize,
+    /// Leaders elected, as this node saw it.
+    pub(super) leaders_elected: u64,
+    pub(super) agreed: Option<NumberedView>,
+    pub(super) electorate: Option<Arc<Electorate>>,
 }
 
 /// See the module's words.
@@ -46,6 +52,7 @@ pub(super) struct Shared {
     stop: watch::Sender<Option<Stop>>,
     /// The first task that died while the agent lives on.
     failure: OnceLock<Failure>,
+    pub(super) office: Arc<Office>,
 }
 
 impl Shared {
@@ -66,6 +73,7 @@ impl Shared {
             status: watch::Sender::new(Status::Joining),
             stop: watch::Sender::new(None),
             failure: OnceLock::new(),
+            office: Office::new(),
         }
     }
 
@@ -85,6 +93,11 @@ impl Shared {
     /// Takes an event that changes no member to subscribers.
     pub(super) fn announce(&self, kind: EventKind, at: SystemTime) -> Arc<Event> {
         self.bus.announce(kind, at)
+    }
+
+    /// Takes it to whoever looks, and to led work.
+    pub(super) fn publish_leadership(&self, told: core::Leadership) {
+        self.office.publish(Leadership::new(told, self.clock));
     }
 
     pub(super) fn status(&self) -> watch::Receiver<Status> {

@@ -25,9 +25,10 @@ use super::directory::Directory;
 use super::driver::{Driver, MAX_QUEUED_REQUESTS, Parts};
 use super::error::{Failure, StartError, Stop};
 use super::shared::Shared;
-use crate::config::{Config, DEFAULT_GOSSIP_PORT};
+use crate::config::{Config, DEFAULT_GOSSIP_PORT, LeadershipMode};
+use crate::core::election::{Ballot, Identity};
 use crate::core::limits::INCARNATION_STEP;
-use crate::core::{Birth, Core, Durable, NodeId, Run};
+use crate::core::{Birth, Core, Durable, NodeId, QuorumBirth, Run};
 use crate::member::Member;
 use crate::store::{Durability, Store, StoreError};
 use crate::transport::links::Links;
@@ -70,7 +71,7 @@ pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
 
     let clock = Clock::start();
     let birth = Birth {
-        leadership: None,
+        leadership: memory.ballot.map(|ballot| quorum(&config, ballot)),
         id: config.name.clone(),
         run,
         cluster: config.cluster.clone(),
@@ -113,6 +114,7 @@ async fn supervise(driver: impl Future<Output = Stop> + Send + 'static, tasks: T
         Ok(stop) => stop,
         Err(ended) => Stop::Failed(Failure::of("driver", ended)),
     };
+    shared.office.close();
     tasks.close();
     if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
         tracing::warn!("stopping although the state is not written yet: the disk does not answer");
@@ -133,33 +135,65 @@ async fn advertised(config: &Config, bound: SocketAddr, resolver: &Resolver, see
     resolve::advertised(config.advertise, bound, &seeds)
 }
 
+/// What this run is born with as one that takes part in electing leaders.
+fn quorum(config: &Config, ballot: Ballot) -> QuorumBirth {
+    let leadership = &config.leadership;
+    if leadership.voters.is_empty() && ballot.accepted.is_none() {
+        tracing::info!("no voters are configured: this node votes nowhere, and learns who leads");
+    }
+    QuorumBirth { timing: leadership.timing, voters: leadership.voters.clone(), ballot }
+}
+
 /// What this run is born with.
 struct Memory {
     store: Option<Store>,
     incarnation: u64,
     stored_bound: u64,
     addresses: Vec<SocketAddr>,
+    /// In quorum mode.
+    ballot: Option<Ballot>,
 }
 
 /// Reads what an earlier run left, and stores the bound of this one before anybody hears from it.
 async fn recall(config: &Config) -> Result<Memory, StartError> {
     let now = unix_milliseconds();
     let Some(directory) = config.data_dir.clone() else {
-        return Ok(Memory { store: None, incarnation: now, stored_bound: NO_BOUND, addresses: Vec::new() });
+        return Ok(Memory {
+            store: None,
+            incarnation: now,
+            stored_bound: NO_BOUND,
+            addresses: Vec::new(),
+            ballot: None,
+        });
     };
     let (cluster, name) = (config.cluster.clone(), config.name.clone());
-    let opened = tokio::task::spawn_blocking(move || open(&directory, &cluster, &name, now)).await;
+    let identity = match config.leadership.mode {
+        LeadershipMode::None => None,
+        LeadershipMode::Quorum => Some(Identity(random()?)),
+    };
+    let opened = tokio::task::spawn_blocking(move || open(&directory, &cluster, &name, now, identity)).await;
     let memory = opened.map_err(|ended| StartError::Internal(Failure::of("opening the data directory", ended)))?;
     Ok(memory?)
 }
 
-fn open(directory: &Path, cluster: &NodeId, name: &NodeId, now: u64) -> Result<Memory, StoreError> {
+/// `identity`, in quorum mode: what this node is as a voter, if its directory does not say that it is one already.
+fn open(
+    directory: &Path,
+    cluster: &NodeId,
+    name: &NodeId,
+    now: u64,
+    identity: Option<Identity>,
+) -> Result<Memory, StoreError> {
     let (store, remembered) = Store::open(directory, cluster, name)?;
     // A clock that went back, or a node that refuted more than once a millisecond: the stored figure knows better.
     let incarnation = remembered.incarnation_bound.map_or(now, |bound| now.max(bound + 1));
     let stored_bound = incarnation + INCARNATION_STEP;
-    store.write(&Durable { incarnation_bound: stored_bound, addresses: remembered.addresses.clone(), ballot: None })?;
-    Ok(Memory { store: Some(store), incarnation, stored_bound, addresses: remembered.addresses })
+    let ballot = identity.map(|identity| remembered.ballot.unwrap_or_else(|| Ballot::blank(identity)));
+    let addresses = remembered.addresses;
+    let durable = Durable { incarnation_bound: stored_bound, addresses, ballot };
+    store.write(&durable)?;
+    let Durable { addresses, ballot, .. } = durable;
+    Ok(Memory { store: Some(store), incarnation, stored_bound, addresses, ballot })
 }
 
 fn unix_milliseconds() -> u64 {
@@ -193,11 +227,25 @@ mod tests {
     fn each_start_is_born_above_the_bound_of_the_one_before_even_if_the_clock_went_back() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().to_owned();
-        let start = |now| open(&path, &name("c"), &name("a"), now).map(|m| (m.incarnation, m.stored_bound));
+        let start = |now| open(&path, &name("c"), &name("a"), now, None).map(|m| (m.incarnation, m.stored_bound));
         assert_eq!(start(1_000_000).expect("opens"), (1_000_000, 1_060_000));
         assert_eq!(start(1_000_001).expect("opens"), (1_060_001, 1_120_001));
         assert_eq!(start(5).expect("opens"), (1_120_002, 1_180_002));
         assert_eq!(start(9_000_000).expect("opens"), (9_000_000, 9_060_000));
+    }
+
+    #[test]
+    fn a_voters_identity_is_on_disk_before_it_is_used_and_drawn_once() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().to_owned();
+        let start = |identity: Option<u64>| {
+            let memory = open(&path, &name("c"), &name("a"), 1, identity.map(Identity)).expect("opens");
+            memory.ballot.map(|ballot| ballot.identity.0)
+        };
+        assert_eq!(start(None), None);
+        assert_eq!(start(Some(7)), Some(7));
+        assert_eq!(start(None), None, "without elections it has no ballot, and keeps it");
+        assert_eq!(start(Some(8)), Some(7));
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 
 use tracing::{debug, info, warn};
 
+use crate::core::election::LossReason;
 use crate::core::{Change, ChangeKind, NodeId, Notice};
 use crate::event::EventKind;
 use crate::member::Member;
@@ -28,6 +29,9 @@ pub(super) fn event_kind(change: &Change, member: Member, previous: Option<Membe
 
 /// One line per transition. A record that only changed its contents is nothing an operator waits for.
 pub(super) fn log(kind: &EventKind) {
+    if log_leadership(kind) {
+        return;
+    }
     let Some(Member { id, address, run, incarnation, .. }) = kind.member() else { return log_partition(kind) };
     match kind {
         EventKind::NodeJoining { .. } => {
@@ -45,8 +49,33 @@ pub(super) fn log(kind: &EventKind) {
         }
         EventKind::NodeRemoved { .. } => info!(node = %id, %address, %run, incarnation, "{id} is forgotten"),
         EventKind::NodeUpdated { .. } => debug!(node = %id, %address, %run, incarnation, "{id} has a new record"),
-        EventKind::PartitionSuspected { .. } | EventKind::PartitionHealed { .. } => {}
+        _ => {}
     }
+}
+
+/// Says whether it was about leaders.
+fn log_leadership(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::LeaderElected { leader, term, .. } => info!(node = %leader, term, "{leader} leads in term {term}"),
+        EventKind::LeaderLost { leader, term, reason, .. } => {
+            let why = reason.name();
+            match reason {
+                LossReason::Resigned | LossReason::Superseded => {
+                    info!(node = %leader, term, reason = why, "{leader} leads no more (term {term}, {why})");
+                }
+                _ => warn!(node = %leader, term, reason = why, "{leader} leads no more (term {term}, {why})"),
+            }
+        }
+        EventKind::QuorumLost { term } => warn!(
+            term,
+            "too few voters answer: nobody can be elected until a majority of them is back \
+             (`headcount voters list` shows them)"
+        ),
+        EventKind::QuorumRegained { term } => info!(term, "enough voters answer again"),
+        EventKind::ViewAgreed { term, number } => debug!(term, number, "view {number} is agreed"),
+        _ => return false,
+    }
+    true
 }
 
 /// Who is on which side is in the event; a line of the log has room for some.

@@ -75,7 +75,14 @@ fn loader(args: &NodeArgs) -> Loader {
             loader = loader.flag(key, flag, value);
         }
     }
-    for (key, flag, values) in [("seeds", "--seed", &args.seeds), ("tags", "--tag", &args.tags)] {
+    if !args.voters.is_empty() {
+        loader = loader.flag("leadership.mode", "--voters", "quorum");
+    }
+    for (key, flag, values) in [
+        ("seeds", "--seed", &args.seeds),
+        ("tags", "--tag", &args.tags),
+        ("leadership.voters", "--voters", &args.voters),
+    ] {
         for value in values {
             loader = loader.flag(key, flag, value);
         }
@@ -206,6 +213,7 @@ mod tests {
             profile: text("lan"),
             http: text("off"),
             data_dir: text("d"),
+            voters: vec!["a".to_owned(), "b".to_owned()],
             tags: vec!["zone=eu-1".to_owned(), "role=x".to_owned()],
             log_level: text("debug"),
             log_format: text("json"),
@@ -221,6 +229,8 @@ mod tests {
         assert_eq!(loaded.agent.http.bind, None);
         assert_eq!(config.data_dir.as_deref(), Some(Path::new("d")));
         assert_eq!(config.tags.get("role"), Some("x"));
+        assert_eq!(config.leadership.mode, crate::config::LeadershipMode::Quorum);
+        assert_eq!(config.leadership.voters.len(), 2);
         assert_eq!(loaded.agent.log.level, "debug");
         assert_eq!(loaded.agent.log.format, crate::config::LogFormat::Json);
     }

@@ -56,6 +56,18 @@ pub(super) enum Command {
     Remove(RemoveArgs),
     /// Show or change the tags of an agent's node
     Tags(TagsArgs),
+    /// Show who leads, and for how long
+    Leader(TargetArgs),
+    /// List, add or remove the voters that elect the leader
+    #[command(subcommand)]
+    Voters(VotersCommand),
+    /// Show the members that the voters agreed on
+    View(TargetArgs),
+    /// Begin a new electorate, when the majority of the old one is lost for good
+    ///
+    /// Ask a voter that is left. The new electorate is that voter and those named; what only lost voters had agreed to is
+    /// gone, and those that come back later count no more. It is refused while a majority of the old one answers.
+    Recover(RecoverArgs),
     /// Wait until so many members are up; for scripts
     Wait(WaitArgs),
     /// Check and show configuration
@@ -157,6 +169,36 @@ pub(super) enum ConfigCommand {
     Show(Box<ShowArgs>),
 }
 
+#[derive(Debug, Subcommand)]
+pub(super) enum VotersCommand {
+    /// Show the voters
+    List(TargetArgs),
+    /// Add a member to the voters; ask the leader
+    Add(VoterArgs),
+    /// Take a voter out; ask the leader
+    Remove(VoterArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct VoterArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// Whom
+    pub(super) node: NodeId,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RecoverArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// The voters that are left; the agent that is asked is always one
+    #[arg(long, value_name = "NODE,…", value_delimiter = ',', required = true)]
+    pub(super) voters: Vec<NodeId>,
+    /// Do not ask whether that is meant
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
 /// The agent to talk to.
 #[derive(Debug, Args)]
 pub(super) struct AgentAddress {
@@ -224,6 +266,9 @@ pub(super) struct NodeArgs {
     /// Where to keep what survives a restart [default: nowhere]
     #[arg(long, value_name = "DIR")]
     pub(super) data_dir: Option<String>,
+    /// The nodes that elect a leader, the same list everywhere; needs --data-dir [default: nobody is elected]
+    #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
+    pub(super) voters: Vec<String>,
     /// What the node tells about itself; may be repeated
     #[arg(long = "tag", value_name = "KEY=VALUE")]
     pub(super) tags: Vec<String>,
@@ -366,7 +411,7 @@ mod tests {
             "headcount agent",
             "headcount agent --config c.toml --name a --cluster c --bind [::]:7117 --advertise 10.0.0.1:7117 \
              --seed x:1 --seed y:2 --profile lan --http off --data-dir d --tag a=b --tag c=d --log-level debug \
-             --log-format json --format json",
+             --log-format json --voters a,b,c --format json",
             "headcount dev",
             "headcount dev --nodes 5",
             "headcount members --status up,suspect --tag zone=eu-1 --format json --http 10.0.0.1:7118",
@@ -377,6 +422,13 @@ mod tests {
             "headcount leave",
             "headcount remove b --force",
             "headcount tags zone=eu-1 role= --unset old --unset older",
+            "headcount leader --format json",
+            "headcount voters list",
+            "headcount voters add d --http 10.0.0.1:7118",
+            "headcount voters remove d",
+            "headcount view",
+            "headcount recover --voters a,b --yes",
+            "headcount watch --kind leader_elected,leader_lost,quorum_lost,quorum_regained,view_agreed",
             "headcount wait --members 5 --timeout 30s",
             "headcount config check config.toml",
             "headcount config show --config config.toml --format json",
@@ -406,6 +458,10 @@ mod tests {
             "headcount tags zone",
             "headcount tags =eu",
             "headcount wait",
+            "headcount voters",
+            "headcount voters add",
+            "headcount recover",
+            "headcount recover --voters a/b",
             "headcount wait --members 5 --timeout soon",
             "headcount simulate --scenario crush",
             "headcount simulate --replay 17 --html report.html",

@@ -5,6 +5,7 @@
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -23,7 +24,7 @@ use crate::json;
 const PORT_STEP: u16 = 10;
 
 pub(super) fn run(args: &DevArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let mut quiet = AgentConfig::new(config("n1", 0, None)?).log;
+    let mut quiet = AgentConfig::new(named("n1")?).log;
     // Events are printed; of the logs only what an operator would have to act upon.
     "warn".clone_into(&mut quiet.level);
     logs::start(&quiet)?;
@@ -42,9 +43,12 @@ async fn live(nodes: u16, out: &mut impl Write) -> Result<Exit, Failure> {
     let stopping = CancellationToken::new();
     let mut serving = JoinSet::new();
     let mut cluster: Vec<Node> = Vec::new();
+    // Voters must not forget while they run; of the whole cluster nothing is kept.
+    let data = tempfile::Builder::new().prefix("headcount-dev-").tempdir();
+    let data = data.map_err(|error| Failure::failed(format!("cannot create a temporary directory: {error}")))?;
     for index in 0..nodes {
         let seed = cluster.first().map(|first| first.agent.gossip_address());
-        let (agent, door) = start(index, seed).await?;
+        let (agent, door) = start(&Place { index, nodes, seed, data: data.path() }).await?;
         let (name, http) = (agent.me().id, door.address);
         let stop_serving = stopping.child_token();
         serving.spawn(door.serve(agent.clone(), stop_serving.clone()));
@@ -72,15 +76,24 @@ async fn live(nodes: u16, out: &mut impl Write) -> Result<Exit, Failure> {
     }
 }
 
+/// One node's place in the cluster.
+struct Place<'a> {
+    index: u16,
+    nodes: u16,
+    seed: Option<SocketAddr>,
+    data: &'a Path,
+}
+
 /// Starts one node on its ports, or on free ones where those are taken.
-async fn start(index: u16, seed: Option<SocketAddr>) -> Result<(Agent, Door), Failure> {
-    let name = format!("n{}", index + 1);
+async fn start(place: &Place<'_>) -> Result<(Agent, Door), Failure> {
+    let index = place.index;
+    let name = name_of(index);
     let door = open(DEFAULT_HTTP_PORT + index * PORT_STEP, &name).await?;
     let wanted = DEFAULT_GOSSIP_PORT + index * PORT_STEP;
-    let agent = match Agent::start(config(&name, wanted, seed)?).await {
+    let agent = match Agent::start(config(place, wanted)?).await {
         Err(StartError::Bind { source, .. }) if source.kind() == io::ErrorKind::AddrInUse => {
             note(&format!("gossip port {wanted} is taken: {name} uses a free one"));
-            Agent::start(config(&name, 0, seed)?).await
+            Agent::start(config(place, 0)?).await
         }
         started => started,
     };
@@ -98,10 +111,24 @@ async fn open(wanted: u16, name: &str) -> Result<Door, Failure> {
     Door::open(&config).await?.ok_or_else(|| Failure::failed("HTTP is off"))
 }
 
-fn config(name: &str, port: u16, seed: Option<SocketAddr>) -> Result<Config, Failure> {
-    let config = Config::new(name).map_err(|error| Failure::failed(error.to_string()))?;
-    let mut config = config.with_profile(Profile::Local).with_bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    config.seeds = seed.map(|seed| seed.to_string()).into_iter().collect();
+fn name_of(index: u16) -> String {
+    format!("n{}", index + 1)
+}
+
+fn named(name: &str) -> Result<Config, Failure> {
+    Config::new(name).map_err(|error| Failure::failed(error.to_string()))
+}
+
+fn config(place: &Place<'_>, port: u16) -> Result<Config, Failure> {
+    let name = name_of(place.index);
+    // An odd number of voters: one more would not stand the loss of one more.
+    let voters: Vec<String> = (0..place.nodes.min(5).div_ceil(2) * 2 - 1).map(name_of).collect();
+    let config = named(&name)?.with_profile(Profile::Local);
+    let config = config.with_voters(voters.iter().map(String::as_str));
+    let config = config.map_err(|error| Failure::failed(error.to_string()))?;
+    let mut config = config.with_bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    config.seeds = place.seed.map(|seed| seed.to_string()).into_iter().collect();
+    config.data_dir = Some(place.data.join(&name));
     Ok(config)
 }
 
@@ -121,6 +148,7 @@ fn greet(cluster: &[Node], out: &mut impl Write) -> Result<(), Failure> {
         out,
         "\nTry, in another terminal:
   headcount members{first_flag}
+  headcount leader{first_flag}
   headcount watch{first_flag} --format json
   headcount tags zone=eu-1 --http {last_http}
   headcount agent --name extra --profile local --bind 127.0.0.1:0 --http off --seed {gossip}

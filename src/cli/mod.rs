@@ -17,6 +17,7 @@ mod commands;
 mod dev;
 mod failure;
 mod human;
+mod leadership;
 mod logs;
 mod progress;
 mod signals;
@@ -62,6 +63,10 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Leave(args) => commands::leave(&args, out),
         Command::Remove(args) => commands::remove(&args, out),
         Command::Tags(args) => commands::tags(&args, out),
+        Command::Leader(args) => leadership::leader(&args, out),
+        Command::Voters(command) => leadership::voters(&command, out),
+        Command::View(args) => leadership::view(&args, out),
+        Command::Recover(args) => leadership::recover(&args, out),
         Command::Wait(args) => commands::wait(&args, out),
         Command::Config(ConfigCommand::Check { file }) => agent::check(&file, out),
         Command::Config(ConfigCommand::Show(args)) => agent::show(&args, out),

@@ -118,6 +118,9 @@ pub(super) fn line(event: &Event) -> String {
     if let Some(why) = event.reason.as_ref().or(event.method.as_ref()) {
         parts.push(format!("({})", plain(why)));
     }
+    for (what, number) in [("term", event.term), ("view", event.number)] {
+        parts.extend(number.map(|number| format!("{what} {number}")));
+    }
     for (what, names) in [("unreachable", &event.unreachable), ("reachable", &event.reachable)] {
         if let Some(names) = names {
             parts.push(format!("{} {what}{}", names.len(), some_of(names)));
@@ -190,6 +193,16 @@ mod tests {
     fn text_names_kind_node_and_address() {
         let (text, _) = printed(LineFormat::Text, &format!("event: node_joined\ndata: {JOINED}\n\n"));
         assert!(text.ends_with("  node_joined         b  10.0.0.2:7117\n"), "{text}");
+    }
+
+    #[test]
+    fn text_about_leaders_names_reason_and_term() {
+        let data = concat!(
+            r#"{"id":"0000000000000001-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"leader_lost","node":"b","#,
+            r#""address":"10.0.0.2:7117","member":null,"reason":"expired","term":4}"#
+        );
+        let (text, _) = printed(LineFormat::Text, &format!("event: leader_lost\ndata: {data}\n\n"));
+        assert!(text.ends_with("  leader_lost         b  10.0.0.2:7117  (expired)  term 4\n"), "{text}");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 
 use std::net::SocketAddr;
 
-use crate::core::OutOfRange;
+use crate::core::limits::MAX_VOTERS;
+use crate::core::{NodeId, OutOfRange};
 
 /// A value, or a combination of values, that an agent cannot work with. Nothing was started or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +46,21 @@ pub enum ConfigError {
         /// What is wrong with it.
         fault: SeedFault,
     },
+    /// More than seven.
+    #[error("{}", self.text())]
+    TooManyVoters {
+        /// How many.
+        count: usize,
+    },
+    /// One of `leadership.voters` is there for the second time.
+    #[error("{}", self.text())]
+    VoterTwice {
+        /// The one.
+        id: NodeId,
+    },
+    /// What a voter promised must outlive its process.
+    #[error("{}", self.text())]
+    QuorumWithoutDataDir,
 }
 
 /// What is wrong with a seed.
@@ -77,6 +93,8 @@ impl ConfigError {
             ConfigError::AdvertiseUnreachable { .. } => "advertise",
             ConfigError::ApiAddress { .. } => "api_address",
             ConfigError::TooManySeeds { .. } | ConfigError::Seed { .. } => "seeds",
+            ConfigError::TooManyVoters { .. } | ConfigError::VoterTwice { .. } => "leadership.voters",
+            ConfigError::QuorumWithoutDataDir => "leadership.mode",
         }
     }
 
@@ -88,7 +106,9 @@ impl ConfigError {
                 address.to_string()
             }
             ConfigError::ApiAddress { found } => format!("{found:?}"),
-            ConfigError::TooManySeeds { count } => format!("a list of {count}"),
+            ConfigError::TooManySeeds { count } | ConfigError::TooManyVoters { count } => format!("a list of {count}"),
+            ConfigError::VoterTwice { id } => format!("{id:?}"),
+            ConfigError::QuorumWithoutDataDir => "\"quorum\"".to_owned(),
             ConfigError::Seed { seed, .. } => format!("{seed:?}"),
         }
     }
@@ -106,6 +126,13 @@ impl ConfigError {
             ConfigError::ApiAddress { found } => format!("has {} bytes", found.len()),
             ConfigError::TooManySeeds { .. } => "is too long; a few seeds are enough to find all others".to_owned(),
             ConfigError::Seed { fault, .. } => fault.to_string(),
+            ConfigError::TooManyVoters { .. } => {
+                "is too long; three or five voters are enough for any number of members".to_owned()
+            }
+            ConfigError::VoterTwice { .. } => "is named twice".to_owned(),
+            ConfigError::QuorumWithoutDataDir => "needs a data directory: a voter that forgets in a restart what it \
+                promised can vote twice, and that makes two leaders"
+                .to_owned(),
         }
     }
 
@@ -118,6 +145,11 @@ impl ConfigError {
             ConfigError::ApiAddress { .. } => "1 to 100 bytes without control characters",
             ConfigError::TooManySeeds { .. } => "at most 64",
             ConfigError::Seed { .. } => "host:port, port 1 to 65535",
+            ConfigError::TooManyVoters { .. } | ConfigError::VoterTwice { .. } => {
+                const { assert!(MAX_VOTERS == 7) };
+                "at most 7 different names of nodes"
+            }
+            ConfigError::QuorumWithoutDataDir => "quorum with data_dir set (--data-dir), or none",
         }
     }
 

@@ -82,6 +82,8 @@ impl Reader<'_> {
             // The line of the name, where a value of many lines begins.
             let item = Item { source: self.source(&name.span()), ..self.item(value) };
             self.given.push((key, item));
+        } else if UNAVAILABLE.contains(&full) {
+            self.refuse(name, format!("section [{full}] is not available in this version"), "remove it".into());
         } else if value.get_ref().is_table() && !full.contains('.') {
             let nearest = SECTIONS.into_iter().find(|section| strsim::jaro_winkler(section, full) >= 0.8);
             let hint = match nearest {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::agent::{AgentConfig, LogFormat};
-use super::set;
+use super::{LeadershipMode, set};
 use crate::core::{NodeId, Profile};
 
 /// One key of the configuration.
@@ -33,6 +33,7 @@ pub(super) enum Slot {
     Count(fn(&mut AgentConfig) -> &mut usize),
     Switch(fn(&mut AgentConfig) -> &mut bool),
     Seeds,
+    Voters,
     Tags,
 }
 
@@ -103,14 +104,14 @@ impl Key {
             Slot::Duration(_) => Form::Duration,
             Slot::Count(_) => Form::Count,
             Slot::Switch(_) => Form::Switch,
-            Slot::Seeds => Form::List,
+            Slot::Seeds | Slot::Voters => Form::List,
             Slot::Tags => Form::Table,
         }
     }
 
     /// Whether the profile decides where nobody else does.
     pub(super) fn is_of_the_profile(&self) -> bool {
-        self.section() == Some("timing")
+        self.section() == Some("timing") || matches!(self.slot, Slot::Duration(_))
     }
 
     /// The key whose value this one's bounds follow from.
@@ -119,6 +120,7 @@ impl Key {
             "timing.suspect_timeout" | "timing.gossip_interval" => "timing.heartbeat_interval",
             "timing.down_timeout" | "timing.probe_timeout" => "timing.suspect_timeout",
             "timing.reap_after" => "timing.down_timeout",
+            "leadership.renewal_interval" => "leadership.lease_duration",
             _ => return None,
         })
     }
@@ -136,9 +138,9 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
 /// What every variable begins with.
 pub(super) const PREFIX: &str = "HEADCOUNT_";
 /// Sections that hold keys.
-pub(super) const SECTIONS: [&str; 3] = ["timing", "http", "log"];
+pub(super) const SECTIONS: [&str; 4] = ["timing", "leadership", "http", "log"];
 /// Sections that later versions will know: refused, since a node that ignores its key file is worse than none.
-pub(super) const UNAVAILABLE: [&str; 3] = ["seal", "leadership", "handlers"];
+pub(super) const UNAVAILABLE: [&str; 3] = ["seal", "leadership.lease", "handlers"];
 
 fn variable_of(name: &str) -> String {
     format!("{PREFIX}{}", name.replace('.', "__").to_uppercase())
@@ -167,7 +169,7 @@ fn duration(duration: Duration) -> Json {
     Json::String(humantime::format_duration(duration).to_string())
 }
 
-static KEYS: [Key; 24] = [
+static KEYS: [Key; 28] = [
     Key {
         name: "name",
         default: "the host name",
@@ -333,6 +335,46 @@ static KEYS: [Key; 24] = [
         doc: "Age at which members that are Down or Left are forgotten.",
         slot: Slot::Duration(|agent| &mut agent.config.settings.reap_after),
         get: |agent| duration(agent.config.settings.reap_after),
+    },
+    Key {
+        name: "leadership.mode",
+        default: "none",
+        range: "none, quorum",
+        doc: "Whether leaders are elected.",
+        slot: Slot::Text(|agent, text| {
+            agent.config.leadership.mode = match text {
+                "none" => LeadershipMode::None,
+                "quorum" => LeadershipMode::Quorum,
+                "lease" => return Err("is not available in this version".to_owned()),
+                _ => return Err("is no mode of leadership".to_owned()),
+            };
+            Ok(())
+        }),
+        get: |agent| json!(agent.config.leadership.mode.name()),
+    },
+    Key {
+        name: "leadership.voters",
+        default: "none",
+        range: "at most 7 different names of nodes",
+        doc: "Who forms the first electorate.",
+        slot: Slot::Voters,
+        get: |agent| json!(agent.config.leadership.voters.iter().map(NodeId::as_str).collect::<Vec<_>>()),
+    },
+    Key {
+        name: "leadership.lease_duration",
+        default: "15s",
+        range: "500ms to 10m",
+        doc: "How long a leader leads without a renewal.",
+        slot: Slot::Duration(|agent| &mut agent.config.leadership.timing.lease_duration),
+        get: |agent| duration(agent.config.leadership.timing.lease_duration),
+    },
+    Key {
+        name: "leadership.renewal_interval",
+        default: "5s",
+        range: "50ms to less than half of lease_duration",
+        doc: "How often a leader renews its lease.",
+        slot: Slot::Duration(|agent| &mut agent.config.leadership.timing.renewal_interval),
+        get: |agent| duration(agent.config.leadership.timing.renewal_interval),
     },
     Key {
         name: "http.bind",

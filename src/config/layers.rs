@@ -155,8 +155,8 @@ fn variable(name: &str, value: Option<&str>) -> Result<Option<Given>, Vec<Proble
     let source = Source::Environment(printable(name));
     let meant = name.trim_start_matches(PREFIX).to_lowercase().replace("__", ".");
     let Some(key) = keys().find(|key| key.variable() == name) else {
-        let section = meant.split(['.', '_']).next().unwrap_or_default();
-        if UNAVAILABLE.contains(&section) {
+        let is_in = |section: &&str| meant.strip_prefix(*section).is_some_and(|rest| rest.starts_with(['.', '_']));
+        if let Some(section) = UNAVAILABLE.into_iter().find(is_in) {
             let reason = format!("section [{section}] is not available in this version");
             return Err(vec![Problem::new(source, reason).hint("unset it")]);
         }

@@ -30,6 +30,7 @@ mod given;
 mod keys;
 #[cfg(feature = "agent")]
 mod layers;
+mod leadership;
 #[cfg(feature = "agent")]
 mod problem;
 #[cfg(feature = "agent")]
@@ -51,6 +52,7 @@ pub use error::{ConfigError, SeedFault};
 pub use keys::{Key, keys};
 #[cfg(feature = "agent")]
 pub use layers::{Loaded, Loader, check_file};
+pub use leadership::{LeadershipConfig, LeadershipMode};
 #[cfg(feature = "agent")]
 pub use problem::{LoadError, Problem, Source};
 
@@ -93,6 +95,8 @@ pub struct Config {
     pub data_dir: Option<PathBuf>,
     /// What the node tells about itself: at most 32 keys, 512 bytes in all.
     pub tags: Tags,
+    /// Whether leaders are elected, by whom, and at what pace.
+    pub leadership: LeadershipConfig,
 }
 
 impl Config {
@@ -109,15 +113,25 @@ impl Config {
             seeds: Vec::new(),
             data_dir: None,
             tags: Tags::default(),
+            leadership: LeadershipConfig::of(Profile::Default),
         })
     }
 
-    /// The same with the figures of a profile, which replace all of `settings`: call it before changing single ones.
+    /// The same with the figures of a profile, which replace all of `settings` and the pace of leases: call it before
+    /// changing single ones.
     #[must_use]
     pub fn with_profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
         self.settings = profile.settings();
+        self.leadership.timing = LeadershipConfig::of(profile).timing;
         self
+    }
+
+    /// The same, electing leaders by quorum; the names form the first electorate. Needs a `data_dir`.
+    pub fn with_voters<'a>(mut self, voters: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidName> {
+        self.leadership.mode = LeadershipMode::Quorum;
+        self.leadership.voters = voters.into_iter().map(NodeId::new).collect::<Result<_, _>>()?;
+        Ok(self)
     }
 
     /// The same, receiving gossip on this address only.
@@ -163,6 +177,10 @@ impl Config {
         }
         problems.extend(check_seed_count(self.seeds.len()).err());
         problems.extend(self.seeds.iter().filter_map(|seed| check_seed(seed).err()));
+        problems.extend(self.leadership.problems());
+        if self.leadership.mode == LeadershipMode::Quorum && self.data_dir.is_none() {
+            problems.push(ConfigError::QuorumWithoutDataDir);
+        }
         problems
     }
 }

@@ -10,9 +10,10 @@ use std::time::Duration;
 use super::agent::AgentConfig;
 use super::given::{Item, Value};
 use super::keys::{Key, Slot};
+use super::leadership::check_voters;
 use super::problem::Problem;
 use super::{ConfigError, check_advertise, check_api_address, check_bind, check_seed, check_seed_count};
-use crate::core::Tags;
+use crate::core::{NodeId, Tags};
 
 impl Key {
     /// Puts a value in its place, or says why not.
@@ -39,6 +40,10 @@ impl Key {
             }
             (Slot::Seeds, Value::List(items)) => {
                 agent.config.seeds = self.seeds(item, items)?;
+                Ok(())
+            }
+            (Slot::Voters, Value::List(items)) => {
+                agent.config.leadership.voters = self.voters(item, items)?;
                 Ok(())
             }
             (Slot::Tags, Value::Table(entries)) => {
@@ -77,6 +82,24 @@ impl Key {
             problems.extend(self.of_config(whole, &error));
         }
         if problems.is_empty() { Ok(seeds) } else { Err(problems) }
+    }
+
+    fn voters(&self, whole: &Item, items: &[Item]) -> Result<Vec<NodeId>, Vec<Problem>> {
+        let mut voters = Vec::new();
+        let mut problems = Vec::new();
+        for item in items {
+            match &item.value {
+                Value::Text(name) => match NodeId::new(name) {
+                    Ok(name) => voters.push(name),
+                    Err(error) => problems.extend(self.refuse(item, format!("is no name of a node: {error}"))),
+                },
+                value => problems.extend(self.wrong_type(item, value)),
+            }
+        }
+        if let Err(error) = check_voters(&voters) {
+            problems.extend(self.of_config(whole, &error));
+        }
+        if problems.is_empty() { Ok(voters) } else { Err(problems) }
     }
 
     fn tags(&self, whole: &Item, entries: &[(String, Item)]) -> Result<Tags, Vec<Problem>> {

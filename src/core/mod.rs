@@ -36,7 +36,9 @@
 //! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
 //! | proofs of address, rate limits, bounds | `proof`, `rates`, `limits` |
+//! | reading early what many cores in one process need next | `ahead` |
 
+pub mod ahead;
 mod change;
 mod confirm;
 mod counters;

@@ -227,6 +227,11 @@ impl Core {
         }
     }
 
+    /// Everybody observed by this node.
+    pub(super) fn neighbours(&self) -> impl Iterator<Item = Slot> {
+        self.observers.neighbours.iter().copied()
+    }
+
     /// Whether this node observes a member (and is observed by it).
     pub(super) fn observes(&self, slot: Slot) -> bool {
         self.observers.neighbours.contains(&slot)

@@ -76,6 +76,15 @@ impl Peer {
         self.errands.get_or_insert_default()
     }
 
+    /// Reads all that is kept apart (see `ahead`).
+    pub(super) fn touch(&self) -> u64 {
+        let session = self.session.as_ref().map_or(0, |session| {
+            let seen = session.replay.seen.iter().step_by(8);
+            seen.fold(session.fingerprint ^ session.heard.as_nanos(), |sum, word| sum ^ word)
+        });
+        session ^ self.errands.as_ref().and_then(|errands| errands.last_sent).map_or(0, Time::as_nanos)
+    }
+
     /// It was silent for long: its refutations, if there were any, stay in memory.
     pub(super) fn renew_refutations(&mut self, now: Time, timing: Timing) {
         if let Some(errands) = &mut self.errands {

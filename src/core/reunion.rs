@@ -49,6 +49,8 @@ pub(super) struct Reunion {
     /// The run that was Up at a seed's address the last time all members were looked at.
     seats: BTreeMap<SocketAddr, Run>,
     next_seed: usize,
+    /// The view's count of changes when its addresses were remembered last: most often there was none since.
+    remembered_at: Option<u64>,
     /// The last Down member that had its turn.
     last_down: Option<NodeId>,
     contacts: BTreeMap<Ticket, Contact>,
@@ -107,6 +109,7 @@ impl Reunion {
             aliases: BTreeMap::new(),
             seats: BTreeMap::new(),
             next_seed: 0,
+            remembered_at: None,
             last_down: None,
             contacts: BTreeMap::new(),
         }
@@ -179,6 +182,15 @@ impl Core {
         }
         for slot in self.next_lost() {
             self.look_for(slot);
+        }
+        self.remember_addresses();
+    }
+
+    /// Where the first of those that are Up can be found.
+    fn remember_addresses(&mut self) {
+        let changes = self.view.changes();
+        if self.reunion.remembered_at.replace(changes) == Some(changes) {
+            return;
         }
         let up = self.view.iter().filter(|(_, entry)| entry.record.status == Status::Up);
         let mine = self.me().address;

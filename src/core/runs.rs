@@ -32,6 +32,11 @@ impl Runs {
         self.cells.find(run.tag(self.key), is_it)
     }
 
+    /// Reads where a search for this run begins (see `ahead`).
+    pub(super) fn touch(&self, run: Run) -> u64 {
+        self.cells.touch(run.tag(self.key))
+    }
+
     /// Adds a run that is not there yet.
     pub(super) fn insert(&mut self, run: Run, slot: Slot) {
         self.cells.insert(run.tag(self.key), slot);

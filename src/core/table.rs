@@ -54,6 +54,11 @@ impl Cells {
         }
     }
 
+    /// Reads where a search for this tag begins (see `ahead`).
+    pub(super) fn touch(&self, tag: u32) -> u64 {
+        self.cells.get(self.home(tag)).map_or(0, |cell| cell.index.into())
+    }
+
     /// Adds an index that is not there yet.
     pub(super) fn insert(&mut self, tag: u32, index: u32) {
         debug_assert!(index != Cell::EMPTY.index);
@@ -185,6 +190,11 @@ impl<K: Key, V: Copy> Table<K, V> {
 
     pub(super) fn get(&self, key: K) -> Option<V> {
         self.find(key).map(|index| self.entries[index as usize].1)
+    }
+
+    /// Reads where a search for this key begins (see `ahead`).
+    pub(super) fn touch(&self, key: K) -> u64 {
+        self.cells.touch(key.tag(self.key))
     }
 
     /// Sets a value; gives back the one before.

@@ -137,6 +137,26 @@ impl Timers {
         self.due.peek().map(|Reverse((at, _))| *at)
     }
 
+    /// The timer with the earliest deadline.
+    pub(super) fn first(&self) -> Option<Timer> {
+        self.due.peek().map(|Reverse((_, timer))| *timer)
+    }
+
+    /// Reads the deadlines (see `ahead`).
+    pub(super) fn touch(&self) -> u64 {
+        self.due.iter().step_by(2).fold(0, |sum, Reverse((at, _))| sum ^ at.as_nanos())
+    }
+
+    /// Reads where it is found that the first timer is set …
+    pub(super) fn touch_place(&self) -> u64 {
+        self.first().map_or(0, |timer| self.at.touch(timer))
+    }
+
+    /// … and its setting.
+    pub(super) fn touch_setting(&self) -> u64 {
+        self.first().and_then(|timer| self.at.get(timer)).map_or(0, Time::as_nanos)
+    }
+
     /// Takes out the earliest timer that is due: a deadline is reached when `at <= now`.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<Timer> {
         let Reverse((at, timer)) = *self.due.peek()?;

@@ -125,6 +125,29 @@ impl View {
         })
     }
 
+    /// Reads where the search for a run begins (see `ahead`).
+    pub(super) fn touch_place_of(&self, run: Run) -> u64 {
+        self.by_run.touch(run)
+    }
+
+    /// Where a run lives, but for chance: no record is looked at.
+    pub(super) fn probable_slot_of(&self, run: Run) -> Option<Slot> {
+        self.by_run.find(run, |_| true)
+    }
+
+    /// Reads a member (see `ahead`).
+    pub(super) fn touch(&self, slot: Slot) -> u64 {
+        self.get(slot).map_or(0, |entry| entry.hash)
+    }
+
+    /// Reads what a member's entry points to.
+    pub(super) fn touch_peer(&self, slot: Slot) -> u64 {
+        self.get(slot).map_or(0, |entry| {
+            let record = &entry.record;
+            record.incarnation.wrapping_add(record.address.port().into()).wrapping_add(entry.peer.touch())
+        })
+    }
+
     /// # Panics
     /// If the slot is empty: whoever holds a slot holds a member.
     pub(super) fn entry(&self, slot: Slot) -> &Entry {

@@ -1,14 +1,14 @@
 //! Health, readiness, and the list of what there is.
 //!
 //! Invariant: `/healthz` says whether the process should be restarted, `/readyz` whether it should be asked; a node that
-//! waits for its seeds is healthy and not ready.
+//! waits for its seeds, or belongs to a minority where leaders are elected by majority, is healthy and not ready.
 
 use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::App;
 use crate::agent::Agent;
-use crate::core::Status;
+use crate::core::{LeadershipState, Status};
 
 const INDEX: &str = "\
 headcount: who is here, who is gone, and who leads
@@ -20,10 +20,16 @@ GET    /v1/events?after=&kind=&node=&snapshot=    server-sent events
 POST   /v1/join  {\"addresses\":[\"host:port\"]}      contact other nodes
 POST   /v1/leave                                  leave and stop
 PUT    /v1/tags  {\"tags\":{\"key\":\"value\"}}         replace this node's tags
+GET    /v1/leader                                 who leads
+GET    /v1/view                                   the members that voters agreed on
+GET    /v1/voters                                 who elects
+POST   /v1/voters {\"id\":\"node\"}                 add a voter (at the leader)
+DELETE /v1/voters/{id}                            remove a voter (at the leader)
+POST   /v1/recover {\"voters\":[\"node\"]}          a new electorate, when most of the old one is lost for good
 GET    /v1/info                                   this node
 GET    /metrics                                   OpenMetrics
 GET    /healthz                                   are all parts alive?
-GET    /readyz                                    has it joined?
+GET    /readyz                                    has it joined, and can somebody lead?
 ";
 
 pub(super) async fn index() -> &'static str {
@@ -38,7 +44,11 @@ pub(super) async fn healthz(State(app): State<App>) -> (StatusCode, String) {
 
 pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, &'static str) {
     match app.agent.me().status {
-        Status::Up | Status::Suspect => (StatusCode::OK, "ok"),
+        Status::Up | Status::Suspect => match app.agent.leadership().borrow().state {
+            // It belongs to a minority, whose view of the world may be far behind.
+            LeadershipState::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, LeadershipState::Unavailable.name()),
+            _ => (StatusCode::OK, "ok"),
+        },
         not_yet_or_no_more => (StatusCode::SERVICE_UNAVAILABLE, not_yet_or_no_more.name()),
     }
 }

@@ -1,6 +1,6 @@
 //! Figures for Prometheus, as OpenMetrics text.
 //!
-//! Invariant: every figure is read from one [`Info`] at the moment of the scrape; nothing is counted twice or kept here.
+//! Invariant: every figure is read from the agent's published ones at the moment of the scrape; nothing is counted twice or kept here.
 //! Names start with `headcount_` and carry their unit; labels have few values, all known beforehand.
 
 use std::fmt;
@@ -17,22 +17,23 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::App;
 use super::problem::Refusal;
-use crate::agent::Info;
-use crate::core::{Drop, Status, TickLateness};
+use crate::agent::{Agent, Info, Leadership};
+use crate::config::LeadershipMode;
+use crate::core::{Drop, LeadershipState, Status, TickLateness};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) async fn metrics(State(app): State<App>) -> Response {
-    if let Ok(text) = text(app.agent.info()) {
+    if let Ok(text) = text(Figures::of(&app.agent)) {
         return ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response();
     }
     let detail = "the figures could not be written as text";
     Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "metrics", "Metrics failed", detail).into_response()
 }
 
-fn text(info: Info) -> Result<String, fmt::Error> {
+fn text(figures: Figures) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("headcount");
-    registry.register_collector(Box::new(Figures(info)));
+    registry.register_collector(Box::new(figures));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)?;
     Ok(text)
@@ -40,11 +41,26 @@ fn text(info: Info) -> Result<String, fmt::Error> {
 
 /// One scrape.
 #[derive(Debug)]
-struct Figures(Info);
+struct Figures {
+    info: Info,
+    /// Where leaders are elected: who leads, and the number of the agreed view.
+    leadership: Option<(Leadership, u64)>,
+}
+
+impl Figures {
+    fn of(agent: &Agent) -> Self {
+        let is_led = agent.config().leadership.mode != LeadershipMode::None;
+        let leadership = is_led.then(|| {
+            let number = agent.agreed_view().map_or(0, |view| view.number);
+            (agent.leadership().borrow().clone().now(), number)
+        });
+        Self { info: agent.info(), leadership }
+    }
+}
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Self(info) = self;
+        let Self { info, leadership } = self;
         let counters = &info.counters;
 
         family(
@@ -69,6 +85,9 @@ impl Collector for Figures {
             gauge(&mut encoder, name, help, value)?;
         }
         lateness(&mut encoder, &counters.tick_lateness)?;
+        if let Some((leadership, view_number)) = leadership {
+            self::leadership(&mut encoder, leadership, *view_number, info)?;
+        }
         let uptime = ConstGauge::new(info.uptime.as_secs_f64());
         let described =
             encoder.encode_descriptor("uptime", "Time since the start", Some(&Unit::Seconds), MetricType::Gauge)?;
@@ -132,6 +151,32 @@ impl Collector for Figures {
             MetricType::Counter,
         )
     }
+}
+
+/// What there is where leaders are elected.
+fn leadership(
+    encoder: &mut DescriptorEncoder<'_>,
+    leadership: &Leadership,
+    view_number: u64,
+    info: &Info,
+) -> fmt::Result {
+    let has_quorum = leadership.state != LeadershipState::Unavailable;
+    for (name, help, value) in [
+        ("leader", "Whether this node leads", u64::from(leadership.is_me)),
+        ("leader_known", "Whether this node knows who leads", u64::from(leadership.leader.is_some())),
+        ("leadership_term", "The latest term known", leadership.term),
+        ("quorum", "Whether enough voters can be reached to elect a leader", u64::from(has_quorum)),
+        ("view_number", "The number of the newest agreed view known", view_number),
+    ] {
+        gauge(encoder, name, help, value)?;
+    }
+    let remaining = leadership.valid_until.map_or(0.0, |until| until.remaining().as_secs_f64());
+    let help = "For how long the leader leads without a renewal, as far as this node knows";
+    let described = encoder.encode_descriptor("lease_remaining", help, Some(&Unit::Seconds), MetricType::Gauge)?;
+    ConstGauge::new(remaining).encode(described)?;
+    counter(encoder, "leadership_changes", "Leaders elected, as this node saw it", None, info.leaders_elected)?;
+    let help = "Words sent to other voters";
+    counter(encoder, "election_words_sent", help, None, info.counters.election_sent)
 }
 
 fn lateness(encoder: &mut DescriptorEncoder<'_>, lateness: &TickLateness) -> fmt::Result {

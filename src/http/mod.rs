@@ -4,7 +4,8 @@
 //! GET    /v1/members?status=&tag=     GET  /v1/members/{id}     DELETE /v1/members/{id}?force=
 //! GET    /v1/events?after=&kind=&node=&snapshot=                (server-sent events)
 //! POST   /v1/join                     POST /v1/leave            PUT    /v1/tags
-//! GET    /v1/info   /healthz   /readyz   /metrics   /
+//! GET    /v1/leader   /v1/view         GET  /v1/voters           POST   /v1/voters     DELETE /v1/voters/{id}
+//! GET    /v1/info   /healthz   /readyz   /metrics   /            POST   /v1/recover
 //! ```
 //!
 //! Invariants:
@@ -21,6 +22,7 @@ mod connection;
 mod events;
 mod guard;
 mod health;
+mod leadership;
 mod metrics;
 mod problem;
 mod query;
@@ -31,7 +33,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -129,6 +131,11 @@ fn router(agent: Agent, address: SocketAddr, settings: HttpSettings, shutdown: C
         .route("/v1/join", post(calls::join))
         .route("/v1/leave", post(calls::leave))
         .route("/v1/tags", put(calls::set_tags))
+        .route("/v1/leader", get(leadership::leader))
+        .route("/v1/view", get(leadership::view))
+        .route("/v1/voters", get(leadership::voters).post(leadership::add))
+        .route("/v1/voters/{id}", delete(leadership::remove))
+        .route("/v1/recover", post(leadership::recover))
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))

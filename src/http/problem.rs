@@ -105,6 +105,20 @@ impl From<AgentError> for Refusal {
             AgentError::Refused(CommandError::NoQuorumMode | CommandError::Electorate(_)) => {
                 Self::new(StatusCode::CONFLICT, "electorate", "Electorate not changed", detail)
             }
+            AgentError::NotLeader { ref leader } => {
+                let hint = match leader {
+                    Some(leader) => match (&leader.address, &leader.api_address) {
+                        (Some(gossip), Some(api)) => {
+                            format!("ask {}: its gossip is at {gossip}, its api at {api}", leader.id)
+                        }
+                        (Some(gossip), None) => format!("ask {}: its gossip is at {gossip}", leader.id),
+                        _ => format!("ask {}", leader.id),
+                    },
+                    None => "nobody leads at the moment: see GET /v1/leader, and try again in a few seconds".to_owned(),
+                };
+                let detail = "this node does not lead, and only the leader changes the electorate";
+                Self::new(StatusCode::CONFLICT, "not-leader", "Not the leader", detail).hint(hint)
+            }
             AgentError::TooManyAddresses { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "value", "Value refused", detail)
             }

@@ -69,7 +69,7 @@ impl From<&crate::Member> for Member {
     }
 }
 
-/// One event. The last five keys are there only for the kinds they belong to.
+/// One event. The last seven keys are there only for the kinds they belong to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Event {
@@ -88,7 +88,8 @@ pub struct Event {
     pub address: Option<String>,
     /// The member from now on.
     pub member: Option<Member>,
-    /// Of `node_left`: `graceful` or `forced`.
+    /// Of `node_left`: `graceful` or `forced`. Of `leader_lost`: `expired`, `resigned`, `superseded`, `rejected` or
+    /// `quorum_lost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Of `node_detected_down`.
@@ -103,6 +104,12 @@ pub struct Event {
     /// Of the same: who is here, sorted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reachable: Option<Vec<String>>,
+    /// Of all events about leaders: the term.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub term: Option<u64>,
+    /// Of `view_agreed`: the view's number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
 }
 
 impl Event {
@@ -114,7 +121,7 @@ impl Event {
             sequence: event.sequence,
             at: event.at,
             event: event.kind.name().to_owned(),
-            node: member.map(|member| member.id.to_string()),
+            node: event.kind.node().map(ToString::to_string),
             address: member.map(|member| member.address.to_string()),
             member: member.map(Member::from),
             reason: None,
@@ -122,6 +129,8 @@ impl Event {
             previous: None,
             unreachable: None,
             reachable: None,
+            term: None,
+            number: None,
         };
         match &event.kind {
             EventKind::NodeLeft { reason, .. } => json.reason = Some(reason.name().to_owned()),
@@ -131,6 +140,17 @@ impl Event {
             | EventKind::PartitionHealed { unreachable, reachable } => {
                 json.unreachable = Some(names(unreachable));
                 json.reachable = Some(names(reachable));
+            }
+            EventKind::LeaderElected { term, .. }
+            | EventKind::QuorumLost { term }
+            | EventKind::QuorumRegained { term } => json.term = Some(*term),
+            EventKind::LeaderLost { term, reason, .. } => {
+                json.reason = Some(reason.name().to_owned());
+                json.term = Some(*term);
+            }
+            EventKind::ViewAgreed { term, number } => {
+                json.term = Some(*term);
+                json.number = Some(*number);
             }
             _ => {}
         }
@@ -207,6 +227,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::core::election::LossReason;
     use crate::core::{DetectionMethod, LeaveReason, Profile, Status, Tags};
 
     fn start_of_2026() -> SystemTime {
@@ -308,6 +329,25 @@ mod tests {
         );
         assert_eq!(serde_json::to_string(&suspected).expect("JSON"), expected);
         assert_eq!(serde_json::from_str::<Event>(expected).expect("an event"), suspected);
+    }
+
+    #[test]
+    fn events_about_leaders_name_term_leader_and_reason() {
+        let leader = NodeId::new("a").expect("a name");
+        let lost = EventKind::LeaderLost { leader, member: None, term: 3, reason: LossReason::Expired };
+        let expected = concat!(
+            r#"{"id":"8f00000000000002-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"leader_lost","#,
+            r#""node":"a","address":null,"member":null,"reason":"expired","term":3}"#
+        );
+        assert_eq!(serde_json::to_string(&event(lost)).expect("JSON"), expected);
+        let json = |kind| serde_json::to_value(event(kind)).expect("JSON");
+        let agreed = json(EventKind::ViewAgreed { term: 3, number: 9 });
+        assert_eq!((&agreed["term"], &agreed["number"], &agreed["node"]), (&3.into(), &9.into(), &().into()));
+        let (lost, back) = (EventKind::QuorumLost { term: 3 }, EventKind::QuorumRegained { term: 4 });
+        assert_eq!((json(lost)["term"].clone(), json(back)["term"].clone()), (3.into(), 4.into()));
+        let member = Some(member(Status::Up));
+        let elected = json(EventKind::LeaderElected { leader: NodeId::new("a").expect("a name"), member, term: 4 });
+        assert_eq!((&elected["member"]["id"], &elected["address"]), (&"a".into(), &"10.0.0.1:7117".into()));
     }
 
     #[test]

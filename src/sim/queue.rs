@@ -1,19 +1,27 @@
 //! What is going to happen, in the order of time; at one instant, in the order in which it was planned.
 //!
 //! Large worlds plan tens of thousands of events, and most of the cost of a heap is moving what lies in it: so only times
-//! and places are ordered, and the events stay where they are until they happen.
+//! and places are ordered, and the events stay where they are until they happen. The next few are taken out of the heap
+//! at once, so that whoever takes events can look ahead.
 //!
-//! Must not know: what an event is.
+//! Invariant: everything in `next` is before everything in the heap. Must not know: what an event is.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use super::network::Nanos;
+
+/// How many events are seen ahead.
+const AHEAD: usize = 16;
+
+/// When something happens, what was planned before it, and where it lies.
+type Plan = (Nanos, u64, u32);
 
 /// A queue of events.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    order: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
+    next: VecDeque<Plan>,
+    order: BinaryHeap<Reverse<Plan>>,
     events: Vec<Option<T>>,
     free: Vec<u32>,
     planned: u64,
@@ -21,7 +29,8 @@ pub(crate) struct Queue<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { order: BinaryHeap::new(), events: Vec::new(), free: Vec::new(), planned: 0 }
+        let (next, order) = (VecDeque::with_capacity(2 * AHEAD), BinaryHeap::new());
+        Self { next, order, events: Vec::new(), free: Vec::new(), planned: 0 }
     }
 }
 
@@ -34,16 +43,37 @@ impl<T> Queue<T> {
         });
         self.events[place as usize] = Some(event);
         self.planned += 1;
-        self.order.push(Reverse((at, self.planned, place)));
+        let plan = (at, self.planned, place);
+        if self.next.back().is_some_and(|last| plan < *last) {
+            let before = self.next.partition_point(|other| *other < plan);
+            self.next.insert(before, plan);
+        } else {
+            self.order.push(Reverse(plan));
+        }
+    }
+
+    /// Whether there is nothing to be seen ahead: time for [`Queue::look_ahead`].
+    pub(crate) fn is_at_its_end(&self) -> bool {
+        self.next.is_empty()
+    }
+
+    /// Gives the next few events, in order. More may be planned between them.
+    pub(crate) fn look_ahead(&mut self) -> impl Iterator<Item = &T> {
+        while self.next.len() < AHEAD
+            && let Some(Reverse(plan)) = self.order.pop()
+        {
+            self.next.push_back(plan);
+        }
+        self.next.iter().filter_map(|(_, _, place)| self.events[*place as usize].as_ref())
     }
 
     /// Takes out what is next, if it is due by then.
     pub(crate) fn pop_until(&mut self, until: Nanos) -> Option<(Nanos, T)> {
-        let Reverse((at, _, _)) = self.order.peek()?;
-        if *at > until {
-            return None;
+        if self.next.is_empty() {
+            self.next.extend(self.order.pop().map(|Reverse(plan)| plan));
         }
-        let Reverse((at, _, place)) = self.order.pop()?;
+        let (at, _, place) = *self.next.front().filter(|(at, _, _)| *at <= until)?;
+        self.next.pop_front();
         self.free.push(place);
         Some((at, self.events[place as usize].take()?))
     }

@@ -23,6 +23,7 @@ use super::random::{Purpose, Random, nanos};
 use super::streams::{Streams, Tcp};
 use super::tamper::Tamper;
 use super::trace::Trace;
+use crate::core::ahead::Ahead;
 use crate::core::election::{LeaseTiming, Term};
 use crate::core::{ChangeKind, Core, NodeId, Profile, Record, Run, Settings, Status, StopReason};
 
@@ -212,6 +213,9 @@ impl World {
     /// How often all views are compared.
     const COMPARE_EVERY: Duration = Duration::from_millis(250);
 
+    /// So many nodes are too large for the caches of a processor.
+    const LARGE: usize = 500;
+
     /// Large views that differ altogether need not be told altogether.
     const DIFFERENCES_TOLD: usize = 8;
 
@@ -347,12 +351,34 @@ impl World {
     pub fn run_until(&mut self, until: Duration) {
         let until = nanos(until);
         while !self.has_failed {
+            if self.nodes.len() >= Self::LARGE && self.queue.is_at_its_end() {
+                self.look_ahead();
+            }
             let Some((at, event)) = self.queue.pop_until(until) else { break };
             self.now = self.now.max(at);
             self.happen(event);
         }
         if !self.has_failed {
             self.now = self.now.max(until);
+        }
+    }
+
+    /// Reads what the next events are going to need, all at once: waiting for memory is most of what a large world does.
+    fn look_ahead(&mut self) {
+        let foreseen = self.queue.look_ahead().filter_map(|event| match event {
+            Event::Packet { to, bytes, .. } => Some((*to, Ahead::packet(bytes))),
+            Event::Wake { node, .. } => Some((*node, Ahead::tick())),
+            _ => None,
+        });
+        let mut foreseen: Vec<(usize, Ahead)> = foreseen.collect();
+        for step in 0..Ahead::STEPS {
+            let mut read = 0;
+            for (node, ahead) in &mut foreseen {
+                if let Some(process) = self.nodes.get(*node).and_then(|node| node.process.as_ref()) {
+                    read ^= ahead.step(step, &process.core);
+                }
+            }
+            std::hint::black_box(read);
         }
     }
 

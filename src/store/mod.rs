@@ -17,11 +17,12 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use crate::core::election::Ballot;
 use crate::core::{Durable, NodeId};
 
 pub use state::BadState;
 use state::Saved;
-pub(crate) use writer::{Durability, WriterDied};
+pub(crate) use writer::{Durability, Stored, WriterDied, Written};
 
 const LOCK_FILE: &str = "headcount.lock";
 const STATE_FILE: &str = "headcount.state";
@@ -103,6 +104,8 @@ pub(crate) struct Store {
     directory: PathBuf,
     cluster: NodeId,
     node: NodeId,
+    /// What an earlier run left as a voter. A run that takes no part in elections must not lose it.
+    kept_ballot: Option<Ballot>,
     /// Locked while it is open. The file stays when the lock goes: deleting it would let two processes lock two files
     /// of one name.
     _lock: File,
@@ -115,6 +118,8 @@ pub(crate) struct Remembered {
     pub(crate) incarnation_bound: Option<u64>,
     /// Last known addresses of other members.
     pub(crate) addresses: Vec<SocketAddr>,
+    /// What it must not forget as a voter, if it ever took part in elections.
+    pub(crate) ballot: Option<Ballot>,
 }
 
 impl Store {
@@ -123,8 +128,10 @@ impl Store {
         create_private(directory).map_err(|source| StoreError::Create { path: directory.to_owned(), source })?;
         let lock = lock(directory)?;
         remove_leftovers(directory);
-        let store = Self { directory: directory.to_owned(), cluster: cluster.clone(), node: node.clone(), _lock: lock };
+        let (cluster, node) = (cluster.clone(), node.clone());
+        let mut store = Self { directory: directory.to_owned(), cluster, node, kept_ballot: None, _lock: lock };
         let remembered = store.read()?;
+        store.kept_ballot.clone_from(&remembered.ballot);
         Ok((store, remembered))
     }
 
@@ -135,6 +142,7 @@ impl Store {
             node: self.node.clone(),
             incarnation_bound: durable.incarnation_bound,
             addresses: durable.addresses.clone(),
+            ballot: durable.ballot.as_ref().or(self.kept_ballot.as_ref()).cloned(),
         };
         let written = state::encode(&saved).map_err(io::Error::other).and_then(|bytes| self.replace(&bytes));
         written.map_err(|source| StoreError::Write { path: self.path(), source })
@@ -164,7 +172,8 @@ impl Store {
                 "the state file was written under another node name; its memory is used all the same"
             );
         }
-        Ok(Remembered { incarnation_bound: Some(saved.incarnation_bound), addresses: saved.addresses })
+        let Saved { incarnation_bound, addresses, ballot, .. } = saved;
+        Ok(Remembered { incarnation_bound: Some(incarnation_bound), addresses, ballot })
     }
 
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
@@ -226,6 +235,7 @@ fn sync_directory(_: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::election::Identity;
 
     fn name(text: &str) -> NodeId {
         NodeId::new(text).expect("a name")
@@ -263,6 +273,21 @@ mod tests {
         let (_store, remembered) = open(directory.path()).expect("opens again");
         assert_eq!(remembered.incarnation_bound, Some(2));
         assert_eq!(remembered.addresses, durable(2).addresses);
+    }
+
+    #[test]
+    fn a_run_that_elects_nobody_keeps_the_ballot_of_the_one_before() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (store, _) = open(directory.path()).expect("opens");
+        let ballot = Some(Ballot { version: 3, ..Ballot::blank(Identity(7)) });
+        store.write(&Durable { ballot: ballot.clone(), ..durable(1) }).expect("written");
+        drop(store);
+        for bound in [2, 3] {
+            let (store, remembered) = open(directory.path()).expect("opens");
+            assert_eq!(remembered.ballot, ballot);
+            store.write(&durable(bound)).expect("written");
+        }
+        assert_eq!(open(directory.path()).expect("opens").1.ballot, ballot);
     }
 
     #[test]

@@ -4,6 +4,11 @@
 //! "hcstate\n"  version u16  body length u32  XXH3-64 of the body u64  body (postcard: Saved)      integers little-endian
 //! ```
 //!
+//! | version | body |
+//! |---|---|
+//! | 1 | cluster, node, incarnation bound, addresses |
+//! | 2 | the same, and the ballot of a voter, if there is one |
+//!
 //! Invariant: whatever the bytes are, [`decode`] ends with a [`Saved`] that was once encoded or with the reason why not;
 //! it never guesses. A new field means a new version, and a new version reads the old ones.
 //!
@@ -13,14 +18,16 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::limits::MAX_REMEMBERED_ADDRESSES;
+use crate::core::election::Ballot;
+use crate::core::limits::{MAX_MEMBERS, MAX_REMEMBERED_ADDRESSES};
 use crate::core::{NodeId, Record};
 
 /// The version that this build writes, and the newest that it reads.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 
-/// The largest file that is read: all remembered addresses take about 6 KiB.
-pub(crate) const MAX_BYTES: usize = 64 * 1024;
+/// The largest file that is read. All remembered addresses take about 6 KiB, the names of the largest view that a voter may
+/// have accepted 8 MiB.
+pub(crate) const MAX_BYTES: usize = MAX_MEMBERS * (NodeId::MAX_BYTES + 1) + 64 * 1024;
 
 const MAGIC: &[u8; 8] = b"hcstate\n";
 const HEADER_BYTES: usize = MAGIC.len() + 2 + 4 + 8;
@@ -36,6 +43,24 @@ pub(crate) struct Saved {
     pub(crate) incarnation_bound: u64,
     /// Last known addresses of other members.
     pub(crate) addresses: Vec<SocketAddr>,
+    /// What a voter must not forget.
+    pub(crate) ballot: Option<Ballot>,
+}
+
+/// The body of version 1.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(Serialize))]
+struct SavedV1 {
+    cluster: NodeId,
+    node: NodeId,
+    incarnation_bound: u64,
+    addresses: Vec<SocketAddr>,
+}
+
+impl From<SavedV1> for Saved {
+    fn from(SavedV1 { cluster, node, incarnation_bound, addresses }: SavedV1) -> Self {
+        Self { cluster, node, incarnation_bound, addresses, ballot: None }
+    }
 }
 
 /// Why bytes are no state.
@@ -60,14 +85,17 @@ pub enum BadState {
 }
 
 pub(crate) fn encode(saved: &Saved) -> Result<Vec<u8>, postcard::Error> {
-    let body = postcard::to_allocvec(saved)?;
+    framed(VERSION, &postcard::to_allocvec(saved)?)
+}
+
+fn framed(version: u16, body: &[u8]) -> Result<Vec<u8>, postcard::Error> {
     let length = u32::try_from(body.len()).map_err(|_| postcard::Error::SerializeBufferFull)?;
     let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
     bytes.extend_from_slice(MAGIC);
-    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&version.to_le_bytes());
     bytes.extend_from_slice(&length.to_le_bytes());
-    bytes.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(&body).to_le_bytes());
-    bytes.extend_from_slice(&body);
+    bytes.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(body).to_le_bytes());
+    bytes.extend_from_slice(body);
     Ok(bytes)
 }
 
@@ -78,8 +106,9 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
     }
     let rest = bytes.get(MAGIC.len()..).ok_or(BadState::Truncated)?;
     let (version, rest) = rest.split_first_chunk().ok_or(BadState::Truncated)?;
-    match u16::from_le_bytes(*version) {
-        VERSION => {}
+    let version = u16::from_le_bytes(*version);
+    match version {
+        1..=VERSION => {}
         0 => return Err(BadState::Damaged),
         found => return Err(BadState::Future { found }),
     }
@@ -92,21 +121,32 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
     if body.len() > length || xxhash_rust::xxh3::xxh3_64(body) != u64::from_le_bytes(*checksum) {
         return Err(BadState::Damaged);
     }
-    match postcard::take_from_bytes::<Saved>(body) {
-        Ok((saved, [])) if is_sensible(&saved) => Ok(saved),
-        _ => Err(BadState::Damaged),
-    }
+    let saved = if version == 1 { read::<SavedV1>(body).map(Saved::from) } else { read(body) };
+    saved.filter(is_sensible).ok_or(BadState::Damaged)
+}
+
+/// All of the bytes, or nothing.
+fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
+    let (value, rest) = postcard::take_from_bytes(body).ok()?;
+    rest.is_empty().then_some(value)
 }
 
 fn is_sensible(saved: &Saved) -> bool {
-    saved.incarnation_bound < Record::INCARNATION_LIMIT && saved.addresses.len() <= MAX_REMEMBERED_ADDRESSES
+    let accepted = saved.ballot.as_ref().and_then(|ballot| ballot.accepted.as_ref());
+    saved.incarnation_bound < Record::INCARNATION_LIMIT
+        && saved.addresses.len() <= MAX_REMEMBERED_ADDRESSES
+        && accepted.is_none_or(|view| view.members.len() <= MAX_MEMBERS)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::core::election::{Electorate, Identity, NumberedView, Term, Voter};
 
     pub(crate) fn saved(addresses: usize) -> Saved {
         let addresses = (0..addresses).map(|i| SocketAddr::from(([10, 0, (i >> 8) as u8, i as u8], 7117))).collect();
@@ -115,7 +155,54 @@ pub(crate) mod tests {
             node: NodeId::new("a").expect("a name"),
             incarnation_bound: 1_700_000_000_000,
             addresses,
+            ballot: None,
         }
+    }
+
+    /// A voter's, that has accepted a view of so many members with the longest names.
+    fn voters(members: usize) -> Saved {
+        let me = Voter { id: NodeId::new("a").expect("a name"), identity: Identity(7) };
+        let electorate = Arc::new(Electorate::founded_by(vec![me]));
+        let members = (0..members).map(|i| NodeId::new(&format!("{i:063}")).expect("a name")).collect();
+        let accepted = NumberedView::new(Term(3), 9, members, electorate, None);
+        let promise = Duration::from_secs(15);
+        let ballot = Ballot { version: 4, term: Term(3), promise, ..Ballot::blank(Identity(7)) };
+        Saved { ballot: Some(Ballot { accepted: Some(accepted), ..ballot }), ..saved(3) }
+    }
+
+    #[test]
+    fn a_ballot_survives_up_to_the_largest_view() {
+        for members in [0, 3, MAX_MEMBERS] {
+            let mut full = voters(members);
+            full.addresses = saved(MAX_REMEMBERED_ADDRESSES).addresses;
+            let bytes = encode(&full).expect("encodes");
+            assert!(bytes.len() <= MAX_BYTES, "{}", bytes.len());
+            assert!(decode(&bytes) == Ok(full), "{members} members");
+        }
+        assert_eq!(decode(&encode(&voters(MAX_MEMBERS + 1)).expect("encodes")), Err(BadState::Damaged));
+    }
+
+    #[test]
+    fn a_ballot_whose_bytes_are_not_what_was_written_is_refused() {
+        let bytes = encode(&voters(3)).expect("encodes");
+        for length in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..length]), Err(BadState::Truncated), "{length} bytes");
+        }
+        // Also where the checksum was made to fit: a view that is not what its hash says is nobody's.
+        let mut body = bytes[HEADER_BYTES..].to_vec();
+        let name = body.len() - 40 - 1;
+        body[name] ^= 1;
+        assert_eq!(decode(&framed(VERSION, &body).expect("framed")), Err(BadState::Damaged));
+    }
+
+    #[test]
+    fn the_format_before_ballots_is_read_and_what_comes_after_it_is_not_guessed() {
+        let Saved { cluster, node, incarnation_bound, addresses, .. } = saved(3);
+        let body = postcard::to_allocvec(&SavedV1 { cluster, node, incarnation_bound, addresses }).expect("encodes");
+        assert_eq!(decode(&framed(1, &body).expect("framed")), Ok(saved(3)));
+        assert_eq!(decode(&framed(2, &body).expect("framed")), Err(BadState::Damaged), "no ballot and no sign of none");
+        let newer = [body.as_slice(), &[0]].concat();
+        assert_eq!(decode(&framed(1, &newer).expect("framed")), Err(BadState::Damaged), "more than there was");
     }
 
     #[test]
@@ -149,8 +236,8 @@ pub(crate) mod tests {
     #[test]
     fn a_newer_format_is_named() {
         let mut bytes = encode(&saved(0)).expect("encodes");
-        bytes[8] = 2;
-        assert_eq!(decode(&bytes), Err(BadState::Future { found: 2 }));
+        bytes[8] = 3;
+        assert_eq!(decode(&bytes), Err(BadState::Future { found: 3 }));
     }
 
     #[test]
@@ -169,10 +256,11 @@ pub(crate) mod tests {
     #[test]
     fn golden_bytes() {
         let bytes = encode(&saved(1)).expect("encodes");
-        let body = *b"\x01c\x01a\x80\xd0\x95\xff\xbc\x31\x01\x00\x0a\x00\x00\x00\xcd\x37";
-        assert_eq!(bytes[..14], *b"hcstate\n\x01\x00\x12\x00\x00\x00");
-        assert_eq!(bytes[14..22], *b"\xa7\x27\x66\x57\x4a\x21\x69\x64");
+        let body = *b"\x01c\x01a\x80\xd0\x95\xff\xbc\x31\x01\x00\x0a\x00\x00\x00\xcd\x37\x00";
+        assert_eq!(bytes[..14], *b"hcstate\n\x02\x00\x13\x00\x00\x00");
         assert_eq!(bytes[22..], body);
+        let before = [b"hcstate\n\x01\x00\x12\x00\x00\x00\xa7\x27\x66\x57\x4a\x21\x69\x64", &body[..18]].concat();
+        assert_eq!(decode(&before), Ok(saved(1)));
     }
 
     proptest! {

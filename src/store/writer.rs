@@ -3,7 +3,9 @@
 //! Invariants:
 //! - [`Durability::persist`] never blocks. A wish that is not yet begun is replaced by the next one: only the newest
 //!   state is worth a disk's time, and the queue is one deep by construction.
-//! - [`Durability::stored`] gives a bound only after it is on disk (or at once, where nothing is durable).
+//! - [`Durability::written`] says that something is stored only after it is on disk. Where nothing is durable, bounds are
+//!   "stored" at once, and a ballot never is.
+//! - A write that failed is told, once for each failure that is still the last word, and tried again.
 //! - The task outlives the driver only until its last wish is written or has failed, and holds the directory's lock
 //!   until then.
 //!
@@ -24,18 +26,47 @@ use crate::core::Durable;
 /// empties sooner, and the bound is stored far enough ahead to wait.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// What is on disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// No incarnation above this is used.
+    pub(crate) incarnation_bound: u64,
+    /// The version of the ballot; 0 if none is stored.
+    pub(crate) ballot_version: u64,
+}
+
+/// What became of the wishes since the last question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// What was stored last, if anything was.
+    pub(crate) stored: Option<Stored>,
+    /// Whether the last write failed, after that.
+    pub(crate) has_failed: bool,
+}
+
+/// The writer's account.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    stored: Stored,
+    writes: u64,
+    failures: u64,
+    is_failing: bool,
+}
+
 /// The driver's end.
 #[derive(Debug)]
 pub(crate) struct Durability {
     target: Target,
-    stored: watch::Receiver<u64>,
+    progress: watch::Receiver<Progress>,
+    /// What [`Durability::written`] told last.
+    told: Progress,
     failures: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 enum Target {
     /// Nothing is durable: everything is "stored" as soon as it is wished for.
-    Nowhere(watch::Sender<u64>),
+    Nowhere(watch::Sender<Progress>),
     /// The writer's inbox, one deep.
     Disk(watch::Sender<Option<Durable>>),
 }
@@ -43,8 +74,12 @@ enum Target {
 impl Durability {
     /// Where nothing is durable.
     pub(crate) fn none() -> Self {
-        let (sender, stored) = watch::channel(0);
-        Self { target: Target::Nowhere(sender), stored, failures: Arc::default() }
+        let (sender, progress) = watch::channel(Progress::default());
+        Self::new(Target::Nowhere(sender), progress, Arc::default())
+    }
+
+    fn new(target: Target, progress: watch::Receiver<Progress>, failures: Arc<AtomicU64>) -> Self {
+        Self { target, progress, told: Progress::default(), failures }
     }
 
     /// Starts the writing task of a store.
@@ -54,18 +89,20 @@ impl Durability {
 
     fn with_retry(store: Store, tasks: &TaskTracker, retry: Duration) -> Self {
         let (wish, wishes) = watch::channel(None);
-        let (acknowledge, stored) = watch::channel(0);
+        let (acknowledge, progress) = watch::channel(Progress::default());
         let failures = Arc::<AtomicU64>::default();
         let writer = Writer { store: Arc::new(store), wishes, acknowledge, failures: Arc::clone(&failures), retry };
         tasks.spawn(writer.run());
-        Self { target: Target::Disk(wish), stored, failures }
+        Self::new(Target::Disk(wish), progress, failures)
     }
 
     /// Asks for this state to be stored, in place of any that is still waiting.
     pub(crate) fn persist(&self, durable: Durable) {
         match &self.target {
-            Target::Nowhere(stored) => {
-                stored.send_replace(durable.incarnation_bound);
+            Target::Nowhere(progress) => {
+                // What is nowhere is forgotten: no ballot is ever acknowledged here.
+                let stored = Stored { incarnation_bound: durable.incarnation_bound, ballot_version: 0 };
+                progress.send_modify(|progress| progress.succeed(stored));
             }
             Target::Disk(wish) => {
                 wish.send_replace(Some(durable));
@@ -73,15 +110,28 @@ impl Durability {
         }
     }
 
-    /// Waits for the next bound that is stored. `Err` means that the writing task is dead. Cancel safe.
-    pub(crate) async fn stored(&mut self) -> Result<u64, WriterDied> {
-        self.stored.changed().await.map_err(|_| WriterDied)?;
-        Ok(*self.stored.borrow_and_update())
+    /// Waits until something is stored or was not. `Err` means that the writing task is dead. Cancel safe.
+    pub(crate) async fn written(&mut self) -> Result<Written, WriterDied> {
+        self.progress.changed().await.map_err(|_| WriterDied)?;
+        let now = *self.progress.borrow_and_update();
+        let before = std::mem::replace(&mut self.told, now);
+        let has_failed = now.is_failing && now.failures > before.failures;
+        Ok(Written { stored: (now.writes > before.writes).then_some(now.stored), has_failed })
     }
 
     /// Writes that failed, shared.
     pub(crate) fn failures(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.failures)
+    }
+}
+
+impl Progress {
+    fn succeed(&mut self, stored: Stored) {
+        *self = Self { stored, writes: self.writes + 1, is_failing: false, ..*self };
+    }
+
+    fn fail(&mut self) {
+        *self = Self { failures: self.failures + 1, is_failing: true, ..*self };
     }
 }
 
@@ -92,7 +142,7 @@ pub(crate) struct WriterDied;
 struct Writer {
     store: Arc<Store>,
     wishes: watch::Receiver<Option<Durable>>,
-    acknowledge: watch::Sender<u64>,
+    acknowledge: watch::Sender<Progress>,
     failures: Arc<AtomicU64>,
     retry: Duration,
 }
@@ -114,17 +164,19 @@ impl Writer {
     /// Whether the newest wish is on disk.
     async fn write_newest(&mut self) -> bool {
         let Some(durable) = self.wishes.borrow_and_update().clone() else { return true };
-        let bound = durable.incarnation_bound;
+        let ballot_version = durable.ballot.as_ref().map_or(0, |ballot| ballot.version);
+        let stored = Stored { incarnation_bound: durable.incarnation_bound, ballot_version };
         let store = Arc::clone(&self.store);
         let error = match tokio::task::spawn_blocking(move || store.write(&durable)).await {
             Ok(Ok(())) => {
-                self.acknowledge.send_replace(bound);
+                self.acknowledge.send_modify(|progress| progress.succeed(stored));
                 return true;
             }
             Ok(Err(error)) => error.to_string(),
             Err(ended) => ended.to_string(),
         };
         self.failures.fetch_add(1, Ordering::Relaxed);
+        self.acknowledge.send_modify(Progress::fail);
         tracing::warn!(%error, retry_in = ?self.retry, "state not stored; going on with what is stored already");
         false
     }
@@ -136,6 +188,7 @@ mod tests {
 
     use super::*;
     use crate::core::NodeId;
+    use crate::core::election::{Ballot, Identity};
     use crate::store::{Remembered, STATE_FILE};
 
     fn durable(incarnation_bound: u64) -> Durable {
@@ -148,7 +201,31 @@ mod tests {
     }
 
     async fn next_stored(durability: &mut Durability) -> u64 {
-        timeout(Duration::from_secs(10), durability.stored()).await.expect("in time").expect("alive")
+        stored(next_written(durability).await).incarnation_bound
+    }
+
+    async fn next_written(durability: &mut Durability) -> Written {
+        timeout(Duration::from_secs(10), durability.written()).await.expect("in time").expect("alive")
+    }
+
+    fn stored(written: Written) -> Stored {
+        written.stored.expect("it was stored")
+    }
+
+    fn voters(incarnation_bound: u64, version: u64) -> Durable {
+        Durable { ballot: Some(Ballot { version, ..Ballot::blank(Identity(7)) }), ..durable(incarnation_bound) }
+    }
+
+    #[tokio::test]
+    async fn a_ballot_is_acknowledged_by_its_version_and_never_where_nothing_is_durable() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut durability = Durability::of(open(directory.path()).0, &TaskTracker::new());
+        durability.persist(voters(1, 5));
+        let expected = Stored { incarnation_bound: 1, ballot_version: 5 };
+        assert_eq!(stored(next_written(&mut durability).await), expected);
+        let mut nowhere = Durability::none();
+        nowhere.persist(voters(1, 5));
+        assert_eq!(stored(next_written(&mut nowhere).await), Stored { ballot_version: 0, ..expected });
     }
 
     #[tokio::test]
@@ -198,8 +275,13 @@ mod tests {
         while failures.load(Ordering::Relaxed) < 2 {
             tokio::task::yield_now().await;
         }
-        assert!(!durability.stored.has_changed().expect("alive"), "nothing is acknowledged that is not on disk");
+        let written = next_written(&mut durability).await;
+        assert_eq!(written, Written { stored: None, has_failed: true }, "nothing is acknowledged that is not on disk");
         fs::remove_dir_all(&obstacle).expect("removed");
-        assert_eq!(next_stored(&mut durability).await, 3);
+        let mut last = next_written(&mut durability).await;
+        while last.stored.is_none() {
+            last = next_written(&mut durability).await;
+        }
+        assert_eq!((stored(last).incarnation_bound, last.has_failed), (3, false));
     }
 }

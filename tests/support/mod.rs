@@ -140,6 +140,14 @@ impl Agent {
         self.exchange(request.as_bytes(), false)
     }
 
+    /// The whole answer to a `POST` of JSON.
+    pub fn post(&self, path: &str, body: &Value) -> String {
+        let body = body.to_string();
+        let head = "host: test\r\nconnection: close\r\ncontent-type: application/json";
+        let request = format!("POST {path} HTTP/1.1\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        self.exchange(request.as_bytes(), false)
+    }
+
     /// A server may take the end of what a client sends for its hanging up, so who wants an answer keeps its side open.
     fn exchange(&self, request: &[u8], then_ends: bool) -> String {
         let address: SocketAddr = self.http.parse().expect("an address");

@@ -46,9 +46,8 @@ impl Ballot {
 
     /// Whether its invariants hold; asked of what a disk holds.
     pub fn is_well_formed(&self) -> bool {
-        let is_term_in_bounds = self.term == Term::zeroth_of(self.term.generation()) || self.term.is_usable();
         let is_accepted_well_formed = self.accepted.as_ref().is_none_or(NumberedView::is_well_formed);
-        is_term_in_bounds && self.promise <= MAX_LEASE && is_accepted_well_formed
+        self.term.is_in_bounds() && self.promise <= MAX_LEASE && is_accepted_well_formed
     }
 }
 

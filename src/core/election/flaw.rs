@@ -19,4 +19,12 @@ pub(crate) enum Flaw {
     UnsettledElectorate,
     /// A restarted voter votes at once.
     NoWaitAfterRestart,
+    /// A candidate may have accepted less than the voter.
+    NoViewCheck,
+    /// A leader whose claim ran out goes on in its term.
+    LeadsOnInItsTerm,
+    /// Whoever releases, frees.
+    ReleaseFromThePast,
+    /// A refused candidate moves the term all the same.
+    TermFromRefused,
 }

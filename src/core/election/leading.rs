@@ -16,7 +16,8 @@ use super::message::{Body, Claim, Renewal};
 use super::raw::Identity;
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
-use super::{Action, Election, LossReason, Role, Surroundings};
+use super::{Action, Election, LeaseTiming, LossReason, Role, Surroundings};
+use crate::core::id::NodeId;
 use crate::core::limits::{MAX_RENEWALS_IN_FLIGHT, RELEASES};
 use crate::core::time::Time;
 
@@ -66,6 +67,23 @@ impl Leading {
         self.resigning.is_some()
     }
 
+    /// The last renewal as it is said.
+    fn renewal(&self, now: Time, timing: LeaseTiming, newest: ViewRef, agreed: Option<ViewRef>) -> Renewal {
+        let claim = self.claim.map(|claim| Claim {
+            sequence: claim.sequence,
+            age_ms: now.since(claim.sent).as_nanos().div_ceil(1_000_000) as u64,
+        });
+        Renewal {
+            term: self.term,
+            sequence: self.sequence,
+            lease_ms: timing.lease_duration.as_millis() as u64,
+            claim,
+            newest,
+            delta: None,
+            agreed: agreed.filter(|agreed| agreed.term == self.term),
+        }
+    }
+
     fn sent_at(&self, sequence: u64) -> Option<Time> {
         self.sent.iter().find(|(sent, _)| *sent == sequence).map(|(_, at)| *at)
     }
@@ -75,7 +93,10 @@ impl Election {
     /// The votes are in, and the own one is on disk.
     pub(super) fn begin_to_lead(&mut self, around: &Surroundings<'_>) {
         let (term, me) = (self.ballot.term, self.ballot.identity);
-        let Some(accepted) = &self.ballot.accepted else { return };
+        let Some(accepted) = self.ballot.accepted.as_ref().filter(|accepted| accepted.term < term) else {
+            // Somebody led later, and its view came by.
+            return self.follow(around);
+        };
         // Under the own term, or it would count for nothing: same number, same members.
         let view = accepted.under(term);
         self.leader = Some(me);
@@ -144,19 +165,7 @@ impl Election {
         }
         leading.renew_at = around.now + timing.retry();
         leading.acknowledged.insert(me, leading.sequence);
-        let claim = leading.claim.map(|claim| Claim {
-            sequence: claim.sequence,
-            age_ms: around.now.since(claim.sent).as_nanos().div_ceil(1_000_000) as u64,
-        });
-        let mut renewal = Renewal {
-            term: leading.term,
-            sequence: leading.sequence,
-            lease_ms: timing.lease_duration.as_millis() as u64,
-            claim,
-            newest: view.reference(),
-            delta: None,
-            agreed: agreed.filter(|agreed| agreed.term == leading.term),
-        };
+        let mut renewal = leading.renewal(around.now, timing, view.reference(), agreed);
         let deltas: Vec<_> = voters.iter().map(|voter| leading.delta_for(voter.identity, &view)).collect();
         // What it asks of others, it promises itself.
         self.promised_until = self.promised_until.max(around.now + timing.lease_duration);
@@ -165,6 +174,18 @@ impl Election {
             self.send(&voter.id, Body::Renew(renewal.clone()));
         }
         self.extend_claim(around);
+    }
+
+    /// Somebody of this lineage asks who has no vote: it was voted out, or its being voted in came to nothing, and the
+    /// newest view tells it so.
+    pub(super) fn inform(&mut self, around: &Surroundings<'_>, id: &NodeId) {
+        let (timing, agreed) = (self.timing, self.agreed.as_ref().map(NumberedView::reference));
+        let Some(newest) = self.newest() else { return };
+        let Role::Leading(leading) = &self.role else { return };
+        if leading.has_claim() {
+            let renewal = leading.renewal(around.now, timing, newest, agreed);
+            self.send(id, Body::Renew(renewal));
+        }
     }
 
     /// A voter acknowledged a renewal.
@@ -222,9 +243,8 @@ impl Election {
         let Role::Leading(leading) = &mut self.role else { return };
         let is_first = leading.claim.is_none();
         leading.claim = Some(Held { sequence, sent, until });
-        if sequence == leading.sequence {
-            leading.renew_at = sent + timing.renewal_interval;
-        }
+        // Those sent since are under way as well: the next one is due as if this had been the last.
+        leading.renew_at = leading.renew_at.max(sent + timing.renewal_interval);
         let term = leading.term;
         self.actions.push_back(Action::Claimed { term, sequence, sent, until });
         if is_first && sequence > 0 {
@@ -235,6 +255,10 @@ impl Election {
 
     /// Ends the claim if its time is past.
     pub(super) fn expire_claim(&mut self, around: &Surroundings<'_>) {
+        #[cfg(test)]
+        if self.has(super::flaw::Flaw::LeadsOnInItsTerm) {
+            return self.lose_claim_and_lead_on(around);
+        }
         let Role::Leading(leading) = &self.role else { return };
         if leading.claim.is_some_and(|claim| around.now >= claim.until) {
             if leading.is_resigning() {
@@ -242,6 +266,15 @@ impl Election {
             }
             self.set_quorum(false);
             self.step_down(around, LossReason::QuorumLost);
+        }
+    }
+
+    #[cfg(test)]
+    fn lose_claim_and_lead_on(&mut self, around: &Surroundings<'_>) {
+        let Role::Leading(leading) = &mut self.role else { return };
+        if leading.claim.take_if(|claim| around.now >= claim.until).is_some() {
+            leading.elected_at = around.now;
+            self.actions.push_back(Action::Lost { term: leading.term, reason: LossReason::QuorumLost });
         }
     }
 

@@ -114,6 +114,19 @@ pub enum LossReason {
     QuorumLost,
 }
 
+impl LossReason {
+    /// Its name in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LossReason::Expired => "expired",
+            LossReason::Resigned => "resigned",
+            LossReason::Superseded => "superseded",
+            LossReason::Rejected => "rejected",
+            LossReason::QuorumLost => "quorum_lost",
+        }
+    }
+}
+
 /// What an operator asked for, and why it was not done. Nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
@@ -271,6 +284,8 @@ pub struct Election {
     agreed: Option<NumberedView>,
     /// A command of an operator under way.
     recovery: Option<Recovery>,
+    /// The recovery that is done as soon as it is on disk.
+    owed_recovery: Option<u64>,
     actions: VecDeque<Action>,
     /// Words that did not fit the own state, or came from nobody who counts.
     ignored: u64,
@@ -308,6 +323,7 @@ impl Election {
             reaches_quorum: true,
             agreed: None,
             recovery: None,
+            owed_recovery: None,
             actions: VecDeque::new(),
             ignored: 0,
             #[cfg(test)]
@@ -385,7 +401,7 @@ impl Election {
         if let Body::Recovered { ref electorate, number, generation } = word.body {
             return self.hear_of_recovery(around, electorate, number, generation);
         }
-        if !self.counts(from, &word) {
+        if !self.counts(around, from, &word) {
             self.ignored += 1;
             return;
         }
@@ -423,6 +439,7 @@ impl Election {
         }
         self.stored = self.ballot.clone();
         self.pay_debts();
+        self.announce_recovery();
         self.tick(around);
         if let Role::Standing(_) = self.role {
             self.advance(around);
@@ -506,7 +523,12 @@ impl Election {
     }
 
     /// Whether a word comes from a voter of the own electorate, or may come from a leader that is ahead of it.
-    fn counts(&mut self, from: &NodeId, word: &Word) -> bool {
+    fn counts(&mut self, around: &Surroundings<'_>, from: &NodeId, word: &Word) -> bool {
+        if word.from == self.ballot.identity {
+            // A copy of this node's data directory is about.
+            self.actions.push_back(Action::Alarm(Alarm::StrangeVoter { id: from.clone() }));
+            return false;
+        }
         let Some(electorate) = self.electorate() else {
             return matches!(word.body, Body::Renew(_));
         };
@@ -521,6 +543,18 @@ impl Election {
         }
         if electorate.named(from).is_some() {
             self.actions.push_back(Action::Alarm(Alarm::StrangeVoter { id: from.clone() }));
+            return false;
+        }
+        // Who is on its way out counts until the electorate has changed.
+        let former = self.ballot.accepted.as_ref().filter(|_| self.is_proposing());
+        let former = former.and_then(NumberedView::former_electorate);
+        let is_leaving =
+            former.is_some_and(|former| former.identified(word.from).is_some_and(|voter| voter.id == *from));
+        if is_leaving && matches!(word.body, Body::Acked { .. }) {
+            return true;
+        }
+        if matches!(word.body, Body::Query { .. }) {
+            self.inform(around, from);
         }
         false
     }
@@ -546,8 +580,21 @@ impl Election {
 
     /// Waits for a leader.
     fn follow(&mut self, around: &Surroundings<'_>) {
-        self.role = if self.is_voter() { Role::Follower } else { Role::Outside };
+        self.role = self.role_at_rest();
         self.wait_for_leader(around);
+    }
+
+    fn role_at_rest(&self) -> Role {
+        if self.is_eligible() { Role::Follower } else { Role::Outside }
+    }
+
+    /// Whether this node may stand: also if it was voted out by a view of which it does not know that it is agreed. It may
+    /// be the only one that has this view, and then nobody else is elected (Raft, section 4.2.2).
+    fn is_eligible(&self) -> bool {
+        let Some(view) = &self.ballot.accepted else { return false };
+        let is_agreed = self.agreed.as_ref().map(NumberedView::reference) == Some(view.reference());
+        let me = self.ballot.identity;
+        view.electorate.contains(me) || !is_agreed && view.former_electorate().is_some_and(|former| former.contains(me))
     }
 
     /// Stands a little after no promise keeps it from it.
@@ -556,7 +603,7 @@ impl Election {
     }
 
     fn may_stand(&self) -> bool {
-        self.is_voter() && !self.is_aside && self.stored.version == self.ballot.version
+        self.is_eligible() && !self.is_aside && self.stored.version == self.ballot.version
     }
 
     /// Gives the changed ballot to the disk.
@@ -606,6 +653,12 @@ impl Election {
             self.promised_until = Time::default();
             self.stand_at = Time::default();
         }
+    }
+
+    /// Makes states that differ only in a count the same, for the model checker.
+    #[cfg(test)]
+    pub(crate) fn forget_counts(&mut self) {
+        self.ignored = 0;
     }
 
     /// Whether the rule is taken away; see `flaw`.

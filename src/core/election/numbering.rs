@@ -15,7 +15,7 @@ use super::electorate::{Voter, VoterChange};
 use super::leading::Leading;
 use super::message::{Body, Roster};
 use super::raw::Identity;
-use super::view::{Delta, NumberedView};
+use super::view::{Delta, MAX_NUMBER, NumberedView};
 use super::{Action, ChangeError, Election, Role, Surroundings};
 use crate::core::id::NodeId;
 use crate::core::limits::MAX_DELTA_BYTES;
@@ -127,7 +127,7 @@ impl Election {
             let ticket = numbering.wish.take().map(|wish| wish.ticket);
             return self.refuse(ticket, ChangeError::NoChange { reason: "it has this voter, or has it not" });
         };
-        if members == base.members && change.is_none() {
+        if members == base.members && change.is_none() || base.number >= MAX_NUMBER {
             return;
         }
         if let Some(wish) = numbering.wish.as_mut().filter(|_| change.is_some()) {

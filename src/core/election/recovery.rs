@@ -12,7 +12,7 @@ use super::electorate::{Electorate, Voter};
 use super::message::{Body, Roster};
 use super::raw::{Identity, Lineage};
 use super::term::Term;
-use super::view::NumberedView;
+use super::view::{MAX_NUMBER, NumberedView};
 use super::{Action, Alarm, ChangeError, Election, LossReason, Role, Surroundings};
 use crate::core::id::NodeId;
 use crate::core::limits::{IDENTITY_TIMEOUT, MAX_VOTERS};
@@ -48,7 +48,7 @@ impl Election {
         if named.len() > MAX_VOTERS {
             return self.refuse(Some(ticket), ChangeError::NoChange { reason: "at most seven vote" });
         }
-        if self.recovery.is_some() {
+        if self.recovery.is_some() || self.owed_recovery.is_some() {
             return self.refuse(Some(ticket), ChangeError::Busy);
         }
         if !self.is_voter() {
@@ -130,9 +130,17 @@ impl Election {
         if generation > Term::MAX_GENERATION || !electorate.is_well_formed() {
             return self.refuse(ticket, ChangeError::NoChange { reason: "there are no generations left" });
         }
-        self.begin_generation(around, electorate.clone(), number, generation);
+        self.begin_generation(around, electorate, number, generation);
+        self.owed_recovery = Some(recovery.ticket);
+    }
+
+    /// The new generation is on disk: now the others and the operator may know.
+    pub(super) fn announce_recovery(&mut self) {
+        let Some(ticket) = self.owed_recovery.take() else { return };
         self.tell_generation();
-        self.actions.push_back(Action::Answer { ticket: recovery.ticket, result: Ok(electorate) });
+        if let Some(electorate) = self.electorate().cloned() {
+            self.actions.push_back(Action::Answer { ticket, result: Ok(electorate) });
+        }
     }
 
     /// An operator began a new generation elsewhere.
@@ -146,6 +154,7 @@ impl Election {
         let is_named = electorate.voters.iter().any(|voter| voter.identity == self.ballot.identity);
         let is_heir = self.electorate().map_or(is_named, |mine| mine.lineage == electorate.succeeds);
         let is_later = generation > self.ballot.term.generation() && generation <= Term::MAX_GENERATION;
+        let is_later = is_later && number <= MAX_NUMBER;
         if !is_heir || !is_later || !electorate.is_well_formed() {
             self.ignored += 1;
             return;

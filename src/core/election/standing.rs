@@ -52,7 +52,9 @@ impl Campaign {
 impl Election {
     /// Begins an attempt.
     pub(super) fn stand(&mut self, around: &Surroundings<'_>) {
-        let Some(term) = self.ballot.term.next() else {
+        // A view may have come from a leader whose renewals did not.
+        let seen = self.newest().map_or(self.ballot.term, |newest| newest.term.max(self.ballot.term));
+        let Some(term) = seen.next() else {
             self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: self.me.clone() }));
             self.stand_at = around.now + self.timing.lease_duration;
             return;
@@ -144,9 +146,13 @@ impl Election {
         newest: ViewRef,
     ) {
         let is_newer = Some(newest) > self.newest();
+        #[cfg(test)]
+        let is_newer = is_newer && !self.has(super::flaw::Flaw::NoViewCheck);
         match &self.role {
             // Nobody votes for who has accepted less than itself; whoever says so says something else than it did.
-            Role::Standing(campaign) if campaign.stage == Stage::Vote && campaign.term == term && !is_newer => {
+            Role::Standing(campaign)
+                if campaign.stage == Stage::Vote && campaign.term == term && !(is_granted && is_newer) =>
+            {
                 self.count(around, speaker, is_granted);
             }
             _ => self.ignored += 1,
@@ -241,6 +247,8 @@ impl Election {
         }
         let most = self.timing.lease_duration / 4;
         let pause = (self.timing.spread() * 2u32.pow(self.failures.min(6))).min(most);
+        // Who was voted out stands only in case nobody else can.
+        let pause = if self.is_voter() { pause } else { self.timing.lease_duration };
         self.failures += 1;
         self.follow(around);
         self.stand_at = self.promised_until.max(around.now) + pause.mul_f64(0.5 + around.luck);

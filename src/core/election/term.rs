@@ -39,6 +39,12 @@ impl Term {
         Some(Term(self.0 + 1)).filter(|term| term.is_usable())
     }
 
+    /// Whether it is the zeroth of a generation, or usable.
+    pub const fn is_in_bounds(self) -> bool {
+        let is_zeroth = self.0 & ((1 << Self::COUNT_BITS) - 1) == 0;
+        is_zeroth && self.generation() <= Self::MAX_GENERATION || self.is_usable()
+    }
+
     /// Whether anybody may stand, vote or lead in it.
     pub const fn is_usable(self) -> bool {
         let count = self.0 & ((1 << Self::COUNT_BITS) - 1);
@@ -64,5 +70,6 @@ mod tests {
         assert!(!Term::zeroth_of(1).is_usable() && Term::zeroth_of(1).next().is_some());
         assert!(Term::zeroth_of(Term::MAX_GENERATION).next().expect("usable").0 < 1 << 53);
         assert!(!Term::zeroth_of(Term::MAX_GENERATION + 1).next().is_some_and(Term::is_usable));
+        assert!(Term::zeroth_of(1).is_in_bounds() && !Term::zeroth_of(Term::MAX_GENERATION + 1).is_in_bounds());
     }
 }

@@ -17,6 +17,10 @@ use super::electorate::{Electorate, VoterChange};
 use super::raw::{Digest, Identity};
 use super::term::Term;
 use crate::core::NodeId;
+use crate::core::limits::MAX_MEMBERS;
+
+/// Numbers count up by one: whoever names a higher one is mistaken or lies. Every JSON reader holds it exactly.
+pub(super) const MAX_NUMBER: u64 = 1 << 53;
 
 /// Members and electorate under a number. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -111,6 +115,9 @@ impl NumberedView {
     /// Whether its invariants hold; asked of everything that others send or a disk holds.
     pub fn is_well_formed(&self) -> bool {
         self.electorate.is_well_formed()
+            && self.term.is_in_bounds()
+            && self.number <= MAX_NUMBER
+            && self.members.len() <= MAX_MEMBERS
             && self.members.windows(2).all(|pair| pair[0] < pair[1])
             && self.change.as_ref().is_none_or(|change| self.electorate.before(change).is_some())
     }

@@ -86,7 +86,18 @@ impl Election {
         let is_later = term > self.ballot.term;
         #[cfg(test)]
         let is_later = is_later || self.has(super::flaw::Flaw::ForgottenVote) && term == self.ballot.term;
-        is_candidate && is_free && is_later && (newest.term, newest.number) >= (mine.term, mine.number)
+        // Nobody has accepted a view of the term that it stands in, or of a later one.
+        let is_sound = newest.term < term && mine.term < term;
+        let is_newest = (newest.term, newest.number) >= (mine.term, mine.number);
+        #[cfg(test)]
+        let is_newest = is_newest || self.has(super::flaw::Flaw::NoViewCheck);
+        let may_vote = is_candidate && is_free && is_later && is_sound && is_newest;
+        #[cfg(test)]
+        if !may_vote && is_later && self.has(super::flaw::Flaw::TermFromRefused) {
+            self.step_down(around, LossReason::Superseded);
+            self.vote_for(candidate, term);
+        }
+        may_vote
     }
 
     /// Notes the vote, for the disk.

@@ -4,12 +4,16 @@ use proptest::prelude::*;
 
 use super::merging::any_status;
 use super::net::{Net, address, id};
+use crate::core::election::{
+    Body, Claim, Delta, Digest, Electorate, Identity, Lineage, Renewal, Roster, Term, ViewRef, Voter, VoterChange, Word,
+};
 use crate::core::limits::MAX_MESSAGES_PER_PACKET;
 use crate::core::record::tests::record;
 use crate::core::wire::{
-    Confirmation, Echo, Header, Heartbeat, Message, Nonce, Note, Packet, PacketBuilder, PacketError, Refusal, Update,
+    Confirmation, Echo, Header, Heartbeat, Led, Message, Nonce, Note, Packet, PacketBuilder, PacketError, Pulse,
+    Refusal, Update, ViewPart, WantView,
 };
-use crate::core::{DetectionMethod, Drop, Input, Profile, ProtocolRange, Run, Status, Tags};
+use crate::core::{DetectionMethod, Drop, Input, NodeId, Profile, ProtocolRange, Run, Status, Tags};
 
 fn header() -> Header {
     Header { cluster: 0x0403_0201, run: Run(0x0807_0605_0403_0201), sequence: 300, fingerprint: 0x1122_3344_5566_7788 }
@@ -28,6 +32,23 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// One of every kind, in the order of their numbers.
+fn word(body: Body) -> Word {
+    Word { from: Identity(1), lineage: Lineage(7), body }
+}
+
+fn voter() -> Voter {
+    Voter { id: NodeId::new("a").expect("a name"), identity: Identity(0x0102_0304_0506_0708) }
+}
+
+fn reference() -> ViewRef {
+    ViewRef { term: Term(3), number: 12, digest: Digest(0x0102_0304_0506_0708) }
+}
+
+fn delta() -> Delta {
+    let names = |name: &str| vec![NodeId::new(name).expect("a name")];
+    Delta { base: Digest(1), added: names("new"), removed: names("old"), change: Some(VoterChange::Removed(voter())) }
+}
+
 fn one_of_each() -> Vec<Message> {
     let mut tagged = record("node-a", 1_700_000_000_000, Status::Suspect);
     tagged.tags = Tags::new([("zone".to_owned(), "eu".to_owned())].into()).expect("good");
@@ -74,6 +95,45 @@ fn one_of_each() -> Vec<Message> {
             ],
         },
         Message::Alive { run: Run(9), sequence: 300 },
+        Message::Election(Box::new(word(Body::Roster(Roster { names: 5, holds: Some(Identity(6)), asks: true })))),
+        Message::Election(Box::new(word(Body::Renew(Renewal {
+            term: Term(3),
+            sequence: 9,
+            lease_ms: 15_000,
+            claim: Some(Claim { sequence: 8, age_ms: 40 }),
+            newest: reference(),
+            delta: Some(delta()),
+            agreed: Some(reference()),
+        })))),
+        Message::Led(Box::new(Led {
+            lineage: Lineage(7),
+            succeeds: Lineage(0),
+            term: Term(3),
+            leader: Some(NodeId::new("a").expect("a name")),
+            sequence: 9,
+            age_ms: 300,
+            lease_ms: 15_000,
+            view: reference(),
+            delta: Some(delta()),
+        })),
+        Message::Pulse(Pulse {
+            lineage: 0x0102_0304,
+            term: Term(3),
+            sequence: 9,
+            age_ms: 300,
+            number: 12,
+            digest: 0x0506_0708,
+        }),
+        Message::WhoLeads,
+        Message::WantView(WantView { digest: Digest(8), after: Some(NodeId::new("m").expect("a name")) }),
+        Message::ViewPart(Box::new(ViewPart {
+            digest: Digest(8),
+            after: None,
+            members: vec![NodeId::new("a").expect("a name")],
+            more: true,
+            electorate: Some(Electorate::founded_by(vec![voter()])),
+            change: Some(VoterChange::Added(voter())),
+        })),
     ]
 }
 

@@ -27,4 +27,4 @@ pub use message::{
 };
 pub use packet::{Header, Packet, PacketBuilder, PacketError, VERSION};
 pub(super) use raw::RawRecord;
-pub(super) use read::{RawUpdate, Read, read};
+pub(super) use read::{RawUpdate, Read, read, sender_of};

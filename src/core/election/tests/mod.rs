@@ -1,5 +1,10 @@
 //! The machine alone, in virtual time, with a network that loses and a disk that forgets.
 
 mod chaos;
+mod corners;
+mod directed;
+mod hostile;
+mod links;
+mod model;
 mod parliament;
 mod scenarios;

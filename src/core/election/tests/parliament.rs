@@ -10,8 +10,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{
-    Action, Ballot, ChangeError, Election, ElectionBirth, Electorate, Identity, LeaseTiming, LossReason, NumberedView,
-    Surroundings, Term, Word,
+    Action, Alarm, Ballot, ChangeError, Election, ElectionBirth, Electorate, Identity, LeaseTiming, LossReason,
+    NumberedView, Surroundings, Term, Word,
 };
 use crate::core::{NodeId, Time};
 
@@ -35,7 +35,8 @@ pub(super) struct Node {
     pub(super) identity: Identity,
     pub(super) election: Option<Election>,
     pub(super) disk: Ballot,
-    writing: Option<Ballot>,
+    /// Given to the disk and not acknowledged yet, oldest first.
+    writing: Vec<Ballot>,
     life: u64,
     epoch: u64,
     clock_began: Nanos,
@@ -49,6 +50,8 @@ pub(super) struct Node {
     /// Names the disk was lost under: a wiped voter comes back as somebody else.
     pub(super) configured: Vec<NodeId>,
     pub(super) agreed: Option<NumberedView>,
+    /// The latest term that its disk acknowledged.
+    pub(super) latest: Term,
 }
 
 pub(super) struct Parliament {
@@ -66,10 +69,12 @@ pub(super) struct Parliament {
     pub(super) flaw: Option<Flaw>,
     /// Which voters had a claim in each term.
     pub(super) leaders: BTreeMap<Term, usize>,
-    agreed: BTreeMap<(u64, u64), NumberedView>,
+    pub(super) agreed: BTreeMap<(u64, u64), NumberedView>,
     pub(super) answers: Vec<(u64, Result<Electorate, ChangeError>)>,
     pub(super) losses: Vec<(Nanos, usize, LossReason)>,
     pub(super) quorum: Vec<(usize, bool)>,
+    lost_terms: BTreeSet<(usize, Term)>,
+    pub(super) alarms: Vec<(usize, Alarm)>,
     pub(super) words: u64,
     pub(super) ended_work: bool,
     pub(super) violations: Vec<String>,
@@ -108,6 +113,8 @@ impl Parliament {
             answers: Vec::new(),
             losses: Vec::new(),
             quorum: Vec::new(),
+            lost_terms: BTreeSet::new(),
+            alarms: Vec::new(),
             words: 0,
             ended_work: true,
             violations: Vec::new(),
@@ -122,7 +129,7 @@ impl Parliament {
             identity,
             election: None,
             disk: Ballot::blank(identity),
-            writing: None,
+            writing: Vec::new(),
             life: 0,
             epoch: 0,
             clock_began: 0,
@@ -134,6 +141,7 @@ impl Parliament {
             claim: None,
             configured,
             agreed: None,
+            latest: Term(0),
         });
         node
     }
@@ -166,20 +174,30 @@ impl Parliament {
         if let Some(flaw) = flaw {
             election.plant(flaw);
         }
+        if election.term() < place.latest {
+            self.violations.push(format!("term of {node} falls at a restart"));
+        }
         place.election = Some(election);
         self.drain(node);
     }
 
-    /// The process dies; what was being written may have reached the disk.
+    /// The process dies; of what was being written, any first part may have reached the disk. What was acknowledged is
+    /// there.
     pub(super) fn crash(&mut self, node: usize) {
-        let reached = self.rng.random_bool(0.5);
+        let writes = self.nodes[node].writing.len();
+        let reached = self.rng.random_range(0..=writes);
+        self.crash_when_written(node, reached);
+    }
+
+    /// The process dies when so many of the writes under way have reached the disk.
+    pub(super) fn crash_when_written(&mut self, node: usize, reached: usize) {
         let place = &mut self.nodes[node];
         place.election = None;
         place.claim = None;
         place.paused = false;
         place.waiting.clear();
         place.life += 1;
-        if let Some(ballot) = place.writing.take().filter(|_| reached) {
+        if let Some(ballot) = place.writing.drain(..).take(reached).last() {
             place.disk = ballot;
         }
     }
@@ -190,6 +208,12 @@ impl Parliament {
         let identity = Identity(self.rng.random());
         self.nodes[node].identity = identity;
         self.nodes[node].disk = Ballot::blank(identity);
+        self.nodes[node].latest = Term(0);
+    }
+
+    /// Loses all words under way.
+    pub(super) fn lose_words(&mut self) {
+        self.queue.retain(|_, happening| !matches!(happening, Happening::Word { .. }));
     }
 
     pub(super) fn resume(&mut self, node: usize) {
@@ -199,6 +223,15 @@ impl Parliament {
             self.happen(happening);
         }
         self.wake(node);
+    }
+
+    /// From now on this voter's clock goes at another rate; what it has shown so far stands.
+    pub(super) fn set_rate(&mut self, node: usize, rate_ppm: i64) {
+        let shown = i128::try_from(self.local(node, self.now).since(Time::ORIGIN).as_nanos()).expect("fits");
+        let elapsed = shown * 1_000_000 / (1_000_000 + i128::from(rate_ppm));
+        self.nodes[node].clock_began = self.now - elapsed as Nanos;
+        self.nodes[node].rate_ppm = rate_ppm;
+        self.set_alarm(node);
     }
 
     pub(super) fn local(&self, node: usize, now: Nanos) -> Time {
@@ -275,13 +308,16 @@ impl Parliament {
                 if ballot.term < self.nodes[node].disk.term {
                     self.violations.push(format!("term of {node} falls"));
                 }
-                self.nodes[node].writing = Some(ballot);
+                self.nodes[node].writing.push(ballot);
                 let at = self.now + self.rng.random_range(self.write_delay.0..=self.write_delay.1);
                 let life = self.nodes[node].life;
                 self.later(at, Happening::Stored { node, life, version });
             }
             Action::Claimed { term, until, .. } => {
                 self.nodes[node].claim = Some((term, until));
+                if self.lost_terms.contains(&(node, term)) {
+                    self.violations.push(format!("{node} leads again in term {term}"));
+                }
                 let first = *self.leaders.entry(term).or_insert(node);
                 if first != node {
                     self.violations.push(format!("{first} and {node} lead in term {term}"));
@@ -289,6 +325,7 @@ impl Parliament {
             }
             Action::Lost { term, reason } => {
                 self.nodes[node].claim = None;
+                self.lost_terms.insert((node, term));
                 self.losses.push((self.now, node, reason));
                 if reason == LossReason::Resigned && self.ended_work {
                     let now = self.local(node, self.now);
@@ -308,7 +345,8 @@ impl Parliament {
             }
             Action::Answer { ticket, result } => self.answers.push((ticket, result)),
             Action::Quorum { is_reached } => self.quorum.push((node, is_reached)),
-            Action::Followed { .. } | Action::Released { .. } | Action::Alarm(_) => {}
+            Action::Alarm(alarm) => self.alarms.push((node, alarm)),
+            Action::Followed { .. } | Action::Released { .. } => {}
         }
     }
 
@@ -346,8 +384,10 @@ impl Parliament {
                 self.with(node, |election, around| election.heard(around, &from, word));
             }
             Happening::Stored { version, .. } => {
-                if let Some(ballot) = place.writing.take_if(|writing| writing.version == version) {
-                    place.disk = ballot;
+                // A later write that is through already has taken this one along.
+                if let Some(at) = place.writing.iter().position(|writing| writing.version == version) {
+                    place.disk = place.writing.drain(..=at).next_back().expect("it is there");
+                    place.latest = place.latest.max(place.disk.term);
                     self.with(node, |election, around| election.stored(around, version));
                 }
             }
@@ -387,6 +427,11 @@ impl Parliament {
             self.run_for(Duration::from_millis(5));
         }
         holds(self)
+    }
+
+    /// The machine of a voter that runs.
+    pub(super) fn election(&self, node: usize) -> &Election {
+        self.nodes[node].election.as_ref().expect("it runs")
     }
 
     /// Who has a claim now, by its own clock.

@@ -1,0 +1,325 @@
+//! Who leads, as programs see it, and work that runs only while this node leads.
+//!
+//! Invariants:
+//! - What is published is a statement with an end: after [`Leadership::valid_until`] it says nothing, whether or not the
+//!   driver has come to say so. Whoever acts on it looks at the clock, too.
+//! - Led work begins only under a lease that stands, and is counted until its future is really gone. The driver learns
+//!   that all of it has ended before it hands leadership over; until then the voters are not released.
+//! - No work of a term begins after the end of that term was published: beginning and publishing exclude each other.
+//!
+//! Must not know: elections.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::clock::Clock;
+use crate::core::{self, LeadershipState, NodeId, Time};
+
+/// Led work is cancelled this much before the claim ends, since timers fire late. (The margin for clocks that run at
+/// different rates is in the claim's end already.)
+const CANCEL_EARLY: Duration = Duration::from_millis(20);
+
+/// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended, claims do
+/// not.
+const MAX_NAP: Duration = Duration::from_secs(1);
+
+/// Who leads, as far as this node knows.
+///
+/// It was true when it was published and holds until [`valid_until`](Self::valid_until) at the latest: [`Self::now`] and
+/// [`Self::is_leader_now`] look at the clock. What no clock sees, a pause between the look and the deed, only the
+/// [`term`](Self::term) catches, which belongs in every write that a leader makes elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leadership {
+    /// Whether there is a leader.
+    pub state: LeadershipState,
+    /// Who.
+    pub leader: Option<NodeId>,
+    /// The latest term known: the fencing token, if this node leads. It never falls and never names two leaders.
+    pub term: u64,
+    /// Whether this node leads.
+    pub is_me: bool,
+    /// Until when that holds without news.
+    pub valid_until: Option<LeaseInstant>,
+}
+
+/// A point in time on a clock that counts suspended time (CLOCK_BOOTTIME where the system has it).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseInstant {
+    clock: Clock,
+    at: Time,
+}
+
+impl LeaseInstant {
+    /// The time until then; zero if it is past.
+    pub fn remaining(&self) -> Duration {
+        self.at.since(self.clock.now())
+    }
+
+    /// Whether it is past.
+    pub fn is_past(&self) -> bool {
+        self.remaining().is_zero()
+    }
+}
+
+impl Leadership {
+    pub(super) fn new(told: core::Leadership, clock: Clock) -> Self {
+        let core::Leadership { state, leader, term, is_me, valid_until } = told;
+        Self { state, leader, term: term.0, is_me, valid_until: valid_until.map(|at| LeaseInstant { clock, at }) }
+    }
+
+    /// Where leaders are not elected.
+    pub const fn disabled() -> Self {
+        Self { state: LeadershipState::Disabled, leader: None, term: 0, is_me: false, valid_until: None }
+    }
+
+    /// Whether this node leads at this instant.
+    pub fn is_leader_now(&self) -> bool {
+        self.is_me && !self.is_past()
+    }
+
+    /// The same as it is at this instant: what is past is vacant.
+    #[must_use]
+    pub fn now(self) -> Self {
+        if self.state == LeadershipState::Led && self.is_past() { self.vacated() } else { self }
+    }
+
+    fn vacated(self) -> Self {
+        let state = if self.state == LeadershipState::Disabled { self.state } else { LeadershipState::Vacant };
+        Self { state, leader: None, is_me: false, valid_until: None, term: self.term }
+    }
+
+    fn is_past(&self) -> bool {
+        self.valid_until.is_none_or(|until| until.is_past())
+    }
+
+    /// Whether work may be done for this term, and for how long at most.
+    fn time_for(&self, term: u64) -> Option<Duration> {
+        let until = self.valid_until.filter(|_| self.is_me && self.term == term)?;
+        Some(until.remaining().saturating_sub(CANCEL_EARLY)).filter(|time| !time.is_zero())
+    }
+}
+
+/// Where leadership is published, and led work counted.
+#[derive(Debug)]
+pub(super) struct Office {
+    leadership: watch::Sender<Leadership>,
+    /// Pieces of led work that are not gone yet.
+    running: watch::Sender<usize>,
+}
+
+impl Office {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { leadership: watch::Sender::new(Leadership::disabled()), running: watch::Sender::new(0) })
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<Leadership> {
+        self.leadership.subscribe()
+    }
+
+    pub(super) fn publish(&self, leadership: Leadership) {
+        self.leadership.send_replace(leadership);
+    }
+
+    /// The driver is gone: whatever was claimed is renewed no more.
+    pub(super) fn close(&self) {
+        self.leadership.send_modify(|leadership| *leadership = leadership.clone().vacated());
+    }
+
+    /// How many pieces of led work are not gone yet.
+    pub(super) fn running(&self) -> watch::Receiver<usize> {
+        self.running.subscribe()
+    }
+
+    /// Runs `work` anew in each term that this node leads, until one of its futures ends by itself.
+    pub(super) async fn while_leader<F, Fut>(self: &Arc<Self>, mut work: F) -> Fut::Output
+    where
+        F: FnMut(u64) -> Fut,
+        Fut: Future,
+    {
+        let mut leadership = self.subscribe();
+        loop {
+            let leading = leadership.wait_for(|now| now.time_for(now.term).is_some()).await;
+            let Ok(term) = leading.map(|leading| leading.term) else {
+                // Not while this office stands, which is held here.
+                std::future::pending().await
+            };
+            let Some(piece) = self.begin(term) else { continue };
+            let done = self.run(term, &mut leadership, work(term)).await;
+            // The future is gone by now, so the piece may be.
+            drop(piece);
+            if let Some(value) = done {
+                return value;
+            }
+        }
+    }
+
+    /// Counts one piece of work, if the lease still stands.
+    fn begin(self: &Arc<Self>, term: u64) -> Option<Piece> {
+        // While this is borrowed nothing else is published.
+        let leadership = self.leadership.borrow();
+        leadership.time_for(term)?;
+        self.running.send_modify(|running| *running += 1);
+        Some(Piece(Arc::clone(self)))
+    }
+
+    /// Runs the future to its end, or drops it when the lease is about to end.
+    async fn run<T>(
+        &self,
+        term: u64,
+        leadership: &mut watch::Receiver<Leadership>,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut end = pin!(end_of(term, leadership));
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            // A process that was stopped wakes up here, perhaps before its timers do.
+            let is_over = self.leadership.borrow().time_for(term).is_none();
+            if is_over || end.as_mut().poll(context).is_ready() {
+                return Poll::Ready(None);
+            }
+            work.as_mut().poll(context).map(Some)
+        })
+        .await
+    }
+}
+
+/// Waits until the term's lease is about to end, renewals included.
+async fn end_of(term: u64, leadership: &mut watch::Receiver<Leadership>) {
+    loop {
+        let Some(time) = leadership.borrow_and_update().time_for(term) else { return };
+        tokio::select! {
+            changed = leadership.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(time.min(MAX_NAP)) => {}
+        }
+    }
+}
+
+/// One piece of led work, however it ends.
+#[derive(Debug)]
+struct Piece(Arc<Office>);
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.0.running.send_modify(|running| *running -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn leading(clock: Clock, term: u64, time: Duration) -> Leadership {
+        let until = LeaseInstant { clock, at: clock.now() + time };
+        let me = NodeId::new("me").expect("a name");
+        Leadership { state: LeadershipState::Led, leader: Some(me), term, is_me: true, valid_until: Some(until) }
+    }
+
+    const LONG: Duration = Duration::from_secs(600);
+
+    /// Says when it is dropped.
+    struct Gone(Arc<AtomicBool>);
+
+    impl Drop for Gone {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_past_is_no_leadership_although_nobody_has_said_so_yet() {
+        let clock = Clock::start();
+        let past = leading(clock, 3, Duration::ZERO);
+        assert!(past.is_me && !past.is_leader_now());
+        let now = past.now();
+        assert_eq!((now.state, now.leader, now.term, now.is_me), (LeadershipState::Vacant, None, 3, false));
+        let still = leading(clock, 3, LONG);
+        assert!(still.is_leader_now());
+        assert_eq!(still.clone().now(), still);
+        assert_eq!(Leadership::disabled().now(), Leadership::disabled());
+    }
+
+    #[tokio::test]
+    async fn led_work_begins_in_each_term_and_is_gone_before_it_is_counted_out() {
+        let (office, clock) = (Office::new(), Clock::start());
+        let gone = Arc::new(AtomicBool::new(false));
+        let (terms, mut seen) = tokio::sync::mpsc::unbounded_channel();
+        let (worker, mark) = (Arc::clone(&office), Arc::clone(&gone));
+        let work = tokio::spawn(async move {
+            worker
+                .while_leader(|term| {
+                    terms.send(term).expect("read");
+                    let gone = Gone(Arc::clone(&mark));
+                    async move {
+                        let _gone = gone;
+                        if term == 7 { term } else { std::future::pending().await }
+                    }
+                })
+                .await
+        });
+        let mut running = office.running();
+        office.publish(leading(clock, 5, LONG));
+        assert_eq!(seen.recv().await, Some(5));
+        running.wait_for(|running| *running == 1).await.expect("it runs");
+        assert!(!gone.load(Ordering::SeqCst));
+        // A renewal disturbs nobody; the end of the term does.
+        office.publish(leading(clock, 5, LONG + LONG));
+        office.close();
+        running.wait_for(|running| *running == 0).await.expect("it ends");
+        assert!(gone.load(Ordering::SeqCst), "dropped before it was counted out");
+        office.publish(leading(clock, 7, LONG));
+        assert_eq!(seen.recv().await, Some(7));
+        assert_eq!(work.await.expect("no panic"), 7, "it ended by itself");
+        assert_eq!(*running.borrow(), 0);
+    }
+
+    #[tokio::test]
+    async fn led_work_is_dropped_when_its_claim_runs_out_and_nobody_says_so() {
+        let (office, clock) = (Office::new(), Clock::start());
+        let ends = Arc::new(AtomicUsize::new(0));
+        let until = leading(clock, 5, Duration::from_millis(200));
+        let claim = until.valid_until.expect("a claim");
+        office.publish(until);
+        let count = Arc::clone(&ends);
+        let busy = Arc::clone(&office);
+        let work = tokio::spawn(async move {
+            busy.while_leader(|_| {
+                let count = Arc::clone(&count);
+                async move {
+                    // Always ready: no timer is needed to wake it, so none may be needed to stop it.
+                    loop {
+                        tokio::task::yield_now().await;
+                        assert!(!claim.is_past() || count.fetch_add(1, Ordering::SeqCst) < 1, "it goes on");
+                    }
+                }
+            })
+            .await
+        });
+        let mut running = office.running();
+        running.wait_for(|running| *running == 1).await.expect("it runs");
+        running.wait_for(|running| *running == 0).await.expect("it ends");
+        work.abort();
+    }
+
+    #[tokio::test]
+    async fn several_pieces_are_counted_and_none_begins_when_the_term_is_over() {
+        let (office, clock) = (Office::new(), Clock::start());
+        office.publish(leading(clock, 5, LONG));
+        let (one, two) = (office.begin(5).expect("led"), office.begin(5).expect("led"));
+        assert!(office.begin(4).is_none(), "another term's");
+        office.close();
+        assert!(office.begin(5).is_none());
+        let running = office.running();
+        drop(one);
+        assert_eq!(*running.borrow(), 1);
+        drop(two);
+        assert_eq!(*running.borrow(), 0);
+    }
+}

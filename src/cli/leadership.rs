@@ -1,0 +1,144 @@
+//! The client commands about leaders: who leads, who votes, what was agreed, and the way past a majority that is lost.
+//!
+//! Invariant: what cannot be taken back is asked about first, and never done because nobody was there to ask.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::time::Duration;
+
+use super::args::{Format, RecoverArgs, TargetArgs, VoterArgs, VotersCommand};
+use super::client::Client;
+use super::commands::json_line;
+use super::failure::{Exit, Failure};
+use super::human::{self, NOTHING, plain};
+use super::table;
+use crate::json::{AddVoter, Info, Leader, Recover, View, Voters};
+
+pub(super) fn leader(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let leader: Leader = Client::new(&args.agent)?.get("/v1/leader")?;
+    match args.format {
+        Format::Json => json_line(out, &leader)?,
+        Format::Table => table::write(out, ["WHAT", "VALUE"], leader_rows(&leader))?,
+    }
+    Ok(Exit::DONE)
+}
+
+fn leader_rows(leader: &Leader) -> Vec<[String; 2]> {
+    let meaning = match leader.state.as_str() {
+        "disabled" => " (nobody is elected here: leadership.mode = \"none\")",
+        "vacant" => " (an election is due)",
+        "unavailable" => " (too few voters can be reached: see `headcount voters list`)",
+        _ => "",
+    };
+    let who = leader.leader.as_deref().map_or_else(|| NOTHING.to_owned(), plain);
+    let lease = leader.lease_remaining_ms.map(|ms| format!("{} left", human::duration(Duration::from_millis(ms))));
+    [
+        ("leader", if leader.is_me { format!("{who} (the agent asked)") } else { who }),
+        ("term", leader.term.to_string()),
+        ("state", format!("{}{meaning}", plain(&leader.state))),
+        ("lease", lease.unwrap_or_else(|| NOTHING.to_owned())),
+    ]
+    .map(|(what, value)| [what.to_owned(), value])
+    .into()
+}
+
+pub(super) fn voters(command: &VotersCommand, out: &mut impl Write) -> Result<Exit, Failure> {
+    match command {
+        VotersCommand::List(target) => {
+            let voters: Voters = Client::new(&target.agent)?.get("/v1/voters")?;
+            if voters.voters.is_empty() && target.format == Format::Table {
+                return Err(Failure::failed("this agent knows no voters yet")
+                    .hint("they are named by leadership.voters (--voters), and must all have met once"));
+            }
+            show(&voters, target.format, out)?;
+        }
+        VotersCommand::Add(VoterArgs { target, node }) => {
+            let request = AddVoter { id: node.to_string() };
+            let voters: Voters = Client::new(&target.agent)?.send("POST", "/v1/voters", &request)?;
+            show(&voters, target.format, out)?;
+        }
+        VotersCommand::Remove(VoterArgs { target, node }) => {
+            let (_, voters): (_, Voters) = Client::new(&target.agent)?.delete(&format!("/v1/voters/{node}"))?;
+            show(&voters, target.format, out)?;
+        }
+    }
+    Ok(Exit::DONE)
+}
+
+fn show(voters: &Voters, format: Format, out: &mut impl Write) -> Result<(), Failure> {
+    if format == Format::Json {
+        return json_line(out, voters);
+    }
+    let rows = voters.voters.iter().map(|voter| {
+        let status = voter.status.as_deref().unwrap_or("not listed");
+        [plain(&voter.id), plain(status), plain(&voter.identity)]
+    });
+    Ok(table::write(out, ["VOTER", "STATUS", "IDENTITY"], rows)?)
+}
+
+pub(super) fn view(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let view: View = Client::new(&args.agent)?.get("/v1/view")?;
+    match (args.format, view.number, view.term, &view.members) {
+        (Format::Table, Some(number), Some(term), Some(members)) => {
+            let names = members.iter().map(|id| plain(id)).collect::<Vec<_>>().join(", ");
+            table::write(out, ["VIEW", "TERM", "MEMBERS"], [[number.to_string(), term.to_string(), names]])?;
+        }
+        (Format::Table, ..) => {
+            return Err(Failure::failed("this agent knows no agreed view")
+                .hint("views are agreed where leaders are elected, see `headcount leader`"));
+        }
+        (Format::Json, ..) => json_line(out, &view)?,
+    }
+    Ok(Exit::DONE)
+}
+
+pub(super) fn recover(args: &RecoverArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let client = Client::new(&args.target.agent)?;
+    if !args.yes {
+        let info: Info = client.get("/v1/info")?;
+        let old: Voters = client.get("/v1/voters")?;
+        confirm(&info.node, &old, &args.voters)?;
+    }
+    let request = Recover { voters: args.voters.iter().map(ToString::to_string).collect() };
+    let voters: Voters = client.send("POST", "/v1/recover", &request)?;
+    show(&voters, args.target.format, out)?;
+    Ok(Exit::DONE)
+}
+
+/// Explains what is about to happen, and asks.
+fn confirm(node: &str, old: &Voters, named: &[crate::NodeId]) -> Result<(), Failure> {
+    let old = old.voters.iter().map(|voter| plain(&voter.id)).collect::<Vec<_>>().join(", ");
+    let named = named.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut terminal = io::stderr();
+    writeln!(
+        terminal,
+        "A recovery ends the electorate of {old} and begins a new one of {node}, {named}.
+It is for a majority of voters that is lost for good, disks and all: what only the lost ones had agreed to is gone.
+Voters that are not named, and come back later, count no more; never recover on both sides of a cut.
+While a majority of the old electorate answers it is refused."
+    )?;
+    if !io::stdin().is_terminal() {
+        return Err(Failure::usage("nobody can be asked whether that is meant").hint("--yes says so"));
+    }
+    write!(terminal, "Begin a new electorate? Type yes: ")?;
+    terminal.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    if answer.trim() == "yes" { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_without_a_leader_says_why() {
+        for (state, why) in [("unavailable", "too few voters"), ("vacant", "an election"), ("disabled", "mode")] {
+            let json = format!(
+                r#"{{"leader":null,"term":3,"is_me":false,"mode":"quorum","state":"{state}","lease_remaining_ms":null}}"#
+            );
+            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"));
+            assert_eq!(rows[0], ["leader", "-"]);
+            assert!(rows[2][1].contains(why), "{rows:?}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! [`LeadershipConfig`]: whether leaders are elected, by whom, and at what pace.
+//!
+//! Values and the profiles' figures only. What must be so *together* with the rest of the configuration is judged by
+//! [`Config::problems`](super::Config::problems).
+
+use std::fmt;
+use std::time::Duration;
+
+use super::ConfigError;
+use crate::core::election::LeaseTiming;
+use crate::core::limits::MAX_VOTERS;
+use crate::core::{NodeId, Profile};
+
+/// Section `[leadership]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeadershipConfig {
+    /// Whether leaders are elected.
+    pub mode: LeadershipMode,
+    /// Who forms the first electorate, at most seven; it means nothing once there is one, which is then in the data
+    /// directories. Empty: this node votes nowhere (unless its data directory says otherwise) and learns who leads.
+    pub voters: Vec<NodeId>,
+    /// How long a lease lasts, and how often it is renewed. Not reloadable.
+    pub timing: LeaseTiming,
+}
+
+/// Where leadership comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum LeadershipMode {
+    /// Nobody leads.
+    #[default]
+    None,
+    /// A majority of a few voters elects the leader.
+    Quorum,
+}
+
+impl LeadershipMode {
+    /// Its name in configuration and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LeadershipMode::None => "none",
+            LeadershipMode::Quorum => "quorum",
+        }
+    }
+}
+
+impl fmt::Display for LeadershipMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl LeadershipConfig {
+    /// Nobody leads; the pace is the profile's.
+    pub(super) fn of(profile: Profile) -> Self {
+        Self { mode: LeadershipMode::None, voters: Vec::new(), timing: timing_of(profile) }
+    }
+
+    /// What is wrong with it by itself.
+    pub(super) fn problems(&self) -> Vec<ConfigError> {
+        let mut problems: Vec<ConfigError> = self.timing.check().err().into_iter().map(Into::into).collect();
+        problems.extend(check_voters(&self.voters).err());
+        problems
+    }
+}
+
+/// The pace of leases in a profile.
+const fn timing_of(profile: Profile) -> LeaseTiming {
+    let (lease, renewal) = match profile {
+        Profile::Default => (15_000, 5_000),
+        Profile::Local => (2_000, 500),
+        Profile::Lan => (6_000, 2_000),
+        Profile::Wan => (45_000, 15_000),
+    };
+    LeaseTiming { lease_duration: Duration::from_millis(lease), renewal_interval: Duration::from_millis(renewal) }
+}
+
+/// At most seven, each once: a name that stands there twice is a mistyped one that is missing.
+pub(super) fn check_voters(voters: &[NodeId]) -> Result<(), ConfigError> {
+    if voters.len() > MAX_VOTERS {
+        return Err(ConfigError::TooManyVoters { count: voters.len() });
+    }
+    match voters.iter().enumerate().find(|(at, id)| voters[..*at].contains(id)) {
+        Some((_, id)) => Err(ConfigError::VoterTwice { id: id.clone() }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    #[test]
+    fn every_profile_has_a_pace_that_works() {
+        for profile in Profile::ALL {
+            let config = Config::new("a").expect("a name").with_profile(profile);
+            assert_eq!(config.leadership.timing.check(), Ok(()), "{profile}");
+            assert!(config.leadership.problems().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_voter_that_forgets_is_refused_with_the_reason() {
+        let quorum = Config::new("a").expect("a name").with_voters(["a", "b", "c"]).expect("names");
+        let error = quorum.check().expect_err("no data directory");
+        assert_eq!(error.key(), "leadership.mode");
+        assert!(error.to_string().contains("two leaders") && error.to_string().contains("data_dir"), "{error}");
+        let mut kept = quorum.clone();
+        kept.data_dir = Some("d".into());
+        assert_eq!(kept.check(), Ok(()));
+        kept.leadership.voters.clear();
+        assert_eq!(kept.check(), Ok(()), "a member that only learns");
+    }
+
+    #[test]
+    fn voters_are_few_and_different() {
+        let with = |voters: &[&str]| {
+            let mut config = Config::new("a").expect("a name").with_voters(voters.iter().copied()).expect("names");
+            config.data_dir = Some("d".into());
+            config.check()
+        };
+        assert_eq!(with(&["a", "b", "c", "d", "e", "f", "g"]), Ok(()));
+        assert_eq!(with(&["a"; 8]), Err(ConfigError::TooManyVoters { count: 8 }));
+        assert!(matches!(with(&["a", "b", "a"]), Err(ConfigError::VoterTwice { id }) if id == "a"));
+    }
+}

@@ -1,0 +1,124 @@
+//! Half-dead switches: links of five voters that carry nothing, in every combination of one to three, and partitions.
+
+use std::time::Duration;
+
+use rand::RngExt;
+
+use super::parliament::{LEASE, Parliament};
+use super::scenarios::{SECOND, led};
+
+const VOTERS: usize = 5;
+/// The lease that has to run out, another one for who was promised something meanwhile, and the election itself.
+const MOST: Duration = Duration::from_millis(2 * LEASE.as_millis() as u64 + 1_000);
+
+/// All choices of one to `most` of these.
+fn choices<T: Copy>(of: &[T], most: usize) -> Vec<Vec<T>> {
+    let mut chosen: Vec<(usize, Vec<T>)> = vec![(0, Vec::new())];
+    let mut begin = 0;
+    for _ in 0..most {
+        let end = chosen.len();
+        for at in begin..end {
+            let (next, so_far) = chosen[at].clone();
+            for (index, one) in of.iter().enumerate().skip(next) {
+                chosen.push((index + 1, so_far.iter().copied().chain([*one]).collect()));
+            }
+        }
+        begin = end;
+    }
+    chosen.into_iter().skip(1).map(|(_, chosen)| chosen).collect()
+}
+
+/// Five voters with clocks as wrong as they may be, led.
+fn five(seed: u64) -> (Parliament, usize) {
+    let (mut parliament, leader) = led(seed, VOTERS);
+    parliament.run_for(SECOND);
+    for node in 0..VOTERS {
+        if parliament.rng.random_bool(0.5) {
+            // A clock that is slow or fast from now on.
+            parliament.set_rate(node, [-10_000, 10_000][node % 2]);
+        }
+    }
+    (parliament, leader)
+}
+
+fn pairs() -> Vec<(usize, usize)> {
+    (0..VOTERS).flat_map(|a| (a + 1..VOTERS).map(move |b| (a, b))).collect()
+}
+
+/// Somebody leads in time, and goes on to; healing deposes nobody for long.
+fn stays_led(mut parliament: Parliament, what: &str) {
+    assert!(parliament.run_until(MOST, |p| p.leader().is_some()), "{what}: nobody leads at once");
+    parliament.run_for(MOST);
+    let mut led_for = 0;
+    for _ in 0..100 {
+        parliament.run_for(Duration::from_millis(100));
+        led_for += usize::from(parliament.leader().is_some());
+    }
+    assert!(led_for >= 95, "{what}: led for {led_for} of 100");
+    parliament.cut.clear();
+    assert!(parliament.run_until(MOST, |p| p.leader().is_some()), "{what}: nobody leads after healing");
+    parliament.assert_safe();
+}
+
+#[test]
+fn one_to_three_dead_links_of_five_voters_leave_one_leader() {
+    let combinations = choices(&pairs(), 3);
+    assert_eq!(combinations.len(), 10 + 45 + 120);
+    for (seed, links) in combinations.into_iter().enumerate() {
+        let (mut parliament, leader) = five(seed as u64);
+        parliament.cut = links.iter().flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect();
+        stays_led(parliament, &format!("{links:?}, led by {leader}"));
+    }
+}
+
+#[test]
+fn one_or_two_links_that_are_dead_one_way_leave_one_leader() {
+    let one_way: Vec<(usize, usize)> = pairs().into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
+    for (seed, links) in choices(&one_way, 2).into_iter().enumerate() {
+        let (mut parliament, leader) = five(seed as u64);
+        parliament.cut = links.iter().copied().collect();
+        stays_led(parliament, &format!("{links:?}, led by {leader}"));
+    }
+}
+
+#[test]
+fn the_larger_side_of_a_partition_leads_and_no_side_of_three_does() {
+    for seed in 0..20 {
+        for sizes in [&[3, 2][..], &[2, 2, 1], &[4, 1]] {
+            let (mut parliament, _) = five(seed);
+            let mut order: Vec<usize> = (0..VOTERS).collect();
+            order.rotate_left(seed as usize % VOTERS);
+            let mut left = &order[..];
+            let groups: Vec<&[usize]> = sizes.iter().map(|size| left.split_off(..*size).expect("enough")).collect();
+            parliament.split(&groups);
+            parliament.run_for(MOST);
+            match parliament.leader() {
+                Some(leader) => assert!(sizes[0] > 2 && groups[0].contains(&leader)),
+                None => assert!(sizes[0] == 2, "a majority without a leader, seed {seed}"),
+            }
+            for node in groups[1..].concat() {
+                assert!(!parliament.election(node).reaches_quorum(), "{node} of {groups:?} does not know");
+            }
+            let leader = parliament.leader();
+            parliament.split(&[&order]);
+            assert!(parliament.run_until(SECOND, |p| p.leader().is_some()), "healed, seed {seed}");
+            assert!(leader.is_none() || parliament.leader() == leader, "healing deposes nobody");
+            parliament.assert_safe();
+        }
+    }
+}
+
+#[test]
+fn a_voter_paused_for_any_time_disturbs_nobody_and_leads_no_longer_than_it_may() {
+    for seed in 0..40 {
+        let (mut parliament, leader) = five(seed);
+        for node in [leader, (leader + 1) % VOTERS] {
+            parliament.nodes[node].paused = true;
+            let pause = Duration::from_millis(parliament.rng.random_range(0..6_000));
+            parliament.run_for(pause);
+            parliament.resume(node);
+            assert!(parliament.run_until(MOST, |p| p.leader().is_some()), "seed {seed}");
+        }
+        parliament.assert_safe();
+    }
+}

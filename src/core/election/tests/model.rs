@@ -1,0 +1,435 @@
+//! Every interleaving up to a bound: three voters, the same machine as everywhere else, looked at by a model checker.
+//!
+//! Words are delivered in any order, never, or twice; writes reach the disk late, and a crash loses any last part of
+//! those that were not acknowledged; time goes on in steps of half a lease, and nobody is woken on time: a voter that is
+//! not woken is one that is paused. What is bounded: the number of steps, of crashes, of repeated words, and of time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use crate::core::election::flaw::Flaw;
+use crate::core::election::{
+    Action, Ballot, Body, Election, ElectionBirth, Electorate, Identity, LeaseTiming, LossReason, NumberedView,
+    Surroundings, Term, Voter, Word,
+};
+use crate::core::{NodeId, Time};
+
+const VOTERS: usize = 3;
+const TIMING: LeaseTiming =
+    LeaseTiming { lease_duration: Duration::from_millis(500), renewal_interval: Duration::from_millis(125) };
+const STEP: Duration = Duration::from_millis(250);
+
+fn id(node: usize) -> NodeId {
+    NodeId::new(&format!("v{node}")).expect("a name")
+}
+
+fn place(id: &NodeId) -> usize {
+    usize::from(id.as_str().as_bytes()[1] - b'0')
+}
+
+/// A word under way. Equal words are one: a word that is repeated anyway tells nothing new.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Letter {
+    from: usize,
+    to: usize,
+    word: Word,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Node {
+    election: Election,
+    disk: Ballot,
+    writing: Vec<Ballot>,
+    claim: Option<(Term, Time)>,
+    /// The latest term that others know this voter by: its acknowledged votes and promises.
+    spoken: Term,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct World {
+    now: Time,
+    nodes: Vec<Node>,
+    letters: Vec<Letter>,
+    members: Vec<NodeId>,
+    leaders: BTreeMap<Term, usize>,
+    agreed: BTreeMap<u64, u64>,
+    has_term_fallen: bool,
+    has_two_leaders: bool,
+    has_two_contents: bool,
+    /// What may still happen.
+    crashes: u8,
+    repeats: u8,
+    steps: u8,
+    changes: u8,
+    resignations: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Event {
+    Deliver(usize),
+    DeliverAndKeep(usize),
+    Stored(usize),
+    Wake(usize),
+    /// And comes back at once, with this many of the writes under way.
+    Crash(usize, usize),
+    TimeGoesOn,
+    MembersChange,
+    Resign(usize),
+}
+
+fn around<'a>(now: Time, members: &'a dyn Fn() -> Vec<NodeId>) -> Surroundings<'a> {
+    Surroundings { now, luck: 0.0, is_up: true, members }
+}
+
+fn born(node: usize, disk: Ballot, now: Time, flaw: Option<Flaw>) -> Election {
+    let birth = ElectionBirth {
+        me: id(node),
+        timing: TIMING,
+        view_interval: Duration::from_millis(100),
+        voters: (0..VOTERS).map(id).collect(),
+        ballot: disk,
+    };
+    let mut election = Election::new(birth, &around(now, &Vec::new));
+    if let Some(flaw) = flaw {
+        election.plant(flaw);
+    }
+    election
+}
+
+impl World {
+    /// An electorate that has formed, and nothing else.
+    fn formed(flaw: Option<Flaw>) -> Self {
+        let voters = (0..VOTERS).map(|node| Voter { id: id(node), identity: Identity(node as u64) }).collect();
+        let founding = NumberedView::founding(Electorate::founded_by(voters), 0);
+        let now = Time::ORIGIN + Duration::from_secs(1_000);
+        let node = |node| {
+            let disk = Ballot { accepted: Some(founding.clone()), ..Ballot::blank(Identity(node as u64)) };
+            let election = born(node, disk.clone(), now, flaw);
+            Node { election, disk, writing: Vec::new(), claim: None, spoken: Term(0) }
+        };
+        Self {
+            now,
+            nodes: (0..VOTERS).map(node).collect(),
+            letters: Vec::new(),
+            members: Vec::new(),
+            leaders: BTreeMap::new(),
+            agreed: BTreeMap::new(),
+            has_term_fallen: false,
+            has_two_leaders: false,
+            has_two_contents: false,
+            crashes: 0,
+            repeats: 0,
+            steps: 0,
+            changes: 0,
+            resignations: 0,
+        }
+    }
+
+    fn with<T>(&mut self, node: usize, act: impl FnOnce(&mut Election, &Surroundings<'_>) -> T) -> T {
+        let members = self.members.clone();
+        let members = move || members.clone();
+        let result = act(&mut self.nodes[node].election, &around(self.now, &members));
+        self.drain(node);
+        result
+    }
+
+    fn drain(&mut self, node: usize) {
+        while let Some(action) = self.nodes[node].election.poll() {
+            match action {
+                Action::Send { to, word } => self.send(node, place(&to), word),
+                Action::Persist(ballot) => self.nodes[node].writing.push(ballot),
+                Action::Claimed { term, until, .. } => self.nodes[node].claim = Some((term, until)),
+                Action::Lost { term, reason } => {
+                    self.nodes[node].claim = None;
+                    if reason == LossReason::Resigned {
+                        let now = self.now;
+                        self.nodes[node].election.work_ended(&around(now, &Vec::new), term);
+                    }
+                }
+                Action::Agreed(view) => {
+                    let digest = view.reference().digest.0;
+                    self.has_two_contents |= *self.agreed.entry(view.number).or_insert(digest) != digest;
+                }
+                // Contents are never further away than the next step: whoever has them gives them.
+                Action::Wanted { view, from } => {
+                    let found =
+                        self.nodes[place(&from)].election.view_of(view.digest).map(|found| found.under(view.term));
+                    if let Some(found) = found {
+                        let now = self.now;
+                        self.nodes[node].election.contents(&around(now, &Vec::new), &found);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.nodes[node].election.forget_counts();
+    }
+
+    fn send(&mut self, from: usize, to: usize, word: Word) {
+        let (leads, says) = match &word.body {
+            Body::Renew(renewal) => (Some(renewal.term), Some(renewal.term)),
+            Body::Voted { term, is_granted: true, .. } | Body::Acked { term, .. } => (None, Some(*term)),
+            _ => (None, None),
+        };
+        if let Some(term) = leads {
+            self.has_two_leaders |= *self.leaders.entry(term).or_insert(from) != from;
+        }
+        if let Some(term) = says {
+            self.nodes[from].spoken = self.nodes[from].spoken.max(term);
+        }
+        let letter = Letter { from, to, word };
+        if !self.letters.contains(&letter) {
+            self.letters.push(letter);
+        }
+    }
+
+    fn deliver(&mut self, at: usize, keep: bool) {
+        let Letter { from, to, word } = if keep { self.letters[at].clone() } else { self.letters.remove(at) };
+        self.with(to, |election, around| election.heard(around, &id(from), word));
+    }
+
+    fn store(&mut self, node: usize) {
+        let ballot = self.nodes[node].writing.remove(0);
+        self.has_term_fallen |= ballot.term < self.nodes[node].disk.term;
+        let version = ballot.version;
+        self.nodes[node].disk = ballot;
+        self.with(node, |election, around| election.stored(around, version));
+    }
+
+    fn crash(&mut self, node: usize, kept: usize, rules: &Rules) {
+        let place = &mut self.nodes[node];
+        if let Some(ballot) = place.writing.drain(..).take(kept).last() {
+            place.disk = ballot;
+        }
+        if rules.forgets_term {
+            (place.disk.term, place.disk.vote) = (Term(0), None);
+        }
+        place.claim = None;
+        place.election = born(node, place.disk.clone(), self.now, rules.flaw);
+        self.drain(node);
+    }
+
+    fn claims(&self) -> usize {
+        self.nodes.iter().filter(|node| node.claim.is_some_and(|(_, until)| self.now < until)).count()
+    }
+
+    fn check(&mut self) {
+        self.has_term_fallen |= self.nodes.iter().any(|node| node.election.term() < node.spoken);
+    }
+
+    /// Lets words through, first come first served, until there are none of this kind.
+    fn let_through(&mut self, is_such: impl Fn(&Letter) -> bool) {
+        loop {
+            if let Some(node) = (0..VOTERS).find(|node| !self.nodes[*node].writing.is_empty()) {
+                self.store(node);
+            } else if let Some(at) = self.letters.iter().position(&is_such) {
+                self.deliver(at, false);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn wake(&mut self, node: usize) {
+        self.with(node, |election, around| election.tick(around));
+    }
+}
+
+/// What is explored, from where.
+#[derive(Debug, Clone, Default)]
+struct Rules {
+    flaw: Option<Flaw>,
+    forgets_term: bool,
+    begin: Vec<World>,
+}
+
+impl Model for Rules {
+    type State = World;
+    type Action = Event;
+
+    fn init_states(&self) -> Vec<World> {
+        self.begin.clone()
+    }
+
+    fn actions(&self, world: &World, events: &mut Vec<Event>) {
+        for at in 0..world.letters.len() {
+            events.push(Event::Deliver(at));
+            if world.repeats > 0 {
+                events.push(Event::DeliverAndKeep(at));
+            }
+        }
+        for (at, node) in world.nodes.iter().enumerate() {
+            if !node.writing.is_empty() {
+                events.push(Event::Stored(at));
+            }
+            if node.election.next_deadline(true).is_some_and(|deadline| deadline <= world.now) {
+                events.push(Event::Wake(at));
+            }
+            if world.crashes > 0 {
+                events.extend((0..=node.writing.len()).map(|kept| Event::Crash(at, kept)));
+            }
+            if world.resignations > 0 && node.claim.is_some() {
+                events.push(Event::Resign(at));
+            }
+        }
+        if world.steps > 0 {
+            events.push(Event::TimeGoesOn);
+        }
+        if world.changes > 0 {
+            events.push(Event::MembersChange);
+        }
+    }
+
+    fn next_state(&self, last: &World, event: Event) -> Option<World> {
+        let mut world = last.clone();
+        match event {
+            Event::Deliver(at) => world.deliver(at, false),
+            Event::DeliverAndKeep(at) => {
+                world.repeats -= 1;
+                world.deliver(at, true);
+            }
+            Event::Stored(node) => world.store(node),
+            Event::Wake(node) => world.wake(node),
+            Event::Crash(node, kept) => {
+                world.crashes -= 1;
+                world.crash(node, kept, self);
+            }
+            Event::TimeGoesOn => {
+                world.steps -= 1;
+                world.now = world.now + STEP;
+            }
+            Event::MembersChange => {
+                world.changes -= 1;
+                world.members.push(id(9 - usize::from(world.changes)));
+                world.members.sort();
+                for node in 0..VOTERS {
+                    world.with(node, |election, around| election.members_changed(around));
+                }
+            }
+            Event::Resign(node) => {
+                world.resignations -= 1;
+                world.with(node, |election, around| election.resign(around));
+            }
+        }
+        world.check();
+        Some(world)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("at most one valid claim", |_, world: &World| world.claims() <= 1),
+            Property::always("at most one leader in a term", |_, world: &World| !world.has_two_leaders),
+            Property::always("one agreed number has one content", |_, world: &World| !world.has_two_contents),
+            Property::always("terms never fall", |_, world: &World| !world.has_term_fallen),
+        ]
+    }
+}
+
+fn is_of_standing(letter: &Letter) -> bool {
+    matches!(letter.word.body, Body::Query { .. } | Body::Health { .. } | Body::PreVote { .. } | Body::PreVoted { .. })
+}
+
+/// Two ask for votes in the same term; the third one has not heard either yet.
+fn two_stand_at_once(flaw: Option<Flaw>) -> World {
+    let mut world = World::formed(flaw);
+    world.wake(0);
+    world.wake(1);
+    world.let_through(is_of_standing);
+    assert_eq!((world.nodes[0].election.term(), world.nodes[1].election.term()), (Term(1), Term(1)));
+    world
+}
+
+/// One was voted for and does not know it yet; another asks for votes in the next term.
+fn one_stands_after_another(flaw: Option<Flaw>) -> World {
+    let mut world = World::formed(flaw);
+    world.wake(0);
+    world.let_through(|letter| is_of_standing(letter) || letter.to == 2);
+    world.nodes[1].election = born(1, world.nodes[1].disk.clone(), world.now, flaw);
+    world.drain(1);
+    world.letters.retain(|letter| letter.to != 1);
+    world.wake(1);
+    world.let_through(is_of_standing);
+    assert_eq!((world.nodes[0].election.term(), world.nodes[1].election.term()), (Term(1), Term(2)));
+    world
+}
+
+/// One leads by the word of another; the third one knows nothing of it.
+fn led_without_the_third(flaw: Option<Flaw>) -> World {
+    let mut world = World::formed(flaw);
+    world.wake(0);
+    world.let_through(|letter| letter.to != 1 && letter.from != 1);
+    assert_eq!(world.claims(), 1);
+    world.letters.clear();
+    world
+}
+
+/// What stands in a row may happen; its like must not count twice.
+fn explore(rules: Rules, depth: usize, name: &str) -> Option<String> {
+    let began = std::time::Instant::now();
+    let checker = rules.checker().target_max_depth(depth).finish_when(HasDiscoveries::Any).spawn_bfs().join();
+    let found: BTreeSet<&str> = checker.discoveries().into_keys().collect();
+    let states = checker.unique_state_count();
+    println!("{name}: depth {}, {states} states, {:?}, {found:?}", checker.max_depth(), began.elapsed());
+    found.into_iter().next().map(str::to_owned)
+}
+
+fn unplanted(world: World) -> Rules {
+    Rules { begin: vec![world], ..Rules::default() }
+}
+
+fn bounded(mut world: World, (crashes, repeats, steps, changes, resignations): (u8, u8, u8, u8, u8)) -> World {
+    (world.crashes, world.repeats, world.steps) = (crashes, repeats, steps);
+    (world.changes, world.resignations) = (changes, resignations);
+    world
+}
+
+#[test]
+fn every_interleaving_of_two_candidates_is_safe_up_to_a_bound() {
+    let world = bounded(two_stand_at_once(None), (1, 1, 1, 0, 0));
+    assert_eq!(explore(unplanted(world), 7, "two candidates"), None);
+    let world = bounded(one_stands_after_another(None), (1, 1, 1, 0, 0));
+    assert_eq!(explore(unplanted(world), 7, "one after another"), None);
+}
+
+#[test]
+fn every_interleaving_around_a_leader_is_safe_up_to_a_bound() {
+    let world = bounded(led_without_the_third(None), (1, 1, 3, 1, 1));
+    assert_eq!(explore(unplanted(world), 7, "led"), None);
+}
+
+#[test]
+#[ignore = "minutes: as deep as HEADCOUNT_MODEL_DEPTH says"]
+fn every_interleaving_is_safe_up_to_a_deeper_bound() {
+    let depth = std::env::var("HEADCOUNT_MODEL_DEPTH").ok().and_then(|depth| depth.parse().ok()).unwrap_or(9);
+    for (world, name) in [
+        (bounded(World::formed(None), (1, 0, 2, 0, 0)), "from the beginning"),
+        (bounded(two_stand_at_once(None), (1, 1, 1, 0, 0)), "two candidates"),
+        (bounded(one_stands_after_another(None), (1, 1, 1, 0, 0)), "one after another"),
+        (bounded(led_without_the_third(None), (1, 1, 3, 1, 1)), "led"),
+    ] {
+        assert_eq!(explore(unplanted(world), depth, name), None);
+    }
+}
+
+#[test]
+fn the_model_finds_a_voter_that_votes_twice() {
+    let flaw = Some(Flaw::ForgottenVote);
+    let rules = Rules { flaw, ..unplanted(two_stand_at_once(flaw)) };
+    assert_eq!(explore(rules, 12, "votes twice").as_deref(), Some("at most one leader in a term"));
+}
+
+#[test]
+fn the_model_finds_a_claim_that_begins_with_the_votes() {
+    let flaw = Some(Flaw::ClaimWithVotes);
+    let rules = Rules { flaw, ..unplanted(one_stands_after_another(flaw)) };
+    assert_eq!(explore(rules, 12, "claims with the votes").as_deref(), Some("at most one valid claim"));
+}
+
+#[test]
+fn the_model_finds_a_disk_that_forgets_the_term() {
+    let begin = vec![bounded(two_stand_at_once(None), (1, 0, 0, 0, 0))];
+    let rules = Rules { forgets_term: true, begin, ..Rules::default() };
+    assert_eq!(explore(rules, 12, "forgets the term").as_deref(), Some("terms never fall"));
+}

@@ -1,0 +1,87 @@
+//! Who leads, who votes, what was agreed; and the operator's commands about them.
+//!
+//! Invariant: what is said about a lease is judged by the clock at the time of the request. A process that was stopped past
+//! its lease does not claim to lead, not even in its first answer.
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+
+use super::App;
+use super::problem::Refusal;
+use super::query::Pairs;
+use crate::agent::Agent;
+use crate::core::NodeId;
+use crate::core::election::Electorate;
+use crate::core::limits::MAX_VOTERS;
+use crate::json;
+
+type Body<T> = Result<Json<T>, JsonRejection>;
+
+pub(super) async fn leader(State(app): State<App>, query: Pairs) -> Result<Json<json::Leader>, Refusal> {
+    query.only(&[])?;
+    let mode = app.agent.config().leadership.mode;
+    Ok(Json(json::Leader::new(&app.agent.leadership().borrow(), mode)))
+}
+
+pub(super) async fn voters(State(app): State<App>, query: Pairs) -> Result<Json<json::Voters>, Refusal> {
+    query.only(&[])?;
+    Ok(Json(listed(&app.agent, app.agent.electorate().as_deref())))
+}
+
+pub(super) async fn view(State(app): State<App>, query: Pairs) -> Result<Json<json::View>, Refusal> {
+    query.only(&[])?;
+    Ok(Json(app.agent.agreed_view().into()))
+}
+
+pub(super) async fn add(
+    State(app): State<App>,
+    query: Pairs,
+    body: Body<json::AddVoter>,
+) -> Result<Json<json::Voters>, Refusal> {
+    query.only(&[])?;
+    let Json(json::AddVoter { id }) = body?;
+    let electorate = app.agent.add_voter(named(&id)?).await?;
+    Ok(Json(listed(&app.agent, Some(&electorate))))
+}
+
+pub(super) async fn remove(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    query: Pairs,
+) -> Result<Json<json::Voters>, Refusal> {
+    query.only(&[])?;
+    let Path(id) = path?;
+    let electorate = app.agent.remove_voter(named(&id)?).await?;
+    Ok(Json(listed(&app.agent, Some(&electorate))))
+}
+
+pub(super) async fn recover(
+    State(app): State<App>,
+    query: Pairs,
+    body: Body<json::Recover>,
+) -> Result<Json<json::Voters>, Refusal> {
+    query.only(&[])?;
+    let Json(json::Recover { voters }) = body?;
+    if voters.is_empty() || voters.len() > MAX_VOTERS {
+        let detail = format!("a recovery names 1 to {MAX_VOTERS} voters, found {}", voters.len());
+        return Err(value_refused(detail));
+    }
+    let voters = voters.iter().map(|id| named(id)).collect::<Result<_, _>>()?;
+    let electorate = app.agent.recover(voters).await?;
+    Ok(Json(listed(&app.agent, Some(&electorate))))
+}
+
+fn listed(agent: &Agent, electorate: Option<&Electorate>) -> json::Voters {
+    let status = |id: &NodeId| agent.member(id).map(|member| member.status.name().to_owned());
+    json::Voters::new(electorate, agent.leadership().borrow().term, status)
+}
+
+fn named(id: &str) -> Result<NodeId, Refusal> {
+    NodeId::new(id).map_err(|error| value_refused(format!("\"{}\" is no name: {error}", id.escape_debug())))
+}
+
+fn value_refused(detail: String) -> Refusal {
+    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "value", "Value refused", detail)
+}

@@ -1,0 +1,267 @@
+//! Leaders elected by real processes: killed, stopped, sent away, cut down to a minority, and restarted.
+
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use support::{Agent, Watch, wait_for};
+use tempfile::TempDir;
+
+const FIVE: [&str; 5] = ["a", "b", "c", "d", "e"];
+const VOTERS: &str = "a,b,c,d,e";
+
+/// Agents with data directories.
+struct Cluster {
+    agents: Vec<Agent>,
+    data: TempDir,
+}
+
+/// Starts one that keeps its state below `data`.
+fn start(data: &Path, name: &str, seeds: &[&str], voters: &str, more: &[&str]) -> Agent {
+    let directory = data.join(name);
+    let directory = directory.to_str().expect("text");
+    Agent::start(name, seeds, &[&["--data-dir", directory, "--voters", voters], more].concat())
+}
+
+impl Cluster {
+    /// Five voters, one of which leads.
+    fn of_five() -> (Self, Leader) {
+        let data = tempfile::tempdir().expect("a directory");
+        let first = start(data.path(), "a", &[], VOTERS, &[]);
+        let seed = first.gossip.clone();
+        let mut agents = vec![first];
+        agents.extend(FIVE[1..].iter().map(|name| start(data.path(), name, &[&seed], VOTERS, &[])));
+        let cluster = Self { agents, data };
+        let leader = cluster.wait_for_leader(0);
+        (cluster, leader)
+    }
+
+    /// Waits until all agents name the same leader, one of them, in a term above this one.
+    fn wait_for_leader(&self, above: u64) -> Leader {
+        wait_for("all agree on a leader", || {
+            let seen: Vec<Value> = self.agents.iter().map(leader).collect();
+            let (name, term) = (seen[0]["leader"].as_str()?, seen[0]["term"].as_u64()?);
+            let at = self.agents.iter().position(|agent| agent.name == name)?;
+            let is_so = |(other, seen): (usize, &Value)| {
+                seen["leader"] == name && seen["term"] == term && seen["is_me"] == (other == at)
+            };
+            (term > above && seen.iter().enumerate().all(is_so)).then(|| Leader { at, name: name.to_owned(), term })
+        })
+    }
+
+    fn other_than(&self, leader: &Leader) -> &Agent {
+        self.agents.iter().find(|agent| agent.name != leader.name).expect("five")
+    }
+}
+
+/// Who leads, where it is in the list of agents, in which term.
+#[derive(Debug)]
+struct Leader {
+    at: usize,
+    name: String,
+    term: u64,
+}
+
+/// What an agent says about who leads.
+fn leader(agent: &Agent) -> Value {
+    json_of(agent, &["leader"])
+}
+
+/// What a client command prints.
+fn json_of(agent: &Agent, command: &[&str]) -> Value {
+    let (status, text) = agent.client(&[command, &["--format", "json"]].concat());
+    assert!(status.success(), "{command:?}: {text}\n{}", agent.log());
+    serde_json::from_str(&text).expect("json")
+}
+
+/// The body of an answer.
+fn body(answer: &str) -> Value {
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no body: {answer}"));
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+}
+
+fn wait_for_event(watch: &Watch, kind: &str, node: &str) -> Value {
+    wait_for(&format!("{kind} of {node}"), || {
+        watch.events().into_iter().find(|event| event["event"] == kind && event["node"] == node)
+    })
+}
+
+fn voters_of(agent: &Agent) -> Vec<String> {
+    let voters = json_of(agent, &["voters", "list"]);
+    let list = voters["voters"].as_array().expect("a list");
+    list.iter().map(|voter| voter["id"].as_str().expect("a text").to_owned()).collect()
+}
+
+#[test]
+fn a_killed_leader_is_succeeded_in_a_higher_term_and_all_learn_it() {
+    let (mut cluster, old) = Cluster::of_five();
+    let watch = cluster.other_than(&old).watch();
+    let watched = cluster.other_than(&old).name.clone();
+    // A watch begins with its connection.
+    let tagged = cluster.agents.iter().find(|agent| agent.name == watched).expect("it");
+    let mut round = 0;
+    wait_for("the watch stands", || {
+        round += 1;
+        assert!(tagged.client(&["tags", &format!("round={round}")]).0.success());
+        (!watch.about(&watched).is_empty()).then_some(())
+    });
+    drop(cluster.agents.remove(old.at));
+    let new = cluster.wait_for_leader(old.term);
+    assert_ne!(new.name, old.name);
+    let lost = wait_for_event(&watch, "leader_lost", &old.name);
+    assert_eq!(lost["term"], old.term);
+    assert!(["expired", "superseded"].contains(&lost["reason"].as_str().expect("a text")), "{lost}");
+    let elected = wait_for_event(&watch, "leader_elected", &new.name);
+    assert!(elected["term"].as_u64().expect("a number") > old.term);
+    assert_eq!(elected["member"]["id"], *new.name);
+    // Who leads is in the figures, too.
+    let leads: Vec<f64> = cluster.agents.iter().map(|agent| agent.metric("headcount_leader")).collect();
+    assert_eq!(leads.iter().sum::<f64>(), 1.0, "{leads:?}");
+    for agent in &cluster.agents {
+        assert_eq!(agent.metric("headcount_leadership_term") as u64, new.term);
+        assert_eq!(agent.metric("headcount_quorum"), 1.0);
+        assert!(agent.metric("headcount_leadership_changes_total") >= 1.0);
+        assert!(agent.metric("headcount_election_words_sent_total") >= 1.0);
+    }
+}
+
+#[test]
+fn a_leader_that_was_stopped_past_its_lease_does_not_claim_to_lead_in_its_first_answer() {
+    let (cluster, old) = Cluster::of_five();
+    let stopped = &cluster.agents[old.at];
+    stopped.signal(Signal::SIGSTOP);
+    wait_for("the others have another leader", || {
+        let seen = leader(cluster.other_than(&old));
+        (seen["state"] == "led" && seen["leader"] != *old.name).then_some(())
+    });
+    // The question is there before it runs again, so that nothing can come before the answer.
+    let answer = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| stopped.get("/v1/leader"));
+        std::thread::sleep(Duration::from_millis(200));
+        stopped.signal(Signal::SIGCONT);
+        asked.join().expect("asked")
+    });
+    let first = body(&answer);
+    assert_eq!(first["is_me"], false, "{first}");
+    assert_ne!(first["leader"], *old.name, "{first}");
+    let new = cluster.wait_for_leader(old.term);
+    assert_ne!(new.name, old.name, "it leads again only if it is elected again");
+}
+
+#[test]
+fn a_leader_that_leaves_hands_over() {
+    let (mut cluster, old) = Cluster::of_five();
+    let watch = cluster.other_than(&old).watch();
+    let mut leaver = cluster.agents.remove(old.at);
+    leaver.signal(Signal::SIGTERM);
+    assert_eq!(leaver.wait().code(), Some(0), "{}", leaver.log());
+    let new = cluster.wait_for_leader(old.term);
+    assert_ne!(new.name, old.name);
+    if let Some(lost) = watch.events().into_iter().find(|event| event["event"] == "leader_lost") {
+        assert!(["resigned", "superseded"].contains(&lost["reason"].as_str().expect("a text")), "{lost}");
+    }
+}
+
+#[test]
+fn a_minority_has_no_leader_says_so_and_is_recovered_by_its_operator_alone() {
+    let (mut cluster, old) = Cluster::of_five();
+    let refused = cluster.agents[0].post("/v1/recover", &json!({"voters": ["a", "b"]}));
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("a majority"), "{refused}");
+    cluster.agents.truncate(2);
+    for agent in &cluster.agents {
+        wait_for("nobody leads, and nobody can", || {
+            let seen = leader(agent);
+            (seen["state"] == "unavailable" && seen["leader"].is_null() && seen["is_me"] == false).then_some(())
+        });
+        let ready = agent.get("/readyz");
+        assert!(ready.starts_with("HTTP/1.1 503 ") && ready.ends_with("unavailable"), "{ready}");
+        assert!(agent.get("/healthz").starts_with("HTTP/1.1 200 "));
+        assert_eq!(agent.metric("headcount_quorum"), 0.0);
+        assert!(agent.members().iter().any(|(name, _)| name == "a"), "everything else goes on");
+    }
+    let (asked, text) = cluster.agents[0].client(&["recover", "--voters", "b"]);
+    assert_eq!(asked.code(), Some(2), "nobody is there to ask: {text}");
+    let (done, text) = cluster.agents[0].client(&["recover", "--voters", "b", "--yes"]);
+    assert!(done.success(), "{text}\n{}", cluster.agents[0].log());
+    let new = cluster.wait_for_leader(old.term);
+    assert!(new.term >= 1 << 40, "a new generation: {new:?}");
+    for agent in &cluster.agents {
+        assert_eq!(voters_of(agent), ["a", "b"]);
+        assert!(agent.get("/readyz").starts_with("HTTP/1.1 200 "));
+    }
+}
+
+#[test]
+fn after_all_were_killed_a_leader_has_a_higher_term_than_any_before() {
+    let (cluster, old) = Cluster::of_five();
+    let Cluster { agents, data } = cluster;
+    let places: Vec<String> = agents.iter().map(|agent| agent.gossip.clone()).collect();
+    for agent in &agents {
+        agent.signal(Signal::SIGKILL);
+    }
+    drop(agents);
+    let again = |(name, place): (&&str, &String)| start(data.path(), name, &[&places[0]], VOTERS, &["--bind", place]);
+    let agents = FIVE.iter().zip(&places).map(again).collect();
+    let cluster = Cluster { agents, data };
+    cluster.wait_for_leader(old.term);
+}
+
+#[test]
+fn a_voter_without_a_data_directory_is_refused_with_the_reason() {
+    let output = std::process::Command::new(support::HEADCOUNT)
+        .args(["agent", "--name", "a", "--bind", "127.0.0.1:0", "--http", "off", "--voters", "a,b,c"])
+        .output()
+        .expect("runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("two leaders") && told.contains("--data-dir"), "{told}");
+}
+
+#[test]
+fn voters_are_added_and_removed_at_the_leader_and_others_name_it() {
+    let (mut cluster, leader) = Cluster::of_five();
+    let seed = cluster.agents[0].gossip.clone();
+    cluster.agents.push(start(cluster.data.path(), "f", &[&seed], VOTERS, &[]));
+    let leader = cluster.wait_for_leader(leader.term - 1);
+    let learner = &cluster.agents[5];
+    assert_eq!(voters_of(learner), FIVE, "it votes nowhere and knows who does");
+    let refused = learner.post("/v1/voters", &json!({"id": "f"}));
+    assert!(refused.starts_with("HTTP/1.1 409 "), "{refused}");
+    let problem = body(&refused);
+    assert_eq!(problem["type"], "urn:headcount:problem:not-leader");
+    let hint = problem["hint"].as_str().expect("a hint");
+    let at = &cluster.agents[leader.at];
+    assert!(hint.contains(&format!("ask {}", leader.name)) && hint.contains(&at.gossip), "{hint}");
+    wait_for("it is added", || at.client(&["voters", "add", "f"]).0.success().then_some(()));
+    wait_for("all know it", || {
+        cluster.agents.iter().all(|agent| voters_of(agent).contains(&"f".to_owned())).then_some(())
+    });
+    let (again, _) = at.client(&["voters", "add", "f"]);
+    assert_eq!(again.code(), Some(1), "it votes already");
+    let out = &cluster.other_than(&leader).name;
+    wait_for("another is removed", || at.client(&["voters", "remove", out]).0.success().then_some(()));
+    wait_for("all know that", || {
+        cluster.agents.iter().all(|agent| voters_of(agent).len() == 5 && !voters_of(agent).contains(out)).then_some(())
+    });
+    let view = json_of(learner, &["view"]);
+    assert_eq!(view["members"], json!(["a", "b", "c", "d", "e", "f"]));
+    assert!(view["number"].as_u64().expect("a number") >= 1 && view["term"].as_u64().is_some(), "{view}");
+}
+
+#[test]
+fn where_nobody_is_elected_everything_says_so() {
+    let a = Agent::start("a", &[], &[]);
+    let nobody = json!({
+        "leader": null, "term": 0, "is_me": false, "mode": "none", "state": "disabled", "lease_remaining_ms": null
+    });
+    assert_eq!(body(&a.get("/v1/leader")), nobody);
+    assert_eq!(body(&a.get("/v1/view")), json!({"term": null, "number": null, "members": null}));
+    assert_eq!(body(&a.get("/v1/voters"))["voters"], json!([]));
+    a.wait_for_up(&["a"]);
+    let refused = a.post("/v1/voters", &json!({"id": "b"}));
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("leadership.mode"), "{refused}");
+    assert!(!a.get("/metrics").contains("headcount_leader "), "nothing to alert on");
+}
