@@ -12,6 +12,7 @@ use headcount::core::{Command, Durable, Leadership, Output};
 use headcount::sim::campaign::{campaign_settings, run_schedule};
 use headcount::sim::faults::Schedule;
 use headcount::sim::invariants::Invariant;
+use headcount::sim::network::Conditions;
 use headcount::sim::tamper::Tamper;
 use headcount::sim::{LeaderNews, World, WorldOptions};
 
@@ -310,4 +311,27 @@ fn after_a_long_isolation_a_member_tells_of_the_leader_anew() {
         let told: Vec<_> = world.elections_seen().iter().filter(|sighting| sighting.observer == node).collect();
         assert!(matches!(told.last().expect("it lost and found its leader").news, LeaderNews::Elected), "{told:?}");
     }
+}
+
+#[test]
+fn members_keep_seeing_their_leader_through_loss_for_a_few_bytes_a_second() {
+    let nodes = 60;
+    let lasting = SECOND * 120;
+    let idle = |voters: usize| {
+        let conditions = Conditions { loss: 0.05, ..Conditions::default() };
+        let lease = Profile::Lan.lease_timing();
+        let usual = WorldOptions::new(7, nodes, Profile::Lan.settings());
+        let mut world = World::formed(WorldOptions { voters, lease, conditions, checked: false, ..usual });
+        world.run_for(SECOND * 20);
+        world.watch();
+        let sent = |world: &World| (0..nodes).map(|node| world.sent(node).bytes).sum::<u64>();
+        let before = sent(&world);
+        world.run_for(lasting);
+        let told: Vec<_> = world.elections_seen().to_vec();
+        assert_eq!(told, [], "nobody lost sight of the leader");
+        assert!(voters == 0 || world.leadership_divergence().is_none());
+        (sent(&world) - before) as f64 / nodes as f64 / lasting.as_secs_f64()
+    };
+    let added = idle(5) - idle(0);
+    assert!((0.0..45.0).contains(&added), "{added:.1} bytes a second more for each node");
 }

@@ -107,7 +107,7 @@ pub(super) fn partition(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
         idle_a_little(stage, round);
         let (nodes, voters) = (stage.world.nodes(), stage.world.options().voters);
         let others = |range: std::ops::Range<usize>| range.filter(|node| *node != leader);
-        let few = others(0..voters).take((voters - 1) / 2);
+        let few = others(0..voters).take(((voters - 1) / 2).saturating_sub(1));
         let silent = others(voters..nodes).take((nodes - voters) / 3);
         let side: Vec<usize> = [leader].into_iter().chain(few).chain(silent).collect();
         let began = stage.world.now();
