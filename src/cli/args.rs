@@ -113,6 +113,9 @@ pub(super) struct SimulateArgs {
     /// Nodes at the beginning, 2 to 20000
     #[arg(long, default_value_t = 20)]
     pub(super) nodes: usize,
+    /// How many of the first nodes vote, 0 to 7 [default: 5 where the scenario is about leaders, else 0]
+    #[arg(long)]
+    pub(super) voters: Option<usize>,
     /// Every node's profile
     #[arg(long, default_value_t, value_parser = PossibleValuesParser::new(Profile::ALL.map(Profile::name))
         .map(|name| name.parse::<Profile>().unwrap_or_default()))]
@@ -141,7 +144,7 @@ pub(super) struct SimulateArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
     /// Replay one seed of the fault campaign instead, and print everything that happens
-    #[arg(long, value_name = "SEED", conflicts_with_all = ["nodes", "profile", "loss", "latency", "jitter", "scenario", "formed", "html", "seed"])]
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["nodes", "voters", "profile", "loss", "latency", "jitter", "scenario", "formed", "html", "seed"])]
     pub(super) replay: Option<u64>,
 }
 

@@ -18,13 +18,15 @@ pub(super) fn run(args: &SimulateArgs, out: &mut impl Write) -> Result<Exit, Fai
     if let Some(seed) = args.replay {
         return replay(seed, out);
     }
+    let usual = ScenarioOptions::new(args.scenario, args.nodes, args.profile);
     let options = ScenarioOptions {
+        voters: args.voters.unwrap_or(usual.voters),
         loss: args.loss,
         latency: args.latency,
         jitter: args.jitter,
         formed: args.formed,
         seed: args.seed,
-        ..ScenarioOptions::new(args.scenario, args.nodes, args.profile)
+        ..usual
     };
     options.check().map_err(|error| Failure::usage(error.to_string()))?;
     if let Some(path) = &args.html {

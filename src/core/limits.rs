@@ -177,6 +177,9 @@ pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(2);
 pub const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Names in the difference between two agreed views that floods with the news of it, in bytes; longer ones are fetched.
 pub const MAX_FLOODED_DELTA_BYTES: usize = 400;
+/// How often one node tells of one renewal of the leader's. As a rumour told to so many it misses five members in a hundred,
+/// and the next one misses others.
+pub const PULSES: u32 = 3;
 /// At most one question who leads in this time.
 pub const WHO_LEADS_INTERVAL: Duration = Duration::from_millis(100);
 /// Parts of a numbered view that answer one question.

@@ -95,6 +95,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         voters: schedule.voters,
         lease: Profile::Local.lease_timing(),
         voter_clock_error_ppm: WORST_CLOCK_PPM,
+        hanging_work: 0.1,
         ..WorldOptions::new(seed, schedule.nodes, campaign_settings())
     };
     let mut run = Run { world: None, faults: 0, operations: Vec::new(), converged_after: None, led_after: None };

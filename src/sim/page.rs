@@ -8,7 +8,7 @@ mod chart;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::report::{Report, Short, Spread};
+use super::report::{Report, Short, Spread, Succession};
 use super::scenario::Sample;
 use chart::{Chart, Series, escaped};
 
@@ -62,7 +62,7 @@ fn capitalised(text: &str) -> String {
 
 fn figures(report: &Report) -> String {
     let mut html = String::new();
-    if report.suspect.is_some() || report.down.is_some() {
+    if report.suspect.is_some() || report.down.is_some() || report.succession.is_some() {
         html.push_str("<table><thead><tr><td></td>");
         for head in ["first", "median", "p99", "last", "observers"] {
             let _ = write!(html, "<th scope=\"col\" class=\"number\">{head}</th>");
@@ -70,6 +70,9 @@ fn figures(report: &Report) -> String {
         html.push_str("</tr></thead><tbody>");
         html.push_str(&spread_row("Suspect after", report.suspect.as_ref()));
         html.push_str(&spread_row("Down after", report.down.as_ref()));
+        for (name, spread) in report.succession.iter().flat_map(Succession::rows) {
+            html.push_str(&spread_row(&capitalised(name), spread));
+        }
         html.push_str("</tbody></table>");
     }
     html.push_str("<table><tbody>");

@@ -59,6 +59,25 @@ pub struct Alarms {
     pub deaths: usize,
 }
 
+/// How leadership passed on, from the moment the leader was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Succession {
+    /// Until the old leader said that it leads no more, where it went on running.
+    pub stopped: Option<Spread>,
+    /// Until somebody else had a claim.
+    pub claimed: Option<Spread>,
+    /// Until each member that could know named the successor.
+    pub known: Option<Spread>,
+}
+
+impl Succession {
+    /// Its rows, by name.
+    pub fn rows(&self) -> impl Iterator<Item = (&'static str, Option<&Spread>)> {
+        let stopped = self.stopped.as_ref().map(|stopped| ("old leader stops", Some(stopped)));
+        stopped.into_iter().chain([("new leader after", self.claimed.as_ref()), ("known after", self.known.as_ref())])
+    }
+}
+
 /// What a scenario measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
@@ -66,6 +85,8 @@ pub struct Report {
     pub scenario: Scenario,
     /// Nodes at the beginning.
     pub nodes: usize,
+    /// How many of the first nodes vote.
+    pub voters: usize,
     /// Where the settings came from.
     pub profile: Profile,
     /// Chance that a datagram is lost.
@@ -88,6 +109,8 @@ pub struct Report {
     pub down: Option<Spread>,
     /// From the change, or from the end of the disturbance, until all agreed.
     pub converged_after: Option<Duration>,
+    /// How leadership passed on, if the scenario is about that.
+    pub succession: Option<Succession>,
     /// Every figure behind `suspect`, in order.
     pub suspected: Vec<Duration>,
     /// Every figure behind `down`, in order.
@@ -118,6 +141,7 @@ impl Report {
         Self {
             scenario: options.scenario,
             nodes: options.nodes,
+            voters: options.voters,
             profile: options.profile,
             loss: options.loss,
             latency: options.latency,
@@ -129,6 +153,7 @@ impl Report {
             suspect: None,
             down: None,
             converged_after: None,
+            succession: None,
             suspected: Vec::new(),
             downed: Vec::new(),
             false_alarms: Alarms::default(),
@@ -147,12 +172,13 @@ impl Report {
 impl Report {
     /// The command that gives this very run again.
     pub fn replay(&self) -> String {
-        let Self { scenario, nodes, profile, seed, .. } = self;
+        let Self { scenario, nodes, voters, profile, seed, .. } = self;
+        let voters = if *voters > 0 { format!(" --voters {voters}") } else { String::new() };
         let (loss, formed) = (self.loss, if self.formed { " --formed" } else { "" });
         let [latency, jitter] = [self.latency, self.jitter].map(humantime::format_duration);
         let [latency, jitter] = [latency, jitter].map(|duration| duration.to_string().replace(' ', ""));
         format!(
-            "headcount simulate --scenario {scenario} --nodes {nodes} --profile {profile} --loss {loss} \
+            "headcount simulate --scenario {scenario} --nodes {nodes}{voters} --profile {profile} --loss {loss} \
              --latency {latency} --jitter {jitter} --seed {seed}{formed}"
         )
     }
@@ -195,6 +221,9 @@ impl fmt::Display for Report {
         writeln!(f, "{:<24}{:>10}{:>10}{:>10}{:>10}  observers", "", "first", "median", "p99", "last")?;
         spread_row(f, "Suspect after", self.suspect.as_ref())?;
         spread_row(f, "Down after", self.down.as_ref())?;
+        for (name, spread) in self.succession.iter().flat_map(Succession::rows) {
+            spread_row(f, name, spread)?;
+        }
         writeln!(f)?;
         for (name, value) in self.outcomes() {
             row(f, name, &value)?;

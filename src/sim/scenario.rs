@@ -6,6 +6,7 @@
 mod acts;
 mod measure;
 mod stage;
+mod succession;
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use super::network::{Conditions, Latency};
 use super::report::Report;
 use super::world::{World, WorldOptions};
+use crate::core::limits::MAX_VOTERS;
 use crate::core::{OutOfRange, Profile, Settings};
 use stage::Stage;
 pub use stage::{Phase, Progress, Sample};
@@ -49,11 +51,15 @@ pub enum Scenario {
     RestartAll,
     /// Nodes crash, return, leave, join and change their tags, one every few seconds.
     Churn,
+    /// The leader's process dies, ten times over.
+    LeaderCrash,
+    /// The leader is cut off with fewer than half of the voters, ten times over.
+    LeaderPartition,
 }
 
 impl Scenario {
     /// All of them, in the order in which they are documented.
-    pub const ALL: [Scenario; 13] = [
+    pub const ALL: [Scenario; 15] = [
         Scenario::Join,
         Scenario::Leave,
         Scenario::Crash,
@@ -67,6 +73,8 @@ impl Scenario {
         Scenario::FlipFlop,
         Scenario::RestartAll,
         Scenario::Churn,
+        Scenario::LeaderCrash,
+        Scenario::LeaderPartition,
     ];
 
     /// Its name on the command line.
@@ -85,6 +93,8 @@ impl Scenario {
             Scenario::FlipFlop => "flip-flop",
             Scenario::RestartAll => "restart-all",
             Scenario::Churn => "churn",
+            Scenario::LeaderCrash => "leader-crash",
+            Scenario::LeaderPartition => "leader-partition",
         }
     }
 
@@ -106,7 +116,16 @@ impl Scenario {
             }
             Scenario::RestartAll => "all processes are killed and started again within two seconds",
             Scenario::Churn => "nodes crash, return, leave, join and change tags, one every few seconds",
+            Scenario::LeaderCrash => "the leader's process dies, ten times over",
+            Scenario::LeaderPartition => "the leader is cut off with fewer than half of the voters, ten times over",
         }
+    }
+}
+
+impl Scenario {
+    /// Whether it is about leaders.
+    pub const fn is_about_leaders(self) -> bool {
+        matches!(self, Scenario::LeaderCrash | Scenario::LeaderPartition)
     }
 }
 
@@ -139,6 +158,8 @@ pub struct ScenarioOptions {
     pub scenario: Scenario,
     /// Nodes at the beginning, 2–20,000.
     pub nodes: usize,
+    /// How many of the first nodes vote, 0–7: leaders are elected if there are any, and at every node's profile's pace.
+    pub voters: usize,
     /// Where `settings` came from, for the report.
     pub profile: Profile,
     /// Pace and sizes of every node.
@@ -167,6 +188,7 @@ impl ScenarioOptions {
         Self {
             scenario,
             nodes,
+            voters: if scenario.is_about_leaders() { usual_voters(nodes) } else { 0 },
             profile,
             settings,
             loss: 0.0,
@@ -186,6 +208,11 @@ impl ScenarioOptions {
         if !(2..=20_000).contains(&self.nodes) {
             return Err(out_of_range("nodes", self.nodes.to_string(), "2 to 20000"));
         }
+        if self.voters > self.nodes.min(MAX_VOTERS) || self.scenario.is_about_leaders() && self.voters == 0 {
+            let least = u32::from(self.scenario.is_about_leaders());
+            let allowed = format!("{least} to {}", self.nodes.min(MAX_VOTERS));
+            return Err(out_of_range("voters", self.voters.to_string(), &allowed));
+        }
         if !(0.0..=0.9).contains(&self.loss) {
             return Err(out_of_range("loss", self.loss.to_string(), "0 to 0.9"));
         }
@@ -194,6 +221,15 @@ impl ScenarioOptions {
             return Err(out_of_range("latency", format!("{:?}", self.latency.max(self.jitter)), "0 to 5s"));
         }
         Ok(())
+    }
+}
+
+/// Five, if there are so many nodes, and always an odd number.
+pub const fn usual_voters(nodes: usize) -> usize {
+    match nodes {
+        0..=2 => 1,
+        3 | 4 => 3,
+        _ => 5,
     }
 }
 
@@ -208,6 +244,8 @@ pub fn run_scenario_telling(options: &ScenarioOptions, tell: &mut dyn FnMut(Prog
     let of_world = WorldOptions {
         conditions: Conditions { latency, loss: options.loss, ..Conditions::default() },
         ipv6: options.ipv6,
+        voters: options.voters,
+        lease: options.profile.lease_timing(),
         checked: false,
         ..WorldOptions::new(options.seed, options.nodes, options.settings.clone())
     };
@@ -228,7 +266,7 @@ pub fn run_scenario_telling(options: &ScenarioOptions, tell: &mut dyn FnMut(Prog
     report.idle = measure::rate(before, stage.sent(), idle, stage.world.nodes());
 
     let (before, began) = (stage.sent(), stage.world.now());
-    stage.enter(Phase::Acting, acts::about(options.scenario, settings));
+    stage.enter(Phase::Acting, acts::about(options.scenario, settings, stage.world.options().lease));
     let outcome = acts::play(options.scenario, &mut stage, &mut report);
     let Stage { world, samples, .. } = &stage;
     report.busy = measure::rate(before, stage.sent(), world.now().saturating_sub(began), world.nodes());

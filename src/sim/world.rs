@@ -55,6 +55,10 @@ pub struct WorldOptions {
     pub lease: LeaseTiming,
     /// Clock rates of voters are wrong by up to so many parts per million, often by that much.
     pub voter_clock_error_ppm: u64,
+    /// How long led work takes to end at most, once it is to.
+    pub led_work: Duration,
+    /// Chance that it hardly ends within the lease, or does not.
+    pub hanging_work: f64,
     /// Whether addresses are IPv6.
     pub ipv6: bool,
     /// Clock rates are wrong by up to so many parts per million.
@@ -84,6 +88,8 @@ impl WorldOptions {
             voters: 0,
             lease: Profile::Default.lease_timing(),
             voter_clock_error_ppm: 200,
+            led_work: Duration::from_millis(20),
+            hanging_work: 0.0,
             ipv6: false,
             clock_error_ppm: 200,
             diskless: 0.0,

@@ -12,8 +12,9 @@ use headcount::core::{Command, Durable, Leadership, Output};
 use headcount::sim::campaign::{campaign_settings, run_schedule};
 use headcount::sim::faults::Schedule;
 use headcount::sim::invariants::Invariant;
+use headcount::sim::network::Conditions;
 use headcount::sim::tamper::Tamper;
-use headcount::sim::{World, WorldOptions};
+use headcount::sim::{LeaderNews, World, WorldOptions};
 
 const SECOND: Duration = Duration::from_secs(1);
 const VOTERS: usize = 3;
@@ -272,4 +273,65 @@ fn voters_that_never_elect_anybody_are_caught() {
         other => vec![other],
     });
     assert_eq!(run(plant), Some(Invariant::LeaderIsElected));
+}
+
+/// Whether a datagram tells who leads without having been asked.
+fn is_flood(bytes: &[u8]) -> bool {
+    let Ok(packet) = Packet::decode(bytes) else { return false };
+    let has = |is_it: fn(&Message) -> bool| packet.messages.iter().any(is_it);
+    has(|message| matches!(message, Message::Led(_))) && !has(|message| matches!(message, Message::Reply))
+}
+
+#[test]
+fn a_member_that_misses_every_flood_learns_who_leads_from_pulses() {
+    let deaf = "10.0.0.5:7117".parse().expect("an address");
+    let plant = Plant::output(move |_, output| match output {
+        Output::Transmit { to, ref bytes } if to == deaf && is_flood(bytes) => Vec::new(),
+        other => vec![other],
+    });
+    let armed = Arc::clone(&plant.armed);
+    let mut world = led(World::with_tamper(options(42), Some(Box::new(plant))));
+    armed.store(true, Ordering::Relaxed);
+    crash_the_leader(&mut world);
+    world.run_for(SECOND * 5);
+    assert_eq!(world.address(4), deaf);
+    assert_eq!(world.leadership_divergence(), None);
+    assert_eq!(world.violations(), []);
+}
+
+#[test]
+fn after_a_long_isolation_a_member_tells_of_the_leader_anew() {
+    for node in 0..NODES {
+        let mut world = led(World::new(options(43)));
+        world.watch();
+        world.partition(&[node], Some(SECOND * 75));
+        world.run_for(SECOND * 95);
+        assert_eq!(world.leadership_divergence(), None, "node {node}");
+        assert_eq!(world.violations(), [], "node {node}");
+        let told: Vec<_> = world.elections_seen().iter().filter(|sighting| sighting.observer == node).collect();
+        assert!(matches!(told.last().expect("it lost and found its leader").news, LeaderNews::Elected), "{told:?}");
+    }
+}
+
+#[test]
+fn members_keep_seeing_their_leader_through_loss_for_a_few_bytes_a_second() {
+    let nodes = 60;
+    let lasting = SECOND * 120;
+    let idle = |voters: usize| {
+        let conditions = Conditions { loss: 0.05, ..Conditions::default() };
+        let lease = Profile::Lan.lease_timing();
+        let usual = WorldOptions::new(7, nodes, Profile::Lan.settings());
+        let mut world = World::formed(WorldOptions { voters, lease, conditions, checked: false, ..usual });
+        world.run_for(SECOND * 20);
+        world.watch();
+        let sent = |world: &World| (0..nodes).map(|node| world.sent(node).bytes).sum::<u64>();
+        let before = sent(&world);
+        world.run_for(lasting);
+        let told: Vec<_> = world.elections_seen().to_vec();
+        assert_eq!(told, [], "nobody lost sight of the leader");
+        assert!(voters == 0 || world.leadership_divergence().is_none());
+        (sent(&world) - before) as f64 / nodes as f64 / lasting.as_secs_f64()
+    };
+    let added = idle(5) - idle(0);
+    assert!((0.0..45.0).contains(&added), "{added:.1} bytes a second more for each node");
 }

@@ -142,6 +142,17 @@ fn every_scenario_measures_what_it_is_about() {
             let down = report.down.expect("somebody noticed");
             assert_eq!((down.reports, down.expected), (all, all), "{report}");
         }
+        if scenario.is_about_leaders() {
+            let succession = report.succession.expect("it is about that");
+            let (claimed, known) = (succession.claimed.expect("ten"), succession.known.expect("all"));
+            assert_eq!((claimed.reports, known.reports), (10, known.expected), "{report}");
+            assert_eq!(scenario == Scenario::LeaderPartition, succession.stopped.is_some());
+            if let Some(stopped) = succession.stopped {
+                let is_before =
+                    stopped.first < claimed.first && stopped.median < claimed.median && stopped.last < claimed.last;
+                assert!(is_before, "the old leader stops before there is a new one: {report}");
+            }
+        }
         assert_eq!(report.trace, run_scenario(&ScenarioOptions::new(scenario, 8, Profile::Local)).trace);
     }
 }

@@ -45,6 +45,7 @@ impl Core {
             fetch: None,
             told: Leadership { state: LeadershipState::Vacant, term, ..Leadership::DISABLED },
             flooded: (Term(0), false, 0),
+            pulsed: ((Term(0), 0, 0), 0),
             asked_at: None,
             leave_by: None,
             seen_changes: 0,
@@ -94,6 +95,9 @@ impl Core {
         let seen = std::mem::replace(&mut leading.seen_changes, changes);
         if was_up != is_up {
             self.with_election(Election::status_changed);
+            if is_up {
+                self.ask_anybody();
+            }
         }
         if seen != changes {
             self.with_election(Election::members_changed);

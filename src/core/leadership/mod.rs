@@ -93,6 +93,8 @@ pub(super) struct Leading {
     told: Leadership,
     /// What was sent on at once last: the term, whether it was led, and the number of the view.
     flooded: (Term, bool, u64),
+    /// The renewal and the view's number told of last in pulses, and how often.
+    pulsed: ((Term, u64, u64), u32),
     asked_at: Option<Time>,
     /// The leave waits for the hand-over, at most until then.
     leave_by: Option<Time>,

@@ -2,9 +2,11 @@
 //!
 //! - A change (a leader is elected, has resigned; a view is agreed) floods like a change of a record, as `Led` or
 //!   `Vacated`.
-//! - That the leader still leads is in every gossip packet, as a `Pulse` of about sixteen bytes: which renewal a majority
-//!   acknowledged last, and how long ago it was sent. Ages travel, times never do.
-//! - Whoever knows less than a pulse says, or has heard none for six tenths of a lease, asks: a peer, or a voter. In a
+//! - That the leader still leads is in gossip packets, as a `Pulse` of about sixteen bytes: which renewal a majority
+//!   acknowledged last, and how long ago it was sent. Ages travel, times never do. Each renewal is told a few times by
+//!   everybody who hears of it: that is a rumour that reaches nearly all, and the next one reaches the rest.
+//! - Whoever becomes Up asks somebody at once.
+//! - Whoever knows less than a pulse says, or has heard none for seven tenths of a lease, asks: a peer, or a voter. In a
 //!   large cluster a few ask and their neighbours learn it from them.
 //!
 //! Invariants: questions and floods are rate-limited; answers to unproven addresses are never larger than the question,
@@ -19,7 +21,7 @@ use rand::seq::IndexedRandom;
 use super::{Alarm, Core, Known, LossReason, Status, Term, View};
 use crate::core::Drop;
 use crate::core::election::{Delta, Lineage, MAX_LEASE, MIN_LEASE};
-use crate::core::limits::{MAX_FLOODED_DELTA_BYTES, WHO_LEADS_INTERVAL};
+use crate::core::limits::{MAX_FLOODED_DELTA_BYTES, PULSES, WHO_LEADS_INTERVAL};
 use crate::core::time::Time;
 use crate::core::view::Slot;
 use crate::core::wire::{Led, Message, PacketBuilder, Pulse};
@@ -69,12 +71,18 @@ impl Core {
     }
 
     /// The pulse of the leader, for a packet that goes out anyway.
-    pub(in crate::core) fn push_pulse(&self, packet: &mut PacketBuilder) {
-        let Some(leading) = &self.leading else { return };
+    pub(in crate::core) fn push_pulse(&mut self, packet: &mut PacketBuilder) {
+        let Some(leading) = &mut self.leading else { return };
         let Some(known) = &leading.known else { return };
         let Some(agreed) = &leading.agreed else { return };
         let reference = agreed.reference();
-        packet.push(&Message::Pulse(Pulse {
+        let news = (known.term, known.sequence, reference.number);
+        let (told, times) = leading.pulsed;
+        let times = if told == news { times } else { 0 };
+        if times >= PULSES {
+            return;
+        }
+        let is_told = packet.push(&Message::Pulse(Pulse {
             lineage: agreed.electorate.lineage.0 as u32,
             term: known.term,
             sequence: known.sequence,
@@ -82,6 +90,7 @@ impl Core {
             number: reference.number,
             digest: reference.digest.0 as u32,
         }));
+        leading.pulsed = (news, times + u32::from(is_told));
     }
 
     /// A peer's pulse of the leader.
@@ -217,7 +226,7 @@ impl Core {
     pub(super) fn ask_deadline(&self) -> Option<Time> {
         let leading = self.leading.as_ref().filter(|leading| leading.claim_until.is_none())?;
         let known = leading.known.as_ref()?;
-        let old = known.sent + known.lease * 6 / 10;
+        let old = known.sent + known.lease * 7 / 10;
         let again = leading.asked_at.map_or(old, |asked| asked + (known.lease / 10).max(WHO_LEADS_INTERVAL));
         Some(old.max(again))
     }
@@ -235,6 +244,14 @@ impl Core {
             self.ask(voter);
         } else if let Some(leading) = &mut self.leading {
             leading.asked_at = Some(self.now);
+        }
+    }
+
+    /// Asks anybody who leads: a newcomer does.
+    pub(super) fn ask_anybody(&mut self) {
+        let knows_one = self.leading.as_ref().is_some_and(|leading| leading.known.is_some());
+        if let Some(peer) = self.view.live().choose(&mut self.rng).copied().filter(|_| !knows_one) {
+            self.ask(peer);
         }
     }
 

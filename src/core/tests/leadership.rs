@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::net::{Net, id, ms};
 use crate::core::election::{LossReason, Term};
-use crate::core::{Command, LeadershipState, Output, Profile, Reply};
+use crate::core::{Command, Input, Leadership, LeadershipState, Output, Profile, Reply, Tags};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -173,4 +173,64 @@ fn a_view_too_long_for_a_packet_reaches_voters_and_members() {
         assert_eq!(node.core.agreed_view().expect("a view").members.len(), 60);
         assert!(node.largest <= 1400);
     }
+}
+
+#[test]
+fn a_leader_that_stood_still_past_its_lease_says_so_before_it_looks_at_anything() {
+    let net = cluster(3, 3);
+    let (stopped, _) = leader(&net);
+    let from = net.nodes[(stopped + 1) % 3].address;
+    let late = net.now + SECOND * 4;
+    let inputs = [
+        Input::Packet { from, bytes: &[] },
+        Input::Tick,
+        Input::Persisted { incarnation_bound: 0, ballot_version: 0 },
+        Input::Command(Command::SetTags { ticket: 1, tags: Tags::default() }),
+    ];
+    for input in inputs {
+        let mut core = cluster(3, 3).nodes.swap_remove(stopped).core;
+        assert!(core.leadership().is_me, "the same cluster has the same leader");
+        core.handle(late, input);
+        assert!(!core.leadership().is_me);
+        let first = std::iter::from_fn(|| core.poll()).find(|output| !matches!(output, Output::Notice(_)));
+        assert!(matches!(first, Some(Output::Leadership(Leadership { is_me: false, .. }))), "{first:?}");
+    }
+}
+
+#[test]
+fn renewals_fit_into_packets_to_unproven_addresses() {
+    let mut net = Net::new(Profile::Local);
+    // The longest names there are.
+    net.voters = (0..7).map(|i| id(&format!("n{i}-{:060}", 0))).collect();
+    for i in 0..7 {
+        net.add(&format!("n{i}-{:060}", 0), i, &[0]);
+    }
+    net.run(SECOND * 15);
+    let (first, term) = leader(&net);
+    // Each of the others is started again, one after the other: nobody has proven its new process' address.
+    for node in (0..7).filter(|node| *node != first) {
+        let name = net.nodes[node].core.me().id.to_string();
+        net.kill(node);
+        net.add(&name, node, &[first]);
+        net.run(SECOND);
+        let told = net.nodes[first].core.leadership();
+        assert!(told.is_me && told.term == term, "after {name}: {told:?}");
+    }
+    assert_eq!(leader(&net), (first, term));
+}
+
+#[test]
+fn a_joining_node_shows_nobody_and_tells_of_no_leader_before_it_knows_one() {
+    let mut net = cluster(4, 3);
+    let late = net.add("late", 50, &[3]);
+    let told = |net: &Net| net.nodes[late].core.leadership();
+    assert_eq!((told(&net).leader, told(&net).state), (None, LeadershipState::Vacant));
+    net.run(SECOND * 3);
+    leader(&net);
+    let events: Vec<_> = net.nodes[late]
+        .leadership
+        .iter()
+        .filter(|(_, said)| matches!(said, Output::LeaderElected { .. } | Output::LeaderLost { .. }))
+        .collect();
+    assert!(matches!(events[..], [(_, Output::LeaderElected { .. })]), "{events:?}");
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use super::Scenario;
 use super::measure::{self, Failure};
 use super::stage::Stage;
+use super::succession;
+use crate::core::election::LeaseTiming;
 use crate::core::{Command, Settings};
 use crate::sim::World;
 use crate::sim::faults::{DiskFate, Operation};
@@ -38,7 +40,7 @@ pub(super) fn patience(settings: &Settings) -> Duration {
 }
 
 /// About how long it takes, for those who wait.
-pub(super) fn about(scenario: Scenario, settings: &Settings) -> Duration {
+pub(super) fn about(scenario: Scenario, settings: &Settings, lease: LeaseTiming) -> Duration {
     let (suspect, down) = (settings.suspect_timeout, settings.down_timeout);
     match scenario {
         Scenario::Join | Scenario::Leave => Duration::from_secs(1),
@@ -49,6 +51,7 @@ pub(super) fn about(scenario: Scenario, settings: &Settings) -> Duration {
         Scenario::Slow | Scenario::Bursts | Scenario::OneWayLoss => down * 4,
         Scenario::FlipFlop => FLIP_FLOP * 6,
         Scenario::Churn => (down + suspect / 4) * 10 + down,
+        Scenario::LeaderCrash | Scenario::LeaderPartition => succession::about(lease, settings.retry_interval * 2),
     }
 }
 
@@ -73,6 +76,8 @@ pub(super) fn play(scenario: Scenario, stage: &mut Stage<'_>, report: &mut Repor
         Scenario::Partition => partition(stage, report),
         Scenario::RestartAll => restart_all(stage, report),
         Scenario::Churn => churn(stage, report),
+        Scenario::LeaderCrash => succession::crash(stage, report),
+        Scenario::LeaderPartition => succession::partition(stage, report),
         Scenario::Slow => {
             let slow = one_in(&stage.world, 5);
             let by = settings.heartbeat_interval / 2;
@@ -91,7 +96,7 @@ pub(super) fn play(scenario: Scenario, stage: &mut Stage<'_>, report: &mut Repor
             // One datagram in twelve is lost, mostly one after the other.
             let burst = Some(Burst { begin: 0.02, end: 0.2, loss: 0.9 });
             let usual = *stage.world.network.usual();
-            let lasting = about(Scenario::Bursts, &settings);
+            let lasting = about(Scenario::Bursts, &settings, stage.world.options().lease);
             Operation::Weather(Conditions { burst, ..usual }, lasting).apply(&mut stage.world);
             stage.run_for(lasting);
             Outcome { goes_on: true, ..settle(stage, report) }
@@ -181,7 +186,7 @@ fn disturb(
     fault: impl Fn(usize, Duration) -> Operation,
 ) -> Outcome {
     let settings = stage.world.options().settings.clone();
-    let lasting = about(report.scenario, &settings);
+    let lasting = about(report.scenario, &settings, stage.world.options().lease);
     for node in &nodes {
         fault(*node, lasting).apply(&mut stage.world);
     }

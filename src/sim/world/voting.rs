@@ -37,9 +37,6 @@ pub struct ElectionSighting {
 }
 
 impl World {
-    /// How long led work mostly takes to end, at most.
-    const WORK: Duration = Duration::from_millis(20);
-
     /// What the nodes told of leaders since [`World::watch`].
     pub fn elections_seen(&self) -> &[ElectionSighting] {
         self.elections_seen.as_deref().unwrap_or_default()
@@ -81,9 +78,10 @@ impl World {
         }
     }
 
-    /// Led work is told to end; mostly it does so soon, sometimes hardly within the lease.
+    /// Led work is told to end.
     pub(super) fn begin_to_end_work(&mut self, node: usize, term: Term) {
-        let most = if self.elections.below(10) == 0 { self.options.lease.lease_duration * 3 / 2 } else { Self::WORK };
+        let hangs = self.elections.chance(self.options.hanging_work);
+        let most = if hangs { self.options.lease.lease_duration * 3 / 2 } else { self.options.led_work };
         let after = self.elections.duration(Duration::ZERO, most);
         if let Some(process) = self.nodes[node].process.as_ref() {
             let event = Event::WorkEnded { node, process: process.number, term };
@@ -122,6 +120,13 @@ impl World {
     /// Who leads.
     pub fn leader(&self) -> Option<usize> {
         (0..self.nodes.len()).find(|node| self.is_leading(*node))
+    }
+
+    /// For how long a node would still show the leader that it knows, if it heard no more of it; `None` if it knows none.
+    pub fn leader_shown_for(&self, node: usize) -> Option<Duration> {
+        let process = self.nodes[node].running()?;
+        let (told, now) = (process.core.leadership(), process.clock.local(self.now));
+        told.valid_until.filter(|_| told.leader.is_some()).map(|until| until.since(now))
     }
 
     pub(super) fn look_at_leadership(&mut self, node: usize) {

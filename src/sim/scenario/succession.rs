@@ -1,0 +1,123 @@
+//! The leader is lost, again and again: how long until somebody else leads, and until everybody knows.
+//!
+//! Must not know: how an election is won.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::acts::{Outcome, patience};
+use super::measure::Failure;
+use super::stage::Stage;
+use crate::core::election::LeaseTiming;
+use crate::sim::report::{Report, Spread, Succession};
+use crate::sim::{LeaderNews, World};
+
+/// How often the leader is lost.
+pub(super) const ROUNDS: u32 = 10;
+
+/// About how long all rounds take.
+pub(super) fn about(world_lease: LeaseTiming, settling: Duration) -> Duration {
+    (world_lease.lease_duration * 3 + settling) * ROUNDS
+}
+
+/// Every figure, round by round.
+#[derive(Default)]
+struct Figures {
+    stopped: Vec<Duration>,
+    claimed: Vec<Duration>,
+    known: Vec<Duration>,
+    rounds: usize,
+    /// Members that should have learnt of the successor.
+    members: usize,
+}
+
+impl Figures {
+    /// What `members` saw since `began`, when `lost` was lost to them.
+    fn add(&mut self, world: &World, began: Duration, lost: usize, members: &BTreeSet<usize>) {
+        self.rounds += 1;
+        self.members += members.len();
+        let seen = || world.elections_seen().iter().filter(|told| Duration::from_nanos(told.at) >= began);
+        let after = |at: u64| Duration::from_nanos(at).saturating_sub(began);
+        let end = seen().find(|told| told.observer == lost && matches!(told.news, LeaderNews::Lost(_)));
+        self.stopped.extend(end.map(|told| after(told.at)));
+        let elected = || seen().filter(|told| told.news == LeaderNews::Elected && told.observer != lost);
+        let Some(claim) = elected().find(|told| world.id(told.observer) == &told.leader) else { return };
+        self.claimed.push(after(claim.at));
+        let mut knowing = BTreeSet::new();
+        for told in elected().filter(|told| told.term >= claim.term && members.contains(&told.observer)) {
+            if knowing.insert(told.observer) {
+                self.known.push(after(told.at));
+            }
+        }
+    }
+
+    fn into_succession(self) -> Succession {
+        Succession {
+            stopped: Spread::of(self.stopped, self.rounds),
+            claimed: Spread::of(self.claimed, self.rounds),
+            known: Spread::of(self.known, self.members),
+        }
+    }
+}
+
+/// Runs until all name one leader.
+fn await_leader(stage: &mut Stage<'_>) -> Option<usize> {
+    let lease = stage.world.options().lease.lease_duration;
+    let deadline = stage.world.now() + lease * 4 + patience(&stage.world.options().settings);
+    while stage.world.leadership_divergence().is_some() && stage.world.now() < deadline {
+        stage.run_for(Duration::from_millis(50));
+    }
+    stage.world.leader()
+}
+
+/// Some time that has nothing to do with renewals.
+fn idle_a_little(stage: &mut Stage<'_>, round: u32) {
+    let renewal = stage.world.options().lease.renewal_interval;
+    stage.run_for(renewal * (round * 7 % ROUNDS) / ROUNDS);
+}
+
+/// Its process dies; it is started again for the next round.
+pub(super) fn crash(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
+    let lease = stage.world.options().lease.lease_duration;
+    let (mut figures, mut outcome) = (Figures::default(), Outcome::default());
+    for round in 0..ROUNDS {
+        let Some(leader) = await_leader(stage) else { break };
+        idle_a_little(stage, round);
+        let nodes = stage.world.nodes();
+        outcome.failures.push(Failure::now(&stage.world, leader, nodes - 1));
+        let began = stage.world.now();
+        stage.world.crash(leader);
+        stage.run_for(lease * 2);
+        let members = (0..nodes).filter(|node| *node != leader).collect();
+        figures.add(&stage.world, began, leader, &members);
+        stage.world.start(leader);
+    }
+    report.converged_after = stage.agreement(patience(&stage.world.options().settings.clone()));
+    figures.stopped.clear();
+    report.succession = Some(figures.into_succession());
+    outcome
+}
+
+/// It is cut off, with as many other voters as cannot elect anybody and as large a share of the members, for two leases.
+pub(super) fn partition(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
+    let lease = stage.world.options().lease.lease_duration;
+    let mut figures = Figures::default();
+    for round in 0..ROUNDS {
+        let Some(leader) = await_leader(stage) else { break };
+        idle_a_little(stage, round);
+        let (nodes, voters) = (stage.world.nodes(), stage.world.options().voters);
+        let others = |range: std::ops::Range<usize>| range.filter(|node| *node != leader);
+        let few = others(0..voters).take(((voters - 1) / 2).saturating_sub(1));
+        let silent = others(voters..nodes).take((nodes - voters) / 3);
+        let side: Vec<usize> = [leader].into_iter().chain(few).chain(silent).collect();
+        let began = stage.world.now();
+        stage.world.partition(&side, Some(lease * 2));
+        stage.run_for(lease * 2);
+        let members = (0..nodes).filter(|node| !side.contains(node)).collect();
+        figures.add(&stage.world, began, leader, &members);
+        stage.run_for(stage.world.options().settings.retry_interval * 2);
+    }
+    report.converged_after = stage.agreement(patience(&stage.world.options().settings.clone()));
+    report.succession = Some(figures.into_succession());
+    Outcome::default()
+}
