@@ -45,6 +45,7 @@ impl Core {
             fetch: None,
             told: Leadership { state: LeadershipState::Vacant, term, ..Leadership::DISABLED },
             flooded: (Term(0), false, 0),
+            heir: None,
             asked_at: None,
             leave_by: None,
             seen_changes: 0,

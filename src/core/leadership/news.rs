@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use super::{Alarm, Core, Known, LossReason, Status, Term, View};
+use super::{Alarm, Core, Election, Known, LossReason, Status, Term, View};
 use crate::core::Drop;
 use crate::core::election::{Delta, Lineage, MAX_LEASE, MIN_LEASE};
 use crate::core::limits::{MAX_FLOODED_DELTA_BYTES, WHO_LEADS_INTERVAL};
@@ -72,7 +72,7 @@ impl Core {
     pub(in crate::core) fn push_pulse(&self, packet: &mut PacketBuilder) {
         let Some(leading) = &self.leading else { return };
         let Some(known) = &leading.known else { return };
-        let Some(agreed) = &leading.agreed else { return };
+        let Some(agreed) = leading.agreed_of(known.term) else { return };
         let reference = agreed.reference();
         packet.push(&Message::Pulse(Pulse {
             lineage: agreed.electorate.lineage.0 as u32,
@@ -116,7 +116,7 @@ impl Core {
     /// What this node knows, in full.
     fn led(&self, with_delta: bool) -> Option<Led> {
         let leading = self.leading.as_ref()?;
-        let agreed = leading.agreed.as_ref()?;
+        let agreed = leading.agreed_of(leading.term)?;
         let known = leading.known.as_ref();
         Some(Led {
             lineage: agreed.electorate.lineage,
@@ -148,11 +148,15 @@ impl Core {
         if let Some(agreed) = &leading.agreed
             && agreed.electorate.lineage != led.lineage
         {
-            let is_heir = led.succeeds == agreed.electorate.lineage && generation > leading.term.generation();
-            if !is_heir {
+            let own = leading.election.as_ref().and_then(Election::lineage);
+            // Its leader may be known already while its first view is still on its way.
+            let is_known = own == Some(led.lineage) || leading.heir == Some(led.lineage);
+            let is_later = generation > leading.term.generation();
+            if led.succeeds != agreed.electorate.lineage || !(is_known || is_later) {
                 let id = self.view.record(from).id.clone();
                 return self.raise_alarm(Alarm::OtherElectorate { id });
             }
+            self.follow_heir(led.lineage);
         } else if generation < leading.term.generation() {
             return;
         }
@@ -166,6 +170,12 @@ impl Core {
             }
             None if led.term >= leading.term => self.learn_release(led.term),
             None => {}
+        }
+    }
+
+    fn follow_heir(&mut self, lineage: Lineage) {
+        if let Some(leading) = &mut self.leading {
+            leading.heir = Some(lineage);
         }
     }
 
