@@ -1,4 +1,4 @@
-//! Cluster membership and failure detection: who is here, and who is gone.
+//! Cluster membership, failure detection and leadership: who is here, who is gone, and who leads.
 //!
 //! ```no_run
 //! use headcount::{Agent, Config, EventKind};
@@ -22,9 +22,9 @@
 //! # Where to begin
 //!
 //! [`Agent`] is the handle to a running node, [`Config`] and [`Settings`] are what it is told, [`Event`] is what
-//! subscribers get, [`Member`] is what a node looks like from here. The protocol itself is [`core`]: a state machine
-//! without sockets or clocks, whose module page says where each idea lives; [`core::wire`] is the wire format, and
-//! [`sim`] runs the same core in virtual time.
+//! subscribers get, [`Member`] is what a node looks like from here; [`Agent::while_leader`] runs work on the leader alone. The
+//! protocol itself is [`core`]: a state machine without sockets or clocks, whose module page says where each idea lives;
+//! [`core::wire`] is the wire format, and [`sim`] runs the same core in virtual time.
 //!
 //! # Features
 //!

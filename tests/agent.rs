@@ -409,7 +409,9 @@ async fn led_work_moves_with_leadership_in_ever_higher_terms_and_never_runs_twic
     assert_eq!((shown.state, shown.term, shown.is_me), (LeadershipState::Led, term, true));
     assert!(shown.valid_until.expect("a claim").remaining() <= Duration::from_secs(2));
     // Asked elsewhere for what only a leader does, the answer names it.
-    let error = in_time(agents[0].add_voter(name("c"))).await.expect_err("no leader");
+    let mut told = agents[0].leadership();
+    in_time(told.wait_for(|told| told.leader.is_some())).await.expect("it hears of it");
+    let error = in_time(agents[0].add_voter(name("d"))).await.expect_err("no leader");
     assert!(matches!(&error, AgentError::NotLeader { leader: Some(named) } if named.id == first), "{error}");
     assert!(error.to_string().contains(&leader.gossip_address().to_string()), "{error}");
     assert_eq!(in_time(leader.leave()).await, Stop::Core(StopReason::Left));
@@ -452,4 +454,31 @@ async fn work_that_ends_by_itself_gives_its_value_and_leaving_waits_for_work_to_
     assert_eq!(in_time(agent.leave()).await, Stop::Core(StopReason::Left));
     assert_eq!(present.load(Ordering::SeqCst), 0, "gone before the goodbye");
     assert_eq!(in_time(working).await.expect("no panic"), Err(Stop::Core(StopReason::Left)));
+}
+
+#[tokio::test]
+async fn a_voter_whose_disk_takes_nothing_gives_up_leadership_until_it_does() {
+    let data = tempfile::tempdir().expect("a directory");
+    let agents = voters(&["a"], data.path()).await;
+    let agent = &agents[0];
+    let mut told = agent.leadership();
+    let term = in_time(told.wait_for(|told| told.is_me)).await.expect("it leads").term;
+    // What stands in the way of a rename is as good as a full disk.
+    let state = data.path().join("a").join("headcount.state");
+    std::fs::remove_file(&state).expect("there");
+    std::fs::create_dir_all(state.join("in the way")).expect("created");
+    // One more member is one more view, which has to be written.
+    let b = start("b", &[agent]).await;
+    up(&b).await;
+    in_time(told.wait_for(|told| !told.is_me)).await.expect("it gave up");
+    let stands_aside = async {
+        while !agent.info().voter_aside {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    in_time(stands_aside).await;
+    assert!(agent.info().state_write_failures >= 1);
+    std::fs::remove_dir_all(&state).expect("removed");
+    let again = in_time(told.wait_for(|told| told.is_me)).await.expect("it leads again").term;
+    assert!(again > term, "{again} after {term}");
 }

@@ -29,7 +29,7 @@ use super::clock::Clock;
 use super::error::{Failure, Stop};
 use super::shared::{Figures, Shared};
 use super::translate;
-use crate::core::election::{Electorate, Term};
+use crate::core::election::{Election, Electorate, Term};
 use crate::core::limits::MAX_PENDING_COMMANDS;
 use crate::core::{
     Command, CommandError, Core, Input, LinkEvent, LinkId, NodeId, Output, Reply, StopReason, Tags, Ticket, Time,
@@ -388,6 +388,7 @@ impl Driver {
             degraded_links: core.degraded_links(),
             unreachable: core.unreachable(),
             leaders_elected: self.leaders_elected,
+            voter_aside: core.election().is_some_and(Election::is_aside),
             agreed: core.agreed_view().cloned(),
             electorate: self.electorate.clone(),
         });

@@ -152,6 +152,8 @@ pub struct Info {
     pub state_write_failures: u64,
     /// Leaders elected, as this node saw it.
     pub leaders_elected: u64,
+    /// Whether this node neither votes nor leads because its data directory does not take its ballot.
+    pub voter_aside: bool,
 }
 
 /// What the voters agreed on: nobody ever sees other members under this number.
@@ -265,6 +267,7 @@ impl Agent {
             link_accept_errors: shared.links.accept_errors(),
             state_write_failures: shared.write_failures(),
             leaders_elected: figures.leaders_elected,
+            voter_aside: figures.voter_aside,
         }
     }
 

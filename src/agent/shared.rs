@@ -34,6 +34,7 @@ pub(super) struct Figures {
     pub(super) unreachable: usize,
     /// Leaders elected, as this node saw it.
     pub(super) leaders_elected: u64,
+    pub(super) voter_aside: bool,
     pub(super) agreed: Option<NumberedView>,
     pub(super) electorate: Option<Arc<Electorate>>,
 }

@@ -56,6 +56,9 @@ pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
              whoever can send to it can change the membership; use it on trusted networks only"
         );
     }
+    if config.leadership.mode == LeadershipMode::None && !config.leadership.voters.is_empty() {
+        tracing::warn!("leadership.voters means nothing while leadership.mode is \"none\": nobody is elected here");
+    }
     let resolver = Resolver::new();
     let seeds: Arc<[String]> = config.seeds.clone().into();
     let address = advertised(&config, bound, &resolver, &seeds).await;

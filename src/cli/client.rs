@@ -199,7 +199,9 @@ fn told(problem: &Problem) -> Failure {
         ("no-such-member", _) => failure.hint("`headcount members` lists them all"),
         ("not-down", _) => failure.hint("--force removes it all the same, and its process will stop"),
         ("oneself", _) => failure.hint("`headcount leave` does that"),
-        ("not-leader", Some(hint)) => failure.hint(format!("{} (name its agent by --http)", plain(hint))),
+        ("not-leader", Some(hint)) if hint.starts_with("ask ") => {
+            failure.hint(format!("{} (name its agent by --http)", plain(hint)))
+        }
         ("token", _) => failure.hint("name the file with the agent's token by --token-file"),
         (_, Some(hint)) => failure.hint(plain(hint)),
         (_, None) => failure,

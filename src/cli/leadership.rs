@@ -30,7 +30,10 @@ fn leader_rows(leader: &Leader) -> Vec<[String; 2]> {
         _ => "",
     };
     let who = leader.leader.as_deref().map_or_else(|| NOTHING.to_owned(), plain);
-    let lease = leader.lease_remaining_ms.map(|ms| format!("{} left", human::duration(Duration::from_millis(ms))));
+    let lease = leader.lease_remaining_ms.map(|ms| match Duration::from_millis(ms) {
+        short if short < Duration::from_secs(10) => format!("{:.1}s left", short.as_secs_f64()),
+        long => format!("{} left", human::duration(long)),
+    });
     [
         ("leader", if leader.is_me { format!("{who} (the agent asked)") } else { who }),
         ("term", leader.term.to_string()),
@@ -107,11 +110,12 @@ pub(super) fn recover(args: &RecoverArgs, out: &mut impl Write) -> Result<Exit, 
 /// Explains what is about to happen, and asks.
 fn confirm(node: &str, old: &Voters, named: &[crate::NodeId]) -> Result<(), Failure> {
     let old = old.voters.iter().map(|voter| plain(&voter.id)).collect::<Vec<_>>().join(", ");
-    let named = named.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let others = named.iter().map(ToString::to_string).filter(|name| name != node);
+    let named = std::iter::once(plain(node)).chain(others).collect::<Vec<_>>().join(", ");
     let mut terminal = io::stderr();
     writeln!(
         terminal,
-        "A recovery ends the electorate of {old} and begins a new one of {node}, {named}.
+        "A recovery ends the electorate of {old} and begins a new one of {named}.
 It is for a majority of voters that is lost for good, disks and all: what only the lost ones had agreed to is gone.
 Voters that are not named, and come back later, count no more; never recover on both sides of a cut.
 While a majority of the old electorate answers it is refused."

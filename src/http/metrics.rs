@@ -166,6 +166,11 @@ fn leadership(
         ("leader_known", "Whether this node knows who leads", u64::from(leadership.leader.is_some())),
         ("leadership_term", "The latest term known", leadership.term),
         ("quorum", "Whether enough voters can be reached to elect a leader", u64::from(has_quorum)),
+        (
+            "voter_aside",
+            "Whether this node stands aside as a voter because its disk refuses",
+            u64::from(info.voter_aside),
+        ),
         ("view_number", "The number of the newest agreed view known", view_number),
     ] {
         gauge(encoder, name, help, value)?;

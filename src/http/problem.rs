@@ -114,7 +114,7 @@ impl From<AgentError> for Refusal {
                         (Some(gossip), None) => format!("ask {}: its gossip is at {gossip}", leader.id),
                         _ => format!("ask {}", leader.id),
                     },
-                    None => "nobody leads at the moment: see GET /v1/leader, and try again in a few seconds".to_owned(),
+                    None => "nobody leads at the moment: `headcount leader` (GET /v1/leader) says why".to_owned(),
                 };
                 let detail = "this node does not lead, and only the leader changes the electorate";
                 Self::new(StatusCode::CONFLICT, "not-leader", "Not the leader", detail).hint(hint)

@@ -46,6 +46,7 @@ impl Core {
             told: Leadership { state: LeadershipState::Vacant, term, ..Leadership::DISABLED },
             flooded: (Term(0), false, 0),
             pulsed: ((Term(0), 0, 0), 0),
+            heir: None,
             asked_at: None,
             leave_by: None,
             seen_changes: 0,

@@ -18,7 +18,7 @@ mod views;
 use std::time::Duration;
 
 use super::election::{
-    Alarm, Ballot, Delta, Election, ElectionBirth, Electorate, LossReason, NumberedView, Surroundings, Term,
+    Alarm, Ballot, Delta, Election, ElectionBirth, Electorate, Lineage, LossReason, NumberedView, Surroundings, Term,
 };
 use super::id::NodeId;
 use super::time::Time;
@@ -95,6 +95,8 @@ pub(super) struct Leading {
     flooded: (Term, bool, u64),
     /// The renewal and the view's number told of last in pulses, and how often.
     pulsed: ((Term, u64, u64), u32),
+    /// The recovered electorate that is followed, while the agreed view is still of the one before.
+    heir: Option<Lineage>,
     asked_at: Option<Time>,
     /// The leave waits for the hand-over, at most until then.
     leave_by: Option<Time>,
@@ -118,6 +120,14 @@ struct Known {
 impl Known {
     fn until(&self) -> Time {
         self.sent + self.lease
+    }
+}
+
+impl Leading {
+    /// The newest agreed view, if it belongs to the generation of this term. Until the first view of a recovered electorate
+    /// is known its terms are not told: under the lineage of the electorate before they would be taken for its own.
+    fn agreed_of(&self, term: Term) -> Option<&NumberedView> {
+        self.agreed.as_ref().filter(|agreed| agreed.term.generation() == term.generation())
     }
 }
 

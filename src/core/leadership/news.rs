@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use super::{Alarm, Core, Known, LossReason, Status, Term, View};
+use super::{Alarm, Core, Election, Known, LossReason, Status, Term, View};
 use crate::core::Drop;
 use crate::core::election::{Delta, Lineage, MAX_LEASE, MIN_LEASE};
 use crate::core::limits::{MAX_FLOODED_DELTA_BYTES, PULSES, WHO_LEADS_INTERVAL};
@@ -74,7 +74,7 @@ impl Core {
     pub(in crate::core) fn push_pulse(&mut self, packet: &mut PacketBuilder) {
         let Some(leading) = &mut self.leading else { return };
         let Some(known) = &leading.known else { return };
-        let Some(agreed) = &leading.agreed else { return };
+        let Some(agreed) = leading.agreed_of(known.term) else { return };
         let reference = agreed.reference();
         let news = (known.term, known.sequence, reference.number);
         let (told, times) = leading.pulsed;
@@ -125,7 +125,7 @@ impl Core {
     /// What this node knows, in full.
     fn led(&self, with_delta: bool) -> Option<Led> {
         let leading = self.leading.as_ref()?;
-        let agreed = leading.agreed.as_ref()?;
+        let agreed = leading.agreed_of(leading.term)?;
         let known = leading.known.as_ref();
         Some(Led {
             lineage: agreed.electorate.lineage,
@@ -157,11 +157,15 @@ impl Core {
         if let Some(agreed) = &leading.agreed
             && agreed.electorate.lineage != led.lineage
         {
-            let is_heir = led.succeeds == agreed.electorate.lineage && generation > leading.term.generation();
-            if !is_heir {
+            let own = leading.election.as_ref().and_then(Election::lineage);
+            // Its leader may be known already while its first view is still on its way.
+            let is_known = own == Some(led.lineage) || leading.heir == Some(led.lineage);
+            let is_later = generation > leading.term.generation();
+            if led.succeeds != agreed.electorate.lineage || !(is_known || is_later) {
                 let id = self.view.record(from).id.clone();
                 return self.raise_alarm(Alarm::OtherElectorate { id });
             }
+            self.follow_heir(led.lineage);
         } else if generation < leading.term.generation() {
             return;
         }
@@ -175,6 +179,12 @@ impl Core {
             }
             None if led.term >= leading.term => self.learn_release(led.term),
             None => {}
+        }
+    }
+
+    fn follow_heir(&mut self, lineage: Lineage) {
+        if let Some(leading) = &mut self.leading {
+            leading.heir = Some(lineage);
         }
     }
 

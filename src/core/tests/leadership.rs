@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::core::election::{LossReason, Term};
-use crate::core::{Command, Input, Leadership, LeadershipState, Output, Profile, Reply, Tags};
+use crate::core::election::{Alarm, LossReason, Term};
+use crate::core::{Command, Input, Leadership, LeadershipState, Notice, Output, Profile, Reply, Tags};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -110,6 +110,24 @@ fn with_two_voters_of_five_left_nobody_leads_and_members_know_that_nobody_can() 
             .iter()
             .filter(|(_, said)| matches!(said, Output::Quorum { is_reached: false, .. }));
         assert_eq!(lost.count(), 1, "n{node}");
+    }
+}
+
+#[test]
+fn a_recovered_electorate_is_followed_by_all_and_nobody_takes_it_for_a_foreign_one() {
+    let mut net = cluster(9, 5);
+    for node in 0..3 {
+        net.kill(node);
+    }
+    net.run(SECOND * 15);
+    net.command(3, Command::Recover { ticket: 1, voters: vec![id("n4")] });
+    net.run(SECOND * 10);
+    let (after, term) = leader(&net);
+    assert!([3, 4].contains(&after) && term.generation() == 1);
+    for node in 3..9 {
+        let is_foreign = |notice: &&Notice| matches!(notice, Notice::Election(Alarm::OtherElectorate { .. }));
+        assert_eq!(net.nodes[node].notices.iter().find(is_foreign), None, "n{node}");
+        assert_eq!(net.nodes[node].core.electorate().expect("known").voters.len(), 2, "n{node}");
     }
 }
 
