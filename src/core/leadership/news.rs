@@ -6,7 +6,7 @@
 //!   acknowledged last, and how long ago it was sent. Ages travel, times never do. Each renewal is told a few times by
 //!   everybody who hears of it: that is a rumour that reaches nearly all, and the next one reaches the rest.
 //! - Whoever becomes Up asks somebody at once.
-//! - Whoever knows less than a pulse says, or has heard none for seven tenths of a lease, asks: a peer, or a voter. In a
+//! - Whoever knows less than a pulse says, or has heard none for six tenths of a lease, asks: a peer, or a voter. In a
 //!   large cluster a few ask and their neighbours learn it from them.
 //!
 //! Invariants: questions and floods are rate-limited; answers to unproven addresses are never larger than the question,
@@ -50,9 +50,12 @@ impl Core {
     /// The leader of this term has given it up.
     pub(super) fn learn_release(&mut self, term: Term) {
         let Some(leading) = &mut self.leading else { return };
-        if leading.known.as_ref().is_some_and(|known| known.term == term) && leading.claim_until.is_none() {
-            leading.known = None;
+        if leading.claim_until.is_some() {
+            // Whoever leads hears it from nobody else.
+            return;
         }
+        // Old news of an earlier term must not be shown under this one: that would name a second leader of it.
+        leading.known.take_if(|known| known.term <= term);
         leading.term = leading.term.max(term);
         self.publish_leadership(LossReason::Resigned);
         self.flood_leadership();
@@ -236,8 +239,8 @@ impl Core {
     pub(super) fn ask_deadline(&self) -> Option<Time> {
         let leading = self.leading.as_ref().filter(|leading| leading.claim_until.is_none())?;
         let known = leading.known.as_ref()?;
-        let old = known.sent + known.lease * 7 / 10;
-        let again = leading.asked_at.map_or(old, |asked| asked + (known.lease / 10).max(WHO_LEADS_INTERVAL));
+        let old = known.sent + known.lease * 6 / 10;
+        let again = leading.asked_at.map_or(old, |asked| asked + (known.lease / 15).max(WHO_LEADS_INTERVAL));
         Some(old.max(again))
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::net::{Net, id, ms};
 use crate::core::election::{Alarm, LossReason, Term};
+use crate::core::wire::Led;
 use crate::core::{Command, Input, Leadership, LeadershipState, Notice, Output, Profile, Reply, Tags};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -251,4 +252,34 @@ fn a_joining_node_shows_nobody_and_tells_of_no_leader_before_it_knows_one() {
         .filter(|(_, said)| matches!(said, Output::LeaderElected { .. } | Output::LeaderLost { .. }))
         .collect();
     assert!(matches!(events[..], [(_, Output::LeaderElected { .. })]), "{events:?}");
+}
+
+#[test]
+fn a_release_of_a_later_term_ends_the_old_leader_and_lends_it_no_term() {
+    let mut net = cluster(4, 3);
+    let (first, term) = leader(&net);
+    let later = Term(term.0 + 2);
+    for node in [first, 3] {
+        let core = &mut net.nodes[node].core;
+        let agreed = core.agreed_view().expect("a view").clone();
+        let from = core.view.slot_of(if first == 1 { "n2" } else { "n1" }).expect("listed");
+        let electorate = &agreed.electorate;
+        core.hear_led(
+            from,
+            Led {
+                lineage: electorate.lineage,
+                succeeds: electorate.succeeds,
+                term: later,
+                leader: None,
+                sequence: 0,
+                age_ms: 0,
+                lease_ms: 0,
+                view: agreed.reference(),
+                delta: None,
+            },
+        );
+    }
+    let told = |node: usize| net.nodes[node].core.leadership();
+    assert_eq!((told(3).leader, told(3).term), (None, later));
+    assert_eq!((told(first).is_me, told(first).term), (true, term), "its own machine says when its claim is over");
 }
