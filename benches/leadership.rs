@@ -76,7 +76,8 @@ fn succession(world: &World, from: Duration, but: Option<usize>) -> Option<(Dura
     let running = (0..world.nodes()).filter(|node| world.core(*node).is_some());
     let last = seen.iter().filter(|sighting| sighting.term == claim.term).map(|sighting| sighting.at).max()?;
     let all = running.into_iter().all(|node| knowing.contains(&node));
-    all.then(|| (Duration::from_nanos(claim.at) - from, Duration::from_nanos(last) - from))
+    let since = |at| Duration::from_nanos(at).saturating_sub(from);
+    all.then(|| (since(claim.at), since(last)))
 }
 
 #[derive(Default)]
@@ -256,7 +257,8 @@ fn member(profile: Profile, nodes: usize, loss: f64, lasting: Duration) {
     let rate = |sent: &[u64], time: Duration| sent.iter().sum::<u64>() as f64 / sent.len() as f64 / time.as_secs_f64();
     let busiest =
         |sent: &[u64], time: Duration| sent[..VOTERS].iter().max().copied().unwrap_or(0) as f64 / time.as_secs_f64();
-    let lost = world.elections_seen().iter().filter(|sighting| sighting.news == LeaderNews::Lost(LossReason::Expired));
+    let losses =
+        world.elections_seen().iter().filter(|sighting| sighting.news == LeaderNews::Lost(LossReason::Expired));
     let lease = profile.lease_timing().lease_duration.as_secs_f64();
     let (base, full) = (rate(&without, base_time), rate(&with, lasting));
     println!(
@@ -264,7 +266,7 @@ fn member(profile: Profile, nodes: usize, loss: f64, lasting: Duration) {
         loss * 100.0,
         full - base,
         busiest(&with, lasting) - busiest(&without, base_time),
-        lost.count(),
+        losses.count(),
         lease - left,
     );
 }

@@ -75,9 +75,7 @@ async fn lead(agent: Agent, store: Store) {
                 tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_secs(2)).await;
                     match store.write(term, &format!("late, by {name}")) {
-                        Ok(()) => {
-                            println!("the late write of term {term} was taken: it destroyed what the successor wrote")
-                        }
+                        Ok(()) => println!("the late write of term {term} destroyed what its successor wrote"),
                         Err(why) => println!("the late write of term {term} was refused: {why}"),
                     }
                 });

@@ -224,6 +224,10 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(600);
 
+    async fn in_time<T>(future: impl Future<Output = T>) -> T {
+        tokio::time::timeout(Duration::from_secs(30), future).await.expect("in time")
+    }
+
     /// Says when it is dropped.
     struct Gone(Arc<AtomicBool>);
 
@@ -267,12 +271,12 @@ mod tests {
         let mut running = office.running();
         office.publish(leading(clock, 5, LONG));
         assert_eq!(seen.recv().await, Some(5));
-        running.wait_for(|running| *running == 1).await.expect("it runs");
+        in_time(running.wait_for(|running| *running == 1)).await.expect("it runs");
         assert!(!gone.load(Ordering::SeqCst));
         // A renewal disturbs nobody; the end of the term does.
         office.publish(leading(clock, 5, LONG + LONG));
         office.close();
-        running.wait_for(|running| *running == 0).await.expect("it ends");
+        in_time(running.wait_for(|running| *running == 0)).await.expect("it ends");
         assert!(gone.load(Ordering::SeqCst), "dropped before it was counted out");
         office.publish(leading(clock, 7, LONG));
         assert_eq!(seen.recv().await, Some(7));
@@ -303,8 +307,8 @@ mod tests {
             .await
         });
         let mut running = office.running();
-        running.wait_for(|running| *running == 1).await.expect("it runs");
-        running.wait_for(|running| *running == 0).await.expect("it ends");
+        in_time(running.wait_for(|running| *running == 1)).await.expect("it runs");
+        in_time(running.wait_for(|running| *running == 0)).await.expect("it ends");
         work.abort();
     }
 

@@ -396,7 +396,7 @@ impl Agent {
     /// Its future is dropped, at an await, before the claim runs out, and when leadership is handed over; the hand-over
     /// waits until it is really gone. So it must not block its thread, and what it does elsewhere should carry the term,
     /// by which a late write of a former leader is told apart. What it spawned it has to take along: a
-    /// [`JoinSet`](tokio::task::JoinSet) that it owns is aborted with it.
+    /// [`JoinSet`] that it owns is aborted with it.
     ///
     /// Several may run at the same time. Returns what the future returned, if one ends by itself (that says nothing about
     /// who leads then); the error says how the agent stopped before that. Where leaders are not elected it waits for ever.

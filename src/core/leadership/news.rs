@@ -1,7 +1,7 @@
 //! News of the leader: how every member learns who leads, and for how long that holds.
 //!
-//! - A change (a leader is elected, has resigned; a view is agreed) floods like a change of a record, as `Led` or
-//!   `Vacated`.
+//! - A change (a leader is elected, has resigned; a view is agreed) floods like a change of a record, as `Led` with or
+//!   without a leader.
 //! - That the leader still leads is in gossip packets, as a `Pulse` of about sixteen bytes: which renewal a majority
 //!   acknowledged last, and how long ago it was sent. Ages travel, times never do. Each renewal is told a few times by
 //!   everybody who hears of it: that is a rumour that reaches nearly all, and the next one reaches the rest.

@@ -1,0 +1,177 @@
+//! The vocabulary of the machine's doors: what it is born with, what an input finds around it, what comes out.
+//!
+//! What goes in are the methods of [`Election`](super::Election).
+
+use std::time::Duration;
+
+use super::alarm::Alarm;
+use super::ballot::Ballot;
+use super::electorate::Electorate;
+use super::message::Word;
+use super::pace::LeaseTiming;
+use super::term::Term;
+use super::view::{NumberedView, ViewRef};
+use crate::core::id::NodeId;
+use crate::core::time::Time;
+
+/// What a voter's machine is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElectionBirth {
+    /// This node's name.
+    pub me: NodeId,
+    /// The pace, checked.
+    pub timing: LeaseTiming,
+    /// At most one new view in this time.
+    pub view_interval: Duration,
+    /// The names configured as voters: they form the first electorate, and mean nothing once there is one.
+    pub voters: Vec<NodeId>,
+    /// What the disk holds; a blank one at the first start.
+    pub ballot: Ballot,
+}
+
+/// What an input finds around it.
+pub struct Surroundings<'a> {
+    /// The time, on a clock that counts suspend.
+    pub now: Time,
+    /// A fresh random number from 0 to below 1.
+    pub luck: f64,
+    /// Whether this node is Up: only Up members stand, vote and lead.
+    pub is_up: bool,
+    /// The members that belong in a view now, sorted.
+    pub members: &'a dyn Fn() -> Vec<NodeId>,
+}
+
+/// Why a leader is no longer one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LossReason {
+    /// Its lease ran out, or nobody heard of it for a lease.
+    Expired,
+    /// It gave leadership up.
+    Resigned,
+    /// Another one leads in a later term.
+    Superseded,
+    /// Its store turned its renewal down (leases in a database).
+    Rejected,
+    /// Too few voters answered.
+    QuorumLost,
+}
+
+impl LossReason {
+    /// Its name in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LossReason::Expired => "expired",
+            LossReason::Resigned => "resigned",
+            LossReason::Superseded => "superseded",
+            LossReason::Rejected => "rejected",
+            LossReason::QuorumLost => "quorum_lost",
+        }
+    }
+}
+
+/// What an operator asked for, and why it was not done. Nothing changed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// Only the leader changes the electorate.
+    #[error("this node does not lead")]
+    NotLeader,
+    /// One at a time.
+    #[error("another change of the electorate is under way: try again in a moment")]
+    Busy,
+    /// There is no such change.
+    #[error("the electorate stays as it is: {reason}")]
+    NoChange {
+        /// Why.
+        reason: &'static str,
+    },
+    /// The voter to add did not say who it is.
+    #[error("{id:?} did not answer: it must be up, in quorum mode, and have a data directory")]
+    NoAnswer {
+        /// Who.
+        id: NodeId,
+    },
+    /// It was given up half-way; whether it will be carried out is for the next leader to say.
+    #[error("leadership was lost meanwhile: look at the list of voters before you try again")]
+    Interrupted,
+    /// There is a majority to ask.
+    #[error("a majority of the old electorate answers: nothing is lost; use voters add and voters remove")]
+    MajorityAnswers,
+    /// A new generation needs the data directory of a voter of the old one.
+    #[error("this node was no voter: run it on a voter that is left")]
+    NoVoter,
+}
+
+/// What comes out of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Tell a voter. Best effort.
+    Send {
+        /// Whom.
+        to: NodeId,
+        /// What.
+        word: Word,
+    },
+    /// Make this durable, then say so by [`Election::stored`](super::Election::stored).
+    Persist(Ballot),
+    /// This node's claim has begun, or lasts longer.
+    Claimed {
+        /// The term.
+        term: Term,
+        /// The renewal that a majority acknowledged.
+        sequence: u64,
+        /// When it was sent.
+        sent: Time,
+        /// When the claim ends.
+        until: Time,
+    },
+    /// This node's claim is over, as of now. If it resigned, led work is to be ended and
+    /// [`Election::work_ended`](super::Election::work_ended) said.
+    Lost {
+        /// The term.
+        term: Term,
+        /// Why.
+        reason: LossReason,
+    },
+    /// Another node's claim was heard of.
+    Followed {
+        /// The term.
+        term: Term,
+        /// Who leads in it.
+        leader: NodeId,
+        /// The renewal that a majority acknowledged.
+        sequence: u64,
+        /// When it was sent, at the earliest.
+        sent: Time,
+        /// The leader's lease.
+        lease: Duration,
+    },
+    /// The leader of this term, perhaps this node, has resigned and ended all that it led.
+    Released {
+        /// The term.
+        term: Term,
+    },
+    /// This view is agreed.
+    Agreed(NumberedView),
+    /// The contents of this view are wanted from this voter, see [`Election::contents`](super::Election::contents).
+    Wanted {
+        /// Which.
+        view: ViewRef,
+        /// From whom.
+        from: NodeId,
+    },
+    /// Whether a majority of the voters can be reached has changed.
+    Quorum {
+        /// Whether.
+        is_reached: bool,
+    },
+    /// What became of an operator's command.
+    Answer {
+        /// The command's.
+        ticket: u64,
+        /// The electorate as it is now, or why it is not.
+        result: Result<Electorate, ChangeError>,
+    },
+    /// For an operator.
+    Alarm(Alarm),
+}
