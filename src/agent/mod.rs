@@ -402,7 +402,7 @@ impl Agent {
     /// who leads then); the error says how the agent stopped before that. Where leaders are not elected it waits for ever.
     ///
     /// ```no_run
-    /// # async fn run(agent: headcount::Agent) -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn run(agent: headcount::Agent) -> Result<(), headcount::agent::Stop> {
     /// # async fn assign_shards(_fencing_token: u64) {}
     /// agent
     ///     .while_leader(|term| async move {
