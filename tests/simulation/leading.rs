@@ -1,20 +1,19 @@
 //! Elections among whole nodes: planted bugs that the checks must catch, and what members see at scale.
 
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headcount::Profile;
 use headcount::core::election::{Body, Term};
 use headcount::core::wire::{Message, Packet};
-use headcount::core::{Command, Durable, Leadership, Output};
+use headcount::core::{Command, Leadership, Output};
 use headcount::sim::campaign::{campaign_settings, run_schedule};
 use headcount::sim::faults::Schedule;
 use headcount::sim::invariants::Invariant;
 use headcount::sim::network::Conditions;
-use headcount::sim::tamper::Tamper;
 use headcount::sim::{LeaderNews, World, WorldOptions};
+
+use super::plant::Plant;
 
 const SECOND: Duration = Duration::from_secs(1);
 const VOTERS: usize = 3;
@@ -35,69 +34,9 @@ fn led(mut world: World) -> World {
     world
 }
 
-type OnOutput = Box<dyn FnMut(usize, Output) -> Vec<Output> + Send>;
-type OnLook = Box<dyn FnMut(usize, &mut Leadership) + Send>;
-
-/// A bug that sleeps until it is armed.
-#[derive(Default)]
-struct Plant {
-    armed: Arc<AtomicBool>,
-    output: Option<OnOutput>,
-    look: Option<OnLook>,
-    /// Writes are acknowledged and never made.
-    forgets: bool,
-    /// Led work is said to have ended and goes on.
-    hurries: bool,
-}
-
-impl fmt::Debug for Plant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Plant")
-    }
-}
-
-impl Plant {
-    fn output(output: impl FnMut(usize, Output) -> Vec<Output> + Send + 'static) -> Self {
-        Self { output: Some(Box::new(output)), ..Self::default() }
-    }
-
-    fn look(look: impl FnMut(usize, &mut Leadership) + Send + 'static) -> Self {
-        Self { look: Some(Box::new(look)), ..Self::default() }
-    }
-
-    fn is_armed(&self) -> bool {
-        self.armed.load(Ordering::Relaxed)
-    }
-}
-
-impl Tamper for Plant {
-    fn output(&mut self, node: usize, output: Output) -> Vec<Output> {
-        let armed = self.is_armed();
-        match &mut self.output {
-            Some(alter) if armed => alter(node, output),
-            _ => vec![output],
-        }
-    }
-
-    fn forgets(&mut self, _node: usize, _durable: &Durable) -> bool {
-        self.forgets && self.is_armed()
-    }
-
-    fn hurries(&mut self, _node: usize) -> bool {
-        self.hurries && self.is_armed()
-    }
-
-    fn leadership(&mut self, node: usize, told: &mut Leadership) {
-        let armed = self.is_armed();
-        if let Some(alter) = self.look.as_mut().filter(|_| armed) {
-            alter(node, told);
-        }
-    }
-}
-
 /// What is found in a cluster that has a leader when the bug is armed, after `act` and a while.
 fn found_by(plant: Plant, act: impl FnOnce(&mut World)) -> Vec<Invariant> {
-    let armed = Arc::clone(&plant.armed);
+    let armed = plant.alarm();
     let mut world = led(World::with_tamper(options(42), Some(Box::new(plant))));
     armed.store(true, Ordering::Relaxed);
     act(&mut world);
@@ -143,7 +82,7 @@ fn without_a_bug_elections_break_nothing() {
 
 /// Alters what is seen of everybody but who leads.
 fn usurper(mut alter: impl FnMut(&mut Leadership) + Send + 'static) -> Plant {
-    Plant::look(move |_, told| {
+    Plant::leadership(move |_, told| {
         if told.leader.is_some() && !told.is_me {
             alter(told);
         }
@@ -168,7 +107,7 @@ fn two_claims_at_a_time_are_caught() {
 #[test]
 fn a_leader_that_leads_on_after_a_pause_past_its_lease_is_caught() {
     let mut last: Option<(usize, Leadership)> = None;
-    let plant = Plant::look(move |node, told| match &last {
+    let plant = Plant::leadership(move |node, told| match &last {
         None if told.is_me => last = Some((node, told.clone())),
         Some((leader, last)) if *leader == node && !told.is_me => *told = last.clone(),
         _ => {}
@@ -182,7 +121,7 @@ fn a_leader_that_leads_on_after_a_pause_past_its_lease_is_caught() {
 
 #[test]
 fn work_that_goes_on_when_leadership_is_handed_over_is_caught() {
-    let plant = Plant { hurries: true, ..Plant::default() };
+    let plant = Plant::hurried();
     let found = found_by(plant, |world| {
         let leader = world.leader().expect("somebody leads");
         let (ticket, id) = (world.ticket(), world.id(leader).clone());
@@ -200,7 +139,7 @@ fn a_term_that_falls_is_caught() {
 
 #[test]
 fn a_voter_whose_disk_forgets_its_vote_is_caught() {
-    let plant = Plant { forgets: true, ..Plant::default() };
+    let plant = Plant::forgetful();
     let found = found_by(plant, |world| {
         crash_the_leader(world);
         world.run_for(SECOND * 4);
@@ -263,7 +202,7 @@ fn a_swallowed_loss_is_caught() {
 #[test]
 fn voters_that_never_elect_anybody_are_caught() {
     let run = |plant: Plant| {
-        plant.armed.store(true, Ordering::Relaxed);
+        plant.alarm().store(true, Ordering::Relaxed);
         let schedule = Schedule { nodes: NODES, voters: VOTERS, operations: Vec::new(), heal_at: SECOND };
         run_schedule(42, &schedule, false, Some(Box::new(plant))).violation.map(|violation| violation.invariant)
     };
@@ -289,7 +228,7 @@ fn a_member_that_misses_every_flood_learns_who_leads_from_pulses() {
         Output::Transmit { to, ref bytes } if to == deaf && is_flood(bytes) => Vec::new(),
         other => vec![other],
     });
-    let armed = Arc::clone(&plant.armed);
+    let armed = plant.alarm();
     let mut world = led(World::with_tamper(options(42), Some(Box::new(plant))));
     armed.store(true, Ordering::Relaxed);
     crash_the_leader(&mut world);

@@ -12,9 +12,11 @@ use headcount::Profile;
 mod crashes;
 mod joining;
 mod leading;
+mod plant;
 mod planted;
 mod scale;
 mod traffic;
+
 use headcount::sim::campaign::{Outcome, campaign_settings, run_schedule, run_seed};
 use headcount::sim::faults::Schedule;
 use headcount::sim::network::Conditions;

@@ -1,99 +1,24 @@
 //! Planted bugs: for each promise a bug that breaks it, and the check that must notice.
-//!
-//! Bugs are planted between the cores and the world. What only a core itself could do wrong is shown by altering what is
-//! seen of it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headcount::core::wire::{Message, Packet, PacketBuilder};
-use headcount::core::{Birth, Change, ChangeKind, Command, Durable, LeaveReason, Output, Record, StopReason};
+use headcount::core::{Change, ChangeKind, Command, LeaveReason, Output, Record, StopReason};
 use headcount::sim::campaign::{campaign_settings, run_schedule};
 use headcount::sim::faults::Schedule;
-use headcount::sim::invariants::{Invariant, Observation};
-use headcount::sim::tamper::Tamper;
+use headcount::sim::invariants::Invariant;
 use headcount::sim::{World, WorldOptions};
 use headcount::{Run, Status, Tags};
 
+use super::plant::Plant;
+
 const NODES: usize = 4;
-
-type OnOutput = Box<dyn FnMut(usize, Output) -> Vec<Output> + Send>;
-type OnBirth = Box<dyn FnMut(usize, &mut Birth) + Send>;
-type OnLook = Box<dyn FnMut(usize, &mut Observation) + Send>;
-
-/// A bug made of closures; it sleeps until it is armed.
-#[derive(Default)]
-struct Plant {
-    armed: Arc<AtomicBool>,
-    output: Option<OnOutput>,
-    birth: Option<OnBirth>,
-    look: Option<OnLook>,
-    forgets: bool,
-}
-
-impl fmt::Debug for Plant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Plant")
-    }
-}
-
-impl Plant {
-    fn output(output: impl FnMut(usize, Output) -> Vec<Output> + Send + 'static) -> Self {
-        Self { output: Some(Box::new(output)), ..Self::default() }
-    }
-
-    fn birth(birth: impl FnMut(usize, &mut Birth) + Send + 'static) -> Self {
-        Self { birth: Some(Box::new(birth)), ..Self::default() }
-    }
-
-    /// Alters what is seen of node 0.
-    fn look(mut look: impl FnMut(&mut Observation) + Send + 'static) -> Self {
-        let look = move |node: usize, observation: &mut Observation| {
-            if node == 0 {
-                look(observation);
-            }
-        };
-        Self { look: Some(Box::new(look)), ..Self::default() }
-    }
-
-    fn is_armed(&self) -> bool {
-        self.armed.load(Ordering::Relaxed)
-    }
-}
-
-impl Tamper for Plant {
-    fn output(&mut self, node: usize, output: Output) -> Vec<Output> {
-        let armed = self.is_armed();
-        match &mut self.output {
-            Some(alter) if armed => alter(node, output),
-            _ => vec![output],
-        }
-    }
-
-    fn birth(&mut self, node: usize, birth: &mut Birth) {
-        let armed = self.is_armed();
-        if let Some(alter) = self.birth.as_mut().filter(|_| armed) {
-            alter(node, birth);
-        }
-    }
-
-    fn forgets(&mut self, _node: usize, _durable: &Durable) -> bool {
-        self.forgets && self.is_armed()
-    }
-
-    fn observation(&mut self, node: usize, observation: &mut Observation) {
-        let armed = self.is_armed();
-        if let Some(alter) = self.look.as_mut().filter(|_| armed) {
-            alter(node, observation);
-        }
-    }
-}
 
 /// A formed cluster of four with a bug in it, armed once it is formed; then `act`, and a while.
 fn found_by(plant: Plant, act: impl FnOnce(&mut World)) -> Vec<Invariant> {
-    let armed = Arc::clone(&plant.armed);
+    let armed = plant.alarm();
     let options = WorldOptions::new(42, NODES, campaign_settings());
     let mut world = World::with_tamper(options, Some(Box::new(plant)));
     world.run_for(Duration::from_secs(5));
@@ -328,7 +253,7 @@ fn a_member_that_left_and_is_still_listed_is_caught() {
 
 #[test]
 fn a_write_that_never_reaches_the_disk_is_caught() {
-    let plant = Plant { forgets: true, ..Plant::default() };
+    let plant = Plant::forgetful();
     // Far behind what the others remember of it, it has to rise above what it stored at its start.
     let found = found_by(plant, |world| {
         world.crash(NODES - 1);
@@ -378,7 +303,7 @@ fn a_stop_that_nobody_asked_for_is_caught() {
 
 /// A run without faults, with a bug that is armed from the start.
 fn quiet_run(plant: Plant) -> Option<Invariant> {
-    plant.armed.store(true, Ordering::Relaxed);
+    plant.alarm().store(true, Ordering::Relaxed);
     let schedule = Schedule { nodes: NODES, voters: 0, operations: Vec::new(), heal_at: Duration::from_secs(1) };
     let outcome = run_schedule(42, &schedule, false, Some(Box::new(plant)));
     if let Some(failure) = outcome.failure() {

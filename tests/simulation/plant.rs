@@ -1,0 +1,116 @@
+//! A bug to plant between the cores and the world; what only a core itself could do wrong is shown by altering what is
+//! seen of it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use headcount::core::{Birth, Durable, Leadership, Output};
+use headcount::sim::invariants::Observation;
+use headcount::sim::tamper::Tamper;
+
+type OnOutput = Box<dyn FnMut(usize, Output) -> Vec<Output> + Send>;
+type OnBirth = Box<dyn FnMut(usize, &mut Birth) + Send>;
+type OnLook = Box<dyn FnMut(usize, &mut Observation) + Send>;
+type OnLeadership = Box<dyn FnMut(usize, &mut Leadership) + Send>;
+
+/// A bug made of closures; it sleeps until it is armed.
+#[derive(Default)]
+pub(crate) struct Plant {
+    armed: Arc<AtomicBool>,
+    output: Option<OnOutput>,
+    birth: Option<OnBirth>,
+    look: Option<OnLook>,
+    leadership: Option<OnLeadership>,
+    forgets: bool,
+    hurries: bool,
+}
+
+impl fmt::Debug for Plant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plant")
+    }
+}
+
+impl Plant {
+    pub(crate) fn output(output: impl FnMut(usize, Output) -> Vec<Output> + Send + 'static) -> Self {
+        Self { output: Some(Box::new(output)), ..Self::default() }
+    }
+
+    pub(crate) fn birth(birth: impl FnMut(usize, &mut Birth) + Send + 'static) -> Self {
+        Self { birth: Some(Box::new(birth)), ..Self::default() }
+    }
+
+    /// Alters what is seen of node 0.
+    pub(crate) fn look(mut look: impl FnMut(&mut Observation) + Send + 'static) -> Self {
+        let look = move |node: usize, observation: &mut Observation| {
+            if node == 0 {
+                look(observation);
+            }
+        };
+        Self { look: Some(Box::new(look)), ..Self::default() }
+    }
+
+    /// Alters what nodes say of who leads.
+    pub(crate) fn leadership(alter: impl FnMut(usize, &mut Leadership) + Send + 'static) -> Self {
+        Self { leadership: Some(Box::new(alter)), ..Self::default() }
+    }
+
+    /// Writes are acknowledged and never made.
+    pub(crate) fn forgetful() -> Self {
+        Self { forgets: true, ..Self::default() }
+    }
+
+    /// Led work is said to have ended and goes on.
+    pub(crate) fn hurried() -> Self {
+        Self { hurries: true, ..Self::default() }
+    }
+
+    /// What wakes it.
+    pub(crate) fn alarm(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.armed)
+    }
+
+    fn is_armed(&self) -> bool {
+        self.armed.load(Ordering::Relaxed)
+    }
+}
+
+impl Tamper for Plant {
+    fn output(&mut self, node: usize, output: Output) -> Vec<Output> {
+        let armed = self.is_armed();
+        match &mut self.output {
+            Some(alter) if armed => alter(node, output),
+            _ => vec![output],
+        }
+    }
+
+    fn birth(&mut self, node: usize, birth: &mut Birth) {
+        let armed = self.is_armed();
+        if let Some(alter) = self.birth.as_mut().filter(|_| armed) {
+            alter(node, birth);
+        }
+    }
+
+    fn forgets(&mut self, _node: usize, _durable: &Durable) -> bool {
+        self.forgets && self.is_armed()
+    }
+
+    fn hurries(&mut self, _node: usize) -> bool {
+        self.hurries && self.is_armed()
+    }
+
+    fn observation(&mut self, node: usize, observation: &mut Observation) {
+        let armed = self.is_armed();
+        if let Some(alter) = self.look.as_mut().filter(|_| armed) {
+            alter(node, observation);
+        }
+    }
+
+    fn leadership(&mut self, node: usize, told: &mut Leadership) {
+        let armed = self.is_armed();
+        if let Some(alter) = self.leadership.as_mut().filter(|_| armed) {
+            alter(node, told);
+        }
+    }
+}
