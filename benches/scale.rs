@@ -1,7 +1,7 @@
 //! The simulator at scale: how fast it is, what it holds in memory, and what the protocol does among so many.
 //!
 //! `cargo bench --bench scale` runs 100 and 1,000 nodes; `cargo bench --bench scale -- 10000` runs what is asked for.
-//! 10,000 nodes are 100 million entries of views: about 12 GB, because equal records of all cores are one in memory. So
+//! 10,000 nodes are 100 million entries of views: about 9 GB, because equal records of all cores are one in memory. So
 //! much memory is found faster in large pages: `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` asks Linux for them.
 //!
 //! Everything is one run with one seed: the figures of the protocol are the same everywhere, only speed and memory are of
