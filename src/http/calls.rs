@@ -75,7 +75,7 @@ pub(super) async fn join(
     let Json(json::JoinRequest { addresses }) = body?;
     if addresses.is_empty() || addresses.len() > MAX_SEEDS {
         let detail = format!("a join takes 1 to {MAX_SEEDS} addresses, found {}", addresses.len());
-        return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "value", "Value refused", detail));
+        return Err(Refusal::value(detail));
     }
     let results: Vec<_> = app.agent.join(addresses).await?.into_iter().map(json::JoinResult::from).collect();
     if results.iter().any(|result| result.node.is_some()) {

@@ -6,7 +6,6 @@
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 
 use super::App;
 use super::problem::Refusal;
@@ -66,7 +65,7 @@ pub(super) async fn recover(
     let Json(json::Recover { voters }) = body?;
     if voters.is_empty() || voters.len() > MAX_VOTERS {
         let detail = format!("a recovery names 1 to {MAX_VOTERS} voters, found {}", voters.len());
-        return Err(value_refused(detail));
+        return Err(Refusal::value(detail));
     }
     let voters = voters.iter().map(|id| named(id)).collect::<Result<_, _>>()?;
     let electorate = app.agent.recover(voters).await?;
@@ -79,9 +78,5 @@ fn listed(agent: &Agent, electorate: Option<&Electorate>) -> json::Voters {
 }
 
 fn named(id: &str) -> Result<NodeId, Refusal> {
-    NodeId::new(id).map_err(|error| value_refused(format!("\"{}\" is no name: {error}", id.escape_debug())))
-}
-
-fn value_refused(detail: String) -> Refusal {
-    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "value", "Value refused", detail)
+    NodeId::new(id).map_err(|error| Refusal::value(format!("\"{}\" is no name: {error}", id.escape_debug())))
 }

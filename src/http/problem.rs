@@ -41,6 +41,10 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail)
     }
 
+    pub(super) fn value(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "value", "Value refused", detail)
+    }
+
     pub(super) fn no_such_member(id: &str) -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
@@ -119,9 +123,7 @@ impl From<AgentError> for Refusal {
                 let detail = "this node does not lead, and only the leader changes the electorate";
                 Self::new(StatusCode::CONFLICT, "not-leader", "Not the leader", detail).hint(hint)
             }
-            AgentError::TooManyAddresses { .. } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "value", "Value refused", detail)
-            }
+            AgentError::TooManyAddresses { .. } => Self::value(detail),
             AgentError::Refused(CommandError::Leaving) | AgentError::Stopped => Self::stopping(detail),
         }
     }
@@ -139,9 +141,7 @@ impl From<JsonRejection> for Refusal {
                 Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", "Not JSON", detail)
                     .hint("send the header `Content-Type: application/json`")
             }
-            StatusCode::UNPROCESSABLE_ENTITY => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "value", "Value refused", detail)
-            }
+            StatusCode::UNPROCESSABLE_ENTITY => Self::value(detail),
             status => Self::new(status, "syntax", "Malformed JSON", detail),
         }
     }
