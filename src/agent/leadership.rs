@@ -313,6 +313,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn led_work_that_stood_still_past_its_claim_is_not_polled_again() {
+        let (office, clock) = (Office::new(), Clock::start());
+        office.publish(leading(clock, 5, Duration::from_millis(100)));
+        let claim = office.subscribe().borrow().valid_until.expect("a claim");
+        let is_polled_late = Arc::new(AtomicBool::new(false));
+        let (began, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let (busy, late) = (Arc::clone(&office), Arc::clone(&is_polled_late));
+        let work = tokio::spawn(async move {
+            busy.while_leader(|_| {
+                let (late, began) = (Arc::clone(&late), began.clone());
+                poll_fn(move |context| {
+                    began.send(()).expect("read");
+                    late.fetch_or(claim.is_past(), Ordering::SeqCst);
+                    // As if the process were stopped here: no timer fires meanwhile, and none before the next poll.
+                    std::thread::sleep(claim.remaining() + Duration::from_millis(1));
+                    context.waker().wake_by_ref();
+                    Poll::<()>::Pending
+                })
+            })
+            .await;
+        });
+        begun.recv().await.expect("it begins");
+        let mut running = office.running();
+        running.wait_for(|running| *running == 0).await.expect("it ends");
+        assert!(!is_polled_late.load(Ordering::SeqCst));
+        work.abort();
+    }
+
+    #[tokio::test]
     async fn several_pieces_are_counted_and_none_begins_when_the_term_is_over() {
         let (office, clock) = (Office::new(), Clock::start());
         office.publish(leading(clock, 5, LONG));
