@@ -318,13 +318,13 @@ mod tests {
         office.publish(leading(clock, 5, Duration::from_millis(100)));
         let claim = office.subscribe().borrow().valid_until.expect("a claim");
         let is_polled_late = Arc::new(AtomicBool::new(false));
-        let (began, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let (polls, mut polled) = tokio::sync::mpsc::unbounded_channel();
         let (busy, late) = (Arc::clone(&office), Arc::clone(&is_polled_late));
         let work = tokio::spawn(async move {
             busy.while_leader(|_| {
-                let (late, began) = (Arc::clone(&late), began.clone());
+                let (late, polls) = (Arc::clone(&late), polls.clone());
                 poll_fn(move |context| {
-                    began.send(()).expect("read");
+                    polls.send(()).expect("read");
                     late.fetch_or(claim.is_past(), Ordering::SeqCst);
                     // As if the process were stopped here: no timer fires meanwhile, and none before the next poll.
                     std::thread::sleep(claim.remaining() + Duration::from_millis(1));
@@ -334,7 +334,7 @@ mod tests {
             })
             .await;
         });
-        begun.recv().await.expect("it begins");
+        polled.recv().await.expect("it begins");
         let mut running = office.running();
         running.wait_for(|running| *running == 0).await.expect("it ends");
         assert!(!is_polled_late.load(Ordering::SeqCst));
