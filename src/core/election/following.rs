@@ -63,19 +63,13 @@ impl Election {
             let (leader, sequence) = (from.clone(), claim.sequence);
             self.actions.push_back(Action::Followed { term, leader, sequence, sent, lease });
         }
-        let said = self.owed_ack.as_ref().filter(|owed| owed.term == term && owed.sequence == renewal.sequence);
-        let said = said.and_then(|owed| owed.said);
         let (name, sequence, proposed) = (from.clone(), renewal.sequence, renewal.newest);
-        self.owed_ack = Some(OwedAck { leader, name, term, sequence, proposed, said });
+        self.owed_ack = Some(OwedAck { leader, name, term, sequence, proposed, said: None });
         self.consider(from, renewal);
         if let Some(agreed) = renewal.agreed {
             self.learn_agreed(agreed);
         }
         self.pay_debts();
-        // Heard once more, the same renewal asks for the same answer.
-        if let Some(owed) = &mut self.owed_ack {
-            owed.said = None;
-        }
     }
 
     /// Takes the leader of this term for what it is.
