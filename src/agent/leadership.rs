@@ -315,7 +315,7 @@ mod tests {
     #[tokio::test]
     async fn led_work_that_stood_still_past_its_claim_is_not_polled_again() {
         let (office, clock) = (Office::new(), Clock::start());
-        office.publish(leading(clock, 5, Duration::from_millis(100)));
+        office.publish(leading(clock, 5, Duration::from_secs(1)));
         let claim = office.subscribe().borrow().valid_until.expect("a claim");
         let is_polled_late = Arc::new(AtomicBool::new(false));
         let (polls, mut polled) = tokio::sync::mpsc::unbounded_channel();
