@@ -475,6 +475,15 @@ impl Core {
         self.view.slot_of(id.as_str()).map(|slot| self.view.record(slot))
     }
 
+    /// How long a member has been gone, if it is held as Down or Left: since its last sign of life if it is Down, since its
+    /// departure if it left. The age travels with the record, so whoever learns of an old death, by the transfer of the
+    /// view or by sync, learns how old it is. Whoever is polling gets the age as of the last [`Core::handle`], that is at
+    /// the time of the change that is being polled.
+    pub fn gone_for(&self, id: &NodeId) -> Option<Duration> {
+        let entry = self.view.entry(self.view.slot_of(id.as_str())?);
+        matches!(entry.status, Status::Down | Status::Left(_)).then(|| self.now.since(entry.peer.last_sign))
+    }
+
     /// Smoothed round trip time to a member, if it was ever measured.
     pub fn rtt(&self, id: &NodeId) -> Option<Duration> {
         self.view.slot_of(id.as_str()).and_then(|slot| self.view.entry(slot).peer.rtt())

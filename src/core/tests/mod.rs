@@ -7,6 +7,7 @@
     reason = "small texts, known figures"
 )]
 
+mod ages;
 mod codec;
 mod detection;
 mod doubt;
