@@ -95,6 +95,6 @@ async fn lead(agent: Agent, store: Store) {
 /// Who leads, as soon as somebody does.
 async fn leader_of(agent: &Agent) -> Result<String, Box<dyn Error>> {
     let mut leadership = agent.leadership();
-    let led = leadership.wait_for(|leadership| leadership.leader.is_some()).await?;
-    Ok(led.leader.as_ref().map(ToString::to_string).unwrap_or_default())
+    let led = leadership.wait_for(|leadership| leadership.leader.is_some()).await.ok_or("the agent has stopped")?;
+    Ok(led.leader.map(|leader| leader.to_string()).unwrap_or_default())
 }

@@ -54,6 +54,7 @@ pub mod core;
 mod event;
 #[cfg(feature = "agent")]
 pub mod http;
+mod journal;
 #[cfg(feature = "agent")]
 pub mod json;
 mod member;

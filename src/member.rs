@@ -45,6 +45,11 @@ impl Member {
         self.status.is_live()
     }
 
+    /// Whether it may be given work: it is Up, or Suspect and not yet known to be gone.
+    pub fn may_work(&self) -> bool {
+        matches!(self.status, Status::Up | Status::Suspect)
+    }
+
     /// Why it left, if it has.
     pub fn reason(&self) -> Option<LeaveReason> {
         match self.status {

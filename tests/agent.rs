@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use headcount::agent::{
-    AgentError, Filter, KEPT_EVENTS, LeadershipState, RecvError, StartError, Stop, StoreError, Subscription,
+    AgentError, Filter, KEPT_EVENTS, LeadError, LeadershipState, RecvError, StartError, Stop, StoreError, Subscription,
 };
 use headcount::core::limits::MAX_SEEDS;
 use headcount::core::{CommandError, LeaveReason, NodeId, Profile, Status, StopReason, Tags};
@@ -322,33 +322,6 @@ async fn a_name_in_use_stops_the_newcomer_and_says_where() {
     assert_eq!(first.stop(), None);
 }
 
-#[test]
-fn an_agent_that_was_paused_accuses_nobody_and_is_welcome_back() {
-    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("runs");
-    // Each in a runtime of its own, so that one can stand still while the other goes on.
-    let (of_a, of_b) = (runtime(), runtime());
-    let a = of_a.block_on(start("a", &[]));
-    let b = of_b.block_on(start("b", &[&a]));
-    of_b.block_on(up(&b));
-    of_a.block_on(sees(&a, "b", Status::Up));
-    let mut seen_by_b = b.subscribe();
-    let mut seen_by_a = a.subscribe();
-
-    // The only worker thread of a's runtime is kept until b has given a up: that is the pause.
-    let (resume, until_resumed) = std::sync::mpsc::channel::<()>();
-    let paused = of_a.spawn(async move { until_resumed.recv().expect("the test goes on") });
-    of_b.block_on(next_of(&mut seen_by_b, "node_detected_down", "a"));
-    resume.send(()).expect("it waits");
-    of_b.block_on(paused).expect("no panic");
-
-    of_b.block_on(next_of(&mut seen_by_b, "node_joined", "a"));
-    // Up to a's own news of its refutation, nothing that a said about b was an accusation.
-    while let Some(event) = seen_by_a.try_recv().expect("nothing is lost") {
-        let accusation = matches!(event.kind.name(), "node_suspected" | "node_detected_down");
-        assert!(!(accusation && event.kind.node().is_some_and(|node| *node == "b")), "{event:?}");
-    }
-}
-
 /// Voters of one electorate, up, with their data below `data`.
 async fn voters(names: &[&str], data: &Path) -> Vec<Agent> {
     let mut agents: Vec<Agent> = Vec::new();
@@ -405,7 +378,7 @@ async fn led_work_moves_with_leadership_in_ever_higher_terms_and_never_runs_twic
     let at = agents.iter().position(|agent| agent.me().id == first).expect("one of them");
     let leader = agents.remove(at);
     assert!(leader.is_leader_now());
-    let shown = leader.leadership().borrow().clone();
+    let shown = leader.leadership().get();
     assert_eq!((shown.state, shown.term, shown.is_me), (LeadershipState::Led, term, true));
     assert!(shown.valid_until.expect("a claim").remaining() <= Duration::from_secs(2));
     // Asked elsewhere for what only a leader does, the answer names it.
@@ -422,7 +395,10 @@ async fn led_work_moves_with_leadership_in_ever_higher_terms_and_never_runs_twic
         agent.shutdown();
     }
     while let Some(end) = in_time(working.join_next()).await {
-        assert!(matches!(end.expect("no panic"), Err(Stop::Cancelled | Stop::Core(StopReason::Left))));
+        assert!(matches!(
+            end.expect("no panic"),
+            Err(LeadError::Stopped(Stop::Cancelled | Stop::Core(StopReason::Left)))
+        ));
     }
     assert_eq!(present.load(Ordering::SeqCst), 0);
 }
@@ -433,7 +409,7 @@ async fn work_that_ends_by_itself_gives_its_value_and_leaving_waits_for_work_to_
     let agents = voters(&["a"], data.path()).await;
     let agent = &agents[0];
     let term = in_time(agent.while_leader(|term| async move { term })).await.expect("it leads");
-    assert_eq!(term, agent.leadership().borrow().term);
+    assert_eq!(term, agent.leadership().get().term);
     assert_eq!(agent.electorate().expect("its own").voters.len(), 1);
     let present = Arc::new(AtomicUsize::new(0));
     let (begins, begun) = tokio::sync::oneshot::channel();
@@ -453,7 +429,7 @@ async fn work_that_ends_by_itself_gives_its_value_and_leaving_waits_for_work_to_
     in_time(begun).await.expect("it runs");
     assert_eq!(in_time(agent.leave()).await, Stop::Core(StopReason::Left));
     assert_eq!(present.load(Ordering::SeqCst), 0, "gone before the goodbye");
-    assert_eq!(in_time(working).await.expect("no panic"), Err(Stop::Core(StopReason::Left)));
+    assert_eq!(in_time(working).await.expect("no panic"), Err(Stop::Core(StopReason::Left).into()));
 }
 
 #[tokio::test]
@@ -481,4 +457,131 @@ async fn a_voter_whose_disk_takes_nothing_gives_up_leadership_until_it_does() {
     std::fs::remove_dir_all(&state).expect("removed");
     let again = in_time(told.wait_for(|told| told.is_me)).await.expect("it leads again").term;
     assert!(again > term, "{again} after {term}");
+}
+
+#[tokio::test]
+async fn work_of_a_leader_where_nobody_is_elected_is_an_error_and_does_not_wait() {
+    let agent = start("a", &[]).await;
+    let refused = in_time(agent.while_leader(|term| async move { term })).await.expect_err("nobody leads");
+    assert_eq!(refused, LeadError::Disabled);
+    assert!(refused.to_string().contains("with_voters"), "{refused}");
+}
+
+#[test]
+fn starting_outside_a_runtime_is_an_error() {
+    let refused = futures_util::FutureExt::now_or_never(Agent::start(config("a", &[])));
+    let error = refused.expect("at once").expect_err("nothing runs here");
+    assert!(matches!(error, StartError::NoRuntime), "{error}");
+}
+
+/// A runtime of one thread, as a program may have several.
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+#[test]
+fn an_agent_whose_runtime_is_shut_down_ends_and_whoever_waits_elsewhere_hears_of_it() {
+    let first = runtime();
+    let agent = first.block_on(start("a", &[]));
+    let mut events = agent.subscribe();
+    first.block_on(up(&agent));
+    drop(first);
+    runtime().block_on(async {
+        let stop = in_time(agent.stopped()).await;
+        assert!(matches!(&stop, Stop::Failed(failure) if failure.task == "runtime"), "{stop}");
+        while in_time(events.recv()).await.is_ok() {}
+        assert_eq!(in_time(events.recv()).await, Err(RecvError::Closed));
+    });
+    assert!(agent.health().is_err());
+}
+
+#[test]
+fn an_agent_on_a_runtime_that_stands_still_is_heard_by_the_others() {
+    let (stuck, other) = (runtime(), runtime());
+    let watcher = other.block_on(start("a", &[]));
+    let agent = stuck.block_on(start("b", &[&watcher]));
+    other.block_on(async {
+        up(&agent).await;
+        sees(&watcher, "b", Status::Up).await;
+    });
+    // From here on nobody polls the runtime that `b` was started on, for twice its down timeout.
+    let mut events = watcher.subscribe();
+    other.block_on(async { tokio::time::sleep(2 * Profile::Local.settings().down_timeout).await });
+    let mut about_b = Vec::new();
+    while let Some(event) = events.try_recv().expect("few events") {
+        about_b.extend(event.kind.node().filter(|id| **id == "b").map(|_| event.kind.name()));
+    }
+    assert_eq!(about_b, [""; 0]);
+    assert_eq!(watcher.member(&name("b")).map(|b| b.status), Some(Status::Up));
+}
+
+/// A subscriber for logs that panics at every line.
+struct Panics;
+
+impl tracing::Subscriber for Panics {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        panic!("a subscriber of the test")
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        panic!("a subscriber of the test")
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn a_log_subscriber_that_panics_costs_lines_and_nothing_else() {
+    let _default = tracing::subscriber::set_default(Panics);
+    let a = start("a", &[]).await;
+    up(&a).await;
+    let b = start("b", &[&a]).await;
+    up(&b).await;
+    sees(&a, "b", Status::Up).await;
+    assert_eq!(in_time(b.leave()).await, Stop::Core(StopReason::Left));
+    sees(&a, "b", Status::Left(LeaveReason::Graceful)).await;
+    assert_eq!(a.health(), Ok(()));
+    in_time(async {
+        while a.info().log_lines_lost == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn members_that_were_gone_before_a_node_joined_are_listed_and_no_news() {
+    let a = start("a", &[]).await;
+    up(&a).await;
+    let (left, killed) = (start("left", &[&a]).await, start("killed", &[&a]).await);
+    for agent in [&left, &killed] {
+        up(agent).await;
+    }
+    in_time(left.leave()).await;
+    drop(killed);
+    sees(&a, "left", Status::Left(LeaveReason::Graceful)).await;
+    sees(&a, "killed", Status::Down).await;
+
+    let b = start("b", &[&a]).await;
+    let mut events = b.subscribe_after(0).expect("all are kept");
+    up(&b).await;
+    let listed = |agent: &Agent| agent.members().iter().map(|member| member.id.to_string()).collect::<Vec<_>>();
+    assert_eq!(listed(&b), ["a", "b", "killed", "left"]);
+    let live: Vec<_> = b.live_members().iter().map(|member| member.id.to_string()).collect();
+    assert_eq!(live, ["a", "b"], "those that may be given work");
+    // What happens from now on is news, of them too.
+    let again = start("killed", &[&a]).await;
+    up(&again).await;
+    sees(&b, "killed", Status::Up).await;
+    let mut told = Vec::new();
+    while let Some(event) = events.try_recv().expect("few events") {
+        if event.kind.node().is_some_and(|id| *id == "killed" || *id == "left") {
+            told.push((event.kind.name(), event.kind.node().map(ToString::to_string)));
+        }
+    }
+    assert_eq!(told, [("node_joined", Some("killed".to_owned()))]);
 }

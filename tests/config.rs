@@ -76,7 +76,7 @@ fn each_layer_beats_the_ones_below_and_says_so() {
     let from_file = file.loader().load().expect("a file");
     assert_eq!((gossip(&from_file), layer(&from_file, key)), (seconds(3), format!("file {}:4", file.path.display())));
     assert_eq!(layer(&from_file, "timing.heartbeat_interval"), "profile wan");
-    assert_eq!(from_file.agent.config.profile, Profile::Wan);
+    assert_eq!(from_file.agent.config.profile(), Profile::Wan);
 
     let environment = file.loader().environment(variable.clone()).load().expect("a variable");
     assert_eq!(gossip(&environment), seconds(4));

@@ -6,7 +6,8 @@
 //! Invariants:
 //! - Sequence numbers start at 1 and have no gaps.
 //! - Directory and ring change under one lock. Folding the events after [`Snapshot::sequence`] over its members (insert
-//!   the event's member, take it out at `NodeRemoved`) therefore always gives the directory.
+//!   the event's member, take it out at `NodeRemoved`) therefore always gives the directory, but for members that were
+//!   gone before this node was one: those are listed without an event.
 //! - The lock is held for moments: to append, to look at one position, to copy pointers. Never across an await, never
 //!   while members are copied (but see [`Bus::snapshot`]).
 //!
@@ -47,6 +48,8 @@ struct Ring {
     /// The newest is numbered `last`, and there are no gaps.
     events: VecDeque<Arc<Event>>,
     last: u64,
+    /// Changes of the directory that no event tells of.
+    untold: u64,
     closed: bool,
     /// One per subscription that waits right now.
     wakers: BTreeMap<u64, Waker>,
@@ -107,6 +110,13 @@ impl Bus {
     /// Takes a change into the directory, appends its event, wakes who waits.
     pub(crate) fn publish(&self, change: &Change, at: SystemTime) -> Arc<Event> {
         self.append(at, || self.directory.apply(change, at))
+    }
+
+    /// Takes a change into the directory, and tells nobody.
+    pub(crate) fn list(&self, change: &Change, at: SystemTime) {
+        let mut ring = self.ring();
+        ring.untold += 1;
+        self.directory.apply(change, at);
     }
 
     /// Appends an event that changes no member, wakes who waits. A member that it shows is the directory's own.
@@ -180,13 +190,18 @@ impl Bus {
     ///
     /// A hundred thousand members take a while to copy, and the driver must not wait for it: the copy is made without
     /// the lock, and the events that happened meanwhile are folded over it. That they may be contained in it already
-    /// does no harm, since each carries its member whole. Only when more happened than is kept is the lock held.
+    /// does no harm, since each carries its member whole. Only when more happened than is kept, or something of which no event
+    /// tells, is the lock held.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let before = self.last();
+        let before = {
+            let ring = self.ring();
+            (ring.last, ring.untold)
+        };
         let mut members = self.directory.by_id();
         let ring = self.ring();
         let sequence = ring.last;
-        let Some(meanwhile) = ring.after(before) else {
+        // What no event tells of cannot be folded over the copy.
+        let Some(meanwhile) = ring.after(before.0).filter(|_| ring.untold == before.1) else {
             return Snapshot { sequence, members: self.directory.members() };
         };
         drop(ring);

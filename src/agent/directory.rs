@@ -76,6 +76,11 @@ impl Directory {
         Self { me, clock, members: DashMap::new(), by_status: Default::default() }
     }
 
+    /// The node whose directory it is.
+    pub(super) fn me(&self) -> &NodeId {
+        &self.me
+    }
+
     /// One member.
     pub(crate) fn member(&self, id: &NodeId) -> Option<Member> {
         self.members.get(id).map(|entry| entry.member(&self.me, self.clock.now()))

@@ -1,4 +1,4 @@
-//! The driver: one task that owns the core and is the only one to touch it.
+//! The driver: one task that owns the core and is the only one to touch it, on a thread of its own.
 //!
 //! ```text
 //!   socket, deadline, commands, lookups, disk ──▶ Core::handle ──▶ Core::poll until None ──▶ socket, bus, callers, disk
@@ -8,8 +8,10 @@
 //! - Every input is followed by draining the core's outputs, and the clock is read once per input.
 //! - Before time is judged ([`Input::Tick`]), what has already arrived is handed in: a process that was stopped for a
 //!   minute must not accuse peers whose packets wait in its own socket.
-//! - Nothing in the loop blocks: lookups and writes are other tasks' work, sends do not wait, and whoever waits for an
-//!   answer waits on a channel of its own.
+//! - Nothing in the loop blocks: lookups, writes and log lines are other threads' work, sends do not wait, and whoever waits
+//!   for an answer waits on a channel of its own.
+//! - Members that were gone before this node was Up are listed, and are no news: a restart must not replay a day of deaths
+//!   into somebody's alerts.
 //! - The driver does not keep its own agent alive: it holds no handle, and when the last one is gone it ends.
 //!
 //! Must not know: what packets say, when to do what. The core decides, the driver obeys.
@@ -20,24 +22,23 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinError;
+use tokio::task::yield_now;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
+use tracing::Level;
 
 use super::clock::Clock;
 use super::error::{Failure, Stop};
 use super::shared::{Figures, Shared};
-use super::translate;
 use crate::core::election::{Election, Electorate, Term};
 use crate::core::limits::MAX_PENDING_COMMANDS;
 use crate::core::{
-    Command, CommandError, Core, Input, LinkEvent, LinkId, NodeId, Output, Reply, StopReason, Tags, Ticket, Time,
+    Change, ChangeKind, Command, CommandError, Core, Input, LinkEvent, LinkId, NodeId, Output, Reply, Status,
+    StopReason, Tags, Ticket, Time,
 };
 use crate::event::EventKind;
 use crate::store::{Durability, Stored, WriterDied, Written};
 use crate::transport::links::{self, Links};
-use crate::transport::resolve::Resolver;
+use crate::transport::resolve::{Found, Resolver, SeedLookup};
 use crate::transport::udp::{MAX_DATAGRAM_BYTES, Received, Trouble, Udp};
 
 /// Requests that may wait for the driver; further callers wait for room.
@@ -45,6 +46,16 @@ pub(super) const MAX_QUEUED_REQUESTS: usize = 64;
 
 /// Datagrams taken from the socket in one go, so that a flood cannot keep commands and deadlines waiting.
 const MAX_BATCH: usize = 256;
+
+/// Datagrams that are handed in before time is judged: more than the receive buffer holds. What comes on top of that has
+/// arrived after we began to look.
+const MAX_BACKLOG: usize = 8_192;
+
+/// A driver that is called later than this lets its links catch up with the sockets before it judges time.
+const LATE: Duration = Duration::from_millis(20);
+
+/// In one turn the runtime looks at the sockets, in the next the links read them, whichever task comes first.
+const TURNS_FOR_LINKS: usize = 3;
 
 /// After this many errors of our own system in a row the socket is left alone for [`ERROR_PAUSE`]: an error that
 /// does not pass must not become a loop that eats a core.
@@ -86,7 +97,6 @@ pub(super) struct Parts {
     pub(super) seeds: Arc<[String]>,
     pub(super) durability: Durability,
     pub(super) requests: mpsc::Receiver<Request>,
-    pub(super) cancel: CancellationToken,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -95,7 +105,11 @@ pub(super) struct Driver {
     parts: Parts,
     buffer: Box<[u8; MAX_DATAGRAM_BYTES + 1]>,
     /// The lookup under way, if any: one at a time, since its answer serves every question asked meanwhile.
-    lookup: Option<AbortOnDropHandle<Vec<Vec<SocketAddr>>>>,
+    lookup: Option<SeedLookup>,
+    /// What is known of each seed: a name that is being looked up keeps its last addresses.
+    seed_addresses: Vec<Vec<SocketAddr>>,
+    /// Seeds that the lookup under way has found.
+    seeds_found: usize,
     /// Callers that wait for the core's answer, at most [`MAX_PENDING_COMMANDS`].
     waiting: BTreeMap<Ticket, oneshot::Sender<Reply>>,
     last_ticket: Ticket,
@@ -109,7 +123,9 @@ pub(super) struct Driver {
     /// The term whose led work is to end before leadership is handed over.
     ending: Option<Term>,
     leaders_elected: u64,
-    /// As it was last seen.
+    /// Since when this node has been a member.
+    up_since: Option<Time>,
+    /// The electorate that was published last.
     electorate: Option<Arc<Electorate>>,
     end: Option<Stop>,
 }
@@ -122,7 +138,10 @@ impl Driver {
             led_work: parts.shared.office.running(),
             ending: None,
             leaders_elected: 0,
+            up_since: None,
             electorate: None,
+            seed_addresses: vec![Vec::new(); parts.seeds.len()],
+            seeds_found: 0,
             parts,
             buffer: Box::new([0; MAX_DATAGRAM_BYTES + 1]),
             lookup: None,
@@ -142,13 +161,14 @@ impl Driver {
     /// Runs until something ends it.
     pub(super) async fn run(mut self) -> Stop {
         loop {
+            self.parts.shared.moved();
             self.publish_figures();
             if let Some(end) = self.end.take() {
                 return end;
             }
             let deadline = self.parts.core.next_deadline();
             tokio::select! {
-                () = self.parts.cancel.cancelled() => self.end = Some(Stop::Cancelled),
+                () = self.parts.shared.cancel.cancelled() => self.end = Some(self.parts.shared.cancelled_by()),
                 request = self.parts.requests.recv() => match request {
                     Some(request) => self.ask(request),
                     None => self.end = Some(Stop::Dropped),
@@ -158,17 +178,29 @@ impl Driver {
                     Err(error) => self.fail(Failure::new("gossip socket", error.to_string())),
                 },
                 () = sleep_until(self.paused_until), if self.paused_until.is_some() => self.paused_until = None,
-                (link, event) = self.parts.links.next() => self.link(link, &event),
-                () = due(&self.parts.clock, deadline) => {
-                    self.receive();
-                    self.receive_links();
-                    self.feed(Input::Tick);
-                }
+                event = self.parts.links.next() => match event {
+                    Ok((link, event)) => self.link(link, &event),
+                    Err(died) => self.parts.shared.report(Failure::of("links", died)),
+                },
+                lateness = due(&self.parts.clock, deadline, &self.parts.shared) => self.judge(lateness).await,
                 found = found(&mut self.lookup) => self.found(found),
                 written = self.parts.durability.written(), if !self.writer_died => self.written(written),
                 () = all_gone(&mut self.led_work), if self.ending.is_some() => self.work_ended(),
             }
         }
+    }
+
+    /// Lets time pass, once everything that has arrived is handed in.
+    async fn judge(&mut self, lateness: Duration) {
+        if lateness >= LATE {
+            // Links are read by tasks of this thread, which had no turn either.
+            for _ in 0..TURNS_FOR_LINKS {
+                yield_now().await;
+            }
+        }
+        self.receive_backlog();
+        self.receive_links();
+        self.feed(Input::Tick);
     }
 
     /// One way in.
@@ -180,35 +212,54 @@ impl Driver {
         }
     }
 
-    /// Hands in what has arrived, up to a bound.
+    /// Hands in what is known to have arrived, up to a bound.
     fn receive(&mut self) {
         for _ in 0..MAX_BATCH {
-            if self.end.is_some() {
+            let received = self.parts.socket.receive(&mut self.buffer);
+            if !self.take(received) {
                 return;
             }
-            match self.parts.socket.receive(&mut self.buffer) {
-                Received::Empty => return,
-                Received::Datagram { from, length } => {
+        }
+    }
+
+    /// Hands in what waits in the socket, whether or not the runtime has come to look at it.
+    fn receive_backlog(&mut self) {
+        if self.paused_until.is_some() {
+            return;
+        }
+        for _ in 0..MAX_BACKLOG {
+            let received = self.parts.socket.receive_now(&mut self.buffer);
+            if !self.take(received) {
+                return;
+            }
+        }
+    }
+
+    /// Deals with one attempt to receive, and says whether to try again.
+    fn take(&mut self, received: Received) -> bool {
+        match received {
+            Received::Empty => return false,
+            Received::Datagram { from, length } => {
+                self.errors_in_a_row = 0;
+                let now = self.parts.clock.now();
+                self.parts.core.handle(now, Input::Packet { from, bytes: &self.buffer[..length] });
+                self.drain(now);
+            }
+            Received::Trouble(Trouble::Fatal) => {
+                self.fail(Failure::new("gossip socket", "the system no longer knows it"));
+            }
+            // What peers and routers can provoke is used up by being reported, and must not be a way to stop us.
+            Received::Trouble(Trouble::TooLong | Trouble::PeerRefused | Trouble::Unreachable) => {}
+            Received::Trouble(Trouble::NoBuffers | Trouble::Other) => {
+                self.errors_in_a_row += 1;
+                if self.errors_in_a_row >= MAX_ERRORS_IN_A_ROW {
                     self.errors_in_a_row = 0;
-                    let now = self.parts.clock.now();
-                    self.parts.core.handle(now, Input::Packet { from, bytes: &self.buffer[..length] });
-                    self.drain(now);
-                }
-                Received::Trouble(Trouble::Fatal) => {
-                    return self.fail(Failure::new("gossip socket", "the system no longer knows it"));
-                }
-                // What peers and routers can provoke is used up by being reported, and must not be a way to stop us.
-                Received::Trouble(Trouble::TooLong | Trouble::PeerRefused | Trouble::Unreachable) => {}
-                Received::Trouble(Trouble::NoBuffers | Trouble::Other) => {
-                    self.errors_in_a_row += 1;
-                    if self.errors_in_a_row >= MAX_ERRORS_IN_A_ROW {
-                        self.errors_in_a_row = 0;
-                        self.paused_until = Some(Instant::now() + ERROR_PAUSE);
-                        return;
-                    }
+                    self.paused_until = Some(Instant::now() + ERROR_PAUSE);
+                    return false;
                 }
             }
         }
+        self.end.is_none()
     }
 
     /// Hands in what links have brought, up to a bound.
@@ -267,16 +318,19 @@ impl Driver {
         self.feed(Input::Command(command(self.last_ticket)));
     }
 
-    fn found(&mut self, found: Result<Vec<Vec<SocketAddr>>, JoinError>) {
-        self.lookup = None;
-        match found {
-            Ok(addresses) => self.feed(Input::SeedAddresses(addresses)),
-            Err(ended) => {
-                // The next try is a new task: this is no reason to call the agent ill.
-                tracing::error!(error = %ended, "looking up the seeds ended unexpectedly");
-                self.feed(Input::SeedAddresses(vec![Vec::new(); self.parts.seeds.len()]));
-            }
+    /// Some seeds were found, or all.
+    fn found(&mut self, found: Option<Found>) {
+        let is_over = found.is_none();
+        let mut next = found;
+        while let Some((place, addresses)) = next {
+            self.seed_addresses[place] = addresses;
+            self.seeds_found += 1;
+            next = self.lookup.as_mut().and_then(SeedLookup::try_next);
         }
+        if is_over || self.seeds_found == self.parts.seeds.len() {
+            self.lookup = None;
+        }
+        self.feed(Input::SeedAddresses(self.seed_addresses.clone()));
     }
 
     fn written(&mut self, written: Result<Written, WriterDied>) {
@@ -303,7 +357,31 @@ impl Driver {
     }
 
     fn announce(&self, kind: EventKind) {
-        translate::log(&self.parts.shared.announce(kind, SystemTime::now()).kind);
+        let shared = &self.parts.shared;
+        shared.journal.event(&shared.announce(kind, SystemTime::now()));
+    }
+
+    /// Takes a change to directory and subscribers. News of who was gone before this node was a member is no news.
+    fn publish(&mut self, change: &Change, now: Time) {
+        let Parts { core, shared, .. } = &self.parts;
+        let (id, at) = (&change.record.id, SystemTime::now());
+        if *id == shared.me {
+            match change.record.status {
+                Status::Joining => self.up_since = None,
+                Status::Up => self.up_since = self.up_since.or(Some(now)),
+                _ => {}
+            }
+        }
+        let is_first_word = change.previous.is_none() && change.kind != ChangeKind::Removed;
+        let was_gone_before = || match self.up_since {
+            None => true,
+            Some(since) => core.gone_for(id).is_some_and(|age| age > now.since(since)),
+        };
+        if is_first_word && matches!(change.record.status, Status::Down | Status::Left(_)) && was_gone_before() {
+            shared.list(change, at);
+        } else {
+            shared.journal.event(&shared.publish(change, at));
+        }
     }
 
     /// Carries out everything that the core wants done.
@@ -323,7 +401,7 @@ impl Driver {
             Output::OpenLink { link, to } => links.open(link, to),
             Output::SendFrame { link, bytes } => links.send(link, bytes),
             Output::CloseLink { link } => links.close(link),
-            Output::Change(change) => translate::log(&shared.publish(&change, SystemTime::now()).kind),
+            Output::Change(change) => self.publish(&change, now),
             Output::PartitionSuspected { unreachable, reachable } => {
                 self.announce(EventKind::PartitionSuspected { unreachable, reachable });
             }
@@ -351,9 +429,8 @@ impl Driver {
             Output::Persist(durable) => durability.persist(durable),
             Output::ResolveSeeds => {
                 if self.lookup.is_none() {
-                    let (resolver, seeds) = (resolver.clone(), Arc::clone(seeds));
-                    let lookup = tokio::spawn(async move { resolver.resolve_seeds(seeds).await });
-                    self.lookup = Some(AbortOnDropHandle::new(lookup));
+                    self.seeds_found = 0;
+                    self.lookup = Some(resolver.look_up(seeds));
                 }
             }
             Output::Reply { ticket, reply } => {
@@ -361,13 +438,10 @@ impl Driver {
                     let _ = answer.send(reply);
                 }
             }
-            Output::Notice(notice) => translate::log_notice(&notice),
+            Output::Notice(notice) => shared.journal.notice(notice),
             Output::Stopped(reason) => {
-                if reason == StopReason::Left {
-                    tracing::info!("{reason}");
-                } else {
-                    tracing::error!("{reason}");
-                }
+                let level = if reason == StopReason::Left { Level::INFO } else { Level::ERROR };
+                shared.journal.say(level, reason.to_string());
                 self.end.get_or_insert(Stop::Core(reason));
             }
         }
@@ -399,15 +473,18 @@ impl Driver {
     }
 }
 
-/// Waits until the core wants to be called; for ever if it does not.
-async fn due(clock: &Clock, deadline: Option<Time>) {
-    let Some(deadline) = deadline else { return std::future::pending().await };
+/// Waits until the core wants to be called, for ever if it does not. Says how late it is then.
+async fn due(clock: &Clock, deadline: Option<Time>, shared: &Shared) -> Duration {
     loop {
-        let remaining = deadline.since(clock.now());
-        if remaining.is_zero() {
-            return;
+        let now = clock.now();
+        let remaining = deadline.map_or(MAX_NAP, |deadline| deadline.since(now));
+        if let Some(deadline) = deadline
+            && remaining.is_zero()
+        {
+            return now.since(deadline);
         }
         tokio::time::sleep(remaining.min(MAX_NAP)).await;
+        shared.moved();
     }
 }
 
@@ -424,12 +501,10 @@ async fn sleep_until(instant: Option<Instant>) {
     }
 }
 
-/// Waits for the lookup under way; for ever if there is none.
-async fn found(
-    lookup: &mut Option<AbortOnDropHandle<Vec<Vec<SocketAddr>>>>,
-) -> Result<Vec<Vec<SocketAddr>>, JoinError> {
+/// Waits for what the lookup under way finds next, for ever if there is none. `None` when it is over.
+async fn found(lookup: &mut Option<SeedLookup>) -> Option<Found> {
     match lookup {
-        Some(lookup) => lookup.await,
+        Some(lookup) => lookup.next().await,
         None => std::future::pending().await,
     }
 }
@@ -441,12 +516,15 @@ mod tests {
     use crate::agent::directory::Directory;
     use crate::agent::directory::tests::name;
     use crate::core::{Birth, Profile, Run, StopReason};
+    use crate::journal::Journal;
 
     /// A driver that nobody runs, its requests, and a socket that never answers.
     fn driver() -> (Driver, mpsc::Sender<Request>, Udp) {
         let bind = || crate::transport::bind_both(Some(SocketAddr::from(([127, 0, 0, 1], 0))), 0).expect("a free port");
         let ((socket, listener), clock) = (bind(), Clock::start());
-        let links = Links::start(listener, &tokio_util::task::TaskTracker::new()).expect("in a runtime");
+        let journal = Journal::start(&name("me")).expect("a thread");
+        let tasks = tokio_util::task::TaskTracker::new();
+        let links = Links::start(listener, &tasks, 8, journal.clone()).expect("in a runtime");
         let birth = Birth {
             leadership: None,
             id: name("me"),
@@ -468,14 +546,20 @@ mod tests {
         let driver = Driver::new(Parts {
             core: Core::new(birth, clock.now()),
             clock,
-            shared: Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), Arc::default())),
+            shared: Arc::new(Shared::new(
+                bus,
+                clock,
+                socket.counters(),
+                links.counters(),
+                Arc::default(),
+                journal.clone(),
+            )),
             socket,
             links,
-            resolver: Resolver::new(),
+            resolver: Resolver::new(journal),
             seeds: Arc::new([]),
             durability: Durability::none(),
             requests: receiver,
-            cancel: CancellationToken::new(),
         });
         (driver, requests, bind().0)
     }
@@ -524,6 +608,37 @@ mod tests {
         assert_eq!(driver.parts.core.counters().packets_received - before, MAX_BATCH as u64);
         driver.receive();
         assert!(driver.parts.core.counters().packets_received - before <= sent as u64);
+    }
+
+    #[tokio::test]
+    async fn what_has_arrived_is_handed_in_before_time_is_judged_although_the_runtime_has_not_looked() {
+        let (mut driver, _requests, peer) = driver();
+        let to = driver.parts.socket.local_address();
+        let sent = MAX_BATCH as u64 / 2;
+        for _ in 0..sent {
+            peer.send(to, b"?").expect("sent");
+        }
+        // Not one turn of the event loop since: as in a process that was stopped, and whose timer fires first.
+        driver.judge(Duration::ZERO).await;
+        assert_eq!(driver.parts.core.counters().packets_received, sent);
+    }
+
+    #[tokio::test]
+    async fn frames_that_wait_in_sockets_are_handed_in_before_a_late_driver_judges_time() {
+        use tokio::io::AsyncWriteExt as _;
+        let (mut driver, _requests, _silent) = driver();
+        let mut link = tokio::net::TcpStream::connect(driver.parts.socket.local_address()).await.expect("listening");
+        link.write_all(&[0, 0, 0, 1, b'x']).await.expect("sent");
+        let greeted = async {
+            while driver.parts.core.counters().frames_received == 0 {
+                let (link, event) = driver.parts.links.next().await.expect("connections are accepted");
+                driver.link(link, &event);
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), greeted).await.expect("accepted");
+        link.try_write(&[0, 0, 0, 1, b'y']).expect("sent, and nobody has had a turn since");
+        driver.judge(LATE).await;
+        assert_eq!(driver.parts.core.counters().frames_received, 2);
     }
 
     #[tokio::test]

@@ -37,6 +37,15 @@ pub enum StartError {
         /// What it said.
         reason: String,
     },
+    /// There is no tokio runtime here: [`Agent::start`](crate::Agent::start) is called inside one, with its timers on.
+    #[error("an agent is started inside a tokio runtime: call Agent::start from a task of one, or from its block_on")]
+    NoRuntime,
+    /// The system gave the agent no thread or event queue of its own.
+    #[error("cannot start the agent's own threads: {source}; check the limits on processes and open files")]
+    Threads {
+        /// What the system said.
+        source: io::Error,
+    },
     /// A part of the start ended unexpectedly.
     #[error("{0}")]
     Internal(Failure),
@@ -58,7 +67,10 @@ impl StartError {
             StartError::Config(_) => 2,
             StartError::Bind { .. } => 3,
             StartError::Store(_) => 4,
-            StartError::Random { .. } | StartError::Internal(_) => 1,
+            StartError::Random { .. }
+            | StartError::NoRuntime
+            | StartError::Threads { .. }
+            | StartError::Internal(_) => 1,
         }
     }
 }
@@ -85,6 +97,21 @@ pub enum AgentError {
     /// The agent has stopped.
     #[error("the agent has stopped")]
     Stopped,
+}
+
+/// Why work of a leader is done no more, or was never begun.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeadError {
+    /// Nobody is elected here, so nobody ever leads.
+    #[error(
+        "nobody is elected here: leadership.mode is \"none\"; name voters and a data directory (Config::with_voters, \
+         Config::data_dir), or set the mode to quorum to learn who leads elsewhere"
+    )]
+    Disabled,
+    /// The agent has stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stop),
 }
 
 /// Where the leader is.
@@ -122,6 +149,9 @@ pub enum Stop {
     /// It was told to stop without leaving.
     #[error("stopped without leaving")]
     Cancelled,
+    /// It was told to leave and did not finish its goodbye in time. Its peers may take it for crashed.
+    #[error("the goodbye was not finished in time: others may take this node for crashed")]
+    LeaveTimedOut,
     /// A part of it died.
     #[error(transparent)]
     Failed(#[from] Failure),
@@ -135,7 +165,7 @@ impl Stop {
             Stop::Core(StopReason::NameInUse { .. }) => 5,
             Stop::Core(StopReason::Removed) => 6,
             Stop::Core(StopReason::Refused { .. }) => 7,
-            Stop::Failed(_) => 1,
+            Stop::LeaveTimedOut | Stop::Failed(_) => 1,
         }
     }
 }

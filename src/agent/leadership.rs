@@ -105,30 +105,80 @@ impl Leadership {
     }
 }
 
+/// Who leads, whenever one looks, and whenever it changes or is renewed.
+///
+/// Clones look independently. Nothing here holds a lock that the agent waits for.
+#[derive(Debug, Clone)]
+pub struct LeadershipWatch {
+    published: watch::Receiver<Published>,
+}
+
+impl LeadershipWatch {
+    /// Who leads at this instant, by the lease's own clock.
+    pub fn get(&self) -> Leadership {
+        let published = self.published.borrow().leadership.clone();
+        published.now()
+    }
+
+    /// Waits until something is published that this watch has not shown yet: a change, or a renewal of what is so. `None`
+    /// once the agent has stopped. Cancel safe.
+    pub async fn changed(&mut self) -> Option<Leadership> {
+        if self.published.borrow().is_over {
+            return None;
+        }
+        self.published.changed().await.ok()?;
+        let published = self.published.borrow_and_update().clone();
+        (!published.is_over).then(|| published.leadership.now())
+    }
+
+    /// Waits until what is published, as of then, is as asked for; looks at once first. `None` if the agent has stopped
+    /// before that. Cancel safe.
+    pub async fn wait_for(&mut self, mut is_wanted: impl FnMut(&Leadership) -> bool) -> Option<Leadership> {
+        let is_reached = |published: &Published| published.is_over || is_wanted(&published.leadership.clone().now());
+        let published = self.published.wait_for(is_reached).await.ok()?.clone();
+        (!published.is_over).then(|| published.leadership.now())
+    }
+}
+
+/// What the driver published last.
+#[derive(Debug, Clone)]
+struct Published {
+    leadership: Leadership,
+    /// The driver is gone.
+    is_over: bool,
+}
+
 /// Where leadership is published, and led work counted.
 #[derive(Debug)]
 pub(super) struct Office {
-    leadership: watch::Sender<Leadership>,
+    leadership: watch::Sender<Published>,
     /// Pieces of led work that are not gone yet.
     running: watch::Sender<usize>,
 }
 
 impl Office {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { leadership: watch::Sender::new(Leadership::disabled()), running: watch::Sender::new(0) })
+        let nobody = Published { leadership: Leadership::disabled(), is_over: false };
+        Arc::new(Self { leadership: watch::Sender::new(nobody), running: watch::Sender::new(0) })
     }
 
-    pub(super) fn subscribe(&self) -> watch::Receiver<Leadership> {
-        self.leadership.subscribe()
+    pub(super) fn watch(&self) -> LeadershipWatch {
+        LeadershipWatch { published: self.leadership.subscribe() }
     }
 
     pub(super) fn publish(&self, leadership: Leadership) {
-        self.leadership.send_replace(leadership);
+        self.leadership.send_replace(Published { leadership, is_over: false });
     }
 
     /// The driver is gone: whatever was claimed is renewed no more.
     pub(super) fn close(&self) {
-        self.leadership.send_modify(|leadership| *leadership = leadership.clone().vacated());
+        self.leadership.send_if_modified(|published| {
+            if published.is_over {
+                return false;
+            }
+            *published = Published { leadership: published.leadership.clone().vacated(), is_over: true };
+            true
+        });
     }
 
     /// How many pieces of led work are not gone yet.
@@ -142,10 +192,11 @@ impl Office {
         F: FnMut(u64) -> Fut,
         Fut: Future,
     {
-        let mut leadership = self.subscribe();
+        let mut leadership = self.leadership.subscribe();
         loop {
-            let leading = leadership.wait_for(|now| now.time_for(now.term).is_some()).await;
-            let Ok(term) = leading.map(|leading| leading.term) else {
+            let is_led = |published: &Published| published.leadership.time_for(published.leadership.term).is_some();
+            let leading = leadership.wait_for(is_led).await;
+            let Ok(term) = leading.map(|leading| leading.leadership.term) else {
                 // Not while this office stands, which is held here.
                 std::future::pending().await
             };
@@ -162,8 +213,8 @@ impl Office {
     /// Counts one piece of work, if the lease still stands.
     fn begin(self: &Arc<Self>, term: u64) -> Option<Piece> {
         // While this is borrowed nothing else is published.
-        let leadership = self.leadership.borrow();
-        leadership.time_for(term)?;
+        let published = self.leadership.borrow();
+        published.leadership.time_for(term)?;
         self.running.send_modify(|running| *running += 1);
         Some(Piece(Arc::clone(self)))
     }
@@ -172,14 +223,14 @@ impl Office {
     async fn run<T>(
         &self,
         term: u64,
-        leadership: &mut watch::Receiver<Leadership>,
+        leadership: &mut watch::Receiver<Published>,
         work: impl Future<Output = T>,
     ) -> Option<T> {
         let mut end = pin!(end_of(term, leadership));
         let mut work = pin!(work);
         poll_fn(|context| {
             // A process that was stopped wakes up here, perhaps before its timers do.
-            let is_over = self.leadership.borrow().time_for(term).is_none();
+            let is_over = self.leadership.borrow().leadership.time_for(term).is_none();
             if is_over || end.as_mut().poll(context).is_ready() {
                 return Poll::Ready(None);
             }
@@ -190,9 +241,9 @@ impl Office {
 }
 
 /// Waits until the term's lease is about to end, renewals included.
-async fn end_of(term: u64, leadership: &mut watch::Receiver<Leadership>) {
+async fn end_of(term: u64, leadership: &mut watch::Receiver<Published>) {
     loop {
-        let Some(time) = leadership.borrow_and_update().time_for(term) else { return };
+        let Some(time) = leadership.borrow_and_update().leadership.time_for(term) else { return };
         tokio::select! {
             changed = leadership.changed() => if changed.is_err() { return },
             () = tokio::time::sleep(time.min(MAX_NAP)) => {}
@@ -316,7 +367,7 @@ mod tests {
     async fn led_work_that_stood_still_past_its_claim_is_not_polled_again() {
         let (office, clock) = (Office::new(), Clock::start());
         office.publish(leading(clock, 5, Duration::from_secs(1)));
-        let claim = office.subscribe().borrow().valid_until.expect("a claim");
+        let claim = office.watch().get().valid_until.expect("a claim");
         let is_polled_late = Arc::new(AtomicBool::new(false));
         let (polls, mut polled) = tokio::sync::mpsc::unbounded_channel();
         let (busy, late) = (Arc::clone(&office), Arc::clone(&is_polled_late));
@@ -339,6 +390,24 @@ mod tests {
         running.wait_for(|running| *running == 0).await.expect("it ends");
         assert!(!is_polled_late.load(Ordering::SeqCst));
         work.abort();
+    }
+
+    #[tokio::test]
+    async fn a_watch_shows_what_is_published_judged_by_the_clock_and_ends_with_the_agent() {
+        let (office, clock) = (Office::new(), Clock::start());
+        let mut watch = office.watch();
+        let mut late = watch.clone();
+        assert_eq!(watch.get(), Leadership::disabled());
+        office.publish(leading(clock, 3, Duration::ZERO));
+        let shown = in_time(watch.changed()).await.expect("the agent lives");
+        assert_eq!((shown.state, shown.term), (LeadershipState::Vacant, 3), "the claim is past");
+        office.publish(leading(clock, 4, LONG));
+        assert_eq!(in_time(late.wait_for(|now| now.is_me)).await.map(|led| led.term), Some(4));
+        office.close();
+        assert_eq!(in_time(watch.changed()).await, None);
+        assert_eq!(in_time(watch.changed()).await, None, "and stays ended");
+        assert_eq!(in_time(late.wait_for(|now| now.is_me)).await, None);
+        assert_eq!((late.get().state, late.get().term), (LeadershipState::Vacant, 4));
     }
 
     #[tokio::test]

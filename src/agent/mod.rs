@@ -1,12 +1,18 @@
-//! The agent: one task that owns the core, and the handle that everybody else holds.
+//! The agent: one task that owns the core, on a thread of its own, and the handle that everybody else holds.
 //!
 //! ```text
 //!   Agent (handle, clones) ──requests──▶ driver (owns the core) ──changes──▶ bus ──▶ subscriptions
+//!        │                                        └──lines──▶ journal ──▶ the user's tracing subscriber
 //!        └────────── reads directory, figures, end; never asks for them ◀────────┘
 //! ```
 //!
-//! Invariants: reading never waits for the driver; no public type exposes a lock; an agent whose last handle is dropped
-//! stops, without leaving; however an agent ends, [`Agent::stopped`] says how, a panic of its task included.
+//! Invariants:
+//! - Reading never waits for the driver; no public type exposes a lock.
+//! - Nothing that the user's tasks, threads or log subscribers do delays the driver: it has a thread and a tokio runtime of
+//!   its own, and so has each of its journals a thread.
+//! - An agent whose last handle is dropped stops, without leaving; one whose runtime is shut down fails.
+//! - However an agent ends, [`Agent::stopped`] says how, a panic of its task included, and waits for no disk, name server
+//!   or peer that does not answer.
 //!
 //! Must not know: the protocol (that is the core's), command lines, HTTP.
 
@@ -15,6 +21,9 @@ mod clock;
 mod directory;
 mod driver;
 mod error;
+mod host;
+mod info;
+mod join;
 mod leadership;
 mod shared;
 mod start;
@@ -26,29 +35,36 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout, timeout_at};
-use tokio_util::sync::CancellationToken;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use tracing::Level;
 
 use self::driver::Request;
 use self::shared::Shared;
-use crate::config::{Config, check_host_port};
+use crate::config::{Config, LeadershipMode};
 use crate::core::election::{ChangeError, Electorate};
-use crate::core::limits::{CONTACT_TIMEOUT, MAX_SEEDS};
-use crate::core::{CommandError, Counters, NodeId, Profile, Reply, Run, Settings, Status, Tags};
+use crate::core::{CommandError, NodeId, Reply, Run, Status, Tags};
 use crate::member::Member;
 use crate::transport::resolve::Resolver;
 
 pub use self::bus::{KEPT_EVENTS, Snapshot};
-pub use self::error::{AgentError, Failure, LeaderAddress, StartError, Stop};
-pub use self::leadership::{Leadership, LeaseInstant};
+pub use self::error::{AgentError, Failure, LeadError, LeaderAddress, StartError, Stop};
+pub use self::info::Info;
+pub use self::join::JoinResult;
+pub use self::leadership::{Leadership, LeadershipWatch, LeaseInstant};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
 pub use crate::core::LeadershipState;
 pub use crate::store::{BadState, StoreError};
 
 /// How long [`Agent::leave`] waits for the core, which has bounds of its own, before it stops without a goodbye.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long [`Agent::leave`] then waits for a driver that was told to end. One that does not is given up.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long [`Agent::leave`] waits for the log to be written.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// A running node. Cheap to clone; dropping the last handle stops the agent without leaving.
 ///
@@ -92,68 +108,14 @@ struct Inner {
     shared: Arc<Shared>,
     /// The only senders are handles: the driver ends when they are gone.
     requests: mpsc::Sender<Request>,
-    cancel: CancellationToken,
+    /// The agent's own, for what must not hold up the user's.
+    runtime: Handle,
     resolver: Resolver,
     run: Run,
     gossip_address: SocketAddr,
     config: Config,
     /// This node at its start, for the moments in which it is in nobody's view, its own included.
     born: Member,
-}
-
-/// Figures about this node and its view.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Info {
-    /// This node.
-    pub me: Member,
-    /// The cluster's name.
-    pub cluster: NodeId,
-    /// Where the figures of `settings` come from.
-    pub profile: Profile,
-    /// Pace and sizes.
-    pub settings: Settings,
-    /// Local count of changes of the view.
-    pub changes: u64,
-    /// Order-independent hash of the view.
-    pub fingerprint: u64,
-    /// Members by status, in the order of `Status::NAMES`.
-    pub members: [usize; 6],
-    /// Time since the start.
-    pub uptime: Duration,
-    /// The number of the newest event.
-    pub last_event: u64,
-    /// What was counted in the core.
-    pub counters: Counters,
-    /// Evidence against this node's own observation, 0 for none to 7; one more is the factor by which it stretches the
-    /// timeouts by which it accuses others.
-    pub health_score: u32,
-    /// Members that others hear and this node does not, although it observes them.
-    pub degraded_links: usize,
-    /// Members of a suspected partition that are missing; 0 if none is suspected.
-    pub unreachable: usize,
-    /// Datagrams that the kernel dropped because the receive buffer was full.
-    pub receive_buffer_overflows: u64,
-    /// Datagrams that were not sent because the send buffer was full.
-    pub send_buffer_full: u64,
-    /// Datagrams longer than anything we speak.
-    pub oversized_datagrams: u64,
-    /// Socket errors survived.
-    pub socket_errors: u64,
-    /// TCP links to other nodes that stand.
-    pub open_links: usize,
-    /// Frames not sent because their link was congested.
-    pub congested_frames: u64,
-    /// TCP connections closed because too many others had not said anything yet.
-    pub links_turned_away: u64,
-    /// Errors survived while accepting TCP connections.
-    pub link_accept_errors: u64,
-    /// Writes of the state file that failed.
-    pub state_write_failures: u64,
-    /// Leaders elected, as this node saw it.
-    pub leaders_elected: u64,
-    /// Whether this node neither votes nor leads because its data directory does not take its ballot.
-    pub voter_aside: bool,
 }
 
 /// What the voters agreed on: nobody ever sees other members under this number.
@@ -168,15 +130,6 @@ pub struct AgreedView {
     pub members: Arc<[NodeId]>,
 }
 
-/// What became of one address of [`Agent::join`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JoinResult {
-    /// As asked.
-    pub address: String,
-    /// Who answered, or why nobody did.
-    pub outcome: Result<NodeId, String>,
-}
-
 /// What [`Agent::remove`] achieved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Removed {
@@ -187,9 +140,11 @@ pub struct Removed {
 }
 
 impl Agent {
-    /// Binds, reads the durable state, starts the driver on the current tokio runtime.
+    /// Binds, reads the durable state, starts the driver on a thread of its own.
     ///
-    /// It returns as soon as the node listens and tries its seeds; [`Agent::wait_until_up`] waits for the cluster.
+    /// It returns as soon as the node listens and tries its seeds; [`Agent::wait_until_up`] waits for the cluster. Dropping
+    /// the future gives the start up. The agent lives no longer than the tokio runtime that this is called in: when that
+    /// is shut down, the agent stops without leaving, and [`Agent::stopped`] says so.
     ///
     /// ```
     /// use headcount::{Agent, Config, Profile};
@@ -204,7 +159,7 @@ impl Agent {
     /// # }
     /// ```
     pub async fn start(config: Config) -> Result<Agent, StartError> {
-        let inner = start::start(config).await?;
+        let inner = host::start(config).await?;
         Ok(Agent { inner: Arc::new(inner) })
     }
 
@@ -219,7 +174,19 @@ impl Agent {
         self.inner.shared.directory().member(id)
     }
 
-    /// All members, sorted by name, those that left included. Never asks the driver.
+    /// Members that may be given work: those that are Up or Suspect, sorted by name, this node included. Never asks the
+    /// driver.
+    ///
+    /// A Suspect is silent and may be gone; it is still a member, and most suspects refute. Joining members do not hold the
+    /// whole view yet, Leaving ones are about to go.
+    pub fn live_members(&self) -> Vec<Member> {
+        let mut members = self.members();
+        members.retain(Member::may_work);
+        members
+    }
+
+    /// All members, sorted by name, those that are Down or have left included: see [`Agent::live_members`] for those that
+    /// may be given work. Never asks the driver.
     pub fn members(&self) -> Vec<Member> {
         self.inner.shared.directory().members()
     }
@@ -239,39 +206,7 @@ impl Agent {
         &self.inner.config
     }
 
-    /// Figures.
-    pub fn info(&self) -> Info {
-        let Inner { shared, config, .. } = &*self.inner;
-        let figures = shared.figures();
-        Info {
-            me: self.me(),
-            cluster: config.cluster.clone(),
-            profile: config.profile,
-            settings: config.settings.clone(),
-            changes: figures.changes,
-            fingerprint: figures.fingerprint,
-            members: shared.directory().by_status(),
-            uptime: shared.clock.elapsed(),
-            last_event: shared.bus.last(),
-            counters: figures.counters,
-            health_score: figures.health_score,
-            degraded_links: figures.degraded_links,
-            unreachable: figures.unreachable,
-            receive_buffer_overflows: shared.socket.overflows(),
-            send_buffer_full: shared.socket.send_buffer_full(),
-            oversized_datagrams: shared.socket.oversized(),
-            socket_errors: shared.socket.errors(),
-            open_links: figures.open_links,
-            congested_frames: shared.links.dropped_frames(),
-            links_turned_away: shared.links.turned_away(),
-            link_accept_errors: shared.links.accept_errors(),
-            state_write_failures: shared.write_failures(),
-            leaders_elected: figures.leaders_elected,
-            voter_aside: figures.voter_aside,
-        }
-    }
-
-    /// Whether all tasks that should run do; the error names the first that died.
+    /// Whether all tasks that should run do; the error names the first that died, or the driver if it stands still.
     pub fn health(&self) -> Result<(), Failure> {
         self.inner.shared.failure().map_or(Ok(()), Err)
     }
@@ -320,44 +255,31 @@ impl Agent {
         }
     }
 
-    /// Contacts addresses (`host:port`, at most 64) once and merges with whoever answers; waits at most 5 s.
-    pub async fn join(&self, addresses: Vec<String>) -> Result<Vec<JoinResult>, AgentError> {
-        if addresses.len() > MAX_SEEDS {
-            return Err(AgentError::TooManyAddresses { asked: addresses.len() });
-        }
-        // The core's own patience is as long; a moment more lets it say who did answer.
-        let deadline = Instant::now() + CONTACT_TIMEOUT + Duration::from_millis(250);
-        // One command for each, so that a slow name server does not use up the time of the others.
-        let mut contacts = JoinSet::new();
-        for (place, address) in addresses.iter().enumerate() {
-            let (resolver, requests) = (self.inner.resolver.clone(), self.inner.requests.clone());
-            let address = address.clone();
-            contacts.spawn(async move {
-                let contact = timeout_at(deadline, contact(&resolver, &requests, &address)).await;
-                (place, contact.unwrap_or_else(|_| Ok(Err(nobody_answered()))))
-            });
-        }
-        let mut results: Vec<_> = addresses
-            .into_iter()
-            .map(|address| JoinResult { address, outcome: Err("the attempt ended unexpectedly".to_owned()) })
-            .collect();
-        while let Some(contact) = contacts.join_next().await {
-            if let Ok((place, outcome)) = contact {
-                results[place].outcome = outcome?;
-            }
-        }
-        Ok(results)
-    }
-
     /// Says goodbye, waits until a few peers know, stops. Tells how the agent ended, also if that was something else.
+    ///
+    /// Ends within some seconds, whatever hangs; [`Stop::LeaveTimedOut`] says that the goodbye was not finished.
     pub async fn leave(&self) -> Stop {
-        // Without a driver there is nothing to ask for, and its end is known already.
-        let _ = self.inner.requests.send(Request::Leave).await;
-        if let Ok(stop) = timeout(LEAVE_TIMEOUT, self.stopped()).await {
-            return stop;
-        }
-        self.shutdown();
-        self.stopped().await
+        let goodbye = async {
+            // Without a driver there is nothing to ask for, and its end is known already.
+            let _ = self.inner.requests.send(Request::Leave).await;
+            self.stopped().await
+        };
+        let shared = &self.inner.shared;
+        let stop = match timeout(LEAVE_TIMEOUT, goodbye).await {
+            Ok(stop) => stop,
+            Err(_) => {
+                shared.end(Stop::LeaveTimedOut);
+                match timeout(END_TIMEOUT, self.stopped()).await {
+                    Ok(stop) => stop,
+                    Err(_) => {
+                        shared.finish(Stop::Failed(Failure::new("driver", "it does not end")));
+                        self.stopped().await
+                    }
+                }
+            }
+        };
+        shared.journal.flush(FLUSH_TIMEOUT).await;
+        stop
     }
 
     /// Takes a member out of the listing: one that is Down, or any with `force`.
@@ -380,15 +302,15 @@ impl Agent {
 
     /// Who leads, now and whenever it changes or is renewed.
     ///
-    /// What it shows was true when it was published: see [`Leadership::now`], [`Leadership::is_leader_now`].
-    pub fn leadership(&self) -> watch::Receiver<Leadership> {
-        self.inner.shared.office.subscribe()
+    /// What it shows was true when it was looked at: see [`Leadership::is_leader_now`].
+    pub fn leadership(&self) -> LeadershipWatch {
+        self.inner.shared.office.watch()
     }
 
     /// Whether this node leads at this instant, by the lease's own clock. The term, which guards what is written
     /// elsewhere against a pause right after this, is in [`Agent::leadership`].
     pub fn is_leader_now(&self) -> bool {
-        self.leadership().borrow().is_leader_now()
+        self.leadership().get().is_leader_now()
     }
 
     /// Runs work only while this node leads: `work` is called with the term, anew in each term that this node leads.
@@ -399,10 +321,10 @@ impl Agent {
     /// [`JoinSet`] that it owns is aborted with it.
     ///
     /// Several may run at the same time. Returns what the future returned, if one ends by itself (that says nothing about
-    /// who leads then); the error says how the agent stopped before that. Where leaders are not elected it waits for ever.
+    /// who leads then); the error says how the agent stopped before that, or that leaders are not elected here.
     ///
     /// ```no_run
-    /// # async fn run(agent: headcount::Agent) -> Result<(), headcount::agent::Stop> {
+    /// # async fn run(agent: headcount::Agent) -> Result<(), headcount::agent::LeadError> {
     /// # async fn assign_shards(_fencing_token: u64) {}
     /// agent
     ///     .while_leader(|term| async move {
@@ -414,15 +336,18 @@ impl Agent {
     ///     .await
     /// # }
     /// ```
-    pub async fn while_leader<F, Fut>(&self, work: F) -> Result<Fut::Output, Stop>
+    pub async fn while_leader<F, Fut>(&self, work: F) -> Result<Fut::Output, LeadError>
     where
         F: FnMut(u64) -> Fut,
         Fut: Future,
     {
+        if self.inner.config.leadership.mode == LeadershipMode::None {
+            return Err(LeadError::Disabled);
+        }
         tokio::select! {
             biased;
             value = self.inner.shared.office.while_leader(work) => Ok(value),
-            stop = self.stopped() => Err(stop),
+            stop = self.stopped() => Err(stop.into()),
         }
     }
 
@@ -455,8 +380,11 @@ impl Agent {
     /// It is refused while a majority of the old electorate answers. Voters of the old one that were only cut off, and
     /// come back later, count no more: be sure that they are gone, or stop them first.
     pub async fn recover(&self, voters: Vec<NodeId>) -> Result<Electorate, AgentError> {
-        tracing::warn!(?voters, "an operator asks for a new generation of the electorate");
-        self.ask_electorate(|answer| Request::Recover { voters, answer }).await
+        let electorate = self.ask_electorate(|answer| Request::Recover { voters, answer }).await?;
+        let voters: Vec<&str> = electorate.voters.iter().map(|voter| voter.id.as_str()).collect();
+        let text = format!("an operator began a new generation of the electorate: {}", voters.join(", "));
+        self.inner.shared.journal.say(Level::WARN, text);
+        Ok(electorate)
     }
 
     async fn ask_electorate(
@@ -466,7 +394,7 @@ impl Agent {
         match self.ask(request).await? {
             Reply::Electorate(electorate) => Ok(electorate),
             Reply::Refused(CommandError::Electorate(ChangeError::NotLeader)) => {
-                let leader = self.leadership().borrow().clone().now().leader;
+                let leader = self.leadership().get().leader;
                 Err(AgentError::NotLeader { leader: leader.map(|id| self.address_of(id)) })
             }
             Reply::Refused(error) => Err(error.into()),
@@ -480,13 +408,20 @@ impl Agent {
         LeaderAddress { id, address, api_address: member.and_then(|member| member.api_address) }
     }
 
+    /// Makes the end of a task known that serves the agent from outside, such as an interface: health says so from now on.
+    #[cfg(feature = "agent")]
+    pub(crate) fn report(&self, failure: Failure) {
+        self.inner.shared.report(failure);
+    }
+
     /// Stops without leaving; peers will find out as if this process had crashed. [`Agent::stopped`] tells when it is
     /// done.
     pub fn shutdown(&self) {
-        self.inner.cancel.cancel();
+        self.inner.shared.end(Stop::Cancelled);
     }
 
-    /// Waits for the end of the agent: its socket closed, its data directory free.
+    /// Waits for the end of the agent: its socket closed, its data directory free. (A disk that does not answer keeps the
+    /// directory, and is not waited for.)
     pub async fn stopped(&self) -> Stop {
         let mut stop = self.inner.shared.stop();
         match stop.wait_for(Option::is_some).await {
@@ -514,28 +449,4 @@ async fn ask(
     let (answer, answered) = oneshot::channel();
     requests.send(request(answer)).await.map_err(|_| AgentError::Stopped)?;
     answered.await.map_err(|_| AgentError::Stopped)
-}
-
-/// Contacts everybody behind one `host:port`: the only error is that the agent has stopped, the outcome is the first who answered, or a sentence why nobody did.
-async fn contact(
-    resolver: &Resolver,
-    requests: &mpsc::Sender<Request>,
-    address: &str,
-) -> Result<Result<NodeId, String>, AgentError> {
-    if let Err(fault) = check_host_port(address) {
-        return Ok(Err(fault.to_string()));
-    }
-    let addresses = match resolver.resolve(address).await {
-        Ok(addresses) => addresses,
-        Err(error) => return Ok(Err(error.to_string())),
-    };
-    match ask(requests, |answer| Request::Join { addresses, answer }).await? {
-        Reply::Joined(answers) => Ok(answers.into_iter().find_map(|(_, who)| who).ok_or_else(nobody_answered)),
-        Reply::Refused(error) => Ok(Err(error.to_string())),
-        _ => Err(AgentError::Stopped),
-    }
-}
-
-fn nobody_answered() -> String {
-    format!("nobody answered within {} s: check address, firewall, cluster name", CONTACT_TIMEOUT.as_secs())
 }

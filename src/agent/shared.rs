@@ -1,15 +1,19 @@
 //! What the driver publishes and every handle reads.
 //!
-//! Invariants: the driver writes, handles read, and reading never makes the driver wait for more than a copy of a few
-//! hundred bytes. Nothing here keeps the driver running: handles are counted elsewhere.
+//! Invariants:
+//! - The driver writes, handles read, and reading never makes the driver wait for more than a copy of a few hundred bytes.
+//! - Nothing here keeps the driver running: handles are counted elsewhere.
+//! - The end is published once, the first word stands, and nothing that may block or panic comes before it.
 //!
 //! Must not know: the core, the socket.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::Level;
 
 use super::bus::Bus;
 use super::clock::Clock;
@@ -17,10 +21,14 @@ use super::directory::Directory;
 use super::error::{Failure, Stop};
 use super::leadership::{Leadership, Office};
 use crate::core::election::{Electorate, NumberedView};
-use crate::core::{self, Change, Counters, Status};
+use crate::core::{self, Change, Counters, NodeId, Status};
 use crate::event::{Event, EventKind};
+use crate::journal::Journal;
 use crate::transport::links::LinkCounters;
 use crate::transport::udp::SocketCounters;
+
+/// A driver that has not moved for this long is ill: it looks at its clock every second, whatever happens.
+const MAX_STANDSTILL: Duration = Duration::from_secs(10);
 
 /// The core's figures as of the driver's last wait.
 #[derive(Debug, Clone, Default)]
@@ -42,6 +50,8 @@ pub(super) struct Figures {
 /// See the module's words.
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// This node's name.
+    pub(super) me: NodeId,
     pub(super) bus: Arc<Bus>,
     pub(super) clock: Clock,
     pub(super) socket: Arc<SocketCounters>,
@@ -51,9 +61,18 @@ pub(super) struct Shared {
     /// This node's own status.
     status: watch::Sender<Status>,
     stop: watch::Sender<Option<Stop>>,
-    /// The first task that died while the agent lives on.
+    /// The first task that died.
     failure: OnceLock<Failure>,
+    /// Tells the driver to end, without leaving.
+    pub(super) cancel: CancellationToken,
+    /// Why it is told so.
+    cancelled_by: OnceLock<Stop>,
+    /// A clock that stands still while the machine is suspended: nobody is ill because of that.
+    awake_since: Instant,
+    /// When the driver moved last, in milliseconds of that clock.
+    moved_at: AtomicU64,
     pub(super) office: Arc<Office>,
+    pub(super) journal: Journal,
 }
 
 impl Shared {
@@ -63,8 +82,12 @@ impl Shared {
         socket: Arc<SocketCounters>,
         links: Arc<LinkCounters>,
         write_failures: Arc<AtomicU64>,
+        journal: Journal,
     ) -> Self {
         Self {
+            me: bus.directory().me().clone(),
+            awake_since: Instant::now(),
+            moved_at: AtomicU64::new(0),
             bus,
             clock,
             socket,
@@ -74,7 +97,10 @@ impl Shared {
             status: watch::Sender::new(Status::Joining),
             stop: watch::Sender::new(None),
             failure: OnceLock::new(),
+            cancel: CancellationToken::new(),
+            cancelled_by: OnceLock::new(),
             office: Office::new(),
+            journal,
         }
     }
 
@@ -89,6 +115,11 @@ impl Shared {
             self.status.send_replace(member.status);
         }
         event
+    }
+
+    /// Takes a change of the core to the directory alone.
+    pub(super) fn list(&self, change: &Change, at: SystemTime) {
+        self.bus.list(change, at);
     }
 
     /// Takes an event that changes no member to subscribers.
@@ -117,23 +148,59 @@ impl Shared {
         self.write_failures.load(Ordering::Relaxed)
     }
 
-    /// A task died and the agent goes on without it. The first one is remembered.
-    pub(super) fn report(&self, failure: Failure) {
-        tracing::error!(task = failure.task, cause = failure.cause, "{failure}");
-        let _ = self.failure.set(failure);
+    /// The driver moves.
+    pub(super) fn moved(&self) {
+        self.moved_at.store(self.awake(), Ordering::Relaxed);
     }
 
+    fn awake(&self) -> u64 {
+        u64::try_from(self.awake_since.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Tells the driver to end, and why. The first reason stands.
+    pub(super) fn end(&self, why: Stop) {
+        let _ = self.cancelled_by.set(why);
+        self.cancel.cancel();
+    }
+
+    /// Why the driver was told to end.
+    pub(super) fn cancelled_by(&self) -> Stop {
+        self.cancelled_by.get().cloned().unwrap_or(Stop::Cancelled)
+    }
+
+    /// A task died, and perhaps the agent goes on without it. The first one is remembered.
+    pub(super) fn report(&self, failure: Failure) {
+        let text = failure.to_string();
+        let _ = self.failure.set(failure);
+        self.journal.say(Level::ERROR, text);
+    }
+
+    /// What died first, or that the driver stands still.
     pub(super) fn failure(&self) -> Option<Failure> {
-        self.failure.get().cloned()
+        if let Some(failure) = self.failure.get() {
+            return Some(failure.clone());
+        }
+        let standstill = self.awake().saturating_sub(self.moved_at.load(Ordering::Relaxed));
+        let standstill = Duration::from_millis(standstill);
+        let is_running = self.stop.borrow().is_none();
+        (is_running && standstill > MAX_STANDSTILL)
+            .then(|| Failure::new("driver", format!("it has not moved for {} s", standstill.as_secs())))
     }
 
     /// Everything has ended: socket closed, lock released. Tells who waits.
     pub(super) fn finish(&self, stop: Stop) {
-        if let Stop::Failed(failure) = &stop {
-            self.report(failure.clone());
-        }
-        self.stop.send_replace(Some(stop));
+        let failure = if let Stop::Failed(failure) = &stop { Some(failure.clone()) } else { None };
+        let news = failure.filter(|failure| self.failure.set(failure.clone()).is_ok());
+        self.stop.send_if_modified(|published| {
+            let is_first = published.is_none();
+            published.get_or_insert(stop);
+            is_first
+        });
+        self.office.close();
         self.bus.close();
+        if let Some(failure) = news {
+            self.journal.say(Level::ERROR, failure.to_string());
+        }
     }
 
     pub(super) fn stop(&self) -> watch::Receiver<Option<Stop>> {

@@ -6,67 +6,77 @@
 //!
 //! Must not know: what happens after the first breath.
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rand::TryRng;
 use rand::rngs::SysRng;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Level;
 
 use super::Inner;
 use super::bus::Bus;
 use super::clock::Clock;
 use super::directory::Directory;
 use super::driver::{Driver, MAX_QUEUED_REQUESTS, Parts};
-use super::error::{Failure, StartError, Stop};
+use super::error::{Failure, StartError};
 use super::shared::Shared;
 use crate::config::{Config, DEFAULT_GOSSIP_PORT, LeadershipMode};
 use crate::core::election::{Ballot, Identity};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::{Birth, Core, Durable, NodeId, QuorumBirth, Run};
+use crate::journal::Journal;
 use crate::member::Member;
 use crate::store::{Durability, Store, StoreError};
 use crate::transport::links::Links;
 use crate::transport::resolve::{self, Resolver};
-use crate::transport::{self, udp::BindError};
+use crate::transport::{self, descriptors, udp::BindError};
 
 /// The bound of a node that stores none: no incarnation is ever above it.
 const NO_BOUND: u64 = u64::MAX >> 1;
 
-/// How long the end of helper tasks is waited for: a disk that hangs must not keep a process from ending.
-const GRACE: Duration = Duration::from_secs(5);
+/// An agent that does not run yet.
+pub(super) struct Newborn {
+    /// What the handle is made of.
+    pub(super) inner: Inner,
+    /// What is to be run.
+    pub(super) driver: Driver,
+    /// Its helpers, which may outlive it by a moment.
+    pub(super) tasks: TaskTracker,
+}
 
-/// Starts everything. Inside a tokio runtime.
-pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
-    config.check()?;
+/// Makes everything that runs, on the agent's own runtime. The configuration is checked.
+pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, StartError> {
     let run = Run(random()?);
     let random_seed = random()?;
     let (socket, listener) = transport::bind_both(config.bind, DEFAULT_GOSSIP_PORT)
         .map_err(|BindError { protocol, address, source }| StartError::Bind { protocol, address, source })?;
     let bound = socket.local_address();
     if !bound.ip().is_loopback() {
-        tracing::warn!(
-            address = %bound,
-            "gossip is received on an address that others can reach, and packets are neither sealed nor authenticated: \
-             whoever can send to it can change the membership; use it on trusted networks only"
+        journal.say(
+            Level::WARN,
+            format!(
+                "gossip is received on {bound}, which others can reach, and packets are neither sealed nor authenticated: \
+                 whoever can send to it can change the membership; use it on trusted networks only"
+            ),
         );
     }
-    if config.leadership.mode == LeadershipMode::None && !config.leadership.voters.is_empty() {
-        tracing::warn!("leadership.voters means nothing while leadership.mode is \"none\": nobody is elected here");
-    }
-    let resolver = Resolver::new();
+    let resolver = Resolver::new(journal.clone());
     let seeds: Arc<[String]> = config.seeds.clone().into();
-    let address = advertised(&config, bound, &resolver, &seeds).await;
-    let tasks = TaskTracker::new();
+    let advertised = resolve::advertised(config.advertise, bound, &seeds, &resolver).await;
+    if let Some((level, text)) = advertised.remark() {
+        journal.say(level, text);
+    }
     let memory = recall(&config).await?;
+    let tasks = TaskTracker::new();
     let durability = memory.store.map_or_else(Durability::none, |store| Durability::of(store, &tasks));
 
-    let links = Links::start(listener, &tasks).map_err(|source| StartError::Bind {
+    let budget = descriptors::links_within_the_limit();
+    let links = Links::start(listener, &tasks, budget, journal.clone()).map_err(|source| StartError::Bind {
         protocol: "TCP",
         address: bound,
         source,
@@ -80,7 +90,7 @@ pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
         cluster: config.cluster.clone(),
         incarnation: memory.incarnation,
         stored_bound: memory.stored_bound,
-        address,
+        address: advertised.address,
         api_address: config.api_address.as_deref().map(Into::into),
         tags: config.tags.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -89,12 +99,14 @@ pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
         remembered: memory.addresses,
         random_seed,
     };
+    if birth.leadership.as_ref().is_some_and(|quorum| quorum.voters.is_empty() && quorum.ballot.accepted.is_none()) {
+        journal.say(Level::INFO, "no voters are configured: this node votes nowhere, and learns who leads");
+    }
     let core = Core::new(birth, clock.now());
     let born = Member::from_record(core.me(), None, SystemTime::now(), true);
     let bus = Bus::new(Directory::new(config.name.clone(), clock));
-    let shared = Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), durability.failures()));
+    let shared = Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), durability.failures(), journal));
     let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
-    let cancel = CancellationToken::new();
     let driver = Driver::new(Parts {
         core,
         clock,
@@ -104,46 +116,20 @@ pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
         seeds,
         durability,
         requests: receiver,
-        cancel: cancel.clone(),
         shared: Arc::clone(&shared),
     });
-    tokio::spawn(supervise(driver.run(), tasks, Arc::clone(&shared)));
-    Ok(Inner { shared, requests, cancel, resolver, run, gossip_address: bound, config, born })
-}
-
-/// Runs the driver and tells how it ended, a panic included, once everything it held is released.
-async fn supervise(driver: impl Future<Output = Stop> + Send + 'static, tasks: TaskTracker, shared: Arc<Shared>) {
-    let stop = match tokio::spawn(driver).await {
-        Ok(stop) => stop,
-        Err(ended) => Stop::Failed(Failure::of("driver", ended)),
-    };
-    shared.office.close();
-    tasks.close();
-    if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
-        tracing::warn!("stopping although the state is not written yet: the disk does not answer");
-    }
-    shared.finish(stop);
+    let runtime = Handle::current();
+    let inner = Inner { shared, requests, runtime, resolver, run, gossip_address: bound, config, born };
+    Ok(Newborn { inner, driver, tasks })
 }
 
 fn random() -> Result<u64, StartError> {
     SysRng.try_next_u64().map_err(|error| StartError::Random { reason: error.to_string() })
 }
 
-async fn advertised(config: &Config, bound: SocketAddr, resolver: &Resolver, seeds: &Arc<[String]>) -> SocketAddr {
-    let seeds = if resolve::needs_seeds(config.advertise, bound) {
-        resolver.resolve_seeds(Arc::clone(seeds)).await
-    } else {
-        Vec::new()
-    };
-    resolve::advertised(config.advertise, bound, &seeds)
-}
-
 /// What this run is born with as one that takes part in electing leaders.
 fn quorum(config: &Config, ballot: Ballot) -> QuorumBirth {
     let leadership = &config.leadership;
-    if leadership.voters.is_empty() && ballot.accepted.is_none() {
-        tracing::info!("no voters are configured: this node votes nowhere, and learns who leads");
-    }
     QuorumBirth { timing: leadership.timing, voters: leadership.voters.clone(), ballot }
 }
 
@@ -209,23 +195,6 @@ mod tests {
     use super::*;
     use crate::agent::directory::tests::name;
 
-    fn shared() -> Arc<Shared> {
-        let clock = Clock::start();
-        let bus = Bus::new(Directory::new(name("me"), clock));
-        Arc::new(Shared::new(bus, clock, Arc::default(), Arc::default(), Arc::default()))
-    }
-
-    #[tokio::test]
-    async fn a_driver_that_panics_is_a_failure_that_everybody_sees() {
-        let shared = shared();
-        let mut events = shared.bus.subscribe();
-        supervise(async { panic!("by the test") }, TaskTracker::new(), Arc::clone(&shared)).await;
-        let Some(Stop::Failed(failure)) = shared.stop().borrow().clone() else { panic!("not failed") };
-        assert_eq!((failure.task, failure.cause.as_str()), ("driver", "it panicked: by the test"));
-        assert_eq!(shared.failure(), Some(failure));
-        assert_eq!(events.recv().await, Err(crate::agent::RecvError::Closed));
-    }
-
     #[test]
     fn each_start_is_born_above_the_bound_of_the_one_before_even_if_the_clock_went_back() {
         let directory = tempfile::tempdir().expect("a directory");
@@ -256,7 +225,7 @@ mod tests {
         let parent = tempfile::tempdir().expect("a directory");
         let mut config = Config::new("a").expect("a name").with_seeds(["no-port"]);
         config.data_dir = Some(parent.path().join("data"));
-        let error = start(config).await.expect_err("refused");
+        let error = crate::Agent::start(config).await.expect_err("refused");
         assert_eq!(error.exit_code(), 2);
         assert!(!parent.path().join("data").exists());
     }

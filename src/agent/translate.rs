@@ -1,11 +1,8 @@
-//! From the core's changes to the public events, and to the lines of the log.
+//! From the core's changes to the public events.
 //!
 //! Must not know: where members are kept, who reads events.
 
-use tracing::{debug, info, warn};
-
-use crate::core::election::LossReason;
-use crate::core::{Change, ChangeKind, NodeId, Notice};
+use crate::core::{Change, ChangeKind};
 use crate::event::EventKind;
 use crate::member::Member;
 
@@ -24,96 +21,5 @@ pub(super) fn event_kind(change: &Change, member: Member, previous: Option<Membe
             EventKind::NodeUpdated { member, previous }
         }
         ChangeKind::Removed => EventKind::NodeRemoved { member },
-    }
-}
-
-/// One line per transition. A record that only changed its contents is nothing an operator waits for.
-pub(super) fn log(kind: &EventKind) {
-    if log_leadership(kind) {
-        return;
-    }
-    let Some(Member { id, address, run, incarnation, .. }) = kind.member() else { return log_partition(kind) };
-    match kind {
-        EventKind::NodeJoining { .. } => {
-            info!(node = %id, %address, %run, incarnation, "{id} is joining from {address}");
-        }
-        EventKind::NodeJoined { .. } => info!(node = %id, %address, %run, incarnation, "{id} is up at {address}"),
-        EventKind::NodeSuspected { .. } => info!(node = %id, %address, %run, incarnation, "{id} is suspected"),
-        EventKind::NodeRecovered { .. } => info!(node = %id, %address, %run, incarnation, "{id} is up again"),
-        EventKind::NodeLeaving { .. } => info!(node = %id, %address, %run, incarnation, "{id} is leaving"),
-        EventKind::NodeDetectedDown { method, .. } => {
-            info!(node = %id, %address, %run, incarnation, method = method.name(), "{id} is down ({})", method.name());
-        }
-        EventKind::NodeLeft { reason, .. } => {
-            info!(node = %id, %address, %run, incarnation, reason = reason.name(), "{id} left ({})", reason.name());
-        }
-        EventKind::NodeRemoved { .. } => info!(node = %id, %address, %run, incarnation, "{id} is forgotten"),
-        EventKind::NodeUpdated { .. } => debug!(node = %id, %address, %run, incarnation, "{id} has a new record"),
-        _ => {}
-    }
-}
-
-/// Says whether it was about leaders.
-fn log_leadership(kind: &EventKind) -> bool {
-    match kind {
-        EventKind::LeaderElected { leader, term, .. } => info!(node = %leader, term, "{leader} leads in term {term}"),
-        EventKind::LeaderLost { leader, term, reason, .. } => {
-            let why = reason.name();
-            match reason {
-                LossReason::Resigned | LossReason::Superseded => {
-                    info!(node = %leader, term, reason = why, "{leader} leads no more (term {term}, {why})");
-                }
-                _ => warn!(node = %leader, term, reason = why, "{leader} leads no more (term {term}, {why})"),
-            }
-        }
-        EventKind::QuorumLost { term } => warn!(
-            term,
-            "too few voters answer: nobody can be elected until a majority of them is back \
-             (`headcount voters list` shows them)"
-        ),
-        EventKind::QuorumRegained { term } => info!(term, "enough voters answer again"),
-        EventKind::ViewAgreed { term, number } => debug!(term, number, "view {number} is agreed"),
-        _ => return false,
-    }
-    true
-}
-
-/// Who is on which side is in the event; a line of the log has room for some.
-fn log_partition(kind: &EventKind) {
-    match kind {
-        EventKind::PartitionSuspected { unreachable, reachable } => {
-            let (lost, left, names) = (unreachable.len(), reachable.len(), some_names(unreachable));
-            warn!(
-                unreachable = lost,
-                reachable = left,
-                "{lost} of {} members fell silent together ({names}): the network seems to be cut, or their hosts are gone",
-                lost + left
-            );
-        }
-        EventKind::PartitionHealed { unreachable, reachable } => {
-            let (lost, left) = (unreachable.len(), reachable.len());
-            let missing =
-                if lost == 0 { "all are back".to_owned() } else { format!("still gone: {}", some_names(unreachable)) };
-            info!(unreachable = lost, reachable = left, "the partition is over, {left} members are here; {missing}");
-        }
-        _ => {}
-    }
-}
-
-fn some_names(names: &[NodeId]) -> String {
-    const MOST: usize = 8;
-    let listed: Vec<&str> = names.iter().take(MOST).map(NodeId::as_str).collect();
-    let more = names.len().saturating_sub(MOST);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", listed.join(", "))
-}
-
-/// What the core wants an operator to read: most of it is worth acting on.
-pub(super) fn log_notice(notice: &Notice) {
-    match notice {
-        Notice::Founded | Notice::Refuted { .. } | Notice::HealthyAgain | Notice::LinkRecovered { .. } => {
-            info!("{notice}");
-        }
-        _ => warn!("{notice}"),
     }
 }

@@ -7,20 +7,23 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{AgentArgs, Format, LineFormat, NodeArgs, ShowArgs};
 use super::client::read_token;
 use super::commands::json_line;
 use super::failure::{Exit, Failure};
-use super::logs;
-use super::signals::Signals;
-use crate::agent::{Agent, StartError, Stop};
-use crate::config::{AgentConfig, HttpConfig, LoadError, Loaded, Loader, check_file};
+use super::logs::{self, Logs};
+use super::signals::{Request, Signals};
+use crate::agent::{self, Agent, StartError, Stop};
+use crate::config::{AgentConfig, Config, HttpConfig, LoadError, Loaded, Loader, check_file};
 use crate::http::{self, HttpSettings};
+use crate::transport::descriptors;
 
 pub(super) fn check(file: &Path, out: &mut impl Write) -> Result<Exit, Failure> {
     check_file(file).map_err(|error| refused(&error))?;
@@ -38,15 +41,34 @@ pub(super) fn show(args: &ShowArgs, out: &mut impl Write) -> Result<Exit, Failur
 }
 
 pub(super) fn run(args: &AgentArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let config = load(&args.node)?.agent;
-    logs::start(&config.log)?;
-    runtime()?.block_on(live(config, args.format, out))
+    run_nodes(
+        || {
+            let config = load(&args.node)?.agent;
+            Ok((logs::start(&config.log)?, config))
+        },
+        async |signals, _logs, config| live(config, args.format, signals, out).await,
+    )
 }
 
-/// The runtime of a process that runs nodes.
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let built = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    built.map_err(|error| Failure::failed(format!("cannot start threads: {error}")))
+/// Runs nodes in this process: the frame of `agent` and `dev`. Signals are heard from the beginning, and at the end nothing
+/// is waited for that hangs.
+pub(super) fn run_nodes<C>(
+    prepare: impl FnOnce() -> Result<(Logs, C), Failure>,
+    live: impl AsyncFnOnce(&mut Signals, &Logs, C) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let signals = Signals::listen();
+    let mut signals = signals.map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
+    descriptors::raise_limit();
+    let (logs, prepared) = prepare()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format!("cannot start threads: {error}")))?;
+    let end = runtime.block_on(async {
+        let end = live(&mut signals, &logs, prepared).await;
+        logs.flush().await;
+        end
+    });
+    runtime.shutdown_background();
+    end
 }
 
 fn load(args: &NodeArgs) -> Result<Loaded, Failure> {
@@ -95,35 +117,67 @@ fn refused(error: &LoadError) -> Failure {
 }
 
 /// Starts a node and stays with it until its end.
-async fn live(config: AgentConfig, format: LineFormat, out: &mut impl Write) -> Result<Exit, Failure> {
-    let mut signals = listen_for_signals()?;
+async fn live(
+    config: AgentConfig,
+    format: LineFormat,
+    signals: &mut Signals,
+    out: &mut impl Write,
+) -> Result<Exit, Failure> {
     let door = Door::open(&config.http).await?;
-    let agent = Agent::start(config.config).await.map_err(|error| not_started(&error))?;
+    let Some(agent) = start(config.config, signals).await? else { return Ok(Exit::DONE) };
     // Nobody may be reading: the node does not depend on it.
     let _ = Announcement::new(&agent, door.as_ref().map(|door| door.address)).print(out, format);
     let stopping = CancellationToken::new();
-    let serving = door.map(|door| tokio::spawn(door.serve(agent.clone(), stopping.clone())));
-
-    let stop = tokio::select! {
-        stop = agent.stopped() => stop,
-        () = signals.recv() => {
-            tracing::info!("leaving the cluster; a second signal quits at once");
-            tokio::select! {
-                stop = agent.leave() => stop,
-                () = signals.recv() => return Ok(Exit::SECOND_SIGNAL),
+    let mut serving = door.map(|door| tokio::spawn(door.serve(agent.clone(), stopping.clone())));
+    let stop = loop {
+        tokio::select! {
+            stop = agent.stopped() => break stop,
+            request = signals.recv() => match request {
+                Request::Stop => {
+                    tracing::info!("leaving the cluster; a second signal quits at once");
+                    break agent.leave().await;
+                }
+                Request::Reload => tracing::warn!("nothing is reloaded in this version"),
+            },
+            ended = ended(&mut serving) => {
+                tracing::error!("HTTP is no longer served: {ended}; the node goes on without it");
+                agent.report(ended);
             }
         }
     };
     stopping.cancel();
     if let Some(serving) = serving {
-        // Answers under way are finished; it has its own deadline.
-        let _ = serving.await;
+        // Answers under way are finished. It has its own deadline, and does not get a second one.
+        let _ = tokio::time::timeout(http::STOP_TIMEOUT + Duration::from_secs(1), serving).await;
     }
     end(&stop)
 }
 
-pub(super) fn listen_for_signals() -> Result<Signals, Failure> {
-    Signals::listen().map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
+/// Starts a node; `None` if the process is told to stop meanwhile. A data directory or a name that hangs is left to itself.
+async fn start(config: Config, signals: &mut Signals) -> Result<Option<Agent>, Failure> {
+    let starting = Agent::start(config);
+    let mut starting = std::pin::pin!(starting);
+    loop {
+        tokio::select! {
+            started = starting.as_mut() => return started.map(Some).map_err(|error| not_started(&error)),
+            request = signals.recv() => if request == Request::Stop {
+                tracing::info!("told to stop before the node had started");
+                return Ok(None);
+            },
+        }
+    }
+}
+
+/// Waits for the end of a server that nobody told to stop; for ever if there is none, or its end was told already.
+async fn ended(serving: &mut Option<JoinHandle<std::io::Result<()>>>) -> agent::Failure {
+    let Some(task) = serving else { return std::future::pending().await };
+    let ended = task.await;
+    *serving = None;
+    match ended {
+        Ok(Ok(())) => agent::Failure::new("http", "it ended by itself"),
+        Ok(Err(error)) => agent::Failure::new("http", error.to_string()),
+        Err(died) => agent::Failure::of("http", died),
+    }
 }
 
 pub(super) fn not_started(error: &StartError) -> Failure {
@@ -189,11 +243,8 @@ impl Door {
     }
 
     /// Serves until told to stop.
-    pub(super) async fn serve(self, agent: Agent, stopping: CancellationToken) {
-        let Self { address, listener, settings } = self;
-        if let Err(error) = http::serve(listener, agent, settings, stopping).await {
-            tracing::error!(%address, %error, "HTTP is no longer served; the node goes on without it");
-        }
+    pub(super) async fn serve(self, agent: Agent, stopping: CancellationToken) -> std::io::Result<()> {
+        http::serve(self.listener, agent, self.settings, stopping).await
     }
 }
 
@@ -225,7 +276,7 @@ mod tests {
         assert_eq!(config.bind, "127.0.0.1:0".parse().ok());
         assert_eq!(config.advertise, "10.0.0.1:7117".parse().ok());
         assert_eq!(config.seeds, ["x:1", "y:2"]);
-        assert_eq!(config.profile, crate::Profile::Lan);
+        assert_eq!(config.profile(), crate::Profile::Lan);
         assert_eq!(loaded.agent.http.bind, None);
         assert_eq!(config.data_dir.as_deref(), Some(Path::new("d")));
         assert_eq!(config.tags.get("role"), Some("x"));

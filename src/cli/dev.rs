@@ -11,9 +11,10 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::agent::{Door, listen_for_signals, not_started, runtime};
+use super::agent::{Door, not_started, run_nodes};
 use super::args::DevArgs;
 use super::failure::{Exit, Failure};
+use super::signals::{Request, Signals};
 use super::{logs, table, watch};
 use crate::agent::{Agent, RecvError, StartError, Stop, Subscription};
 use crate::config::{AgentConfig, Config, DEFAULT_GOSSIP_PORT, DEFAULT_HTTP_PORT, HttpConfig};
@@ -27,8 +28,7 @@ pub(super) fn run(args: &DevArgs, out: &mut impl Write) -> Result<Exit, Failure>
     let mut quiet = AgentConfig::new(named("n1")?).log;
     // Events are printed; of the logs only what an operator would have to act upon.
     "warn".clone_into(&mut quiet.level);
-    logs::start(&quiet)?;
-    runtime()?.block_on(live(args.nodes, out))
+    run_nodes(|| Ok((logs::start(&quiet)?, ())), async |signals, _, ()| live(args.nodes, signals, out).await)
 }
 
 /// One node of the cluster.
@@ -38,8 +38,7 @@ struct Node {
     http: SocketAddr,
 }
 
-async fn live(nodes: u16, out: &mut impl Write) -> Result<Exit, Failure> {
-    let mut signals = listen_for_signals()?;
+async fn live(nodes: u16, signals: &mut Signals, out: &mut impl Write) -> Result<Exit, Failure> {
     let stopping = CancellationToken::new();
     let mut serving = JoinSet::new();
     let mut cluster: Vec<Node> = Vec::new();
@@ -51,7 +50,7 @@ async fn live(nodes: u16, out: &mut impl Write) -> Result<Exit, Failure> {
         let (agent, door) = start(&Place { index, nodes, seed, data: data.path() }).await?;
         let (name, http) = (agent.me().id, door.address);
         let stop_serving = stopping.child_token();
-        serving.spawn(door.serve(agent.clone(), stop_serving.clone()));
+        serving.spawn(serve(door, agent.clone(), stop_serving.clone()));
         let watched = agent.clone();
         serving.spawn(async move {
             watched.stopped().await;
@@ -62,17 +61,23 @@ async fn live(nodes: u16, out: &mut impl Write) -> Result<Exit, Failure> {
     greet(&cluster, out)?;
     tokio::select! {
         told = follow(&cluster, out) => told?,
-        () = signals.recv() => {}
+        () = told_to_stop(signals) => {}
     }
     stopping.cancel();
-    let farewell = async {
-        let mut leaving: JoinSet<_> = cluster.into_iter().map(|node| async move { node.agent.leave().await }).collect();
-        while leaving.join_next().await.is_some() {}
-        while serving.join_next().await.is_some() {}
-    };
-    tokio::select! {
-        () = farewell => Ok(Exit::DONE),
-        () = signals.recv() => Ok(Exit::SECOND_SIGNAL),
+    let mut leaving: JoinSet<_> = cluster.into_iter().map(|node| async move { node.agent.leave().await }).collect();
+    while leaving.join_next().await.is_some() {}
+    while serving.join_next().await.is_some() {}
+    Ok(Exit::DONE)
+}
+
+async fn told_to_stop(signals: &mut Signals) {
+    // There is no configuration to read again.
+    while signals.recv().await == Request::Reload {}
+}
+
+async fn serve(door: Door, agent: Agent, stopping: CancellationToken) {
+    if let Err(error) = door.serve(agent.clone(), stopping).await {
+        tracing::error!("HTTP of {} is no longer served: {error}", agent.me().id);
     }
 }
 

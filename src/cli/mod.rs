@@ -27,7 +27,7 @@ mod table;
 mod tune;
 mod watch;
 
-use std::io::{self, Write as _};
+use std::io;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -42,8 +42,7 @@ pub fn main() -> ExitCode {
         Ok(exit) => exit,
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::DONE,
         Err(failure) => {
-            // If nobody reads standard error either, the exit code has to do.
-            let _ = writeln!(io::stderr(), "headcount: {failure}");
+            logs::last_words(format!("headcount: {failure}"));
             failure.exit()
         }
     };

@@ -203,7 +203,7 @@ static KEYS: [Key; 28] = [
             agent.config = agent.config.clone().with_profile(profile);
             Ok(())
         }),
-        get: |agent| json!(agent.config.profile.name()),
+        get: |agent| json!(agent.config.profile().name()),
     },
     Key {
         name: "bind",

@@ -244,7 +244,7 @@ impl Merge {
 
     fn profile(&mut self, given: &[Given]) {
         self.apply(given);
-        let profile = self.agent.config.profile;
+        let profile = self.agent.config.profile();
         for key in keys().filter(|key| key.is_of_the_profile()) {
             self.sources.insert(key.name(), Source::Profile(profile));
         }

@@ -73,9 +73,8 @@ pub struct Config {
     pub name: NodeId,
     /// The cluster's name; nodes of other clusters refuse each other. Default [`DEFAULT_CLUSTER`].
     pub cluster: NodeId,
-    /// Where the figures of `settings` come from, shown to operators. Set it with [`Config::with_profile`], which sets
-    /// both.
-    pub profile: Profile,
+    /// Where the figures of `settings` come from.
+    profile: Profile,
     /// Pace and sizes.
     pub settings: Settings,
     /// Where gossip is received, UDP and TCP on one number; port 0 takes a free one. `None`: port
@@ -125,6 +124,12 @@ impl Config {
         self.settings = profile.settings();
         self.leadership.timing = LeadershipConfig::of(profile).timing;
         self
+    }
+
+    /// The profile that the figures of `settings` come from, as operators are shown it: set by [`Config::with_profile`],
+    /// which replaces the figures.
+    pub const fn profile(&self) -> Profile {
+        self.profile
     }
 
     /// The same, electing leaders by quorum; the names form the first electorate. Needs a `data_dir`.

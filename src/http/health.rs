@@ -44,7 +44,7 @@ pub(super) async fn healthz(State(app): State<App>) -> (StatusCode, String) {
 
 pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, &'static str) {
     match app.agent.me().status {
-        Status::Up | Status::Suspect => match app.agent.leadership().borrow().state {
+        Status::Up | Status::Suspect => match app.agent.leadership().get().state {
             // It belongs to a minority, whose view of the world may be far behind.
             LeadershipState::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, LeadershipState::Unavailable.name()),
             _ => (StatusCode::OK, "ok"),

@@ -21,7 +21,7 @@ type Body<T> = Result<Json<T>, JsonRejection>;
 pub(super) async fn leader(State(app): State<App>, query: Pairs) -> Result<Json<json::Leader>, Refusal> {
     query.only(&[])?;
     let mode = app.agent.config().leadership.mode;
-    Ok(Json(json::Leader::new(&app.agent.leadership().borrow(), mode)))
+    Ok(Json(json::Leader::new(&app.agent.leadership().get(), mode)))
 }
 
 pub(super) async fn voters(State(app): State<App>, query: Pairs) -> Result<Json<json::Voters>, Refusal> {
@@ -74,7 +74,7 @@ pub(super) async fn recover(
 
 fn listed(agent: &Agent, electorate: Option<&Electorate>) -> json::Voters {
     let status = |id: &NodeId| agent.member(id).map(|member| member.status.name().to_owned());
-    json::Voters::new(electorate, agent.leadership().borrow().term, status)
+    json::Voters::new(electorate, agent.leadership().get().term, status)
 }
 
 fn named(id: &str) -> Result<NodeId, Refusal> {

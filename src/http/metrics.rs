@@ -52,7 +52,7 @@ impl Figures {
         let is_led = agent.config().leadership.mode != LeadershipMode::None;
         let leadership = is_led.then(|| {
             let number = agent.agreed_view().map_or(0, |view| view.number);
-            (agent.leadership().borrow().clone().now(), number)
+            (agent.leadership().get(), number)
         });
         Self { info: agent.info(), leadership }
     }

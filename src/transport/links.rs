@@ -11,14 +11,16 @@
 //!
 //! Invariants:
 //! - Nothing here waits for a peer: a queue that is full drops the frame, a peer that does not read is given up.
-//! - Connections that have not said anything are few ([`MAX_SILENT`]) and have little time; the driver hears of an
-//!   accepted connection by its first frame.
+//! - Connections, opened and accepted, are never more than the budget given at the start, so that they leave descriptors to
+//!   everything else. Those that have not said anything, or whose first frame still waits for the driver, are few
+//!   ([`MAX_SILENT`]) and have little time; the driver hears of an accepted connection by its first frame.
 //! - After [`Links::close`] the driver hears no more of a link, except for what is queued already.
-//! - All tasks end when this is dropped, after they have sent what was queued.
+//! - All tasks end when this is dropped, after they have sent what was queued. None waits for a peer then.
 //!
 //! Must not know: what is in a frame, whose link it is.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,16 +31,19 @@ use futures_util::{SinkExt, StreamExt};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinError;
 use tokio::time::timeout;
 use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tracing::Level;
 
 use super::udp::canonical;
 use crate::core::LinkId;
 use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
+use crate::journal::Journal;
 
-/// Accepted connections that have not said anything yet.
+/// Accepted connections whose first frame has not reached the driver yet; at most a quarter of the budget.
 const MAX_SILENT: usize = 64;
 /// Frames that wait to be sent over one link.
 const MAX_QUEUED_FRAMES: usize = 64;
@@ -124,26 +129,39 @@ pub(crate) struct Links {
     announce: Announcer,
     tasks: TaskTracker,
     counters: Arc<LinkCounters>,
-    _accepting: AbortOnDropHandle<()>,
+    /// Connections that may still be had.
+    budget: Arc<Semaphore>,
+    /// Taken once its end was told.
+    accepting: Option<AbortOnDropHandle<Infallible>>,
 }
 
 /// The way from a connection to the driver. An accepted one brings its queue along with its first frame.
 type Announcer = mpsc::Sender<(LinkId, Event, Option<mpsc::Sender<Bytes>>)>;
 
 impl Links {
-    /// Begins to accept. Inside a tokio runtime.
-    pub(crate) fn start(listener: Listener, tasks: &TaskTracker) -> io::Result<Self> {
+    /// Begins to accept. At most `budget` connections are had at one time, whoever opens them. Inside a tokio runtime.
+    pub(crate) fn start(listener: Listener, tasks: &TaskTracker, budget: usize, journal: Journal) -> io::Result<Self> {
         let listener = TcpListener::from_std(listener.0)?;
         let (announce, events) = mpsc::channel(MAX_QUEUED_EVENTS);
         let counters = Arc::<LinkCounters>::default();
-        let accepting = accept(listener, announce.clone(), tasks.clone(), Arc::clone(&counters));
+        let silent = Arc::new(Semaphore::new(MAX_SILENT.min(budget.div_ceil(4))));
+        let budget = Arc::new(Semaphore::new(budget));
+        let acceptor = Acceptor {
+            announce: announce.clone(),
+            tasks: tasks.clone(),
+            counters: Arc::clone(&counters),
+            budget: Arc::clone(&budget),
+            silent,
+            journal,
+        };
         Ok(Self {
             queues: BTreeMap::new(),
             events,
             announce,
             tasks: tasks.clone(),
             counters,
-            _accepting: AbortOnDropHandle::new(tokio::spawn(accepting)),
+            budget,
+            accepting: Some(AbortOnDropHandle::new(tokio::spawn(acceptor.run(listener)))),
         })
     }
 
@@ -156,7 +174,8 @@ impl Links {
     pub(crate) fn open(&mut self, link: LinkId, to: SocketAddr) {
         let (queue, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
         self.queues.insert(link, queue);
-        self.tasks.spawn(connect(link, to, frames, self.announce.clone()));
+        let permit = Arc::clone(&self.budget).try_acquire_owned().ok();
+        self.tasks.spawn(connect(link, to, permit, frames, self.announce.clone()));
     }
 
     /// Sends a frame, or drops it if too many wait already.
@@ -172,12 +191,16 @@ impl Links {
         self.queues.remove(&link);
     }
 
-    /// Waits for the next event. Cancel safe.
-    pub(crate) async fn next(&mut self) -> (LinkId, Event) {
-        match self.events.recv().await {
-            Some((link, event, queue)) => self.register(link, event, queue),
-            // Not while `announce` is held here.
-            None => std::future::pending().await,
+    /// Waits for the next event. The error tells, once, that the task died that accepts connections; those that stand go on.
+    /// Cancel safe.
+    pub(crate) async fn next(&mut self) -> Result<(LinkId, Event), JoinError> {
+        tokio::select! {
+            // `announce` is held here, so there always is a next one.
+            Some((link, event, queue)) = self.events.recv() => Ok(self.register(link, event, queue)),
+            died = died(&mut self.accepting) => {
+                self.accepting = None;
+                Err(died)
+            }
         }
     }
 
@@ -198,44 +221,105 @@ impl Links {
     }
 }
 
-async fn accept(listener: TcpListener, announce: Announcer, tasks: TaskTracker, counters: Arc<LinkCounters>) {
-    let silent = Arc::new(Semaphore::new(MAX_SILENT));
-    let mut last = 0;
-    loop {
-        match listener.accept().await {
-            Ok((stream, from)) => match Arc::clone(&silent).try_acquire_owned() {
-                Ok(permit) => {
+/// Waits for the end of a task that never ends by itself; for ever if it was told already.
+async fn died(task: &mut Option<AbortOnDropHandle<Infallible>>) -> JoinError {
+    match task {
+        Some(task) => match task.await {
+            Ok(never) => match never {},
+            Err(error) => error,
+        },
+        None => std::future::pending().await,
+    }
+}
+
+/// Takes connections from the listener, for ever.
+struct Acceptor {
+    announce: Announcer,
+    tasks: TaskTracker,
+    counters: Arc<LinkCounters>,
+    budget: Arc<Semaphore>,
+    silent: Arc<Semaphore>,
+    journal: Journal,
+}
+
+impl Acceptor {
+    async fn run(self, listener: TcpListener) -> Infallible {
+        let mut last = 0;
+        let mut is_failing = false;
+        loop {
+            match listener.accept().await {
+                Ok((stream, from)) => {
+                    if std::mem::take(&mut is_failing) {
+                        self.journal.say(Level::INFO, "links are accepted again");
+                    }
                     last += 1;
-                    let link = LinkId::Accepted(last);
-                    tasks.spawn(greet(link, stream, canonical(from), permit, announce.clone()));
+                    self.take(LinkId::Accepted(last), stream, canonical(from));
                 }
-                Err(_) => {
-                    counters.turned_away.fetch_add(1, Ordering::Relaxed);
-                }
-            },
-            Err(error) => {
-                counters.accept_errors.fetch_add(1, Ordering::Relaxed);
-                if error.kind() != ErrorKind::ConnectionAborted {
+                Err(error) => {
+                    self.counters.accept_errors.fetch_add(1, Ordering::Relaxed);
+                    if error.kind() == ErrorKind::ConnectionAborted {
+                        continue;
+                    }
+                    if !std::mem::replace(&mut is_failing, true) {
+                        let text = format!(
+                            "no links can be accepted: {error}; crashes of others are found out by their silence \
+                             meanwhile. Raise the limit on open files if that is what is missing"
+                        );
+                        self.journal.say(Level::WARN, text);
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
     }
+
+    fn take(&self, link: LinkId, stream: TcpStream, from: SocketAddr) {
+        let silent = Arc::clone(&self.silent).try_acquire_owned();
+        let permit = Arc::clone(&self.budget).try_acquire_owned();
+        if let (Ok(silent), Ok(permit)) = (silent, permit) {
+            self.tasks.spawn(greet(link, stream, from, (silent, permit), self.announce.clone()));
+        } else {
+            self.counters.turned_away.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
-/// An accepted connection: it is nobody's until it has said something.
-async fn greet(link: LinkId, stream: TcpStream, from: SocketAddr, permit: OwnedSemaphorePermit, announce: Announcer) {
+/// An accepted connection: it is nobody's until the driver has what it said first.
+async fn greet(
+    link: LinkId,
+    stream: TcpStream,
+    from: SocketAddr,
+    (silent, _permit): (OwnedSemaphorePermit, OwnedSemaphorePermit),
+    announce: Announcer,
+) {
     tune(&stream);
     let mut connection = framed(stream);
-    let Ok(Some(Ok(first))) = timeout(LINK_TIMEOUT, connection.next()).await else { return };
-    drop(permit);
+    let first = tokio::select! {
+        first = timeout(LINK_TIMEOUT, connection.next()) => first,
+        () = announce.closed() => return,
+    };
+    let Ok(Some(Ok(first))) = first else { return };
     let (queue, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
-    if announce.send((link, Event::Frame(from, first), Some(queue))).await.is_ok() {
+    let announced = announce.send((link, Event::Frame(from, first), Some(queue))).await;
+    // Only now: frames that wait for the driver are as few as connections that are silent.
+    drop(silent);
+    if announced.is_ok() {
         carry(link, connection, from, frames, announce).await;
     }
 }
 
-async fn connect(link: LinkId, to: SocketAddr, mut frames: mpsc::Receiver<Bytes>, announce: Announcer) {
+/// A connection of ours. Without a permit there is none: too many stand already.
+async fn connect(
+    link: LinkId,
+    to: SocketAddr,
+    permit: Option<OwnedSemaphorePermit>,
+    mut frames: mpsc::Receiver<Bytes>,
+    announce: Announcer,
+) {
+    if permit.is_none() {
+        let _ = announce.send((link, Event::Unreachable, None)).await;
+        return;
+    }
     let attempt = tokio::select! {
         attempt = timeout(LINK_TIMEOUT, TcpStream::connect(to)) => attempt,
         // Given up: nothing is sent before it is connected.
@@ -311,16 +395,24 @@ mod tests {
     const DEADLINE: Duration = Duration::from_secs(10);
     const OPENED: LinkId = LinkId::Opened(1);
 
+    fn journal() -> Journal {
+        Journal::start(&crate::core::NodeId::new("me").expect("a name")).expect("a thread")
+    }
+
     /// The links of one agent, where they listen, and their tasks.
     fn links() -> (Links, SocketAddr, TaskTracker) {
+        links_within(1_000)
+    }
+
+    fn links_within(budget: usize) -> (Links, SocketAddr, TaskTracker) {
         let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
         let address = listener.0.local_addr().expect("bound");
         let tasks = TaskTracker::new();
-        (Links::start(listener, &tasks).expect("in a runtime"), address, tasks)
+        (Links::start(listener, &tasks, budget, journal()).expect("in a runtime"), address, tasks)
     }
 
     async fn next(links: &mut Links) -> (LinkId, Event) {
-        timeout(DEADLINE, links.next()).await.expect("in time")
+        timeout(DEADLINE, links.next()).await.expect("in time").expect("connections are accepted")
     }
 
     /// Two agents with a link between them; its name at the second.
@@ -400,6 +492,69 @@ mod tests {
         let ended = timeout(DEADLINE, one_more.read(&mut [0; 1])).await.expect("closed at once");
         assert!(matches!(ended, Ok(0) | Err(_)));
         assert_eq!(links.counters().turned_away(), 1);
+    }
+
+    #[tokio::test]
+    async fn first_frames_that_the_driver_does_not_take_are_as_few_as_silent_connections() {
+        let (links, address, _) = links();
+        let (filler, mut full) = (links.announce.clone(), 0);
+        while filler.try_send((OPENED, Event::Closed, None)).is_ok() {
+            full += 1;
+        }
+        assert_eq!(full, MAX_QUEUED_EVENTS);
+        let mut held = Vec::new();
+        for _ in 0..3 * MAX_SILENT {
+            let mut stream = TcpStream::connect(address).await.expect("listening");
+            // It may have been turned away already.
+            let _ = stream.write_all(&[0, 0, 0, 1, b'x']).await;
+            held.push(stream);
+            tokio::task::yield_now().await;
+        }
+        let turned_away = async {
+            while links.counters().turned_away() < 2 * MAX_SILENT as u64 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(DEADLINE, turned_away).await.expect("no more than the bound wait with a frame");
+    }
+
+    #[tokio::test]
+    async fn connections_are_never_more_than_the_budget_whoever_opens_them() {
+        let ((mut a, a_address, _), (mut b, address, _)) = (links_within(4), links());
+        for number in 1..=5 {
+            a.open(LinkId::Opened(number), address);
+        }
+        let mut outcomes = Vec::new();
+        for _ in 1..=5 {
+            outcomes.push(next(&mut a).await);
+        }
+        assert!(outcomes.contains(&(LinkId::Opened(5), Event::Unreachable)), "{outcomes:?}");
+        assert_eq!(outcomes.iter().filter(|(_, event)| *event == Event::Connected).count(), 4);
+        b.open(OPENED, a_address);
+        assert_eq!(next(&mut b).await, (OPENED, Event::Connected), "the kernel takes it");
+        assert_eq!(next(&mut b).await, (OPENED, Event::Closed), "and it is turned away");
+        assert_eq!(a.counters().turned_away(), 1);
+        a.close(LinkId::Opened(1));
+        while b.budget.available_permits() > 0 && a.budget.available_permits() == 0 {
+            tokio::task::yield_now().await;
+        }
+        a.open(LinkId::Opened(6), address);
+        assert_eq!(next(&mut a).await, (LinkId::Opened(6), Event::Connected), "one that ended makes room");
+    }
+
+    #[tokio::test]
+    async fn a_silent_connection_delays_nobodys_end() {
+        let (links, address, tasks) = links();
+        let _silent = TcpStream::connect(address).await.expect("listening");
+        while links.budget.available_permits() == 1_000 {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::pause();
+        drop(links);
+        tasks.close();
+        let before = tokio::time::Instant::now();
+        timeout(DEADLINE, tasks.wait()).await.expect("it ends");
+        assert!(before.elapsed() < LINK_TIMEOUT, "without waiting for its first word");
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! From texts to addresses: seeds' names, and the address that this node advertises.
 //!
-//! Invariants: a text that is already numeric never waits for a name server; a slow name server delays only the names
-//! that need it, and never keeps more than [`MAX_LOOKUPS`] lookups alive, abandoned ones included (the system's resolver
-//! cannot be interrupted, so an abandoned one goes on in its thread for as long as it pleases).
+//! Invariants: a text that is already numeric never waits for a name server, its own or another's; a slow name server
+//! delays only the names that need it, and never keeps more than [`MAX_LOOKUPS`] lookups alive, abandoned ones included (the
+//! system's resolver cannot be interrupted, so an abandoned one goes on in its thread for as long as it pleases).
 //!
 //! Must not know: when to look up again. That is the core's decision.
 
@@ -10,11 +10,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Level;
 
 use crate::core::limits::{MAX_ADDRESSES_PER_SEED, MAX_SEEDS};
+use crate::journal::Journal;
 
 /// Lookups alive at one time.
 pub(crate) const MAX_LOOKUPS: usize = MAX_SEEDS;
@@ -46,11 +49,35 @@ pub(crate) enum ResolveError {
 #[derive(Debug, Clone)]
 pub(crate) struct Resolver {
     permits: Arc<Semaphore>,
+    journal: Journal,
+}
+
+/// The addresses of one seed, by its place in the configuration.
+pub(crate) type Found = (usize, Vec<SocketAddr>);
+
+/// A lookup of all seeds under way. Dropping it abandons it.
+#[derive(Debug)]
+pub(crate) struct SeedLookup {
+    found: mpsc::Receiver<Found>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl SeedLookup {
+    /// The next seed's addresses, none if its name did not resolve: numeric ones first, at once, names as they come. `None`
+    /// when all are found. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Option<Found> {
+        self.found.recv().await
+    }
+
+    /// The same, if there is one now.
+    pub(crate) fn try_next(&mut self) -> Option<Found> {
+        self.found.try_recv().ok()
+    }
 }
 
 impl Resolver {
-    pub(crate) fn new() -> Self {
-        Self { permits: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
+    pub(crate) fn new(journal: Journal) -> Self {
+        Self { permits: Arc::new(Semaphore::new(MAX_LOOKUPS)), journal }
     }
 
     /// All addresses of one `host:port`, at most [`MAX_ADDRESSES_PER_SEED`], in the system's order.
@@ -80,23 +107,38 @@ impl Resolver {
         }
     }
 
-    /// The addresses of all seeds, in their order, all looked up at the same time; none for one that did not resolve.
-    pub(crate) async fn resolve_seeds(&self, seeds: Arc<[String]>) -> Vec<Vec<SocketAddr>> {
-        let mut found = vec![Vec::new(); seeds.len()];
-        let mut lookups = JoinSet::new();
-        for place in 0..seeds.len() {
-            let (resolver, seeds) = (self.clone(), Arc::clone(&seeds));
-            lookups.spawn(async move { (place, resolver.resolve(&seeds[place]).await) });
-        }
-        while let Some(lookup) = lookups.join_next().await {
-            match lookup {
-                Ok((place, Ok(addresses))) => found[place] = addresses,
-                // The core says so to the operator when no seed is left; one of several is not worth a warning per try.
-                Ok((_, Err(error))) => tracing::debug!(%error, "seed not resolved"),
-                Err(error) => tracing::warn!(%error, "a lookup ended unexpectedly"),
+    /// Looks all seeds up at the same time, at most [`MAX_SEEDS`].
+    pub(crate) fn look_up(&self, seeds: &Arc<[String]>) -> SeedLookup {
+        let (tell, found) = mpsc::channel(MAX_SEEDS);
+        let mut names = JoinSet::new();
+        for (place, seed) in seeds.iter().enumerate() {
+            if let Ok(address) = seed.parse::<SocketAddr>() {
+                // There is room for all of them.
+                let _ = tell.try_send((place, vec![address]));
+                continue;
             }
+            let (resolver, seeds) = (self.clone(), Arc::clone(seeds));
+            names.spawn(async move { (place, resolver.resolve(&seeds[place]).await) });
         }
-        found
+        let journal = self.journal.clone();
+        let task = tokio::spawn(async move {
+            while let Some(lookup) = names.join_next().await {
+                let found = match lookup {
+                    Ok((place, Ok(addresses))) => (place, addresses),
+                    // The core says so to the operator when no seed is left; one of several is not worth a warning per try.
+                    Ok((place, Err(error))) => {
+                        journal.say(Level::DEBUG, format!("seed not resolved: {error}"));
+                        (place, Vec::new())
+                    }
+                    Err(error) => {
+                        journal.say(Level::ERROR, format!("the lookup of a seed ended unexpectedly: {error}"));
+                        continue;
+                    }
+                };
+                let _ = tell.send(found).await;
+            }
+        });
+        SeedLookup { found, _task: AbortOnDropHandle::new(task) }
     }
 }
 
@@ -113,29 +155,94 @@ fn distinct(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     kept
 }
 
-/// The address that others are told to send to: what is configured (and was checked), else the bound one if it is specific, else the
-/// source address toward the first seed that has one, else the first address that is not loopback, else loopback.
-pub(crate) fn advertised(configured: Option<SocketAddr>, bound: SocketAddr, seeds: &[Vec<SocketAddr>]) -> SocketAddr {
-    if let Some(address) = configured {
-        return address;
-    }
-    if !bound.ip().is_unspecified() {
-        return bound;
-    }
-    let toward_seed = || seeds.iter().flatten().find_map(|seed| source_toward(*seed, bound));
-    let ip = toward_seed().or_else(|| first_that_is_not_loopback(bound)).unwrap_or_else(|| {
-        tracing::warn!(
-            "no address of this machine can be reached from outside: advertising loopback; set `advertise` if others \
-             are to reach this node"
-        );
-        Ipv4Addr::LOCALHOST.into()
-    });
-    SocketAddr::new(ip, bound.port())
+/// The address that others are told to send to, and why it is this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Advertised {
+    pub(crate) address: SocketAddr,
+    why: Why,
 }
 
-/// Whether the addresses are wanted at all, so that a start does not wait for a name server in vain.
-pub(crate) fn needs_seeds(configured: Option<SocketAddr>, bound: SocketAddr) -> bool {
-    configured.is_none() && bound.ip().is_unspecified()
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// Somebody said so: `advertise`, or a specific address to bind.
+    Configured,
+    /// This machine would use it as the source toward a seed.
+    TowardSeed,
+    /// It is the first of this machine that is not loopback.
+    FirstOfMachine,
+    /// It is loopback, and so are all seeds.
+    SeedsAreHere,
+    /// It is loopback, since this machine has no other.
+    NothingElse,
+}
+
+impl Advertised {
+    /// What an operator should know about it, and how urgently.
+    pub(crate) fn remark(&self) -> Option<(Level, String)> {
+        let address = self.address;
+        match self.why {
+            Why::Configured => None,
+            Why::TowardSeed => {
+                Some((Level::INFO, format!("advertising {address}, this machine's address toward the seeds")))
+            }
+            Why::FirstOfMachine => Some((Level::INFO, format!("advertising {address}, this machine's first address"))),
+            Why::SeedsAreHere => Some((
+                Level::WARN,
+                format!(
+                    "advertising {address}, since all seeds are on this machine: nodes on other machines cannot reach this \
+                     one; set `advertise` if they are to, or bind a loopback address if they are not"
+                ),
+            )),
+            Why::NothingElse => Some((
+                Level::WARN,
+                format!(
+                    "advertising {address}, since this machine has no other address: nobody else can reach this node; set \
+                     `advertise` if others are to"
+                ),
+            )),
+        }
+    }
+}
+
+/// The address to advertise: what is configured (and was checked), else the bound one if it is specific, else the source
+/// address toward the first seed that leads out of this machine, else the first address that is not loopback; loopback only
+/// where all seeds are on this machine, or nothing else is there. Names are asked for only where no numeric seed is given.
+pub(crate) async fn advertised(
+    configured: Option<SocketAddr>,
+    bound: SocketAddr,
+    seeds: &Arc<[String]>,
+    resolver: &Resolver,
+) -> Advertised {
+    if let Some(address) = configured {
+        return Advertised { address, why: Why::Configured };
+    }
+    if !bound.ip().is_unspecified() {
+        return Advertised { address: bound, why: Why::Configured };
+    }
+    let mut found = vec![Vec::new(); seeds.len()];
+    let mut lookup = resolver.look_up(seeds);
+    while let Some((place, addresses)) = lookup.try_next() {
+        found[place] = addresses;
+    }
+    if found.iter().all(Vec::is_empty) {
+        while let Some((place, addresses)) = lookup.next().await {
+            found[place] = addresses;
+        }
+    }
+    choose(bound, &found)
+}
+
+/// The choice, once it is known what there is: for each seed its addresses, none if they are unknown.
+fn choose(bound: SocketAddr, seeds: &[Vec<SocketAddr>]) -> Advertised {
+    let sources: Vec<Option<IpAddr>> = seeds.iter().flatten().map(|seed| source_toward(*seed, bound)).collect();
+    let toward_seed = sources.iter().flatten().find(|ip| !ip.is_loopback()).map(|ip| (*ip, Why::TowardSeed));
+    // A seed of which nothing is known, or to which no way leads at the moment, is elsewhere.
+    let are_all_here = seeds.iter().all(|addresses| !addresses.is_empty()) && sources.iter().all(Option::is_some);
+    let here = || sources.first().copied().flatten().filter(|_| are_all_here).map(|ip| (ip, Why::SeedsAreHere));
+    let first = || first_that_is_not_loopback(bound).map(|ip| (ip, Why::FirstOfMachine));
+    let nothing_else = (Ipv4Addr::LOCALHOST.into(), Why::NothingElse);
+    let (ip, why) = toward_seed.or_else(here).or_else(first).unwrap_or(nothing_else);
+    Advertised { address: SocketAddr::new(ip, bound.port()), why }
 }
 
 /// The way out to the world, asked with addresses set aside for documentation: nobody is there, and nothing is sent.
@@ -167,27 +274,59 @@ mod tests {
         text.parse().expect("an address")
     }
 
+    /// A resolver that may look up so many names at one time.
+    fn resolver(lookups: usize) -> Resolver {
+        let journal = Journal::start(&crate::core::NodeId::new("me").expect("a name")).expect("a thread");
+        Resolver { permits: Arc::new(Semaphore::new(lookups)), journal }
+    }
+
+    fn seeds(seeds: &[&str]) -> Arc<[String]> {
+        seeds.iter().map(|seed| (*seed).to_owned()).collect()
+    }
+
     #[tokio::test]
     async fn numeric_addresses_need_no_lookup() {
-        let resolver = Resolver { permits: Arc::new(Semaphore::new(0)) };
+        let resolver = resolver(0);
         assert_eq!(resolver.resolve("10.0.0.1:7117").await, Ok(vec![address("10.0.0.1:7117")]));
         assert_eq!(resolver.resolve("[::1]:7117").await, Ok(vec![address("[::1]:7117")]));
     }
 
     #[tokio::test]
-    async fn seeds_keep_their_places_whether_they_resolve_or_not() {
-        let seeds: Vec<String> = ["10.0.0.1:1", "no-such-name.invalid:2", "localhost:3"].map(String::from).to_vec();
-        let found = Resolver::new().resolve_seeds(seeds.into()).await;
-        assert_eq!(found[0], [address("10.0.0.1:1")]);
-        assert!(found[1].is_empty());
-        assert!(found[2].iter().all(|found| found.ip().is_loopback() && found.port() == 3));
-        assert!(!found[2].is_empty());
+    async fn every_seed_is_found_once_whether_it_resolves_or_not() {
+        let mut lookup = resolver(4).look_up(&seeds(&["10.0.0.1:1", "no-such-name.invalid:2", "localhost:3"]));
+        let mut found = vec![None; 3];
+        while let Some((place, addresses)) = lookup.next().await {
+            assert_eq!(found[place].replace(addresses), None);
+        }
+        assert_eq!(found[0], Some(vec![address("10.0.0.1:1")]));
+        assert_eq!(found[1], Some(Vec::new()));
+        let local = found[2].clone().expect("found");
+        assert!(!local.is_empty() && local.iter().all(|found| found.ip().is_loopback() && found.port() == 3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_hangs_delays_no_numeric_seed() {
+        let mut lookup = resolver(0).look_up(&seeds(&["hangs.invalid:1", "10.0.0.1:1", "[::1]:1"]));
+        let before = Instant::now();
+        assert_eq!(lookup.next().await, Some((1, vec![address("10.0.0.1:1")])));
+        assert_eq!(lookup.next().await, Some((2, vec![address("[::1]:1")])));
+        assert_eq!(before.elapsed(), Duration::ZERO);
+        assert_eq!(lookup.next().await, Some((0, Vec::new())));
+        assert_eq!(lookup.next().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_hangs_beside_a_numeric_seed_delays_no_start() {
+        let before = Instant::now();
+        let list = seeds(&["hangs.invalid:1", "127.0.0.1:1"]);
+        let found = advertised(None, address("0.0.0.0:7117"), &list, &resolver(0)).await;
+        assert_eq!(before.elapsed(), Duration::ZERO);
+        assert_ne!(found.why, Why::SeedsAreHere, "nobody knows where the other one is");
     }
 
     #[tokio::test(start_paused = true)]
     async fn with_all_lookups_stuck_a_name_times_out_instead_of_starting_another() {
-        let resolver = Resolver { permits: Arc::new(Semaphore::new(0)) };
-        let error = resolver.resolve("localhost:1").await.expect_err("nobody may look");
+        let error = resolver(0).resolve("localhost:1").await.expect_err("nobody may look");
         assert_eq!(error, ResolveError::TimedOut { name: "localhost:1".to_owned() });
     }
 
@@ -199,32 +338,42 @@ mod tests {
         assert_eq!(kept[1].port(), 2);
     }
 
-    #[test]
-    fn the_configured_address_is_advertised_whatever_is_bound() {
-        let bound = address("0.0.0.0:7117");
-        assert_eq!(advertised(Some(address("10.9.9.9:1")), bound, &[]), address("10.9.9.9:1"));
-        assert!(!needs_seeds(Some(address("10.9.9.9:1")), bound));
+    #[tokio::test]
+    async fn what_is_configured_or_bound_is_advertised_and_nobody_is_asked() {
+        let list = seeds(&["10.0.0.1:1", "hangs.invalid:1"]);
+        let configured = advertised(Some(address("10.9.9.9:1")), address("0.0.0.0:7117"), &list, &resolver(0)).await;
+        assert_eq!(configured.address, address("10.9.9.9:1"));
+        let bound = advertised(None, address("127.0.0.1:7117"), &list, &resolver(0)).await;
+        assert_eq!(bound.address, address("127.0.0.1:7117"));
+        assert!(configured.remark().is_none() && bound.remark().is_none());
     }
 
     #[test]
-    fn a_specific_bound_address_is_advertised() {
-        let bound = address("127.0.0.1:7117");
-        assert_eq!(advertised(None, bound, &[vec![address("10.0.0.1:1")]]), bound);
-        assert!(!needs_seeds(None, bound));
-    }
-
-    #[test]
-    fn bound_everywhere_the_source_toward_the_first_seed_is_advertised() {
-        let seeds = [Vec::new(), vec![address("127.0.0.1:1")]];
+    fn loopback_is_advertised_only_where_all_seeds_are_on_this_machine_and_said_loudly() {
+        let here = vec![address("127.0.0.1:1")];
         for bound in ["0.0.0.0:7117", "[::]:7117"] {
-            assert_eq!(advertised(None, address(bound), &seeds), address("127.0.0.1:7117"));
-            assert!(needs_seeds(None, address(bound)));
+            let found = choose(address(bound), &[here.clone(), here.clone()]);
+            assert_eq!((found.address, found.why), (address("127.0.0.1:7117"), Why::SeedsAreHere));
+            assert!(found.remark().is_some_and(|(level, _)| level == Level::WARN));
+            // One that does not resolve yet may be anywhere.
+            assert_ne!(choose(address(bound), &[here.clone(), Vec::new()]).why, Why::SeedsAreHere);
+        }
+    }
+
+    #[test]
+    fn a_seed_elsewhere_outweighs_one_on_this_machine() {
+        // Wherever this runs, what leads out of the machine is no loopback address; without a way out there is none.
+        let bound = address("0.0.0.0:7117");
+        let found = choose(bound, &[vec![address("127.0.0.1:1")], vec![address("192.0.2.1:1")]]);
+        match source_toward(address("192.0.2.1:1"), bound) {
+            Some(source) => assert_eq!((found.address.ip(), found.why), (source, Why::TowardSeed)),
+            None => assert_ne!(found.why, Why::SeedsAreHere),
         }
     }
 
     #[test]
     fn without_seeds_there_is_always_an_address_that_can_be_sent_to() {
-        let found = advertised(None, address("0.0.0.0:7117"), &[]);
-        assert!(crate::core::is_reachable(found), "{found}");
+        let found = choose(address("0.0.0.0:7117"), &[]);
+        assert!(crate::core::is_reachable(found.address), "{found:?}");
     }
 }

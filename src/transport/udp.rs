@@ -189,9 +189,20 @@ impl Udp {
         self.socket.readable().await
     }
 
-    /// Receives one datagram without waiting.
+    /// Receives one datagram without waiting, if the runtime knows of one: after [`Udp::readable`].
     pub(crate) fn receive(&mut self, buffer: &mut [u8; MAX_DATAGRAM_BYTES + 1]) -> Received {
-        match self.receive_raw(buffer) {
+        let received = self.receive_raw(buffer);
+        self.received(received)
+    }
+
+    /// Receives one datagram without waiting, whether or not the runtime has come to look at the socket.
+    pub(crate) fn receive_now(&mut self, buffer: &mut [u8; MAX_DATAGRAM_BYTES + 1]) -> Received {
+        let received = self.receive_from_kernel(buffer);
+        self.received(received)
+    }
+
+    fn received(&self, received: io::Result<(usize, SocketAddr)>) -> Received {
+        match received {
             Ok((length, _)) if length > MAX_DATAGRAM_BYTES => {
                 self.counters.oversized.fetch_add(1, Ordering::Relaxed);
                 Received::Trouble(Trouble::TooLong)
@@ -211,8 +222,20 @@ impl Udp {
         socket.try_io(Interest::READABLE, || overflow.receive(socket, buffer, counters))
     }
 
+    #[cfg(target_os = "linux")]
+    fn receive_from_kernel(&mut self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let Self { socket, overflow, counters, .. } = self;
+        overflow.receive(socket, buffer, counters)
+    }
+
     #[cfg(not(target_os = "linux"))]
     fn receive_raw(&mut self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.socket.try_recv_from(buffer)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn receive_from_kernel(&mut self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        // Elsewhere only the runtime can be asked; what it has not looked at yet comes a turn later.
         self.socket.try_recv_from(buffer)
     }
 

@@ -1,0 +1,101 @@
+//! [`Info`]: an agent's figures about itself and its view, for people and for metrics.
+//!
+//! Invariant: reading them never asks the driver.
+
+use std::time::Duration;
+
+use super::{Agent, Inner};
+use crate::core::{Counters, NodeId, Profile, Settings};
+use crate::member::Member;
+
+/// Figures about this node and its view.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Info {
+    /// This node.
+    pub me: Member,
+    /// The cluster's name.
+    pub cluster: NodeId,
+    /// Where the figures of `settings` come from.
+    pub profile: Profile,
+    /// Pace and sizes.
+    pub settings: Settings,
+    /// Local count of changes of the view.
+    pub changes: u64,
+    /// Order-independent hash of the view.
+    pub fingerprint: u64,
+    /// Members by status, in the order of `Status::NAMES`.
+    pub members: [usize; 6],
+    /// Time since the start.
+    pub uptime: Duration,
+    /// The number of the newest event.
+    pub last_event: u64,
+    /// What was counted in the core.
+    pub counters: Counters,
+    /// Evidence against this node's own observation, 0 for none to 7; one more is the factor by which it stretches the
+    /// timeouts by which it accuses others.
+    pub health_score: u32,
+    /// Members that others hear and this node does not, although it observes them.
+    pub degraded_links: usize,
+    /// Members of a suspected partition that are missing; 0 if none is suspected.
+    pub unreachable: usize,
+    /// Datagrams that the kernel dropped because the receive buffer was full.
+    pub receive_buffer_overflows: u64,
+    /// Datagrams that were not sent because the send buffer was full.
+    pub send_buffer_full: u64,
+    /// Datagrams longer than anything we speak.
+    pub oversized_datagrams: u64,
+    /// Socket errors survived.
+    pub socket_errors: u64,
+    /// TCP links to other nodes that stand.
+    pub open_links: usize,
+    /// Frames not sent because their link was congested.
+    pub congested_frames: u64,
+    /// TCP connections closed because too many others had not said anything yet.
+    pub links_turned_away: u64,
+    /// Errors survived while accepting TCP connections.
+    pub link_accept_errors: u64,
+    /// Writes of the state file that failed.
+    pub state_write_failures: u64,
+    /// Leaders elected, as this node saw it.
+    pub leaders_elected: u64,
+    /// Whether this node neither votes nor leads because its data directory does not take its ballot.
+    pub voter_aside: bool,
+    /// Log lines lost on the way to the tracing subscriber, which was too slow or panicked.
+    pub log_lines_lost: u64,
+}
+
+impl Agent {
+    /// Figures.
+    pub fn info(&self) -> Info {
+        let Inner { shared, config, .. } = &*self.inner;
+        let figures = shared.figures();
+        Info {
+            me: self.me(),
+            cluster: config.cluster.clone(),
+            profile: config.profile(),
+            settings: config.settings.clone(),
+            changes: figures.changes,
+            fingerprint: figures.fingerprint,
+            members: shared.directory().by_status(),
+            uptime: shared.clock.elapsed(),
+            last_event: shared.bus.last(),
+            counters: figures.counters,
+            health_score: figures.health_score,
+            degraded_links: figures.degraded_links,
+            unreachable: figures.unreachable,
+            receive_buffer_overflows: shared.socket.overflows(),
+            send_buffer_full: shared.socket.send_buffer_full(),
+            oversized_datagrams: shared.socket.oversized(),
+            socket_errors: shared.socket.errors(),
+            open_links: figures.open_links,
+            congested_frames: shared.links.dropped_frames(),
+            links_turned_away: shared.links.turned_away(),
+            link_accept_errors: shared.links.accept_errors(),
+            state_write_failures: shared.write_failures(),
+            leaders_elected: figures.leaders_elected,
+            voter_aside: figures.voter_aside,
+            log_lines_lost: shared.journal.lost(),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A bounded queue to a thread of its own, which loses what does not fit, and counts it.
+//!
+//! Purpose: whatever may block or panic without being worth waiting for. Log lines go this way twice: from the agent to the
+//! user's tracing subscriber, and from the binary's subscriber to standard error. A disk that is full, a pipe that nobody
+//! reads and a subscriber that panics then cost lines, and nothing else. (`tracing-appender` does the second part alone; it
+//! tells nobody of failed writes, and prints to standard output when it cannot end in time.)
+//!
+//! Invariants:
+//! - [`Lossy::push`] never waits, and never runs the consumer.
+//! - What is lost is counted, whether the queue was full, the consumer failed, or it panicked. The consumer is told the
+//!   number once, as soon as it has succeeded again.
+//! - The thread ends when all handles are gone and the queue is empty. Nobody waits for it.
+//!
+//! Must not know: what travels.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+/// What the consumer is given.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Item<T> {
+    /// One that was pushed.
+    One(T),
+    /// This many were lost since it was last said.
+    Lost(u64),
+}
+
+/// A handle to the queue. Clones push into the same one.
+#[derive(Debug)]
+pub(crate) struct Lossy<T> {
+    jobs: SyncSender<Job<T>>,
+    lost: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+enum Job<T> {
+    Item(T),
+    /// Answered when all that was pushed before is handled.
+    Flush(oneshot::Sender<()>),
+}
+
+impl<T> Clone for Lossy<T> {
+    fn clone(&self) -> Self {
+        Self { jobs: self.jobs.clone(), lost: Arc::clone(&self.lost) }
+    }
+}
+
+impl<T: Send + 'static> Lossy<T> {
+    /// Starts the thread. `consume` says for each item whether it succeeded.
+    pub(crate) fn start(
+        thread: &str,
+        capacity: usize,
+        consume: impl FnMut(Item<T>) -> bool + Send + 'static,
+    ) -> io::Result<Self> {
+        let (jobs, queue) = sync_channel(capacity);
+        let lost = Arc::<AtomicU64>::default();
+        let counter = Arc::clone(&lost);
+        std::thread::Builder::new().name(thread.to_owned()).spawn(move || work(&queue, &counter, consume))?;
+        Ok(Self { jobs, lost })
+    }
+
+    /// Hands an item over, or loses it.
+    pub(crate) fn push(&self, item: T) {
+        if self.jobs.try_send(Job::Item(item)).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Items lost so far.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Waits until all that was pushed before is handled, for so long at most. A queue that is full is not waited for.
+    pub(crate) async fn flush(&self, within: Duration) {
+        let (done, flushed) = oneshot::channel();
+        if self.jobs.try_send(Job::Flush(done)).is_ok() {
+            let _ = tokio::time::timeout(within, flushed).await;
+        }
+    }
+}
+
+fn work<T>(queue: &Receiver<Job<T>>, lost: &AtomicU64, mut consume: impl FnMut(Item<T>) -> bool) {
+    let mut told = 0;
+    // A consumer that panics is used again: it is a log, and half a line more or less is better than none for ever.
+    let mut succeeds = |item| catch_unwind(AssertUnwindSafe(|| consume(item))).unwrap_or(false);
+    for job in queue {
+        match job {
+            Job::Item(item) => {
+                if !succeeds(Item::One(item)) {
+                    lost.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
+                let so_far = lost.load(Ordering::Relaxed);
+                if so_far > told && succeeds(Item::Lost(so_far - told)) {
+                    told = so_far;
+                }
+            }
+            Job::Flush(done) => {
+                let _ = done.send(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    /// A queue whose consumer waits for a permit per item, and what it got.
+    fn gated(capacity: usize) -> (Lossy<u32>, mpsc::Sender<()>, Arc<Mutex<Vec<Item<u32>>>>) {
+        let seen = Arc::<Mutex<Vec<Item<u32>>>>::default();
+        let (permit, permits) = mpsc::channel();
+        let sink = Arc::clone(&seen);
+        let consume = move |item| {
+            let is_open = permits.recv().is_ok();
+            sink.lock().expect("not poisoned").push(item);
+            is_open
+        };
+        (Lossy::start("test", capacity, consume).expect("a thread"), permit, seen)
+    }
+
+    #[tokio::test]
+    async fn a_consumer_that_stands_still_costs_what_does_not_fit_and_is_told_so_once() {
+        let (queue, permit, seen) = gated(4);
+        queue.push(0);
+        // One may be with the consumer, four in the queue; the pusher never waits.
+        while queue.lost() < 3 {
+            queue.push(7);
+        }
+        for _ in 0..20 {
+            permit.send(()).expect("it lives");
+        }
+        // A full queue is not waited for, so this waits by looking.
+        while seen.lock().expect("not poisoned").len() < 6 {
+            tokio::task::yield_now().await;
+        }
+        queue.push(8);
+        queue.flush(LONG).await;
+        let seen = seen.lock().expect("not poisoned");
+        assert_eq!(seen.iter().filter(|item| matches!(item, Item::Lost(_))).collect::<Vec<_>>(), [&Item::Lost(3)]);
+        assert_eq!(seen[..2], [Item::One(0), Item::Lost(3)], "as soon as one has succeeded");
+        assert_eq!(seen.last(), Some(&Item::One(8)));
+    }
+
+    #[tokio::test]
+    async fn what_the_consumer_fails_at_or_panics_on_is_counted_and_it_is_used_again() {
+        let seen = Arc::<Mutex<Vec<Item<u32>>>>::default();
+        let sink = Arc::clone(&seen);
+        let consume = move |item| {
+            assert!(item != Item::One(2), "by the test");
+            let is_good = item != Item::One(1);
+            sink.lock().expect("not poisoned").push(item);
+            is_good
+        };
+        let queue = Lossy::start("test", 16, consume).expect("a thread");
+        (0..4).for_each(|item| queue.push(item));
+        queue.flush(LONG).await;
+        assert_eq!(queue.lost(), 2);
+        let expected = [Item::One(0), Item::One(1), Item::One(3), Item::Lost(2)];
+        assert_eq!(*seen.lock().expect("not poisoned"), expected);
+    }
+
+    #[tokio::test]
+    async fn flushing_a_queue_that_stands_still_is_given_up() {
+        let (queue, permit, _) = gated(4);
+        queue.push(0);
+        queue.flush(Duration::from_millis(10)).await;
+        drop(permit);
+        queue.flush(LONG).await;
+    }
+
+    #[test]
+    fn the_thread_ends_with_its_last_handle() {
+        let (ended, end) = mpsc::channel::<()>();
+        let queue = Lossy::start("test", 1, move |_: Item<u32>| ended.send(()).is_ok()).expect("a thread");
+        let other = queue.clone();
+        drop(queue);
+        drop(other);
+        assert_eq!(end.recv_timeout(LONG), Err(mpsc::RecvTimeoutError::Disconnected));
+    }
+}

@@ -1,0 +1,208 @@
+//! The agent's journal: what it tells its operator, on its way to the tracing subscriber.
+//!
+//! Purpose: subscribers belong to the user, and may block for ever or panic. So lines travel through a [`Lossy`] queue to a
+//! thread of their own, which alone calls the subscriber. Each line is in the span `headcount{agent=…}`, by which several
+//! agents of one process, or the collected logs of many, are told apart.
+//!
+//! Invariants:
+//! - No task of the agent calls the subscriber: writing a line neither waits nor fails.
+//! - Lines that are lost are counted, and said as soon as there is a line that is not.
+//! - The subscriber is the one that was in force where the agent was started, else the global one.
+//!
+//! Must not know: what is worth telling.
+
+mod lossy;
+mod words;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::dispatcher::{self, Dispatch};
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::NoSubscriber;
+use tracing::{Level, debug, error, error_span, info, warn};
+
+pub(crate) use lossy::{Item, Lossy};
+
+use crate::core::{NodeId, Notice};
+use crate::event::Event;
+
+/// Lines that may wait for the subscriber: a view of some thousand members arriving at once.
+pub(crate) const MAX_QUEUED_LINES: usize = 8_192;
+
+/// A handle to the journal. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Journal {
+    lines: Lossy<Line>,
+}
+
+#[derive(Debug)]
+enum Line {
+    Event(Arc<Event>),
+    Notice(Notice),
+    Text(Level, String),
+}
+
+impl Journal {
+    /// Starts the journal of one agent.
+    pub(crate) fn start(agent: &NodeId) -> io::Result<Self> {
+        let agent = agent.clone();
+        let subscriber = dispatcher::get_default(Dispatch::clone);
+        let write = move |line| {
+            let write = || error_span!(target: "headcount", "headcount", %agent).in_scope(|| write(line));
+            // One that is set later counts, if there was none.
+            if subscriber.is::<NoSubscriber>() {
+                write()
+            } else {
+                dispatcher::with_default(&subscriber, write)
+            }
+            true
+        };
+        Ok(Self { lines: Lossy::start("headcount-log", MAX_QUEUED_LINES, write)? })
+    }
+
+    /// Tells of an event.
+    pub(crate) fn event(&self, event: &Arc<Event>) {
+        if is_wanted(words::level(&event.kind)) {
+            self.lines.push(Line::Event(Arc::clone(event)));
+        }
+    }
+
+    /// Tells of something that the core noticed.
+    pub(crate) fn notice(&self, notice: Notice) {
+        if is_wanted(Level::WARN) {
+            self.lines.push(Line::Notice(notice));
+        }
+    }
+
+    /// Tells anything else.
+    pub(crate) fn say(&self, level: Level, text: impl Into<String>) {
+        if is_wanted(level) {
+            self.lines.push(Line::Text(level, text.into()));
+        }
+    }
+
+    /// Lines lost so far.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lines.lost()
+    }
+
+    /// Waits until the subscriber has seen all lines, for so long at most.
+    pub(crate) async fn flush(&self, within: Duration) {
+        self.lines.flush(within).await;
+    }
+}
+
+/// Whether any subscriber wants lines of this level. Asks none of them.
+fn is_wanted(level: Level) -> bool {
+    level <= LevelFilter::current()
+}
+
+fn write(line: Item<Line>) {
+    match line {
+        Item::One(Line::Event(event)) => words::log(&event.kind),
+        Item::One(Line::Notice(notice)) => words::log_notice(&notice),
+        Item::One(Line::Text(level, text)) => match level {
+            Level::ERROR => error!("{text}"),
+            Level::WARN => warn!("{text}"),
+            Level::INFO => info!("{text}"),
+            _ => debug!("{text}"),
+        },
+        Item::Lost(lines) => {
+            warn!(lines, "{lines} log lines were lost: the log could not be written, or not fast enough")
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::fmt::{self, Write as _};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event as TracingEvent, Metadata, Subscriber};
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    /// A subscriber that keeps the texts of lines and spans, and panics while it is told to.
+    #[derive(Debug, Clone, Default)]
+    pub(crate) struct Kept {
+        lines: Arc<Mutex<Vec<String>>>,
+        panics: Arc<AtomicBool>,
+    }
+
+    impl Kept {
+        fn keep(&self, record: impl FnOnce(&mut Text)) {
+            assert!(!self.panics.load(Ordering::SeqCst), "by the test");
+            let mut text = Text(String::new());
+            record(&mut text);
+            self.lines.lock().expect("not poisoned").push(text.0);
+        }
+
+        fn all(&self) -> Vec<String> {
+            self.lines.lock().expect("not poisoned").clone()
+        }
+    }
+
+    struct Text(String);
+
+    impl Visit for Text {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            let _ = write!(self.0, "{}={value:?};", field.name());
+        }
+    }
+
+    impl Subscriber for Kept {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, span: &Attributes<'_>) -> Id {
+            self.keep(|text| span.record(text));
+            Id::from_u64(1)
+        }
+        fn event(&self, event: &TracingEvent<'_>) {
+            self.keep(|text| event.record(text));
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[tokio::test]
+    async fn each_line_says_which_agent_speaks() {
+        let kept = Kept::default();
+        let journal = dispatcher::with_default(&Dispatch::new(kept.clone()), || {
+            Journal::start(&NodeId::new("me").expect("a name"))
+        });
+        let journal = journal.expect("a thread");
+        journal.say(Level::INFO, "hello");
+        journal.flush(LONG).await;
+        assert_eq!(kept.all(), ["agent=me;", "message=hello;"]);
+    }
+
+    #[tokio::test]
+    async fn a_subscriber_that_panics_costs_lines_which_are_counted_and_told() {
+        let kept = Kept::default();
+        let journal = dispatcher::with_default(&Dispatch::new(kept.clone()), || {
+            Journal::start(&NodeId::new("me").expect("a name"))
+        });
+        let journal = journal.expect("a thread");
+        kept.panics.store(true, Ordering::SeqCst);
+        journal.say(Level::WARN, "one");
+        journal.say(Level::ERROR, "two");
+        journal.flush(LONG).await;
+        assert_eq!(journal.lost(), 2);
+        kept.panics.store(false, Ordering::SeqCst);
+        journal.say(Level::INFO, "three");
+        journal.flush(LONG).await;
+        let lines = kept.all();
+        assert_eq!(lines[1], "message=three;", "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("2 log lines were lost")), "{lines:?}");
+    }
+}
