@@ -81,7 +81,9 @@ pub enum Input<'a> {
         /// The version of the ballot that is stored now; 0 if none is.
         ballot_version: u64,
     },
-    /// The disk did not take what [`Output::Persist`] gave out last; it is tried again without being asked.
+    /// The disk did not take what [`Output::Persist`] gave out last; it is tried again without being asked. A voter whose
+    /// ballot was stored before goes on: it stands aside as soon as a ballot is not stored. So every failure is told, and
+    /// who can write no more at all says so after each [`Output::Persist`].
     PersistFailed,
     /// The answer to [`Output::EndWork`]: all that was led in this term has ended.
     WorkEnded {
