@@ -283,11 +283,12 @@ impl Driver {
     }
 
     fn written(&mut self, written: Result<Written, WriterDied>) {
-        if let Ok(Written { stored, has_failed }) = written {
+        if let Ok(Written { stored, error }) = written {
             if let Some(Stored { incarnation_bound, ballot_version }) = stored {
                 self.feed(Input::Persisted { incarnation_bound, ballot_version });
             }
-            if has_failed {
+            if let Some(error) = error {
+                tracing::warn!(%error, "state not stored, which is tried again; going on with what is stored already");
                 self.feed(Input::PersistFailed);
             }
             return;

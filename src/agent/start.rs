@@ -30,7 +30,7 @@ use crate::core::election::{Ballot, Identity};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::{Birth, Core, Durable, NodeId, QuorumBirth, Run};
 use crate::member::Member;
-use crate::store::{Durability, Store, StoreError};
+use crate::store::{Durability, Opened, Store, StoreError, StoreWarning};
 use crate::transport::links::Links;
 use crate::transport::resolve::{self, Resolver};
 use crate::transport::{self, udp::BindError};
@@ -64,6 +64,13 @@ pub(super) async fn start(config: Config) -> Result<Inner, StartError> {
     let address = advertised(&config, bound, &resolver, &seeds).await;
     let tasks = TaskTracker::new();
     let memory = recall(&config).await?;
+    for warning in &memory.warnings {
+        if warning.is_usual() {
+            tracing::debug!("{warning}");
+        } else {
+            tracing::warn!("{warning}");
+        }
+    }
     let durability = memory.store.map_or_else(Durability::none, |store| Durability::of(store, &tasks));
 
     let links = Links::start(listener, &tasks).map_err(|source| StartError::Bind {
@@ -155,6 +162,8 @@ struct Memory {
     addresses: Vec<SocketAddr>,
     /// In quorum mode.
     ballot: Option<Ballot>,
+    /// What an operator should know of the data directory.
+    warnings: Vec<StoreWarning>,
 }
 
 /// Reads what an earlier run left, and stores the bound of this one before anybody hears from it.
@@ -167,6 +176,7 @@ async fn recall(config: &Config) -> Result<Memory, StartError> {
             stored_bound: NO_BOUND,
             addresses: Vec::new(),
             ballot: None,
+            warnings: Vec::new(),
         });
     };
     let (cluster, name) = (config.cluster.clone(), config.name.clone());
@@ -187,7 +197,7 @@ fn open(
     now: u64,
     identity: Option<Identity>,
 ) -> Result<Memory, StoreError> {
-    let (store, remembered) = Store::open(directory, cluster, name)?;
+    let Opened { store, remembered, warnings } = Store::open(directory, cluster, name)?;
     // A clock that went back, or a node that refuted more than once a millisecond: the stored figure knows better.
     let incarnation = remembered.incarnation_bound.map_or(now, |bound| now.max(bound + 1));
     let stored_bound = incarnation + INCARNATION_STEP;
@@ -196,7 +206,7 @@ fn open(
     let durable = Durable { incarnation_bound: stored_bound, addresses, ballot };
     store.write(&durable)?;
     let Durable { addresses, ballot, .. } = durable;
-    Ok(Memory { store: Some(store), incarnation, stored_bound, addresses, ballot })
+    Ok(Memory { store: Some(store), incarnation, stored_bound, addresses, ballot, warnings })
 }
 
 fn unix_milliseconds() -> u64 {
