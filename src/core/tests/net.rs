@@ -53,6 +53,8 @@ pub(super) struct Net {
     pub(super) disks: BTreeMap<String, Ballot>,
     /// Nodes whose disks take nothing. What was not taken is tried again when they are told to.
     pub(super) full_disks: BTreeMap<usize, Option<Durable>>,
+    /// Nobody looks names up but the test.
+    pub(super) lookups_hang: bool,
     in_flight: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     cut: BTreeSet<(usize, usize)>,
     /// Nodes whose datagrams wait, in both directions, and what waits.
@@ -85,6 +87,7 @@ impl Net {
             voters: Vec::new(),
             disks: BTreeMap::new(),
             full_disks: BTreeMap::new(),
+            lookups_hang: false,
             in_flight: BTreeMap::new(),
             cut: BTreeSet::new(),
             held_up: BTreeSet::new(),
@@ -275,7 +278,7 @@ impl Net {
         if let Some(term) = ended {
             self.input(at, Input::WorkEnded { term });
         }
-        if resolve {
+        if resolve && !self.lookups_hang {
             let seeds = self.nodes[at].seeds.iter().map(|seed| vec![*seed]).collect();
             self.input(at, Input::SeedAddresses(seeds));
         }
