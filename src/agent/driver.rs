@@ -118,6 +118,8 @@ pub(super) struct Driver {
     /// Until when the socket is left alone.
     paused_until: Option<Instant>,
     writer_died: bool,
+    /// The core wants something stored, and nobody stores it any more.
+    is_unwritten: bool,
     /// Pieces of led work that are not gone yet.
     led_work: watch::Receiver<usize>,
     /// The term whose led work is to end before leadership is handed over.
@@ -150,6 +152,7 @@ impl Driver {
             errors_in_a_row: 0,
             paused_until: None,
             writer_died: false,
+            is_unwritten: false,
             end: None,
         };
         let now = driver.parts.clock.now();
@@ -327,18 +330,23 @@ impl Driver {
             self.seeds_found += 1;
             next = self.lookup.as_mut().and_then(SeedLookup::try_next);
         }
+        let addresses = self.seed_addresses.clone();
         if is_over || self.seeds_found == self.parts.seeds.len() {
             self.lookup = None;
+            self.feed(Input::SeedAddresses(addresses));
+        } else {
+            self.feed(Input::SomeSeedAddresses(addresses));
         }
-        self.feed(Input::SeedAddresses(self.seed_addresses.clone()));
     }
 
     fn written(&mut self, written: Result<Written, WriterDied>) {
-        if let Ok(Written { stored, has_failed }) = written {
+        if let Ok(Written { stored, error }) = written {
             if let Some(Stored { incarnation_bound, ballot_version }) = stored {
                 self.feed(Input::Persisted { incarnation_bound, ballot_version });
             }
-            if has_failed {
+            if let Some(error) = error {
+                let text = format!("state not stored, which is tried again; what is stored already counts on: {error}");
+                self.parts.shared.journal.say(Level::WARN, text);
                 self.feed(Input::PersistFailed);
             }
             return;
@@ -346,7 +354,7 @@ impl Driver {
         // The node is still of use to the cluster; its operator learns it from its health.
         self.writer_died = true;
         self.parts.shared.report(Failure::new("state writer", "it ended before the agent"));
-        // No ballot is written any more: as a voter it stands aside for good.
+        // No ballot is written any more: as a voter it stands aside as soon as one would have to be.
         self.feed(Input::PersistFailed);
     }
 
@@ -386,8 +394,14 @@ impl Driver {
 
     /// Carries out everything that the core wants done.
     fn drain(&mut self, now: Time) {
-        while let Some(output) = self.parts.core.poll() {
-            self.carry_out(output, now);
+        loop {
+            while let Some(output) = self.parts.core.poll() {
+                self.carry_out(output, now);
+            }
+            if !std::mem::take(&mut self.is_unwritten) || self.end.is_some() {
+                return;
+            }
+            self.parts.core.handle(now, Input::PersistFailed);
         }
     }
 
@@ -426,7 +440,10 @@ impl Driver {
                 self.announce(EventKind::ViewAgreed { term: view.term.0, number: view.number });
             }
             Output::Heard(id) => shared.directory().heard(&id, now, core.rtt(&id)),
-            Output::Persist(durable) => durability.persist(durable),
+            Output::Persist(durable) => {
+                durability.persist(durable);
+                self.is_unwritten |= self.writer_died;
+            }
             Output::ResolveSeeds => {
                 if self.lookup.is_none() {
                     self.seeds_found = 0;

@@ -31,7 +31,7 @@ use crate::core::limits::INCARNATION_STEP;
 use crate::core::{Birth, Core, Durable, NodeId, QuorumBirth, Run};
 use crate::journal::Journal;
 use crate::member::Member;
-use crate::store::{Durability, Store, StoreError};
+use crate::store::{Durability, Opened, Store, StoreError, StoreWarning};
 use crate::transport::links::Links;
 use crate::transport::resolve::{self, Resolver};
 use crate::transport::{self, descriptors, udp::BindError};
@@ -72,6 +72,10 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         journal.say(level, text);
     }
     let memory = recall(&config).await?;
+    for warning in &memory.warnings {
+        let level = if warning.is_usual() { Level::DEBUG } else { Level::WARN };
+        journal.say(level, warning.to_string());
+    }
     let tasks = TaskTracker::new();
     let durability = memory.store.map_or_else(Durability::none, |store| Durability::of(store, &tasks));
 
@@ -141,6 +145,8 @@ struct Memory {
     addresses: Vec<SocketAddr>,
     /// In quorum mode.
     ballot: Option<Ballot>,
+    /// What an operator should know of the data directory.
+    warnings: Vec<StoreWarning>,
 }
 
 /// Reads what an earlier run left, and stores the bound of this one before anybody hears from it.
@@ -153,6 +159,7 @@ async fn recall(config: &Config) -> Result<Memory, StartError> {
             stored_bound: NO_BOUND,
             addresses: Vec::new(),
             ballot: None,
+            warnings: Vec::new(),
         });
     };
     let (cluster, name) = (config.cluster.clone(), config.name.clone());
@@ -173,7 +180,7 @@ fn open(
     now: u64,
     identity: Option<Identity>,
 ) -> Result<Memory, StoreError> {
-    let (store, remembered) = Store::open(directory, cluster, name)?;
+    let Opened { store, remembered, warnings } = Store::open(directory, cluster, name)?;
     // A clock that went back, or a node that refuted more than once a millisecond: the stored figure knows better.
     let incarnation = remembered.incarnation_bound.map_or(now, |bound| now.max(bound + 1));
     let stored_bound = incarnation + INCARNATION_STEP;
@@ -182,7 +189,7 @@ fn open(
     let durable = Durable { incarnation_bound: stored_bound, addresses, ballot };
     store.write(&durable)?;
     let Durable { addresses, ballot, .. } = durable;
-    Ok(Memory { store: Some(store), incarnation, stored_bound, addresses, ballot })
+    Ok(Memory { store: Some(store), incarnation, stored_bound, addresses, ballot, warnings })
 }
 
 fn unix_milliseconds() -> u64 {

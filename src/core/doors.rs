@@ -72,8 +72,13 @@ pub enum Input<'a> {
     /// The user wants something.
     Command(Command),
     /// The answer to [`Output::ResolveSeeds`]: for each seed, in order of configuration, all its addresses (none, if its
-    /// name did not resolve).
+    /// name did not resolve). It may be given again whenever it has changed; what is the same as before changes nothing, and
+    /// a node that is joining asks every address that is new at once.
     SeedAddresses(Vec<Vec<SocketAddr>>),
+    /// A first part of that answer: the same, but with no addresses for names that are still being looked up, so that a
+    /// name server that does not answer delays no seed whose address is known. To be given as often as there is more to
+    /// tell, and to be followed by [`Input::SeedAddresses`]: until then a seed does not think that it is alone.
+    SomeSeedAddresses(Vec<Vec<SocketAddr>>),
     /// The answer to [`Output::Persist`]: what was given out last is on disk.
     Persisted {
         /// The bound that is stored now.
@@ -81,7 +86,9 @@ pub enum Input<'a> {
         /// The version of the ballot that is stored now; 0 if none is.
         ballot_version: u64,
     },
-    /// The disk did not take what [`Output::Persist`] gave out last; it is tried again without being asked.
+    /// The disk did not take what [`Output::Persist`] gave out last; it is tried again without being asked. A voter whose
+    /// ballot was stored before goes on: it stands aside as soon as a ballot is not stored. So every failure is told, and
+    /// who can write no more at all says so after each [`Output::Persist`].
     PersistFailed,
     /// The answer to [`Output::EndWork`]: all that was led in this term has ended.
     WorkEnded {
@@ -263,7 +270,8 @@ pub enum Output {
     ViewAgreed(NumberedView),
     /// Make this durable, then hand in [`Input::Persisted`]. A newer one replaces an older one that is not yet written.
     Persist(Durable),
-    /// Look the seeds' names up again and hand in [`Input::SeedAddresses`].
+    /// Look the seeds' names up again and hand in [`Input::SeedAddresses`], after [`Input::SomeSeedAddresses`] if that takes
+    /// long.
     ResolveSeeds,
     /// The answer to a command.
     Reply {

@@ -12,7 +12,7 @@
 //! All seeds are tried at once, then every 100 ms doubling up to `retry_interval`, for ever. Who may start a cluster
 //! alone: a node without seeds at once (or, if it remembers addresses, when none of them answered for
 //! 3 × `retry_interval`); a seed that reaches only seeds that are Joining, if its address is the smallest among them,
-//! after [`FOUNDING_DELAY`]; a seed that reached no Up node for 3 × `retry_interval`. A node with seeds that is none of
+//! after [`FOUNDING_DELAY`], counted anew from each new address of a seed, and once all names are looked up; a seed that reached no Up node for 3 × `retry_interval`. A node with seeds that is none of
 //! them never starts alone.
 
 use std::collections::BTreeMap;
@@ -47,6 +47,10 @@ pub(super) struct Joining {
     is_seed: bool,
     /// Some seed is not ourselves.
     has_other_seeds: bool,
+    /// Names of seeds are being looked up: behind any of them may be a cluster.
+    awaits_names: bool,
+    /// When an address of a seed was last met that had not been known.
+    newest_seed_at: Option<Time>,
     /// Other nodes that are Joining themselves.
     not_up: BTreeMap<Run, (SocketAddr, Time)>,
     /// Some seed of this cluster was Joining, too, at some time.
@@ -100,6 +104,8 @@ impl Core {
             cookies: BTreeMap::new(),
             is_seed: false,
             has_other_seeds: false,
+            awaits_names: false,
+            newest_seed_at: None,
             not_up: BTreeMap::new(),
             met_rivals: false,
             reached: None,
@@ -190,13 +196,29 @@ impl Core {
         }
     }
 
-    /// New seed addresses: the first ones begin the first try.
-    pub(super) fn seed_addresses(&mut self, addresses: Vec<Vec<SocketAddr>>) {
-        self.reunion.set_seeds(addresses);
-        if let Phase::Joining(joining) = &self.phase
-            && joining.pause == FIRST_JOIN_RETRY
-        {
-            self.try_to_join();
+    /// The seeds' addresses, as far as they are known; `is_whole`: no name is being looked up any more. The first ones
+    /// begin the first try; whatever is new later is asked at once.
+    pub(super) fn seed_addresses(&mut self, addresses: Vec<Vec<SocketAddr>>, is_whole: bool) {
+        let new = self.reunion.set_seeds(addresses);
+        let (now, is_pulling) = (self.now, self.is_pulling());
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        let awaited_names = std::mem::replace(&mut joining.awaits_names, !is_whole);
+        if !new.is_empty() {
+            joining.newest_seed_at = Some(now);
+        }
+        let Some(began) = joining.began else {
+            if is_whole || !new.is_empty() {
+                self.try_to_join();
+            }
+            return;
+        };
+        if awaited_names && is_whole {
+            self.timers.set_by(Timer::Found, now.max(began + FOUNDING_DELAY));
+        }
+        if !is_pulling {
+            for to in new {
+                self.ask_to_join(to);
+            }
         }
     }
 
@@ -321,7 +343,13 @@ impl Core {
             rest => rest,
         };
         self.timers.set_by(Timer::Found, self.now + next_look);
-        let is_first = joining.is_seed && joining.reached.is_none() && joining.is_alone_or_smallest(mine);
+        let settled_at = joining.newest_seed_at.map_or(now, |newest| newest + FOUNDING_DELAY);
+        if now < settled_at {
+            self.timers.set_by(Timer::Found, settled_at);
+        }
+        let has_asked_all = !joining.awaits_names && now >= settled_at;
+        let is_first =
+            has_asked_all && joining.is_seed && joining.reached.is_none() && joining.is_alone_or_smallest(mine);
         let unreached = joining.reached.map_or(waited, |at| self.now.since(at));
         let may_start = joining.is_seed || !self.reunion.has_seeds();
         let is_refused =

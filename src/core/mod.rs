@@ -308,7 +308,8 @@ impl Core {
                 self.fire();
             }
             Input::Command(command) => self.command(command),
-            Input::SeedAddresses(addresses) => self.seed_addresses(addresses),
+            Input::SeedAddresses(addresses) => self.seed_addresses(addresses, true),
+            Input::SomeSeedAddresses(addresses) => self.seed_addresses(addresses, false),
             Input::Persisted { incarnation_bound, ballot_version } => {
                 self.persisted(incarnation_bound);
                 self.ballot_stored(ballot_version);

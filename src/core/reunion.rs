@@ -133,7 +133,9 @@ impl Reunion {
         targets
     }
 
-    pub(super) fn set_seeds(&mut self, addresses: Vec<Vec<SocketAddr>>) {
+    /// Gives back those that were not known before.
+    pub(super) fn set_seeds(&mut self, addresses: Vec<Vec<SocketAddr>>) -> Vec<SocketAddr> {
+        let before = std::mem::take(&mut self.seeds);
         self.seeds = addresses
             .into_iter()
             .take(MAX_SEEDS)
@@ -142,6 +144,7 @@ impl Reunion {
             .collect();
         self.seeds.sort_unstable();
         self.seeds.dedup();
+        self.seeds.iter().copied().filter(|seed| !before.contains(seed)).collect()
     }
 
     pub(super) fn remembered(&self) -> &[SocketAddr] {

@@ -5,35 +5,34 @@
 //!   through every crash, the old or the new one is there.
 //! - A file that we cannot vouch for is refused and left as it is. Starting with an incarnation below one that was
 //!   already used would make this node a ghost of itself in everybody's view.
-//! - Whoever holds a [`Store`] holds the lock.
+//! - Whoever holds a [`Store`] holds the lock, and writes nowhere but into the directory that it locked.
 //!
-//! Must not know: when to write, or what the figures mean.
+//! Must not know: when to write, what the figures mean, or logs: what is not an error is given back.
 
+mod directory;
 mod state;
+mod warning;
 mod writer;
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::core::election::Ballot;
 use crate::core::{Durable, NodeId};
 
+use directory::{Directory, STATE_FILE};
 pub use state::BadState;
 use state::Saved;
+pub(crate) use warning::StoreWarning;
 pub(crate) use writer::{Durability, Stored, WriterDied, Written};
 
-const LOCK_FILE: &str = "headcount.lock";
-const STATE_FILE: &str = "headcount.state";
-const TEMPORARY_PREFIX: &str = "headcount.state-";
-
-/// Why the data directory was refused. Nothing in it was changed.
+/// Why the data directory was refused, or does not take what is to be stored. Nothing in it was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// It is not there and cannot be made.
-    #[error("cannot create the data directory {}: {source}; create it, or name another with --data-dir", path.display())]
+    #[error("cannot create the data directory {}: {source}; create it, or choose another data_dir", path.display())]
     Create {
         /// The directory.
         path: PathBuf,
@@ -49,10 +48,28 @@ pub enum StoreError {
         source: io::Error,
     },
     /// Another agent works in it.
-    #[error("the data directory {} is in use by another agent: stop that one, or give each its own --data-dir", path.display())]
+    #[error("the data directory {} is in use by another agent: stop that one, or give each a data_dir of its own", path.display())]
     InUse {
         /// The directory.
         path: PathBuf,
+    },
+    /// The directory is not the one that was locked, or its lock file is not.
+    #[error(
+        "the data directory {} (or the lock file in it) was removed or replaced while this agent ran: nothing is stored \
+         meanwhile; restart the agent",
+        path.display()
+    )]
+    Lost {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Something that is no file stands under the name of one.
+    #[error("{} is {found}, not a file: move it away, or choose another data_dir", path.display())]
+    NotAFile {
+        /// What stands in the way.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
     },
     /// The state file cannot be read.
     #[error("cannot read the state file {}: {source}; check its owner and permissions", path.display())]
@@ -85,7 +102,7 @@ pub enum StoreError {
     /// The state file belongs to a node of another cluster.
     #[error(
         "state file {} belongs to cluster {found:?}, this node is configured for {configured:?}: correct the cluster's \
-         name, or name another --data-dir",
+         name, or choose another data_dir",
         path.display()
     )]
     OtherCluster {
@@ -101,14 +118,20 @@ pub enum StoreError {
 /// A locked data directory.
 #[derive(Debug)]
 pub(crate) struct Store {
-    directory: PathBuf,
+    directory: Directory,
     cluster: NodeId,
     node: NodeId,
     /// What an earlier run left as a voter. A run that takes no part in elections must not lose it.
     kept_ballot: Option<Ballot>,
-    /// Locked while it is open. The file stays when the lock goes: deleting it would let two processes lock two files
-    /// of one name.
-    _lock: File,
+}
+
+/// A store, and what was found when it was opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) store: Store,
+    pub(crate) remembered: Remembered,
+    /// What an operator should know of it.
+    pub(crate) warnings: Vec<StoreWarning>,
 }
 
 /// What an earlier run left behind.
@@ -124,15 +147,13 @@ pub(crate) struct Remembered {
 
 impl Store {
     /// Creates the directory if need be, locks it, reads what an earlier run left. Blocks on the disk.
-    pub(crate) fn open(directory: &Path, cluster: &NodeId, node: &NodeId) -> Result<(Self, Remembered), StoreError> {
-        create_private(directory).map_err(|source| StoreError::Create { path: directory.to_owned(), source })?;
-        let lock = lock(directory)?;
-        remove_leftovers(directory);
+    pub(crate) fn open(directory: &Path, cluster: &NodeId, node: &NodeId) -> Result<Opened, StoreError> {
+        let (directory, mut warnings) = Directory::open(directory)?;
         let (cluster, node) = (cluster.clone(), node.clone());
-        let mut store = Self { directory: directory.to_owned(), cluster, node, kept_ballot: None, _lock: lock };
-        let remembered = store.read()?;
+        let mut store = Self { directory, cluster, node, kept_ballot: None };
+        let remembered = store.read(&mut warnings)?;
         store.kept_ballot.clone_from(&remembered.ballot);
-        Ok((store, remembered))
+        Ok(Opened { store, remembered, warnings })
     }
 
     /// Replaces the state. Blocks on the disk until it is there.
@@ -144,21 +165,22 @@ impl Store {
             addresses: durable.addresses.clone(),
             ballot: durable.ballot.as_ref().or(self.kept_ballot.as_ref()).cloned(),
         };
-        let written = state::encode(&saved).map_err(io::Error::other).and_then(|bytes| self.replace(&bytes));
-        written.map_err(|source| StoreError::Write { path: self.path(), source })
+        match state::encode(&saved) {
+            Ok(bytes) => self.directory.replace(STATE_FILE, &bytes),
+            Err(error) => Err(StoreError::Write { path: self.path(), source: io::Error::other(error) }),
+        }
     }
 
     fn path(&self) -> PathBuf {
-        self.directory.join(STATE_FILE)
+        self.directory.path_of(STATE_FILE)
     }
 
-    fn read(&self) -> Result<Remembered, StoreError> {
-        let path = self.path();
-        let bytes = match read_bounded(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Remembered::default()),
-            Err(source) => return Err(StoreError::Read { path, source }),
+    fn read(&self, warnings: &mut Vec<StoreWarning>) -> Result<Remembered, StoreError> {
+        // One byte more than allowed, so that a longer file fails its length check instead of being read as a shorter one.
+        let Some(bytes) = self.directory.read(STATE_FILE, state::MAX_BYTES + 1, warnings)? else {
+            return Ok(Remembered::default());
         };
+        let path = self.path();
         let saved = match state::decode(&bytes) {
             Ok(saved) => saved,
             Err(reason) => return Err(StoreError::Refused { path, reason }),
@@ -167,73 +189,18 @@ impl Store {
             return Err(StoreError::OtherCluster { path, found: saved.cluster, configured: self.cluster.clone() });
         }
         if saved.node != self.node {
-            tracing::warn!(
-                path = %path.display(), found = %saved.node, configured = %self.node,
-                "the state file was written under another node name; its memory is used all the same"
-            );
+            let configured = self.node.clone();
+            warnings.push(StoreWarning::OtherName { path, found: saved.node.clone(), configured });
         }
         let Saved { incarnation_bound, addresses, ballot, .. } = saved;
         Ok(Remembered { incarnation_bound: Some(incarnation_bound), addresses, ballot })
     }
-
-    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
-        // Created readable by the owner only.
-        let mut file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(&self.directory)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(self.path()).map_err(|failed| failed.error)?;
-        sync_directory(&self.directory)
-    }
-}
-
-fn create_private(directory: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
-}
-
-fn lock(directory: &Path) -> Result<File, StoreError> {
-    let path = directory.join(LOCK_FILE);
-    let opened = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = opened.map_err(|source| StoreError::Lock { path: path.clone(), source })?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: directory.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(StoreError::Lock { path, source }),
-    }
-}
-
-/// Temporary files of a run that died between writing and renaming. Under the lock they are nobody's.
-fn remove_leftovers(directory: &Path) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    // One byte more than allowed, so that a longer file fails its length check instead of being read as a shorter one.
-    File::open(path)?.take(state::MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-#[cfg(unix)]
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn sync_directory(_: &Path) -> io::Result<()> {
-    // A directory cannot be opened for this elsewhere; the rename itself is journalled.
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::core::election::Identity;
 
@@ -242,7 +209,7 @@ mod tests {
     }
 
     fn open(directory: &Path) -> Result<(Store, Remembered), StoreError> {
-        Store::open(directory, &name("c"), &name("a"))
+        Store::open(directory, &name("c"), &name("a")).map(|opened| (opened.store, opened.remembered))
     }
 
     fn durable(incarnation_bound: u64) -> Durable {
@@ -339,14 +306,17 @@ mod tests {
         drop(store);
         let error = Store::open(directory.path(), &name("other"), &name("a")).expect_err("refused");
         assert!(matches!(error, StoreError::OtherCluster { .. }), "{error}");
-        let (_store, remembered) = Store::open(directory.path(), &name("c"), &name("renamed")).expect("opens");
-        assert_eq!(remembered.incarnation_bound, Some(5));
+        let opened = Store::open(directory.path(), &name("c"), &name("renamed")).expect("opens");
+        assert_eq!(opened.remembered.incarnation_bound, Some(5));
+        let path = directory.path().join(STATE_FILE);
+        let warning = StoreWarning::OtherName { path, found: name("a"), configured: name("renamed") };
+        assert_eq!(opened.warnings, [warning]);
     }
 
     #[test]
     fn temporary_files_of_a_crash_are_swept() {
         let directory = tempfile::tempdir().expect("a directory");
-        let leftover = directory.path().join(format!("{TEMPORARY_PREFIX}abc123"));
+        let leftover = directory.path().join(format!("{}abc123", directory::TEMPORARY_PREFIX));
         fs::write(&leftover, b"half").expect("written");
         open(directory.path()).expect("opens");
         assert!(!leftover.exists());

@@ -5,11 +5,12 @@
 //!   state is worth a disk's time, and the queue is one deep by construction.
 //! - [`Durability::written`] says that something is stored only after it is on disk. Where nothing is durable, bounds are
 //!   "stored" at once, and a ballot never is.
-//! - A write that failed is told, once for each failure that is still the last word, and tried again.
+//! - A write that failed is told with its reason, once for each failure that is still the last word, and tried again: at
+//!   once if there is a newer wish, so that nobody waits to learn that this one was not stored either.
 //! - The task outlives the driver only until its last wish is written or has failed, and holds the directory's lock
 //!   until then.
 //!
-//! Must not know: what is written.
+//! Must not know: what is written, or logs: whoever asks is told.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,21 +37,22 @@ pub(crate) struct Stored {
 }
 
 /// What became of the wishes since the last question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Written {
     /// What was stored last, if anything was.
     pub(crate) stored: Option<Stored>,
-    /// Whether the last write failed, after that.
-    pub(crate) has_failed: bool,
+    /// Why the last write failed, if it did, after that.
+    pub(crate) error: Option<Arc<str>>,
 }
 
 /// The writer's account.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Progress {
     stored: Stored,
     writes: u64,
     failures: u64,
-    is_failing: bool,
+    /// Why the last write failed; `None` if it succeeded.
+    error: Option<Arc<str>>,
 }
 
 /// The driver's end.
@@ -113,10 +115,10 @@ impl Durability {
     /// Waits until something is stored or was not. `Err` means that the writing task is dead. Cancel safe.
     pub(crate) async fn written(&mut self) -> Result<Written, WriterDied> {
         self.progress.changed().await.map_err(|_| WriterDied)?;
-        let now = *self.progress.borrow_and_update();
-        let before = std::mem::replace(&mut self.told, now);
-        let has_failed = now.is_failing && now.failures > before.failures;
-        Ok(Written { stored: (now.writes > before.writes).then_some(now.stored), has_failed })
+        let now = self.progress.borrow_and_update().clone();
+        let before = std::mem::replace(&mut self.told, now.clone());
+        let error = now.error.filter(|_| now.failures > before.failures);
+        Ok(Written { stored: (now.writes > before.writes).then_some(now.stored), error })
     }
 
     /// Writes that failed, shared.
@@ -127,11 +129,12 @@ impl Durability {
 
 impl Progress {
     fn succeed(&mut self, stored: Stored) {
-        *self = Self { stored, writes: self.writes + 1, is_failing: false, ..*self };
+        *self = Self { stored, writes: self.writes + 1, failures: self.failures, error: None };
     }
 
-    fn fail(&mut self) {
-        *self = Self { failures: self.failures + 1, is_failing: true, ..*self };
+    fn fail(&mut self, error: Arc<str>) {
+        self.failures += 1;
+        self.error = Some(error);
     }
 }
 
@@ -176,8 +179,7 @@ impl Writer {
             Err(ended) => ended.to_string(),
         };
         self.failures.fetch_add(1, Ordering::Relaxed);
-        self.acknowledge.send_modify(Progress::fail);
-        tracing::warn!(%error, retry_in = ?self.retry, "state not stored; going on with what is stored already");
+        self.acknowledge.send_modify(|progress| progress.fail(error.into()));
         false
     }
 }
@@ -197,7 +199,8 @@ mod tests {
 
     fn open(directory: &std::path::Path) -> (Store, Remembered) {
         let name = NodeId::new("a").expect("a name");
-        Store::open(directory, &name, &name).expect("opens")
+        let opened = Store::open(directory, &name, &name).expect("opens");
+        (opened.store, opened.remembered)
     }
 
     async fn next_stored(durability: &mut Durability) -> u64 {
@@ -276,12 +279,27 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let written = next_written(&mut durability).await;
-        assert_eq!(written, Written { stored: None, has_failed: true }, "nothing is acknowledged that is not on disk");
+        assert_eq!(written.stored, None, "nothing is acknowledged that is not on disk");
+        assert!(written.error.is_some_and(|error| error.contains(&*obstacle.to_string_lossy())), "it says what failed");
         fs::remove_dir_all(&obstacle).expect("removed");
         let mut last = next_written(&mut durability).await;
         while last.stored.is_none() {
             last = next_written(&mut durability).await;
         }
-        assert_eq!((stored(last).incarnation_bound, last.has_failed), (3, false));
+        assert_eq!(last.error, None);
+        assert_eq!(stored(last).incarnation_bound, 3);
+    }
+
+    #[tokio::test]
+    async fn a_wish_on_a_disk_that_is_known_to_fail_is_told_to_have_failed_without_waiting_for_the_next_try() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (store, _) = open(directory.path());
+        fs::create_dir_all(directory.path().join(STATE_FILE).join("in the way")).expect("created");
+        // Nothing is tried again by itself while this test lasts.
+        let mut durability = Durability::with_retry(store, &TaskTracker::new(), Duration::from_secs(1_000));
+        for version in 1..=3 {
+            durability.persist(voters(1, version));
+            assert!(next_written(&mut durability).await.error.is_some(), "ballot {version}");
+        }
     }
 }

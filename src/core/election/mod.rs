@@ -291,9 +291,14 @@ impl Election {
         }
     }
 
-    /// The disk did not take the ballot. It is tried again by whoever writes.
+    /// The disk did not take what it was given last, which is tried again by whoever writes. If it has the ballot already,
+    /// it was something else that was not taken, and nothing that a voter does rests on that: renewals write nothing. If
+    /// the ballot is still to be written, this voter stands aside.
     pub fn store_failed(&mut self, around: &Surroundings<'_>) {
         self.expire(around);
+        if self.stored.version == self.ballot.version {
+            return;
+        }
         if !self.is_aside {
             self.is_aside = true;
             self.actions.push_back(Action::Alarm(Alarm::Aside));

@@ -333,3 +333,100 @@ fn a_joiner_follows_referrals_only_of_whom_it_asked_and_only_so_many() {
     assert!(followed.len() >= 8, "it follows some: {followed:?}");
     assert!(followed.len() as u32 <= MAX_REFERRALS_FOLLOWED, "{} in less than a retry interval", followed.len());
 }
+
+/// A node whose seeds' names are looked up by the test; it has so many seeds.
+fn add_looking_up(net: &mut Net, name: &str, host: usize, seeds: usize) -> usize {
+    net.lookups_hang = true;
+    net.add(name, host, &vec![host; seeds])
+}
+
+#[test]
+fn a_name_that_is_looked_up_for_long_delays_no_seed_that_is_known() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let joiner = add_looking_up(&mut net, "late", 20, 2);
+    net.input(joiner, Input::SomeSeedAddresses(vec![vec![], vec![]]));
+    assert_eq!(net.nodes[joiner].sent, 0, "there is nobody to ask yet");
+    net.input(joiner, Input::SomeSeedAddresses(vec![vec![], vec![address(0)]]));
+    net.run_until(ms(100), "the joiner is up", |net| net.nodes[joiner].core.is_up());
+}
+
+#[test]
+fn an_address_that_was_not_known_before_is_asked_at_once() {
+    let mut net = Net::cluster(Profile::Default, 3);
+    let joiner = add_looking_up(&mut net, "late", 20, 2);
+    net.input(joiner, Input::SomeSeedAddresses(vec![vec![address(77)], vec![]]));
+    // The next try is many seconds away.
+    net.run(Duration::from_secs(14));
+    assert!(!net.nodes[joiner].core.is_up());
+    let sent = net.nodes[joiner].sent;
+    net.input(joiner, Input::SeedAddresses(vec![vec![address(77)], vec![address(0)]]));
+    assert_eq!(net.nodes[joiner].sent, sent + 1, "the new one alone is asked");
+    net.run_until(ms(100), "the joiner is up", |net| net.nodes[joiner].core.is_up());
+}
+
+#[test]
+fn addresses_that_are_told_again_change_nothing() {
+    let mut net = Net::new(Profile::Local);
+    let joiner = add_looking_up(&mut net, "lonely", 20, 3);
+    let told = vec![vec![address(5)], vec![address(6), address(7)], vec![]];
+    net.input(joiner, Input::SomeSeedAddresses(told.clone()));
+    for is_whole in [false, true] {
+        if is_whole {
+            net.input(joiner, Input::SeedAddresses(told.clone()));
+        }
+        for pause in [0, 0, 40, 300, 2_000] {
+            net.run(ms(pause));
+            let (sent, deadline) = (net.nodes[joiner].sent, net.nodes[joiner].core.next_deadline());
+            for told in [told.clone(), told.iter().rev().cloned().collect()] {
+                let told = if is_whole { Input::SeedAddresses(told) } else { Input::SomeSeedAddresses(told) };
+                net.input(joiner, told);
+            }
+            assert_eq!((net.nodes[joiner].sent, net.nodes[joiner].core.next_deadline()), (sent, deadline));
+        }
+    }
+    net.add("n5", 5, &[]);
+    net.lookups_hang = false;
+    net.run_until(Duration::from_secs(3), "it joins", Net::all_agree);
+    // Nor for a member.
+    let (sent, deadline) = (net.nodes[joiner].sent, net.nodes[joiner].core.next_deadline());
+    net.input(joiner, Input::SeedAddresses(told));
+    assert_eq!((net.nodes[joiner].sent, net.nodes[joiner].core.next_deadline()), (sent, deadline));
+}
+
+#[test]
+fn a_seed_founds_no_cluster_while_the_names_of_others_are_looked_up() {
+    let mut net = Net::new(Profile::Default);
+    net.add("n1", 1, &[]);
+    let seed = add_looking_up(&mut net, "n0", 0, 2);
+    net.input(seed, Input::SomeSeedAddresses(vec![vec![address(0)], vec![]]));
+    net.run(Duration::from_secs(8));
+    assert!(!net.nodes[seed].core.is_up(), "the other seed may be a cluster");
+    net.input(seed, Input::SeedAddresses(vec![vec![address(0)], vec![address(1)]]));
+    net.run_until(ms(100), "they are one cluster", Net::all_agree);
+    assert!(!net.nodes[seed].notices.contains(&Notice::Founded));
+}
+
+#[test]
+fn a_seed_whose_fellows_have_no_addresses_founds_its_cluster_when_that_is_known() {
+    let mut net = Net::new(Profile::Default);
+    let seed = add_looking_up(&mut net, "n0", 0, 2);
+    net.input(seed, Input::SomeSeedAddresses(vec![vec![address(0)], vec![]]));
+    net.run(Duration::from_secs(8));
+    assert!(!net.nodes[seed].core.is_up());
+    net.input(seed, Input::SeedAddresses(vec![vec![address(0)], vec![]]));
+    net.run_until(ms(600), "it starts", |net| net.nodes[seed].core.is_up());
+}
+
+#[test]
+fn a_seed_that_was_found_late_has_its_time_to_answer_before_a_cluster_is_founded() {
+    let mut net = Net::new(Profile::Default);
+    net.add("n1", 1, &[]);
+    net.latency = ms(100);
+    let seed = add_looking_up(&mut net, "n0", 0, 2);
+    net.input(seed, Input::SeedAddresses(vec![vec![address(0)], vec![]]));
+    // Just before it would found.
+    net.run(ms(450));
+    net.input(seed, Input::SeedAddresses(vec![vec![address(0)], vec![address(1)]]));
+    net.run_until(ms(2_000), "they are one cluster", Net::all_agree);
+    assert!(!net.nodes[seed].notices.contains(&Notice::Founded), "{:?}", net.nodes[seed].notices);
+}

@@ -283,3 +283,30 @@ fn a_release_of_a_later_term_ends_the_old_leader_and_lends_it_no_term() {
     assert_eq!((told(3).leader, told(3).term), (None, later));
     assert_eq!((told(first).is_me, told(first).term), (true, term), "its own machine says when its claim is over");
 }
+
+#[test]
+fn full_disks_depose_nobody_before_a_ballot_must_be_written() {
+    let mut net = cluster(4, 3);
+    let (first, term) = leader(&net);
+    let is_aside = |notice: &&Notice| matches!(notice, Notice::Election(Alarm::Aside | Alarm::AsideNoMore));
+    for node in 0..4 {
+        net.full_disks.insert(node, None);
+        // The addresses that are remembered, or the bound of the incarnation.
+        net.input(node, Input::PersistFailed);
+    }
+    net.run(SECOND * 20);
+    assert_eq!(leader(&net), (first, term));
+    assert!(net.nodes.iter().all(|node| node.notices.iter().find(is_aside).is_none()));
+    // A member comes: the view of it must be written.
+    net.add("late", 50, &[3]);
+    net.run(SECOND * 10);
+    assert!(net.nodes.iter().all(|node| node.core.leadership().leader.is_none()), "no vote is on any disk");
+    let election = |net: &Net, node: usize| net.nodes[node].core.election().expect("takes part").is_aside();
+    assert!(election(&net, first));
+    for node in 0..4 {
+        net.free_disk(node);
+    }
+    net.run(SECOND * 10);
+    assert!(leader(&net).1 > term);
+    assert!((0..4).all(|node| !election(&net, node)));
+}

@@ -51,6 +51,10 @@ pub(super) struct Net {
     pub(super) voters: Vec<NodeId>,
     /// What voters must not forget, by name.
     pub(super) disks: BTreeMap<String, Ballot>,
+    /// Nodes whose disks take nothing. What was not taken is tried again when they are told to.
+    pub(super) full_disks: BTreeMap<usize, Option<Durable>>,
+    /// Nobody looks names up but the test.
+    pub(super) lookups_hang: bool,
     in_flight: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     cut: BTreeSet<(usize, usize)>,
     /// Nodes whose datagrams wait, in both directions, and what waits.
@@ -82,6 +86,8 @@ impl Net {
             undelivered: Vec::new(),
             voters: Vec::new(),
             disks: BTreeMap::new(),
+            full_disks: BTreeMap::new(),
+            lookups_hang: false,
             in_flight: BTreeMap::new(),
             cut: BTreeSet::new(),
             held_up: BTreeSet::new(),
@@ -266,19 +272,35 @@ impl Net {
                 Output::Stopped(reason) => node.stopped = Some(reason),
             }
         }
-        if let Some(Durable { incarnation_bound, ballot, .. }) = persist {
-            let ballot_version = ballot.as_ref().map_or(0, |ballot| ballot.version);
-            if let Some(ballot) = ballot {
-                self.disks.insert(self.nodes[at].core.me().id.to_string(), ballot);
-            }
-            self.input(at, Input::Persisted { incarnation_bound, ballot_version });
+        if let Some(durable) = persist {
+            self.write(at, durable);
         }
         if let Some(term) = ended {
             self.input(at, Input::WorkEnded { term });
         }
-        if resolve {
+        if resolve && !self.lookups_hang {
             let seeds = self.nodes[at].seeds.iter().map(|seed| vec![*seed]).collect();
             self.input(at, Input::SeedAddresses(seeds));
+        }
+    }
+
+    fn write(&mut self, at: usize, durable: Durable) {
+        if let Some(untaken) = self.full_disks.get_mut(&at) {
+            *untaken = Some(durable);
+            return self.input(at, Input::PersistFailed);
+        }
+        let Durable { incarnation_bound, ballot, .. } = durable;
+        let ballot_version = ballot.as_ref().map_or(0, |ballot| ballot.version);
+        if let Some(ballot) = ballot {
+            self.disks.insert(self.nodes[at].core.me().id.to_string(), ballot);
+        }
+        self.input(at, Input::Persisted { incarnation_bound, ballot_version });
+    }
+
+    /// The disk takes again what it is given.
+    pub(super) fn free_disk(&mut self, node: usize) {
+        if let Some(durable) = self.full_disks.remove(&node).flatten() {
+            self.write(node, durable);
         }
     }
 

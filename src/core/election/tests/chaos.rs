@@ -19,6 +19,7 @@ struct Mischief {
     forgets_term: bool,
     differing_leases: bool,
     changes_electorate: bool,
+    fills_disks: bool,
 }
 
 /// One run: faults by lot for a while, then healing. Violations of safety, or a cluster that does not come back.
@@ -56,12 +57,19 @@ fn run(seed: u64, mischief: Mischief) -> Vec<String> {
     if !is_led {
         violations.push("nobody leads after healing".to_owned());
     }
+    parliament.run_for(Duration::from_secs(1));
+    if parliament.nodes.iter().flat_map(|node| &node.election).any(Election::is_aside) {
+        violations.push("a voter stands aside of a disk that works".to_owned());
+    }
     violations
 }
 
 fn disturb(parliament: &mut Parliament, mischief: Mischief) {
     let nodes = parliament.nodes.len();
     let node = parliament.rng.random_range(0..nodes);
+    if mischief.fills_disks {
+        disturb_disk(parliament, node);
+    }
     match parliament.rng.random_range(0..12) {
         0 | 1 => {
             parliament.crash(node);
@@ -141,10 +149,23 @@ fn disturb(parliament: &mut Parliament, mischief: Mischief) {
     }
 }
 
+/// Now and then a disk is full, or takes again what it is given, or does not take something that is no ballot.
+fn disturb_disk(parliament: &mut Parliament, node: usize) {
+    match parliament.rng.random_range(0..6) {
+        0 => parliament.nodes[node].is_disk_full = true,
+        1 | 2 => parliament.nodes.iter_mut().for_each(|node| node.is_disk_full = false),
+        3 if !parliament.nodes[node].paused => {
+            parliament.with(node, Election::store_failed);
+        }
+        _ => {}
+    }
+}
+
 fn heal(parliament: &mut Parliament) {
     parliament.cut.clear();
     parliament.loss = 0.0;
     for node in 0..parliament.nodes.len() {
+        parliament.nodes[node].is_disk_full = false;
         if parliament.nodes[node].election.is_none() {
             parliament.start(node);
         }
@@ -198,6 +219,11 @@ fn leases_of_different_lengths_are_safe() {
 #[test]
 fn changing_the_electorate_under_faults_is_safe() {
     is_kept(Mischief { changes_electorate: true, ..Mischief::default() });
+}
+
+#[test]
+fn disks_that_fill_up_under_faults_are_safe_and_leave_nobody_aside() {
+    is_kept(Mischief { fills_disks: true, ..Mischief::default() });
 }
 
 #[test]

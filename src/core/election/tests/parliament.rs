@@ -21,6 +21,9 @@ pub(super) const MS: Nanos = 1_000_000;
 
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 
+/// A disk that is full is tried again after this long.
+const WRITE_RETRY: Nanos = 300 * MS;
+
 #[derive(Debug, Clone)]
 pub(super) enum Happening {
     Word { to: usize, from: usize, word: Word },
@@ -44,6 +47,8 @@ pub(super) struct Node {
     pub(super) paused: bool,
     waiting: Vec<Happening>,
     pub(super) is_up: bool,
+    /// The disk takes nothing.
+    pub(super) is_disk_full: bool,
     pub(super) timing: LeaseTiming,
     /// The claim as its holder sees it, on its own clock.
     pub(super) claim: Option<(Term, Time)>,
@@ -137,6 +142,7 @@ impl Parliament {
             paused: false,
             waiting: Vec::new(),
             is_up: true,
+            is_disk_full: false,
             timing: LeaseTiming { lease_duration: LEASE, renewal_interval: LEASE / 4 },
             claim: None,
             configured,
@@ -382,6 +388,12 @@ impl Parliament {
             Happening::Word { from, word, .. } => {
                 let from = id(from);
                 self.with(node, |election, around| election.heard(around, &from, word));
+            }
+            Happening::Stored { version, .. } if place.is_disk_full => {
+                if place.writing.iter().any(|writing| writing.version == version) {
+                    self.later(self.now + WRITE_RETRY, Happening::Stored { node, life: life.unwrap_or(0), version });
+                    self.with(node, Election::store_failed);
+                }
             }
             Happening::Stored { version, .. } => {
                 // A later write that is through already has taken this one along.

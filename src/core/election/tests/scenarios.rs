@@ -274,9 +274,89 @@ fn two_electorates_formed_by_mistake_refuse_each_other() {
 fn a_voter_whose_disk_fails_stands_aside_and_a_leader_resigns() {
     let (mut parliament, leader) = led(13, 3);
     parliament.run_for(SECOND);
-    parliament.with(leader, Election::store_failed);
+    parliament.nodes[leader].is_disk_full = true;
+    change_members(&mut parliament);
     assert!(parliament.run_until(SECOND, |p| p.leader().is_some_and(|now| now != leader)));
     assert!(parliament.alarms.contains(&(leader, Alarm::Aside)), "until a write gets through");
+    parliament.nodes[leader].is_disk_full = false;
+    parliament.run_for(SECOND);
+    assert!(parliament.alarms.contains(&(leader, Alarm::AsideNoMore)));
+    parliament.assert_safe();
+}
+
+/// The members change, and the leader puts a view of them to the voters.
+fn change_members(parliament: &mut Parliament) {
+    parliament.members.push(id(30 + parliament.members.len()));
+    for node in 0..parliament.nodes.len() {
+        parliament.with(node, Election::members_changed);
+    }
+}
+
+fn is_aside(parliament: &Parliament) -> bool {
+    (0..parliament.nodes.len()).any(|node| parliament.election(node).is_aside())
+}
+
+#[test]
+fn a_failed_write_of_anything_but_the_ballot_deposes_nobody() {
+    let (mut parliament, leader) = led(17, 3);
+    parliament.run_for(SECOND);
+    for _ in 0..10 {
+        for node in 0..3 {
+            // Of an incarnation's bound, or of addresses: what the disk has of the ballot is all there is.
+            parliament.with(node, Election::store_failed);
+        }
+        parliament.run_for(SECOND);
+        assert!(!is_aside(&parliament));
+    }
+    assert_eq!((parliament.leader(), parliament.leaders.len()), (Some(leader), 1));
+    assert_eq!(parliament.losses, []);
+    let aside = parliament.alarms.iter().filter(|(_, alarm)| matches!(alarm, Alarm::Aside | Alarm::AsideNoMore));
+    assert_eq!(aside.count(), 0, "nothing is said that is not so");
+    parliament.assert_safe();
+}
+
+#[test]
+fn with_all_disks_full_the_leader_leads_on_until_a_ballot_must_be_written() {
+    let (mut parliament, leader) = led(18, 3);
+    parliament.run_for(SECOND);
+    for node in 0..3 {
+        parliament.nodes[node].is_disk_full = true;
+        parliament.with(node, Election::store_failed);
+    }
+    parliament.run_for(SECOND * 30);
+    assert_eq!((parliament.leader(), parliament.leaders.len()), (Some(leader), 1), "renewals write nothing");
+    // The disks are known to fail, and now a ballot is pending: the next failure says so.
+    change_members(&mut parliament);
+    assert!(parliament.run_until(SECOND, |p| p.leader().is_none()), "it cannot write the view that it proposes");
+    assert!(parliament.alarms.contains(&(leader, Alarm::Aside)));
+    parliament.run_for(SECOND * 10);
+    assert_eq!((parliament.leader(), parliament.leaders.len()), (None, 1), "nobody has written a vote");
+    for node in 0..3 {
+        parliament.nodes[node].is_disk_full = false;
+    }
+    assert!(parliament.run_until(SECOND * 5, |p| p.leader().is_some()));
+    parliament.run_for(SECOND);
+    assert!(!is_aside(&parliament));
+    let count = |sought: &Alarm| parliament.alarms.iter().filter(|(_, alarm)| alarm == sought).count();
+    assert_eq!(count(&Alarm::Aside), count(&Alarm::AsideNoMore), "{:?}", parliament.alarms);
+    parliament.assert_safe();
+}
+
+#[test]
+fn a_vote_that_the_disk_does_not_take_is_not_given() {
+    let (mut parliament, leader) = led(19, 3);
+    parliament.run_for(SECOND);
+    let full = (leader + 1) % 3;
+    parliament.nodes[full].is_disk_full = true;
+    parliament.with(full, Election::store_failed);
+    let term = parliament.election(full).term();
+    parliament.crash(leader);
+    parliament.run_for(SECOND * 20);
+    assert_eq!(parliament.leader(), None, "one vote of three is on a disk");
+    assert_eq!(parliament.nodes[full].disk.term, term);
+    assert!(parliament.election(full).is_aside());
+    parliament.nodes[full].is_disk_full = false;
+    assert!(parliament.run_until(SECOND * 5, |p| p.leader().is_some()), "and then it is");
     parliament.assert_safe();
 }
 
