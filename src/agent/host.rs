@@ -211,5 +211,6 @@ mod tests {
         shared.finish(Stop::Dropped);
         shared.finish(Stop::Failed(Failure::new("late", "too late")));
         assert_eq!(*shared.stop().borrow(), Some(Stop::Dropped));
+        assert_eq!(shared.failure(), None, "nothing failed");
     }
 }

@@ -189,17 +189,19 @@ impl Shared {
 
     /// Everything has ended: socket closed, lock released. Tells who waits.
     pub(super) fn finish(&self, stop: Stop) {
-        let failure = if let Stop::Failed(failure) = &stop { Some(failure.clone()) } else { None };
-        let news = failure.filter(|failure| self.failure.set(failure.clone()).is_ok());
+        let mut news = None;
         self.stop.send_if_modified(|published| {
             let is_first = published.is_none();
+            if let (true, Stop::Failed(failure)) = (is_first, &stop) {
+                news = self.failure.set(failure.clone()).is_ok().then(|| failure.to_string());
+            }
             published.get_or_insert(stop);
             is_first
         });
         self.office.close();
         self.bus.close();
-        if let Some(failure) = news {
-            self.journal.say(Level::ERROR, failure.to_string());
+        if let Some(text) = news {
+            self.journal.say(Level::ERROR, text);
         }
     }
 
