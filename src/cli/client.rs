@@ -17,8 +17,7 @@ use super::args::AgentAddress;
 use super::failure::{Exit, Failure};
 use super::human::plain;
 use super::sse::Frames;
-use crate::config::DEFAULT_HTTP_PORT;
-use crate::http::Token;
+use crate::config::{DEFAULT_HTTP_PORT, Token, TokenFileError};
 use crate::json::Problem;
 
 /// An agent accepts at once or not at all.
@@ -229,11 +228,13 @@ fn authority(text: &str) -> Result<String, Failure> {
 
 /// The token in a file.
 pub(super) fn read_token(path: &Path) -> Result<Token, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Exit::USAGE, format!("cannot read the token in {}: {error}", path.display())))?;
-    Token::new(&text).map_err(|error| {
-        Failure::new(Exit::USAGE, format!("{} holds no token: {error}", path.display()))
-            .hint("make one with `openssl rand -hex 32`")
+    Token::read(path).map_err(|error| {
+        let path = plain(&path.to_string_lossy());
+        let hint = match &error {
+            TokenFileError::Unreadable(_) => "name the file with the agent's token by --token-file",
+            _ => "make one with `openssl rand -hex 32`",
+        };
+        Failure::new(Exit::USAGE, format!("the token file {path} {error}")).hint(hint)
     })
 }
 

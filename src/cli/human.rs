@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::text::visible;
+
 /// What stands where nothing is known.
 pub(super) const NOTHING: &str = "-";
 
@@ -51,9 +53,9 @@ pub(super) fn time_of_day(at: SystemTime) -> String {
     timestamp.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
 }
 
-/// Text from elsewhere, safe to print.
+/// Text from elsewhere, safe to print: on one line, without control characters, and nothing in it is invisible.
 pub(super) fn plain(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] }).collect()
+    visible(text, usize::MAX)
 }
 
 /// `key=value` with commas between.
@@ -107,6 +109,6 @@ mod tests {
 
     #[test]
     fn control_characters_do_not_reach_the_terminal() {
-        assert_eq!(plain("a\u{1b}[31mb\nä"), "a\\u{1b}[31mb\\nä");
+        assert_eq!(plain("a\u{1b}[31mb\nä\u{202e}"), "a\\u{1b}[31mb\\nä\\u{202e}");
     }
 }
