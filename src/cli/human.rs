@@ -47,10 +47,10 @@ pub(super) fn ago(at: SystemTime, now: SystemTime) -> String {
     duration(now.duration_since(at).unwrap_or_default())
 }
 
-/// The time of day, here.
-pub(super) fn time_of_day(at: SystemTime) -> String {
+/// Date and time of day in this machine's time zone: what is printed at night is read days later.
+pub(super) fn date_and_time(at: SystemTime) -> String {
     let timestamp = Timestamp::try_from(at).unwrap_or(Timestamp::UNIX_EPOCH);
-    timestamp.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
+    timestamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// Text from elsewhere, safe to print: on one line, without control characters, and nothing in it is invisible.
@@ -58,10 +58,15 @@ pub(super) fn plain(text: &str) -> String {
     visible(text, usize::MAX)
 }
 
-/// `key=value` with commas between.
+/// `key=value` with commas between; what a comma, a space or a quote stands in is quoted.
 pub(super) fn tags<'a>(tags: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
-    let text = tags.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
-    if text.is_empty() { NOTHING.to_owned() } else { plain(&text) }
+    let word = |text: &str| {
+        let is_plain = !text.contains([',', ' ', '"', '=']);
+        if is_plain { plain(text) } else { format!("\"{}\"", plain(&text.replace('"', "\\\""))) }
+    };
+    let pair = |(key, value): (&String, &String)| format!("{}={}", word(key), word(value));
+    let text = tags.into_iter().map(pair).collect::<Vec<_>>().join(",");
+    if text.is_empty() { NOTHING.to_owned() } else { text }
 }
 
 /// `1 member`, `2 members`.
@@ -105,6 +110,18 @@ mod tests {
     fn the_future_is_no_time_ago() {
         let now = SystemTime::UNIX_EPOCH;
         assert_eq!(ago(now + Duration::from_secs(5), now), "0ms");
+    }
+
+    #[test]
+    fn tags_are_told_apart_whatever_is_in_them() {
+        let shown = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<_> = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            tags(pairs.iter().map(|(key, value)| (key, value)))
+        };
+        assert_eq!(shown(&[]), "-");
+        assert_eq!(shown(&[("role", "x"), ("zone", "eu-1")]), "role=x,zone=eu-1");
+        assert_eq!(shown(&[("zone", "eu-west-1a,rack7")]), "zone=\"eu-west-1a,rack7\"");
+        assert_eq!(shown(&[("a", "say \"b\"")]), "a=\"say \\\"b\\\"\"");
     }
 
     #[test]
