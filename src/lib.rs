@@ -60,6 +60,7 @@ pub mod json;
 mod member;
 pub mod sim;
 mod store;
+mod text;
 mod transport;
 
 pub use crate::core::{

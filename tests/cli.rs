@@ -1,7 +1,8 @@
 //! The command line from outside: what is printed where, and how processes end.
 #![cfg(all(feature = "agent", unix))]
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -106,6 +107,227 @@ fn node(name: &str, more: &[&str]) -> Node {
     assert_eq!(line["node"], name);
     let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
     Node { gossip: text("gossip"), http: text("http"), process }
+}
+
+/// What something that is no agent does with a request.
+enum Answer {
+    Reply(u16, String),
+    /// Keeps the connection until the other end gives up.
+    Silence,
+    HangUp,
+}
+
+/// Something that listens where an agent might, and answers requests (`GET /v1/info`, counted from 0 each) as told. Its
+/// address; it ends with the test's process.
+fn fake(answer: impl Fn(&str, usize) -> Answer + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || {
+        let mut seen: Vec<String> = Vec::new();
+        let answer = std::sync::Arc::new(answer);
+        for stream in listener.incoming().map_while(Result::ok) {
+            let Some(asked) = question(&stream) else { continue };
+            let count = seen.iter().filter(|other| **other == asked).count();
+            seen.push(asked.clone());
+            let answer = std::sync::Arc::clone(&answer);
+            // Whoever is kept waiting keeps nobody else waiting.
+            std::thread::spawn(move || reply(stream, &answer(&asked, count)));
+        }
+    });
+    address
+}
+
+/// Method and path of one request, its head read to the end.
+fn question(stream: &TcpStream) -> Option<String> {
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let first = lines.next()?;
+    lines.find(|line| line.is_empty())?;
+    first.rsplit_once(' ').map(|(asked, _)| asked.to_owned())
+}
+
+fn reply(mut stream: TcpStream, answer: &Answer) {
+    match answer {
+        Answer::Reply(status, body) => {
+            let length = body.len();
+            let head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
+        }
+        Answer::Silence => while stream.read(&mut [0; 64]).is_ok_and(|read| read > 0) {},
+        Answer::HangUp => {}
+    }
+}
+
+/// What a real agent says of itself, to be repeated by something else.
+fn info_of_an_agent() -> String {
+    let a = node("a", &[]);
+    let (code, info, errors) = run(&["info", "--format", "json", "--http", &a.http]);
+    assert_eq!(code, 0, "{errors}");
+    info
+}
+
+#[test]
+fn only_an_agent_that_is_gone_has_left() {
+    let info = info_of_an_agent();
+    let other = info.replace("\"run\":\"", "\"run\":\"0");
+    // What an agent does after it was asked to leave; the exit code and what is said then.
+    type Then = fn(&str) -> Answer;
+    let cases: [(&str, Then, i32, &str); 5] = [
+        ("silent", |_| Answer::Silence, 1, "whether it has is not known; the agent at"),
+        ("broken", |_| Answer::Reply(500, String::new()), 1, "whether it has is not known; "),
+        ("stopping", |_| Answer::Reply(503, "{}".to_owned()), 1, "whether it has is not known; "),
+        ("still there", |info| Answer::Reply(200, info.to_owned()), 1, "is still there after 10 s"),
+        ("hangs up", |_| Answer::HangUp, 0, "a has left"),
+    ];
+    // At the same time, since giving up takes its time.
+    std::thread::scope(|scope| {
+        for (name, then, code, said) in cases {
+            let info = info.clone();
+            scope.spawn(move || {
+                let http = fake(move |asked, count| match (asked, count) {
+                    ("GET /v1/info", 0) => Answer::Reply(200, info.clone()),
+                    ("POST /v1/leave", _) => Answer::Reply(202, String::new()),
+                    _ => then(&info),
+                });
+                let (found, output, errors) = run(&["leave", "--http", &http]);
+                assert_eq!(found, code, "{name}: {output}{errors}");
+                assert!(format!("{output}{errors}").contains(said), "{name}: {output}{errors}");
+            });
+        }
+    });
+    let successor = fake(move |asked, count| match (asked, count) {
+        ("GET /v1/info", 0) => Answer::Reply(200, info.clone()),
+        ("POST /v1/leave", _) => Answer::Reply(202, String::new()),
+        _ => Answer::Reply(200, other.clone()),
+    });
+    assert_eq!(run(&["leave", "--http", &successor]), (0, "a has left\n".to_owned(), String::new()));
+}
+
+#[test]
+fn waiting_ends_in_time_even_if_the_agent_does_not_answer() {
+    let info = info_of_an_agent();
+    // It answers whoever is more patient than asked for.
+    let late = fake(move |_, _| {
+        std::thread::sleep(Duration::from_secs(8));
+        Answer::Reply(200, info.clone())
+    });
+    let (code, output, errors) = run(&["wait", "1", "--timeout", "1s", "--http", &late]);
+    assert_eq!((code, output.as_str()), (1, ""), "{errors}");
+    assert!(errors.contains("did not answer in time"), "{errors}");
+    let a = node("a", &[]);
+    assert_eq!(run(&["wait", "1", "--http", &a.http]).0, 0);
+    a.process.signal("STOP");
+    let (code, _, errors) = run(&["wait", "1", "--timeout", "1s", "--http", &a.http]);
+    assert!(code == 1 && errors.contains("SIGSTOP"), "{errors}");
+    a.process.signal("CONT");
+}
+
+#[test]
+fn a_removal_that_is_not_confirmed_says_so_to_people_and_programs() {
+    let http = fake(|_, _| Answer::Reply(202, r#"{"id":"b","status":"left","held_by":0}"#.to_owned()));
+    let (code, json, _) = run(&["remove", "b", "--format", "json", "--http", &http]);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((code, &json["confirmed"]), (0, &false.into()), "{json}");
+    let (code, text, _) = run(&["remove", "b", "--http", &http]);
+    assert!(code == 0 && text.contains("not confirmed yet"), "{text}");
+}
+
+#[test]
+fn what_is_no_agent_is_a_failure_with_a_hint() {
+    for (answer, hint) in [
+        (|_: &str, _| Answer::Reply(200, "<html>".to_owned()), "is this a headcount agent"),
+        (|_: &str, _| Answer::Reply(404, "<html>".to_owned()), "is this a headcount agent"),
+        (|_: &str, _| Answer::HangUp, "is it running?"),
+    ] as [(fn(&str, usize) -> Answer, &str); 3]
+    {
+        let (code, output, errors) = run(&["members", "--http", &fake(answer)]);
+        assert_eq!((code, output.as_str()), (1, ""), "{errors}");
+        assert!(errors.contains(hint) && errors.lines().count() == 1, "{errors}");
+    }
+}
+
+#[test]
+fn people_and_programs_get_the_same_exit_code() {
+    let a = node("a", &[]);
+    let at = |arguments: &[&str], format: &str| run(&[arguments, &["--format", format, "--http", &a.http]].concat());
+    for (command, code) in [(&["leader"][..], 0), (&["voters", "list"], 1), (&["view"], 1)] {
+        let (people, _, errors) = at(command, "table");
+        let (programs, json, _) = at(command, "json");
+        assert_eq!((people, programs), (code, code), "{command:?}: {errors}");
+        assert!(serde_json::from_str::<Value>(&json).is_ok(), "{command:?}: {json}");
+    }
+    let (_, _, errors) = at(&["voters", "list"], "table");
+    assert!(errors.contains("leaders are not elected here") && errors.contains("--voters"), "{errors}");
+    assert!(at(&["recover", "--voters", "a"], "table").2.contains("pass --yes to confirm"));
+}
+
+#[test]
+fn the_token_file_of_clients_may_be_named_by_the_environment() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("text").to_owned();
+    let (token, config) = (path("token"), path("config.toml"));
+    std::fs::write(&token, "0123456789abcdef\n").expect("written");
+    std::fs::write(&config, format!("[http]\ntoken_file = \"{token}\"\n")).expect("written");
+    let a = node("a", &["--config", &config]);
+    let port = a.http.rsplit_once(':').expect("a port").1;
+    let (code, _, errors) = run(&["members", "--http", &a.http]);
+    assert!(code == 1 && errors.contains("--token-file"), "{errors}");
+    let members = |token: &str| {
+        let output = headcount(&["members", "--http", &format!(":{port}")]).env("HEADCOUNT_TOKEN_FILE", token).output();
+        let output = output.expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(members(&token), (Some(0), String::new()));
+    for (bad, reason) in [("/dev/zero", "it is a device"), ("/nonexistent", "No such file")] {
+        let (code, errors) = members(bad);
+        assert!(code == Some(2) && errors.contains(reason) && errors.contains(bad), "{errors}");
+    }
+    // The variable is the clients' own: an agent is not confused by it.
+    let shown = headcount(&["config", "show"]).env("HEADCOUNT_TOKEN_FILE", &token).output().expect("it runs");
+    assert!(shown.status.success(), "{shown:?}");
+}
+
+#[test]
+fn what_cannot_work_is_refused_before_anything_starts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("config.toml");
+    let path = file.to_str().expect("text");
+    for (text, flags, said) in [
+        (
+            "bind = \"127.0.0.1:7117\"",
+            &["--seed", "10.0.0.1:7117"][..],
+            &["config.toml:1", "--bind", "flag --seed"][..],
+        ),
+        ("[leadership]\nvoters = [\"a\"]", &[], &["config.toml:2", "mode = \"quorum\""]),
+        ("[http]\ntoken_file = \"/nonexistent\"", &[], &["config.toml:2: http.token_file", "No such file"]),
+    ] {
+        std::fs::write(&file, text).expect("written");
+        let (code, output, errors) = run(&[&["agent", "--name", "a", "--config", path], flags].concat());
+        assert_eq!((code, output.as_str()), (2, ""), "{errors}");
+        assert!(said.iter().all(|said| errors.contains(said)), "{errors}");
+    }
+}
+
+#[test]
+fn a_watch_that_nobody_reads_ends_without_an_event() {
+    let a = node("a", &[]);
+    let mut child = headcount(&["watch", "--snapshot", "--http", &a.http])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    stdout.read_line(&mut line).expect("the heading");
+    drop(stdout);
+    let mut watch = Running { child, lines: mpsc::channel().1 };
+    assert_eq!(watch.exit_code(), (0, String::new()));
+}
+
+#[test]
+fn the_version_is_printed_however_it_is_asked_for() {
+    let version = format!("headcount {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(run(&["version"]), (0, version.clone(), String::new()));
+    assert_eq!(run(&["--version"]).1, version);
 }
 
 #[test]
@@ -330,10 +552,36 @@ fn a_simulation_prints_its_figures_and_writes_a_page_that_stands_alone() {
 }
 
 #[test]
+fn a_simulation_gives_its_figures_to_programs_too() {
+    let arguments = ["simulate", "--nodes", "6", "--profile", "local", "--scenario", "crash", "--format", "json"];
+    let (code, output, errors) = run(&arguments);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    let report: Value = serde_json::from_str(&output).expect("one object");
+    assert_eq!(
+        (&report["scenario"], &report["nodes"], &report["succession"]),
+        (&"crash".into(), &6.into(), &Value::Null)
+    );
+    assert_eq!((&report["down_after"]["reports"], &report["down_after"]["expected"]), (&5.into(), &5.into()));
+    assert!(report["down_after"]["p99_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{report}");
+    assert_eq!(report["false_alarms"]["suspect"], 0);
+    let replay = report["replay"].as_str().expect("a command");
+    let plain = run(&replay.split_whitespace().skip(1).collect::<Vec<_>>()).1;
+    assert!(plain.contains(report["trace"].as_str().expect("a trace")), "{plain}");
+
+    let goal = ["tune", "--rtt", "2ms", "--nodes", "8", "--detect-within", "4s", "--no-simulation", "--format", "json"];
+    let (code, output, errors) = run(&goal);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    let proposal: Value = serde_json::from_str(&output).expect("one object");
+    assert!(proposal["timing"]["down_timeout_ms"].as_u64().is_some_and(|ms| ms <= 4_000), "{proposal}");
+    assert!(proposal["expected"]["bytes_per_second"].is_f64() && proposal["simulated"].is_null(), "{proposal}");
+}
+
+#[test]
 fn a_simulation_that_cannot_be_is_refused_with_a_hint() {
     for (arguments, code, said) in [
         (vec!["simulate", "--nodes", "1"], 2, "2 to 20000"),
         (vec!["simulate", "--loss", "99%"], 2, "0 to 0.9"),
+        (vec!["simulate", "--loss", "5"], 2, "did you mean 5%?"),
         (vec!["simulate", "--scenario", "crush"], 2, "crash"),
         (vec!["simulate", "--node", "5"], 2, "--nodes"),
         (vec!["simulate", "--html", "/nowhere/report.html"], 1, "cannot write /nowhere/report.html"),

@@ -29,6 +29,21 @@ impl Written {
     }
 }
 
+/// A file of this text that only its owner reads.
+struct TokenFile(tempfile::NamedTempFile);
+
+impl TokenFile {
+    fn new(text: &str) -> Self {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), text).expect("written");
+        Self(file)
+    }
+
+    fn path(&self) -> &str {
+        self.0.path().to_str().expect("text")
+    }
+}
+
 fn variables(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
@@ -121,6 +136,7 @@ fn lists_and_tags_replace_those_below_as_a_whole() {
 
 #[test]
 fn every_key_can_be_said_in_the_environment() {
+    let token = TokenFile::new("0123456789abcdef");
     let environment = [
         ("HEADCOUNT_NAME", "n"),
         ("HEADCOUNT_CLUSTER", "c"),
@@ -146,7 +162,7 @@ fn every_key_can_be_said_in_the_environment() {
         ("HEADCOUNT_LEADERSHIP__LEASE_DURATION", "3s"),
         ("HEADCOUNT_LEADERSHIP__RENEWAL_INTERVAL", "1s"),
         ("HEADCOUNT_HTTP__BIND", "0.0.0.0:2"),
-        ("HEADCOUNT_HTTP__TOKEN_FILE", "t"),
+        ("HEADCOUNT_HTTP__TOKEN_FILE", token.path()),
         ("HEADCOUNT_HTTP__INSECURE", "true"),
         ("HEADCOUNT_LOG__LEVEL", "debug"),
         ("HEADCOUNT_LOG__FORMAT", "json"),
@@ -167,7 +183,8 @@ fn every_key_can_be_said_in_the_environment() {
 #[test]
 fn http_can_be_off_and_remote_with_a_token_or_on_purpose() {
     assert_eq!(load("[http]\nbind = \"off\"").agent.http.bind, None);
-    load("[http]\nbind = \"0.0.0.0:7118\"\ntoken_file = \"t\"");
+    let token = TokenFile::new("0123456789abcdef");
+    load(&format!("[http]\nbind = \"0.0.0.0:7118\"\ntoken_file = \"{}\"", token.path()));
     load("[http]\nbind = \"0.0.0.0:7118\"\ninsecure = true");
 }
 
@@ -183,12 +200,12 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     // addresses
     ("bind = \"7117\"", "bind", "\"7117\"", "IP:PORT"),
     ("bind = \"10.0.0.1\"", "bind", "\"10.0.0.1\"", "has no port"),
-    ("bind = \"localhost:7117\"", "bind", "\"localhost:7117\"", "is no IP address with a port"),
+    ("bind = \"localhost:7117\"", "bind", "\"localhost:7117\"", "is not an IP address with a port"),
     ("bind = \"224.0.0.1:7117\"", "bind", "\"224.0.0.1:7117\"", "multicast"),
     ("bind = 7117", "bind", "7117", "IP:PORT"),
     ("advertise = \"0.0.0.0:7117\"", "advertise", "\"0.0.0.0:7117\"", "neither unspecified nor multicast"),
     ("advertise = \"10.0.0.1:0\"", "advertise", "\"10.0.0.1:0\"", "port not 0"),
-    ("advertise = \"host\"", "advertise", "\"host\"", "is no IP address with a port"),
+    ("advertise = \"host\"", "advertise", "\"host\"", "is not an IP address with a port"),
     ("api_address = \"\"", "api_address", "\"\"", "1 to 100 bytes"),
     ("api_address = \"a\\u0007\"", "api_address", "\"a\\u0007\"", "control character"),
     // lists and tables
@@ -216,7 +233,12 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     // durations
     ("timing.heartbeat_interval = 5", "timing.heartbeat_interval", "5", "has no unit; write \"5s\""),
     ("timing.heartbeat_interval = \"5\"", "timing.heartbeat_interval", "\"5\"", "has no unit; write \"5s\""),
-    ("timing.heartbeat_interval = \"5 lightyears\"", "timing.heartbeat_interval", "lightyears", "is no duration"),
+    (
+        "timing.heartbeat_interval = \"5 lightyears\"",
+        "timing.heartbeat_interval",
+        "lightyears",
+        "is not a valid duration",
+    ),
     ("timing.heartbeat_interval = 5.5", "timing.heartbeat_interval", "5.5", "write a duration with its unit"),
     ("timing.heartbeat_interval = \"49ms\"", "timing.heartbeat_interval", "49ms", "50ms to 1m"),
     ("timing.heartbeat_interval = \"61s\"", "timing.heartbeat_interval", "\"61s\"", "50ms to 1m"),
@@ -233,8 +255,16 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     ("timing.retry_interval = \"11m\"", "timing.retry_interval", "11m", "100ms to 10m"),
     ("timing.reap_after = \"59s\"", "timing.reap_after", "59s", "1m to 30days"),
     ("timing.reap_after = \"31d\"", "timing.reap_after", "31d", "1m to 30days"),
+    // hostile
+    ("name = \"a\u{202e}b\"", "name", "\"a\\u{202e}b\"", "1 to 63 bytes"),
+    ("log.level = \"a\u{202e}b\"", "log.level", "\"a\\u{202e}b\"", "not a valid level"),
     // leadership
-    ("leadership.mode = \"raft\"", "leadership.mode", "\"raft\"", "is no mode of leadership; allowed is none, quorum"),
+    (
+        "leadership.mode = \"raft\"",
+        "leadership.mode",
+        "\"raft\"",
+        "is not a valid mode of leadership; allowed is none, quorum",
+    ),
     ("leadership.mode = \"lease\"", "leadership.mode", "\"lease\"", "is not available in this version"),
     (
         "leadership.mode = \"quorum\"",
@@ -243,7 +273,7 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
         "makes two leaders; allowed is quorum with data_dir",
     ),
     ("leadership.voters = \"a\"", "leadership.voters", "\"a\"", "write a list of strings"),
-    ("leadership.voters = [\"a b\"]", "leadership.voters", "\"a b\"", "is no name of a node"),
+    ("leadership.voters = [\"a b\"]", "leadership.voters", "\"a b\"", "is not a valid name"),
     ("leadership.voters = [\"a\", \"a\"]", "leadership.voters", "a", "is named twice; allowed is at most 7"),
     ("leadership.lease_duration = \"499ms\"", "leadership.lease_duration", "499ms", "500ms to 10m"),
     ("leadership.renewal_interval = \"8s\"", "leadership.renewal_interval", "8s", "7s 500ms (half of lease_duration)"),
@@ -254,7 +284,7 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     ("http.bind = \"127.0.0.1:7117\"", "http.bind", "\"127.0.0.1:7117\"", "takes the port of gossip"),
     ("http.token_file = \"\"", "http.token_file", "\"\"", "a path"),
     ("http.insecure = \"false\"", "http.insecure", "\"false\"", "true or false, without quotes"),
-    ("log.level = \"verbose\"", "log.level", "\"verbose\"", "which is no level; allowed is off, error, warn"),
+    ("log.level = \"verbose\"", "log.level", "\"verbose\"", "which is not a valid level; allowed is off, error, warn"),
     ("log.level = \"headcount=loud\"", "log.level", "\"headcount=loud\"", "target=level"),
     ("log.level = \"\"", "log.level", "\"\"", "to log nothing write \"off\""),
     ("log.format = \"xml\"", "log.format", "\"xml\"", "text, json"),
@@ -291,8 +321,8 @@ fn what_is_not_known_is_refused_with_what_was_probably_meant() {
         ("[leadership.lease]\n", 1, "section [leadership.lease] is not available in this version", "remove it"),
         ("[leadership]\nvoter = [\"a\"]", 2, "unknown key leadership.voter", "did you mean leadership.voters?"),
         ("[[handlers]]\ncommand = \"x\"", 1, "section [handlers] is not available in this version", "remove it"),
-        ("mtu = 1400\nmtu = 1200", 2, "is no TOML: duplicate key", ""),
-        ("mtu = 1400\nname = a", 2, "is no TOML", ""),
+        ("mtu = 1400\nmtu = 1200", 2, "not valid TOML: duplicate key", ""),
+        ("mtu = 1400\nname = a", 2, "not valid TOML", ""),
     ] {
         let file = Written::new(text);
         let problems = refused(&file.loader());
@@ -308,18 +338,18 @@ fn variables_and_flags_are_refused_by_name() {
     for (name, value, reason) in [
         ("HEADCOUNT_MTU", "9000", "mtu = 9000 is out of range; allowed is 1000 to 1400"),
         ("HEADCOUNT_MTU", "large", "mtu = \"large\" is a string; allowed is 1000 to 1400"),
-        ("HEADCOUNT_NAME", "", "name = \"\" is no name"),
+        ("HEADCOUNT_NAME", "", "name = \"\" is not a valid name"),
         ("HEADCOUNT_TIMING__DOWN_TIMEOUT", "15", "has no unit; write \"15s\""),
         ("HEADCOUNT_HTTP__INSECURE", "1", "http.insecure = \"1\" is a string; allowed is true or false"),
         ("HEADCOUNT_SEEDS", "a:1,b", "seeds = \"b\" has no port"),
         ("HEADCOUNT_TAGS", "zone", "tags = \"zone\" has no '='"),
         ("HEADCOUNT_DATA_DIR", "", "data_dir = \"\" is empty"),
-        ("HEADCOUNT_CONFIG", "x", "is no known variable; "),
+        ("HEADCOUNT_CONFIG", "x", "is not a known variable; "),
         ("HEADCOUNT_TIMING_DOWN_TIMEOUT", "9s", "did you mean HEADCOUNT_TIMING__DOWN_TIMEOUT?"),
         ("HEADCOUNT_SEAL__KEY_FILE", "x", "section [seal] is not available in this version"),
         ("HEADCOUNT_LEADERSHIP__LEASE__URL", "x", "section [leadership.lease] is not available in this version"),
-        ("HEADCOUNT_LEADERSHIP__MODE", "x", "leadership.mode = \"x\" is no mode of leadership"),
-        ("HEADCOUNT_SERVICE_HOST", "10.0.0.1", "enableServiceLinks"),
+        ("HEADCOUNT_LEADERSHIP__MODE", "x", "leadership.mode = \"x\" is not a valid mode of leadership"),
+        ("HEADCOUNT_LEADERSHIP__VOTERS", "a,b", "leadership.voters = [\"a\", \"b\"] elect nobody"),
     ] {
         let problems = refused(&Loader::new().host_name("host").environment(variables(&[(name, value)])));
         let [problem] = problems.as_slice() else { panic!("{name}: {problems:#?}") };
@@ -327,7 +357,7 @@ fn variables_and_flags_are_refused_by_name() {
         assert!(told.starts_with(&format!("environment {name}: ")) && told.contains(reason), "{name}: {told}");
     }
     for (key, name, value, reason) in [
-        ("name", "--name", "a b", "name = \"a b\" is no name"),
+        ("name", "--name", "a b", "name = \"a b\" is not a valid name"),
         ("http.bind", "--http", "0.0.0.0:7118", "set http.token_file"),
         ("seeds", "--seed", "a", "seeds = \"a\" has no port"),
         ("tags", "--tag", "a", "tags = \"a\" has no '='"),
@@ -358,6 +388,27 @@ fn two_keys_that_do_not_go_together_are_told_with_both_places() {
             file.path.display()
         )
     );
+    // A combination of two keys that bound each other in no range has both places, too.
+    let file = Written::new("\nbind = \"127.0.0.1:7117\"\n");
+    let elsewhere = file.loader().flag("seeds", "--seed", "10.0.0.1:7117").flag("seeds", "--seed", "10.0.0.2:7117");
+    let told = elsewhere.load().expect_err("nobody is reached").to_string();
+    let path = file.path.display();
+    assert!(
+        told.starts_with(&format!("{path}:2: bind = \"127.0.0.1:7117\" is reached from this machine only")),
+        "{told}"
+    );
+    assert!(told.contains("--bind \"0.0.0.0:7117\"") && told.contains("take the line out"), "{told}");
+    assert!(told.ends_with("seeds = [\"10.0.0.1:7117\", \"10.0.0.2:7117\"] comes from flag --seed"), "{told}");
+    // The flag repairs what the file says.
+    assert!(elsewhere_with_bind(&file).load().is_ok_and(|loaded| loaded.warnings.is_empty()));
+    let told = Written::new("[leadership]\nvoters = [\"a\"]\n").loader().load().expect_err("nobody is elected");
+    let told = told.to_string();
+    assert!(
+        told.contains(":2: leadership.voters = [\"a\"] elect nobody while leadership.mode is \"none\"; "),
+        "{told}"
+    );
+    assert!(told.contains("leadership.mode = \"quorum\" beside them"), "{told}");
+    assert!(told.ends_with("leadership.mode = none comes from default"), "{told}");
     // The figure that does not fit may be the profile's; the hint still leads to what was written.
     let file = Written::new("timing.heartbeat_interval = \"8s\"\n");
     let told = file.loader().load().expect_err("16s > 10s").to_string();
@@ -365,6 +416,87 @@ fn two_keys_that_do_not_go_together_are_told_with_both_places() {
     assert!(told.ends_with(&format!("comes from file {}:1", file.path.display())), "{told}");
     // Alone the file is good, also where something stronger is not.
     assert!(check_file(&Written::new("timing.suspect_timeout = \"15s\"\ntiming.down_timeout = \"20s\"").path).is_ok());
+}
+
+fn elsewhere_with_bind(file: &Written) -> Loader {
+    file.loader().flag("seeds", "--seed", "10.0.0.1:7117").flag("bind", "--bind", "0.0.0.0:7117")
+}
+
+#[test]
+fn voters_on_the_command_line_mean_quorum_whatever_the_file_says() {
+    let file = Written::new("data_dir = \"d\"\n[leadership]\nmode = \"none\"\n");
+    let loader = file.loader().flag("leadership.mode", "--voters", "quorum").flag("leadership.voters", "--voters", "a");
+    let leadership = loader.load().expect("the flag wins").agent.config.leadership;
+    assert_eq!((leadership.mode, leadership.voters.len()), (LeadershipMode::Quorum, 1));
+}
+
+#[test]
+fn what_works_and_is_hardly_meant_is_a_warning_with_its_place() {
+    let warned = |text: &str| {
+        let file = Written::new(text);
+        let warnings = file.loader().load().unwrap_or_else(|error| panic!("{text}: {error}")).warnings;
+        let place = file.path.display().to_string();
+        warnings.iter().map(|warning| warning.to_string().replace(&place, "c.toml")).collect::<Vec<_>>()
+    };
+    let loopback = "bind = \"127.0.0.1:7117\"\nseeds = ";
+    let none: [String; 0] = [];
+    assert_eq!(warned(&format!("{loopback}[\"127.0.0.1:1\", \"localhost:2\", \"[::1]:3\"]")), none);
+    for seeds in ["[\"127.0.0.1:1\", \"10.0.0.1:7117\"]", "[\"seeds.example.internal:7117\"]"] {
+        let told = warned(&format!("{loopback}{seeds}"));
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with("c.toml:1: bind = \"127.0.0.1:7117\" is reached from this machine only"),
+            "{told:?}"
+        );
+        assert!(told[0].contains("0.0.0.0:7117"), "{told:?}");
+    }
+    let quorum = "data_dir = \"d\"\n[leadership]\nmode = \"quorum\"\nvoters = ";
+    assert_eq!(warned(&format!("{quorum}[\"a\", \"b\", \"c\"]")), none);
+    let told = warned(&format!("{quorum}[\"a\", \"b\", \"c\", \"d\"]"));
+    assert!(told.len() == 1 && told[0].starts_with("c.toml:4: leadership.voters = ") && told[0].contains("than 3 do"));
+}
+
+#[test]
+fn a_token_file_that_gives_no_token_is_refused_with_line_and_key() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let fifo = directory.path().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("mkfifo runs").success());
+    let weak = TokenFile::new("weak");
+    let long = TokenFile::new(&"x".repeat(5_000));
+    for (path, reason) in [
+        ("/nonexistent/token", "No such file"),
+        ("/dev/zero", "it is a device"),
+        (fifo.to_str().expect("text"), "it is a pipe"),
+        (directory.path().to_str().expect("text"), "it is a directory"),
+        (weak.path(), "holds no valid token"),
+        (long.path(), "has 5000 bytes"),
+    ] {
+        let file = Written::new(&format!("[http]\ntoken_file = \"{path}\"\n"));
+        for problems in [refused(&file.loader()), check_file(&file.path).expect_err(path).problems().to_vec()] {
+            let [problem] = problems.as_slice() else { panic!("{path}: {problems:#?}") };
+            let told = problem.to_string();
+            let start = format!("{}:2: http.token_file = \"", file.path.display());
+            assert!(told.starts_with(&start) && told.contains(reason), "{told}");
+        }
+    }
+    // Nobody is asked for a token where nothing is served.
+    load("[http]\nbind = \"off\"\ntoken_file = \"/nonexistent/token\"");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_token_that_others_may_read_is_a_warning() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let token = TokenFile::new("0123456789abcdef");
+    let file = Written::new(&format!("[http]\ntoken_file = \"{}\"\n", token.path()));
+    assert_eq!(check_file(&file.path).expect("a good token").warnings, []);
+    std::fs::set_permissions(token.path(), std::fs::Permissions::from_mode(0o644)).expect("set");
+    let warnings = check_file(&file.path).expect("a good token").warnings;
+    let told = warnings[0].to_string();
+    assert!(told.starts_with(&format!("{}:2: http.token_file = ", file.path.display())), "{told}");
+    assert!(told.contains("mode 644") && told.contains("chmod 600"), "{told}");
+    assert!(!told.contains("0123456789"), "{told}");
 }
 
 #[test]
@@ -423,11 +555,18 @@ fn lists_and_tags_beyond_their_bounds_are_refused() {
         (format!("tags = {{ k = \"{0}\", l = \"{0}\" }}", "v".repeat(300)), "512 bytes"),
         (format!("api_address = \"{}\"", "a".repeat(101)), "has 101 bytes; allowed is 1 to 100"),
         (format!("name = \"{}\"", "n".repeat(64)), "at most 63 bytes"),
+        (format!("log.level = \"{}\"", "x".repeat(100_000)), "not a valid level"),
+        (format!("profile = \"{}\"", "\u{202e}".repeat(100_000)), "not a valid profile"),
+        (format!("seeds = [\"{}\"]", "x".repeat(100_000)), "has no port"),
+        (format!("api_address = \"{}\"", "x".repeat(100_000)), "has 100000 bytes"),
+        (format!("tags = {{ {} = \"\" }}", "k".repeat(100_000)), "at most 512 bytes"),
+        (format!("timing.reap_after = \"{}\"", "1x".repeat(50_000)), "not a valid duration"),
+        (format!("leadership.voters = [\"{}\"]", "v".repeat(100_000)), "at most 63 bytes"),
     ];
     for (text, reason) in cases {
         let told = Written::new(&text).loader().load().expect_err(reason).to_string();
         assert!(told.contains(reason) && told.contains("config.toml:1: "), "{told}");
-        assert!(told.len() < 700, "endless: {told}");
+        assert!(told.len() < 700 && !told.contains('\u{202e}'), "endless: {told}");
     }
 }
 
@@ -439,7 +578,12 @@ fn a_file_that_cannot_be_read_is_named() {
     assert!(told.contains("missing.toml") && told.contains("--config"), "{told}");
     let broken = directory.path().join("broken.toml");
     std::fs::write(&broken, [0xff, 0xfe]).expect("a file");
-    assert!(matches!(check_file(&broken), Err(LoadError::Unreadable { .. })));
+    let told = check_file(&broken).expect_err("no text").to_string();
+    assert!(told.contains("broken.toml:1: the file is UTF-16") && !told.contains("--config"), "{told}");
+    for (path, kind) in [(directory.path(), "a directory"), (Path::new("/dev/zero"), "a device")] {
+        let told = check_file(path).expect_err(kind).to_string();
+        assert!(told.contains(&format!("it is {kind}, not a regular file")), "{told}");
+    }
     std::fs::write(&broken, vec![b'#'; (1 << 20) + 1]).expect("a file");
     assert!(check_file(&broken).expect_err("too large").to_string().contains("more than 1 MiB"));
 }
@@ -449,12 +593,16 @@ fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("config.toml")
 }
 
-/// The example with every commented key in force: lines that begin with `#` and a letter.
-fn example_in_full() -> String {
+/// The example with every commented key in force: lines that begin with `#` and a letter. The file that it names as its
+/// example of a token is this one.
+fn example_in_full(token: &TokenFile) -> String {
     let text = std::fs::read_to_string(example()).expect("config.toml");
     let is_key = |line: &str| line.starts_with(|first: char| first.is_ascii_lowercase()) && line.contains(" = ");
     let line = |line: &str| line.strip_prefix('#').filter(|rest| is_key(rest)).unwrap_or(line).to_owned() + "\n";
-    text.lines().map(line).collect()
+    let text: String = text.lines().map(line).collect();
+    let named = text.replace("token_file = \"token\"", &format!("token_file = \"{}\"", token.path()));
+    assert_ne!(named, text, "the example names a token file");
+    named
 }
 
 #[test]
@@ -469,8 +617,10 @@ fn the_example_runs_as_it_stands_on_loopback() {
 
 #[test]
 fn the_example_documents_every_key_and_no_other() {
-    let file = Written::new(&example_in_full());
+    let token = TokenFile::new("0123456789abcdef");
+    let file = Written::new(&example_in_full(&token));
     let loaded = file.loader().load().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(loaded.warnings, []);
     for key in keys() {
         assert!(layer(&loaded, key.name()).starts_with("file "), "config.toml does not show {}", key.name());
     }
@@ -478,7 +628,8 @@ fn the_example_documents_every_key_and_no_other() {
 
 #[test]
 fn the_example_shows_the_defaults() {
-    let file = Written::new(&example_in_full());
+    let token = TokenFile::new("0123456789abcdef");
+    let file = Written::new(&example_in_full(&token));
     let (shown, defaults) = (file.loader().load().expect("the example"), Loader::new().host_name("a").load());
     let (shown, defaults) = (shown.json(), defaults.expect("defaults").json());
     let pairs =

@@ -21,9 +21,12 @@ use super::failure::{Exit, Failure};
 use super::logs::{self, Logs};
 use super::signals::{Request, Signals};
 use crate::agent::{self, Agent, StartError, Stop};
-use crate::config::{AgentConfig, Config, HttpConfig, LoadError, Loaded, Loader, check_file};
+use crate::config::{Config, HttpConfig, LoadError, Loaded, Loader, check_file};
 use crate::http::{self, HttpSettings};
 use crate::transport::descriptors;
+
+/// How long reading the configuration again may take.
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn check(file: &Path, out: &mut impl Write) -> Result<Exit, Failure> {
     check_file(file).map_err(|error| refused(&error))?;
@@ -43,11 +46,20 @@ pub(super) fn show(args: &ShowArgs, out: &mut impl Write) -> Result<Exit, Failur
 pub(super) fn run(args: &AgentArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     run_nodes(
         || {
-            let config = load(&args.node)?.agent;
-            Ok((logs::start(&config.log)?, config))
+            let loaded = load(&args.node)?;
+            let logs = logs::start(&loaded.agent.log)?;
+            warn(&loaded);
+            Ok((logs, loaded))
         },
-        async |signals, _logs, config| live(config, args.format, signals, out).await,
+        async |signals, logs, loaded| live(Running { loaded, args, logs }, signals, out).await,
     )
+}
+
+/// What is worth a word although it is accepted.
+fn warn(loaded: &Loaded) {
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
 }
 
 /// Runs nodes in this process: the frame of `agent` and `dev`. Signals are heard from the beginning, and at the end nothing
@@ -117,16 +129,13 @@ fn refused(error: &LoadError) -> Failure {
 }
 
 /// Starts a node and stays with it until its end.
-async fn live(
-    config: AgentConfig,
-    format: LineFormat,
-    signals: &mut Signals,
-    out: &mut impl Write,
-) -> Result<Exit, Failure> {
+async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Write) -> Result<Exit, Failure> {
+    let config = &running.loaded.agent;
     let door = Door::open(&config.http).await?;
-    let Some(agent) = start(config.config, signals).await? else { return Ok(Exit::DONE) };
+    let Some(agent) = start(config.config.clone(), signals).await? else { return Ok(Exit::DONE) };
     // Nobody may be reading: the node does not depend on it.
-    let _ = Announcement::new(&agent, door.as_ref().map(|door| door.address)).print(out, format);
+    let announcement = Announcement::new(&agent, door.as_ref().map(|door| door.address));
+    let _ = announcement.print(out, running.args.format);
     let stopping = CancellationToken::new();
     let mut serving = door.map(|door| tokio::spawn(door.serve(agent.clone(), stopping.clone())));
     let stop = loop {
@@ -137,7 +146,7 @@ async fn live(
                     tracing::info!("leaving the cluster; a second signal quits at once");
                     break agent.leave().await;
                 }
-                Request::Reload => tracing::warn!("nothing is reloaded in this version"),
+                Request::Reload => running.reload(&agent).await,
             },
             ended = ended(&mut serving) => {
                 tracing::error!("HTTP is no longer served: {ended}; the node goes on without it");
@@ -151,6 +160,75 @@ async fn live(
         let _ = tokio::time::timeout(http::STOP_TIMEOUT + Duration::from_secs(1), serving).await;
     }
     end(&stop)
+}
+
+/// What a node runs with, and how it was told so.
+struct Running<'a> {
+    loaded: Loaded,
+    args: &'a AgentArgs,
+    logs: &'a Logs,
+}
+
+impl Running<'_> {
+    /// Reads the configuration again, takes up what can be taken up, and names what cannot. One that is refused changes
+    /// nothing.
+    async fn reload(&mut self, agent: &Agent) {
+        let loader = loader(&self.args.node);
+        // A disk that hangs must not keep the process from hearing that it is to stop.
+        let load = tokio::task::spawn_blocking(move || loader.load());
+        let newer = match tokio::time::timeout(RELOAD_TIMEOUT, load).await {
+            Ok(Ok(Ok(newer))) => newer,
+            Ok(Ok(Err(error))) => return tracing::error!("not reloaded, everything stays as it is: {error}"),
+            Ok(Err(died)) => return tracing::error!("not reloaded, everything stays as it is: {died}"),
+            Err(_) => {
+                let seconds = RELOAD_TIMEOUT.as_secs();
+                return tracing::error!(
+                    "not reloaded, the configuration was not read within {seconds} s: is the disk well?"
+                );
+            }
+        };
+        warn(&newer);
+        let changes = self.loaded.changes(&newer);
+        if changes.is_empty() {
+            tracing::info!("reloaded: nothing has changed");
+        }
+        for change in changes {
+            match self.take_up(agent, &newer, change.key).await {
+                Some(Ok(())) => tracing::info!("reloaded {change}"),
+                Some(Err(error)) => tracing::error!("{change} was not taken up: {error}"),
+                // It is named again the next time: it still waits.
+                None => tracing::warn!(
+                    "changed, and counts only after a restart: {}: {} -> {}",
+                    change.key,
+                    change.old,
+                    change.new
+                ),
+            }
+        }
+    }
+
+    /// Takes up one key; `None` if that needs a restart.
+    async fn take_up(&mut self, agent: &Agent, newer: &Loaded, key: &str) -> Option<Result<(), String>> {
+        match key {
+            "tags" => {
+                let tags = &newer.agent.config.tags;
+                let taken_up = agent.set_tags(tags.clone()).await;
+                if taken_up.is_ok() {
+                    self.loaded.agent.config.tags = tags.clone();
+                }
+                Some(taken_up.map_err(|error| error.to_string()))
+            }
+            "log.level" => {
+                let level = &newer.agent.log.level;
+                let taken_up = self.logs.set_level(level);
+                if taken_up.is_ok() {
+                    self.loaded.agent.log.level.clone_from(level);
+                }
+                Some(taken_up.map_err(|error| error.to_string()))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Starts a node; `None` if the process is told to stop meanwhile. A data directory or a name that hangs is left to itself.

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::core::{NodeId, Profile, Status};
 use crate::event::EventKind;
@@ -18,6 +19,9 @@ use crate::sim::scenario::Scenario;
 const DEFAULT_AGENT: &str = "127.0.0.1:7118";
 /// The most nodes of `dev`.
 const MAX_DEV_NODES: i64 = 64;
+
+/// How client commands end, as their help says it.
+const CLIENT_EXITS: &str = "Exit codes: 0 done, 1 failed, 2 usage.";
 
 /// Who is here, who is gone, and who leads.
 #[derive(Debug, Parser)]
@@ -34,54 +38,114 @@ pub(super) enum Command {
     ///
     /// Prints one line with the addresses it listens on; logs go to standard error. SIGTERM and SIGINT leave gracefully,
     /// a second one quits at once.
-    #[command(
-        after_help = "Exit codes: 0 left gracefully, 1 internal error, 2 usage or configuration, 3 cannot bind, \
-        4 state file refused or in use, 5 name in use, 6 removed by an operator, 7 refused by the cluster, \
-        130 second signal."
-    )]
+    #[command(after_help = "\
+Configuration: a flag beats a variable, a variable beats the file (--config), the file beats the profile. Every key of \
+the file has a variable: HEADCOUNT_<KEY> or HEADCOUNT_<SECTION>__<KEY>, such as HEADCOUNT_SEEDS=a:7117,b:7117 and \
+HEADCOUNT_TIMING__DOWN_TIMEOUT=20s. config.toml documents every key; `headcount config show` tells what counts in the \
+end, and where it came from.
+
+Exit codes: 0 left gracefully, 1 internal error, 2 usage or configuration, 3 cannot bind, 4 state file refused or in use, \
+5 name in use, 6 removed by an operator, 7 refused by the cluster, 130 second signal.")]
     Agent(AgentArgs),
     /// Run a whole cluster on this machine, to look around
     Dev(DevArgs),
     /// List the members that an agent sees
+    #[command(after_help = CLIENT_EXITS)]
     Members(MembersArgs),
     /// Print events as they happen
+    ///
+    /// A node that joins for the first time gives node_joining and node_joined at the member it joins through, and
+    /// node_joined at all others; a restart gives node_detected_down (restarted) and node_joined, or node_joined alone where
+    /// its death was known; a node that is back from Down gives node_joined. The stream is taken up again when the agent was
+    /// away.
+    #[command(after_help = CLIENT_EXITS)]
     Watch(WatchArgs),
     /// Show an agent's own figures
+    #[command(after_help = CLIENT_EXITS)]
     Info(TargetArgs),
     /// Have an agent contact other nodes, and merge with their cluster
+    #[command(after_help = CLIENT_EXITS)]
     Join(JoinArgs),
     /// Have an agent leave its cluster and stop
+    ///
+    /// Waits until it is gone, for ten seconds at most: silence does not count as gone.
+    #[command(after_help = CLIENT_EXITS)]
     Leave(TargetArgs),
     /// Take a member that is down out of the listing
+    ///
+    /// Also done when no other member has confirmed it yet ("confirmed": false); it spreads further by itself.
+    #[command(after_help = CLIENT_EXITS)]
     Remove(RemoveArgs),
     /// Show or change the tags of an agent's node
+    #[command(after_help = CLIENT_EXITS)]
     Tags(TagsArgs),
     /// Show who leads, and for how long
+    ///
+    /// That nobody leads is an answer, too: scripts ask with --format json and look at "leader".
+    #[command(after_help = CLIENT_EXITS)]
     Leader(TargetArgs),
     /// List, add or remove the voters that elect the leader
     #[command(subcommand)]
     Voters(VotersCommand),
     /// Show the members that the voters agreed on
+    #[command(after_help = "Exit codes: 0 done, 1 failed or nothing agreed, 2 usage.")]
     View(TargetArgs),
     /// Begin a new electorate, when the majority of the old one is lost for good
     ///
     /// Ask a voter that is left. The new electorate is that voter and those named; what only lost voters had agreed to is
     /// gone, and those that come back later count no more. It is refused while a majority of the old one answers.
+    #[command(after_help = CLIENT_EXITS)]
     Recover(RecoverArgs),
     /// Wait until so many members are up; for scripts
+    #[command(
+        after_help = "Exit codes: 0 they are up, 1 not in time, 2 usage.\n\nExample: headcount wait 3 --timeout 1m"
+    )]
     Wait(WaitArgs),
     /// Check and show configuration
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Try settings on a simulated cluster: the real protocol in virtual time
+    ///
+    /// With --format json it prints one object: what was asked ("scenario" to "formed"), "formed_after_ms",
+    /// "suspect_after" and "down_after" (each null or "first_ms", "median_ms", "p99_ms", "last_ms", "reports", "expected"),
+    /// "agreed_after_ms", "succession", "false_alarms", "idle" and "busy" (per node), "virtual_time_ms", "trace", "replay".
     #[command(after_help = "Example: headcount simulate --nodes 50 --profile lan --loss 5% --scenario crash")]
     Simulate(SimulateArgs),
     /// Propose timeouts for a network and a goal, with their price, and verify them by simulation
     ///
     /// Prints a [timing] table to paste into a configuration file; everything else it says is comments. Exits with 1 if
-    /// the goal cannot be met, and names the nearest that can.
+    /// the goal cannot be met, and names the nearest that can. With --format json it prints one object: "timing",
+    /// "expected" (by the model) and "simulated" (null with --no-simulation).
     #[command(after_help = "Example: headcount tune --rtt 80ms --loss 2% --nodes 200 --detect-within 20s")]
     Tune(TuneArgs),
+    /// Print the version, as --version does
+    Version(AsFlag),
+}
+
+/// The arguments of a command that there is only because people type it: parsing it does what `--version` does, so that
+/// there never is a value to run.
+#[derive(Debug)]
+pub(super) enum AsFlag {}
+
+impl Args for AsFlag {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command
+    }
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command
+    }
+}
+
+impl FromArgMatches for AsFlag {
+    fn from_arg_matches(_: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        match Cli::command().try_get_matches_from(["headcount", "--version"]) {
+            Err(version) => Err(version),
+            Ok(_) => Err(clap::Error::new(ErrorKind::DisplayVersion)),
+        }
+    }
+    fn update_from_arg_matches(&mut self, _: &clap::ArgMatches) -> Result<(), clap::Error> {
+        match *self {}
+    }
 }
 
 /// What is wanted.
@@ -105,6 +169,9 @@ pub(super) struct TuneArgs {
     /// Do not verify the proposal by simulation, which may take a minute
     #[arg(long)]
     pub(super) no_simulation: bool,
+    /// For people and configuration files, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: LineFormat,
 }
 
 /// What to simulate.
@@ -123,13 +190,13 @@ pub(super) struct SimulateArgs {
     /// Chance that a datagram is lost, for example 5% or 0.05
     #[arg(long, default_value = "0%", value_parser = share)]
     pub(super) loss: f64,
-    /// Least time a datagram is under way, one way
+    /// Minimum one-way latency
     #[arg(long, default_value = "500us", value_parser = humantime::parse_duration)]
     pub(super) latency: Duration,
-    /// What most datagrams take more, at most
+    /// Random extra delay, up to
     #[arg(long, default_value = "500us", value_parser = humantime::parse_duration)]
     pub(super) jitter: Duration,
-    /// What happens
+    /// Scenario
     #[arg(long, default_value_t, value_parser = PossibleValuesParser::new(Scenario::ALL
             .map(|scenario| PossibleValue::new(scenario.name()).help(scenario.about())))
         .map(|name| name.parse::<Scenario>().unwrap_or_default()))]
@@ -143,8 +210,11 @@ pub(super) struct SimulateArgs {
     /// Also write the figures and charts as a page that stands alone
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: Format,
     /// Replay one seed of the fault campaign instead, and print everything that happens
-    #[arg(long, value_name = "SEED", conflicts_with_all = ["nodes", "voters", "profile", "loss", "latency", "jitter", "scenario", "formed", "html", "seed"])]
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["nodes", "voters", "profile", "loss", "latency", "jitter", "scenario", "formed", "html", "format", "seed"])]
     pub(super) replay: Option<u64>,
 }
 
@@ -155,6 +225,13 @@ fn share(text: &str) -> Result<f64, String> {
         None => (text, 1.0),
     };
     let number: f64 = number.trim().parse().map_err(|_| "a share is written 5% or 0.05".to_owned())?;
+    if !number.is_finite() {
+        return Err("a share is written 5% or 0.05".to_owned());
+    }
+    if number > unit {
+        let meant = if unit > 1.0 { "a share is at most 100%".to_owned() } else { format!("did you mean {number}%?") };
+        return Err(format!("more than all of them; {meant}"));
+    }
     Ok(number / unit)
 }
 
@@ -172,10 +249,13 @@ pub(super) enum ConfigCommand {
 #[derive(Debug, Subcommand)]
 pub(super) enum VotersCommand {
     /// Show the voters
+    #[command(after_help = "Exit codes: 0 done, 1 failed or no voters known, 2 usage.")]
     List(TargetArgs),
-    /// Add a member to the voters; ask the leader
+    /// Add a member to the voters
+    #[command(after_help = CLIENT_EXITS)]
     Add(VoterArgs),
-    /// Take a voter out; ask the leader
+    /// Take a voter out
+    #[command(after_help = CLIENT_EXITS)]
     Remove(VoterArgs),
 }
 
@@ -183,7 +263,7 @@ pub(super) enum VotersCommand {
 pub(super) struct VoterArgs {
     #[command(flatten)]
     pub(super) target: TargetArgs,
-    /// Whom
+    /// The node
     pub(super) node: NodeId,
 }
 
@@ -194,7 +274,7 @@ pub(super) struct RecoverArgs {
     /// The voters that are left; the agent that is asked is always one
     #[arg(long, value_name = "NODE,…", value_delimiter = ',', required = true)]
     pub(super) voters: Vec<NodeId>,
-    /// Do not ask whether that is meant
+    /// Do not ask for confirmation
     #[arg(long)]
     pub(super) yes: bool,
 }
@@ -202,11 +282,11 @@ pub(super) struct RecoverArgs {
 /// The agent to talk to.
 #[derive(Debug, Args)]
 pub(super) struct AgentAddress {
-    /// The agent's HTTP address
+    /// The agent's HTTP address; a port alone is one of this machine, as in :7128
     #[arg(long = "http", value_name = "ADDR", env = "HEADCOUNT_AGENT", default_value = DEFAULT_AGENT)]
     pub(super) http: String,
     /// A file with the agent's token
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "HEADCOUNT_TOKEN_FILE")]
     pub(super) token_file: Option<PathBuf>,
 }
 
@@ -236,7 +316,7 @@ pub(super) enum LineFormat {
     Json,
 }
 
-/// What a node is told; flags beat variables (`HEADCOUNT_…`), which beat the file.
+/// What a node is told.
 #[derive(Debug, Default, Args)]
 pub(super) struct NodeArgs {
     /// A configuration file
@@ -321,7 +401,7 @@ pub(super) struct MembersArgs {
 pub(super) struct WatchArgs {
     #[command(flatten)]
     pub(super) agent: AgentAddress,
-    /// Start after this event, as its `id` says
+    /// Start after this event: an `id` that --ids or --format json showed
     #[arg(long, value_name = "ID")]
     pub(super) after: Option<EventId>,
     /// Only these kinds of events
@@ -333,6 +413,9 @@ pub(super) struct WatchArgs {
     /// Start with all members
     #[arg(long)]
     pub(super) snapshot: bool,
+    /// Show each event's id at the end of its line
+    #[arg(long)]
+    pub(super) ids: bool,
     /// For people, or one JSON object a line
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: LineFormat,
@@ -353,7 +436,7 @@ pub(super) struct RemoveArgs {
     pub(super) target: TargetArgs,
     /// The member
     pub(super) node: NodeId,
-    /// Also if it is not down: its process will stop
+    /// Remove it even if it is up; its process will stop
     #[arg(long)]
     pub(super) force: bool,
 }
@@ -375,11 +458,21 @@ pub(super) struct WaitArgs {
     #[command(flatten)]
     pub(super) target: TargetArgs,
     /// How many members must be up, the agent itself included
+    #[arg(value_name = "N", required_unless_present = "members", conflicts_with = "members")]
+    count: Option<usize>,
+    /// The same as N
     #[arg(long, value_name = "N")]
-    pub(super) members: usize,
+    members: Option<usize>,
     /// How long to wait
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     pub(super) timeout: Duration,
+}
+
+impl WaitArgs {
+    /// How many members must be up; clap asks for one of the two ways to say it.
+    pub(super) fn wanted(&self) -> usize {
+        self.count.or(self.members).unwrap_or_default()
+    }
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -391,9 +484,6 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-    use clap::error::ErrorKind;
-
     use super::*;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
@@ -430,6 +520,11 @@ mod tests {
             "headcount recover --voters a,b --yes",
             "headcount watch --kind leader_elected,leader_lost,quorum_lost,quorum_regained,view_agreed",
             "headcount wait --members 5 --timeout 30s",
+            "headcount wait 5",
+            "headcount watch --ids",
+            "headcount simulate --format json",
+            "headcount tune --rtt 80ms --nodes 200 --detect-within 20s --format json",
+            "headcount members --http :7128",
             "headcount config check config.toml",
             "headcount config show --config config.toml --format json",
             "headcount simulate --nodes 50 --profile lan --loss 5% --latency 1ms --jitter 0s --scenario mass-crash --seed 7 \
@@ -458,6 +553,11 @@ mod tests {
             "headcount tags zone",
             "headcount tags =eu",
             "headcount wait",
+            "headcount wait 3 --members 3",
+            "headcount simulate --replay 17 --format json",
+            "headcount simulate --loss 5",
+            "headcount simulate --loss 101%",
+            "headcount simulate --loss nan",
             "headcount voters",
             "headcount voters add",
             "headcount recover",
@@ -472,7 +572,43 @@ mod tests {
             assert_eq!(error.exit_code(), 2, "{line}");
         }
         assert_eq!(parse("headcount --help").expect_err("help").exit_code(), 0);
-        assert_eq!(parse("headcount --version").expect_err("version").kind(), ErrorKind::DisplayVersion);
+        let version = parse("headcount --version").expect_err("version");
+        assert_eq!(version.kind(), ErrorKind::DisplayVersion);
+        let typed = parse("headcount version").expect_err("version");
+        assert_eq!((typed.kind(), typed.to_string()), (ErrorKind::DisplayVersion, version.to_string()));
+    }
+
+    #[test]
+    fn a_number_of_members_is_understood_either_way() {
+        for line in ["headcount wait 3", "headcount wait --members 3"] {
+            let Command::Wait(args) = parse(line).expect(line).command else { panic!("{line}") };
+            assert_eq!(args.wanted(), 3);
+        }
+    }
+
+    #[test]
+    fn shares_are_percentages_or_fractions_and_a_bare_percentage_is_recognised() {
+        assert_eq!((share("5%"), share("0.05"), share("100%"), share("1")), (Ok(0.05), Ok(0.05), Ok(1.0), Ok(1.0)));
+        assert!(share("5").is_err_and(|error| error.contains("did you mean 5%?")));
+        for text in ["", "x", "NaN", "inf", "101%"] {
+            assert!(share(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_variables_precedence_and_exit_codes() {
+        // However wide the terminal is.
+        let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let help = |line: &str| words(parse(line).expect_err("help").to_string());
+        let agent = help("headcount agent --help");
+        for text in ["HEADCOUNT_<SECTION>__<KEY>", "a flag beats a variable", "config show", "130 second signal"] {
+            assert!(agent.contains(text), "{text}: {agent}");
+        }
+        for line in ["members", "watch", "info", "join", "leave", "remove", "tags", "leader", "view", "recover", "wait"]
+        {
+            assert!(help(&format!("headcount {line} --help")).contains("Exit codes: 0 "), "{line}");
+        }
+        assert!(help("headcount watch --help").contains("node_joining and node_joined"));
     }
 
     #[test]

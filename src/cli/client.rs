@@ -4,7 +4,7 @@
 //! - It talks to the agent that was named and to nobody else: no proxy, no redirects.
 //! - Whatever goes wrong becomes one [`Failure`] that names the agent and says what to try.
 
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,12 +14,11 @@ use ureq::http::{Request, Response};
 use ureq::{AsSendBody, Body, BodyReader};
 
 use super::args::AgentAddress;
-use super::failure::{Exit, Failure};
+use super::failure::{Exit, Failure, Prospect};
 use super::human::plain;
 use super::sse::Frames;
-use crate::config::DEFAULT_HTTP_PORT;
-use crate::http::Token;
-use crate::json::Problem;
+use crate::config::{DEFAULT_HTTP_PORT, Token, TokenFileError};
+use crate::json::{LeaderAddress, Problem};
 
 /// An agent accepts at once or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -67,11 +66,16 @@ impl Client {
     }
 
     pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
-        self.read(self.call("GET", path, None, ())?, path)
+        self.get_within(path, CALL_TIMEOUT)
+    }
+
+    /// The same with less patience, for those who ask again and again.
+    pub(super) fn get_within<T: DeserializeOwned>(&self, path: &str, timeout: Duration) -> Result<T, Failure> {
+        self.read(self.call("GET", path, None, (), timeout.min(CALL_TIMEOUT))?, path)
     }
 
     pub(super) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<(u16, T), Failure> {
-        let response = self.call("DELETE", path, None, ())?;
+        let response = self.call("DELETE", path, None, (), CALL_TIMEOUT)?;
         Ok((response.status().as_u16(), self.read(response, path)?))
     }
 
@@ -82,12 +86,12 @@ impl Client {
         body: &impl Serialize,
     ) -> Result<T, Failure> {
         let body = serde_json::to_vec(body).map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
-        self.read(self.call(method, path, Some("application/json"), &body[..])?, path)
+        self.read(self.call(method, path, Some("application/json"), &body[..], CALL_TIMEOUT)?, path)
     }
 
     /// A question and an answer without bodies.
     pub(super) fn post_nothing(&self, path: &str) -> Result<(), Failure> {
-        self.call("POST", path, None, ()).map(drop)
+        self.call("POST", path, None, (), CALL_TIMEOUT).map(drop)
     }
 
     /// Opens the event stream, after an event if one is named.
@@ -123,21 +127,24 @@ impl Client {
         path: &str,
         content_type: Option<&str>,
         body: impl AsSendBody,
+        timeout: Duration,
     ) -> Result<Response<Body>, Failure> {
         let mut request = self.request(method, path);
         if let Some(content_type) = content_type {
             request = request.header("content-type", content_type);
         }
         let request = request.body(body).map_err(|error| self.malformed(&error))?;
-        let request = self.agent.configure_request(request).timeout_global(Some(CALL_TIMEOUT)).build();
+        let request = self.agent.configure_request(request).timeout_global(Some(timeout)).build();
         self.checked(self.agent.run(request), path)
     }
 
     fn read<T: DeserializeOwned>(&self, response: Response<Body>, path: &str) -> Result<T, Failure> {
         let answer = response.into_body().into_with_config().limit(MAX_ANSWER_BYTES).read_json();
-        answer.map_err(|error| {
-            Failure::failed(format!("cannot read the answer of {} to {path}: {error}", self.address))
-                .hint("is this a headcount agent, and not much older than this command?")
+        answer.map_err(|error| match error {
+            // It began to answer and did not go on.
+            ureq::Error::Timeout(_) | ureq::Error::Io(_) => self.unreachable(error),
+            error => Failure::failed(format!("cannot read the answer of {} to {path}: {error}", plain(&self.address)))
+                .hint("is this a headcount agent, and not much older than this command?"),
         })
     }
 
@@ -151,22 +158,23 @@ impl Client {
         let problem = response.body_mut().read_json::<Problem>().ok();
         let failure = match problem {
             Some(problem) => told(&problem),
-            None => Failure::failed(format!("{} answered {status} to {path}", self.address))
+            None => Failure::failed(format!("{} answered {status} to {path}", plain(&self.address)))
                 .hint("is this a headcount agent? name one with --http"),
         };
         let is_passing = matches!(status.as_u16(), 408 | 429 | 503);
-        Err(if is_passing { failure.passing() } else { failure })
+        Err(if is_passing { failure.with(Prospect::MaySucceed) } else { failure })
     }
 
     fn malformed(&self, error: &ureq::http::Error) -> Failure {
-        Failure::usage(format!("\"{}\" is no address of an agent: {error}", plain(&self.address)))
+        Failure::usage(format!("\"{}\" is not an address of an agent: {error}", plain(&self.address)))
             .hint("write it as in --http 127.0.0.1:7118")
     }
 
     fn unreachable(&self, error: ureq::Error) -> Failure {
         let address = plain(&self.address);
+        let prospect = prospect(&error);
         match error {
-            ureq::Error::BadUri(what) => Failure::usage(format!("\"{address}\" is no address of an agent: {what}"))
+            ureq::Error::BadUri(what) => Failure::usage(format!("\"{address}\" is not an address of an agent: {what}"))
                 .hint("write it as in --http 127.0.0.1:7118"),
             ureq::Error::HostNotFound => {
                 Failure::failed(format!("cannot find the host of {address}")).hint("check the name given with --http")
@@ -187,7 +195,23 @@ impl Client {
                     .hint("is it running? start one with `headcount agent`, or name another with --http")
             }
         }
-        .passing()
+        .with(prospect)
+    }
+}
+
+/// What a broken call says about the next one.
+fn prospect(error: &ureq::Error) -> Prospect {
+    match error {
+        ureq::Error::BadUri(_) => Prospect::Fails,
+        ureq::Error::Io(error) => match error.kind() {
+            ErrorKind::ConnectionRefused => Prospect::NobodyListens,
+            ErrorKind::UnexpectedEof
+            | ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe => Prospect::HungUp,
+            _ => Prospect::MaySucceed,
+        },
+        _ => Prospect::MaySucceed,
     }
 }
 
@@ -198,14 +222,25 @@ fn told(problem: &Problem) -> Failure {
     match (word, &problem.hint) {
         ("no-such-member", _) => failure.hint("`headcount members` lists them all"),
         ("not-down", _) => failure.hint("--force removes it all the same, and its process will stop"),
-        ("oneself", _) => failure.hint("`headcount leave` does that"),
-        ("not-leader", Some(hint)) if hint.starts_with("ask ") => {
-            failure.hint(format!("{} (name its agent by --http)", plain(hint)))
-        }
+        ("oneself", _) => failure.hint("`headcount leave` has it leave"),
+        ("not-leader", _) => failure.hint(match &problem.leader {
+            Some(leader) => {
+                format!("ask {}, by the HTTP address of its agent: --http{}", plain(&leader.id), place(leader))
+            }
+            None => "`headcount leader` says who leads, or why nobody does".to_owned(),
+        }),
         ("token", _) => failure.hint("name the file with the agent's token by --token-file"),
         (_, Some(hint)) => failure.hint(plain(hint)),
         (_, None) => failure,
     }
+}
+
+/// What is known of where a leader is; its HTTP address is not.
+fn place(leader: &LeaderAddress) -> String {
+    let gossip = leader.address.as_ref().map(|address| format!("its gossip is at {}", plain(address)));
+    let api = leader.api_address.as_ref().map(|address| format!("its api_address is {}", plain(address)));
+    let known: Vec<_> = gossip.into_iter().chain(api).collect();
+    if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
 }
 
 /// `host:port` out of what people write for it.
@@ -215,9 +250,13 @@ fn authority(text: &str) -> Result<String, Failure> {
         return Err(Failure::usage("agents serve HTTP, not HTTPS").hint("write it as in --http 127.0.0.1:7118"));
     }
     let text = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
-    let is_good = !text.is_empty() && !text.contains(['/', '?', '#', '@', ' ']);
-    if !is_good {
-        return Err(Failure::usage(format!("\"{}\" is no address of an agent", plain(text)))
+    // A port alone is one of this machine.
+    if text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok()) {
+        return Ok(format!("127.0.0.1{text}"));
+    }
+    let has_host = !text.is_empty() && (!text.starts_with(':') || text.starts_with("::"));
+    if !has_host || text.contains(['/', '?', '#', '@', ' ']) {
+        return Err(Failure::usage(format!("\"{}\" is not an address of an agent", plain(text)))
             .hint("write it as in --http 127.0.0.1:7118"));
     }
     if text.parse::<std::net::Ipv6Addr>().is_ok() {
@@ -229,11 +268,13 @@ fn authority(text: &str) -> Result<String, Failure> {
 
 /// The token in a file.
 pub(super) fn read_token(path: &Path) -> Result<Token, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Exit::USAGE, format!("cannot read the token in {}: {error}", path.display())))?;
-    Token::new(&text).map_err(|error| {
-        Failure::new(Exit::USAGE, format!("{} holds no token: {error}", path.display()))
-            .hint("make one with `openssl rand -hex 32`")
+    Token::read(path).map_err(|error| {
+        let path = plain(&path.to_string_lossy());
+        let hint = match &error {
+            TokenFileError::Unreadable(_) => "name the file with the agent's token by --token-file",
+            _ => "make one with `openssl rand -hex 32`",
+        };
+        Failure::new(Exit::USAGE, format!("the token file {path} {error}")).hint(hint)
     })
 }
 
@@ -247,6 +288,7 @@ mod tests {
             ("127.0.0.1:7118", "127.0.0.1:7118"),
             ("http://127.0.0.1:7118/", "127.0.0.1:7118"),
             ("localhost", "localhost:7118"),
+            (":7128", "127.0.0.1:7128"),
             ("10.0.0.1", "10.0.0.1:7118"),
             ("::1", "[::1]:7118"),
             ("[::1]", "[::1]:7118"),
@@ -254,7 +296,7 @@ mod tests {
         ] {
             assert_eq!(authority(text).expect(text), expected);
         }
-        for text in ["", "https://10.0.0.1:7118", "10.0.0.1/x", "a b", "user@host"] {
+        for text in ["", "https://10.0.0.1:7118", "10.0.0.1/x", "a b", "user@host", ":", ":x", ":99999"] {
             assert_eq!(authority(text).expect_err(text).exit(), Exit::USAGE);
         }
     }
@@ -270,6 +312,20 @@ mod tests {
         assert!(text.starts_with(&format!("cannot reach an agent at {http}")), "{text}");
         assert!(text.contains("headcount agent") && text.contains("--http"), "{text}");
         assert_eq!(failure.exit(), Exit::FAILED);
-        assert!(failure.is_passing());
+        assert_eq!(failure.prospect(), Prospect::NobodyListens);
+    }
+
+    #[test]
+    fn a_refusal_of_a_follower_says_whom_to_ask_and_how() {
+        let told = |leader: &str| {
+            let json = format!(
+                r#"{{"type":"urn:headcount:problem:not-leader","title":"","status":409,"detail":"no","hint":"ask"{leader}}}"#
+            );
+            told(&serde_json::from_str(&json).expect("a problem")).to_string()
+        };
+        let leader = r#","leader":{"id":"b","address":"10.0.0.2:7117","api_address":null}"#;
+        let expected = "no: ask b, by the HTTP address of its agent: --http (its gossip is at 10.0.0.2:7117)";
+        assert_eq!(told(leader), expected);
+        assert_eq!(told(""), "no: `headcount leader` says who leads, or why nobody does");
     }
 }

@@ -12,13 +12,17 @@ use serde_json::json;
 
 use super::args::{Format, JoinArgs, MembersArgs, RemoveArgs, TagsArgs, TargetArgs, WaitArgs};
 use super::client::Client;
-use super::failure::{Exit, Failure};
+use super::failure::{Exit, Failure, Prospect};
 use super::human::{self, plain};
 use super::table;
 use crate::json::{Info, JoinRequest, JoinResults, Member, Removed, SetTags};
 
 /// Pause between two looks while waiting.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// One look may take so long while the end of an agent is waited for.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+/// A look at an agent takes so long at the least, however little time the caller has left.
+const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 /// How long `leave` waits for the agent to be gone.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -57,19 +61,7 @@ pub(super) fn leave(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Fai
     let client = Client::new(&args.agent)?;
     let info: Info = client.get("/v1/info")?;
     client.post_nothing("/v1/leave")?;
-    let deadline = Instant::now() + LEAVE_TIMEOUT;
-    // Another process may have taken over the address: that is a farewell, too.
-    while client.get::<Info>("/v1/info").is_ok_and(|now| now.run == info.run) {
-        if Instant::now() >= deadline {
-            let seconds = LEAVE_TIMEOUT.as_secs();
-            return Err(Failure::failed(format!(
-                "{} was asked to leave and is still there after {seconds} s",
-                info.node
-            ))
-            .hint("look at its log, or send its process a second signal"));
-        }
-        sleep(LOOK_AGAIN);
-    }
+    until_gone(&client, &info)?;
     match args.format {
         Format::Json => json_line(out, &json!({ "node": info.node, "status": "left" }))?,
         Format::Table => writeln!(out, "{} has left", plain(&info.node))?,
@@ -77,16 +69,51 @@ pub(super) fn leave(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Fai
     Ok(Exit::DONE)
 }
 
+/// Waits for the end of a process that was asked to leave. Silence is no end: only that nobody listens any more is, or that
+/// another process does.
+fn until_gone(client: &Client, info: &Info) -> Result<(), Failure> {
+    let deadline = Instant::now() + LEAVE_TIMEOUT;
+    let mut hung_up = false;
+    loop {
+        let seen = client.get_within::<Info>("/v1/info", LOOK_TIMEOUT);
+        let prospect = seen.as_ref().map_or_else(Failure::prospect, |_| Prospect::Fails);
+        match &seen {
+            Ok(now) if now.run == info.run => {}
+            Ok(_) => return Ok(()),
+            Err(_) if prospect == Prospect::NobodyListens => return Ok(()),
+            // Once may be a connection that the server had too many of.
+            Err(_) if prospect == Prospect::HungUp && hung_up => return Ok(()),
+            Err(_) => {}
+        }
+        hung_up = prospect == Prospect::HungUp;
+        if Instant::now() >= deadline {
+            let (node, seconds) = (plain(&info.node), LEAVE_TIMEOUT.as_secs());
+            return Err(match seen {
+                Ok(_) => Failure::failed(format!("{node} was asked to leave and is still there after {seconds} s"))
+                    .hint("look at its log, or send its process a second signal"),
+                Err(failure) => Failure::failed(format!(
+                    "{node} was asked to leave {seconds} s ago, and whether it has is not known; {}",
+                    failure.what()
+                ))
+                .hint("`headcount members` at another node shows it"),
+            });
+        }
+        sleep(LOOK_AGAIN);
+    }
+}
+
 pub(super) fn remove(args: &RemoveArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     const CONFIRMED: u16 = 200;
     let client = Client::new(&args.target.agent)?;
     let force = if args.force { "?force=true" } else { "" };
-    let (status, removed): (_, Removed) = client.delete(&format!("/v1/members/{}{force}", args.node))?;
+    let (status, mut removed): (_, Removed) = client.delete(&format!("/v1/members/{}{force}", args.node))?;
+    // The status says it, too, and did so before there was a key for it.
+    removed.confirmed = status == CONFIRMED;
     match args.target.format {
         Format::Json => json_line(out, &removed)?,
         Format::Table => {
             let peers = human::count(removed.held_by, "peer");
-            let doubt = if status == CONFIRMED { "" } else { "; not confirmed yet, it spreads further" };
+            let doubt = if removed.confirmed { "" } else { "; not confirmed yet, it spreads further" };
             writeln!(out, "{} is removed, known to {peers}{doubt}", args.node)?;
         }
     }
@@ -119,11 +146,16 @@ pub(super) fn tags(args: &TagsArgs, out: &mut impl Write) -> Result<Exit, Failur
 
 pub(super) fn wait(args: &WaitArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     let client = Client::new(&args.target.agent)?;
+    let wanted = args.wanted();
+    // No deadline: longer than the clock counts.
     let deadline = Instant::now().checked_add(args.timeout);
+    let remaining = || deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     loop {
-        let seen = client.get::<Info>("/v1/info").map(|info| info.members.up);
+        // An agent that does not answer must not outlast what the caller has patience for.
+        let patience = remaining().unwrap_or(Duration::MAX).max(LEAST_PATIENCE);
+        let seen = client.get_within::<Info>("/v1/info", patience).map(|info| info.members.up);
         match &seen {
-            Ok(up) if *up >= args.members => {
+            Ok(up) if *up >= wanted => {
                 match args.target.format {
                     Format::Json => json_line(out, &json!({ "up": up }))?,
                     Format::Table => writeln!(out, "{up} up")?,
@@ -135,13 +167,14 @@ pub(super) fn wait(args: &WaitArgs, out: &mut impl Write) -> Result<Exit, Failur
             Err(failure) if failure.is_passing() => {}
             Err(_) => return seen.map(|_| Exit::FAILED),
         }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        let left = remaining();
+        if left == Some(Duration::ZERO) {
             let up = seen?;
-            let waited = human::duration(args.timeout);
-            return Err(Failure::failed(format!("after {waited} {up} of {} members are up", args.members))
+            let time = human::duration(args.timeout);
+            return Err(Failure::failed(format!("after {time} {up} of {wanted} members are up"))
                 .hint("`headcount members` shows them, --timeout waits longer"));
         }
-        sleep(LOOK_AGAIN);
+        sleep(left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN)));
     }
 }
 

@@ -54,14 +54,26 @@ pub(super) enum Failure {
         what: String,
         /// What to try.
         hint: Option<String>,
-        /// Whether the same request may well succeed in a moment.
-        passing: bool,
+        prospect: Prospect,
     },
+}
+
+/// What becomes of the same request in a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Prospect {
+    /// It fails again.
+    Fails,
+    /// It may well succeed.
+    MaySucceed,
+    /// It may well succeed; just now nobody listened at the address.
+    NobodyListens,
+    /// It may well succeed; just now the connection was closed without an answer.
+    HungUp,
 }
 
 impl Failure {
     pub(super) fn new(exit: Exit, what: impl Into<String>) -> Self {
-        Self::Told { exit, what: what.into(), hint: None, passing: false }
+        Self::Told { exit, what: what.into(), hint: None, prospect: Prospect::Fails }
     }
 
     pub(super) fn failed(what: impl Into<String>) -> Self {
@@ -79,15 +91,31 @@ impl Failure {
         self
     }
 
-    pub(super) fn passing(mut self) -> Self {
-        if let Self::Told { passing, .. } = &mut self {
-            *passing = true;
+    pub(super) fn with(mut self, expected: Prospect) -> Self {
+        if let Self::Told { prospect, .. } = &mut self {
+            *prospect = expected;
         }
         self
     }
 
+    pub(super) fn prospect(&self) -> Prospect {
+        match self {
+            Self::Output(_) => Prospect::Fails,
+            Self::Told { prospect, .. } => *prospect,
+        }
+    }
+
+    /// Whether the same request may well succeed in a moment.
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Told { passing: true, .. })
+        self.prospect() != Prospect::Fails
+    }
+
+    /// What failed, without what to try.
+    pub(super) fn what(&self) -> String {
+        match self {
+            Self::Output(_) => self.to_string(),
+            Self::Told { what, .. } => what.clone(),
+        }
     }
 
     pub(super) fn exit(&self) -> Exit {

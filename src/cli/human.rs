@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::text::visible;
+
 /// What stands where nothing is known.
 pub(super) const NOTHING: &str = "-";
 
@@ -45,21 +47,26 @@ pub(super) fn ago(at: SystemTime, now: SystemTime) -> String {
     duration(now.duration_since(at).unwrap_or_default())
 }
 
-/// The time of day, here.
-pub(super) fn time_of_day(at: SystemTime) -> String {
+/// Date and time of day in this machine's time zone: what is printed at night is read days later.
+pub(super) fn date_and_time(at: SystemTime) -> String {
     let timestamp = Timestamp::try_from(at).unwrap_or(Timestamp::UNIX_EPOCH);
-    timestamp.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
+    timestamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// Text from elsewhere, safe to print.
+/// Text from elsewhere, safe to print: on one line, without control characters, and nothing in it is invisible.
 pub(super) fn plain(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] }).collect()
+    visible(text, usize::MAX)
 }
 
-/// `key=value` with commas between.
+/// `key=value` with commas between; what a comma, a space or a quote stands in is quoted.
 pub(super) fn tags<'a>(tags: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
-    let text = tags.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
-    if text.is_empty() { NOTHING.to_owned() } else { plain(&text) }
+    let word = |text: &str| {
+        let is_plain = !text.contains([',', ' ', '"', '=']);
+        if is_plain { plain(text) } else { format!("\"{}\"", plain(&text.replace('"', "\\\""))) }
+    };
+    let pair = |(key, value): (&String, &String)| format!("{}={}", word(key), word(value));
+    let text = tags.into_iter().map(pair).collect::<Vec<_>>().join(",");
+    if text.is_empty() { NOTHING.to_owned() } else { text }
 }
 
 /// `1 member`, `2 members`.
@@ -106,7 +113,19 @@ mod tests {
     }
 
     #[test]
+    fn tags_are_told_apart_whatever_is_in_them() {
+        let shown = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<_> = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            tags(pairs.iter().map(|(key, value)| (key, value)))
+        };
+        assert_eq!(shown(&[]), "-");
+        assert_eq!(shown(&[("role", "x"), ("zone", "eu-1")]), "role=x,zone=eu-1");
+        assert_eq!(shown(&[("zone", "eu-west-1a,rack7")]), "zone=\"eu-west-1a,rack7\"");
+        assert_eq!(shown(&[("a", "say \"b\"")]), "a=\"say \\\"b\\\"\"");
+    }
+
+    #[test]
     fn control_characters_do_not_reach_the_terminal() {
-        assert_eq!(plain("a\u{1b}[31mb\nä"), "a\\u{1b}[31mb\\nä");
+        assert_eq!(plain("a\u{1b}[31mb\nä\u{202e}"), "a\\u{1b}[31mb\\nä\\u{202e}");
     }
 }

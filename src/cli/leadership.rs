@@ -1,6 +1,7 @@
 //! The client commands about leaders: who leads, who votes, what was agreed, and the way past a majority that is lost.
 //!
-//! Invariant: what cannot be taken back is asked about first, and never done because nobody was there to ask.
+//! Invariants: what cannot be taken back is asked about first, and never done because nobody was there to ask. The exit code
+//! is the same for people and for programs: `leader` always has an answer, `voters list` and `view` fail where there is none.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Duration;
@@ -47,12 +48,15 @@ fn leader_rows(leader: &Leader) -> Vec<[String; 2]> {
 pub(super) fn voters(command: &VotersCommand, out: &mut impl Write) -> Result<Exit, Failure> {
     match command {
         VotersCommand::List(target) => {
-            let voters: Voters = Client::new(&target.agent)?.get("/v1/voters")?;
-            if voters.voters.is_empty() && target.format == Format::Table {
-                return Err(Failure::failed("this agent knows no voters yet")
-                    .hint("they are named by leadership.voters (--voters), and must all have met once"));
+            let client = Client::new(&target.agent)?;
+            let voters: Voters = client.get("/v1/voters")?;
+            let is_known = !voters.voters.is_empty();
+            if is_known || target.format == Format::Json {
+                show(&voters, target.format, out)?;
             }
-            show(&voters, target.format, out)?;
+            if !is_known {
+                return Err(no_voters(&client.get("/v1/leader")?));
+            }
         }
         VotersCommand::Add(VoterArgs { target, node }) => {
             let request = AddVoter { id: node.to_string() };
@@ -65,6 +69,16 @@ pub(super) fn voters(command: &VotersCommand, out: &mut impl Write) -> Result<Ex
         }
     }
     Ok(Exit::DONE)
+}
+
+/// Why there is nobody to list.
+fn no_voters(leader: &Leader) -> Failure {
+    if leader.state == "disabled" {
+        return Failure::failed("leaders are not elected here: this agent runs with leadership.mode = \"none\"")
+            .hint("start it with --voters (leadership.voters and mode = \"quorum\") to have one elected");
+    }
+    Failure::failed("this agent knows no voters yet")
+        .hint("they are named by leadership.voters (--voters), and must all have met once")
 }
 
 fn show(voters: &Voters, format: Format, out: &mut impl Write) -> Result<(), Failure> {
@@ -80,16 +94,16 @@ fn show(voters: &Voters, format: Format, out: &mut impl Write) -> Result<(), Fai
 
 pub(super) fn view(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     let view: View = Client::new(&args.agent)?.get("/v1/view")?;
-    match (args.format, view.number, view.term, &view.members) {
-        (Format::Table, Some(number), Some(term), Some(members)) => {
-            let names = members.iter().map(|id| plain(id)).collect::<Vec<_>>().join(", ");
-            table::write(out, ["VIEW", "TERM", "MEMBERS"], [[number.to_string(), term.to_string(), names]])?;
-        }
-        (Format::Table, ..) => {
-            return Err(Failure::failed("this agent knows no agreed view")
-                .hint("views are agreed where leaders are elected, see `headcount leader`"));
-        }
-        (Format::Json, ..) => json_line(out, &view)?,
+    if args.format == Format::Json {
+        json_line(out, &view)?;
+    }
+    let (Some(number), Some(term), Some(members)) = (view.number, view.term, &view.members) else {
+        return Err(Failure::failed("this agent knows no agreed view")
+            .hint("views are agreed where leaders are elected, see `headcount leader`"));
+    };
+    if args.format == Format::Table {
+        let names = members.iter().map(|id| plain(id)).collect::<Vec<_>>().join(", ");
+        table::write(out, ["VIEW", "TERM", "MEMBERS"], [[number.to_string(), term.to_string(), names]])?;
     }
     Ok(Exit::DONE)
 }
@@ -121,7 +135,7 @@ Voters that are not named, and come back later, count no more; never recover on 
 While a majority of the old electorate answers it is refused."
     )?;
     if !io::stdin().is_terminal() {
-        return Err(Failure::usage("nobody can be asked whether that is meant").hint("--yes says so"));
+        return Err(Failure::usage("not a terminal, so that nobody can be asked").hint("pass --yes to confirm"));
     }
     write!(terminal, "Begin a new electorate? Type yes: ")?;
     terminal.flush()?;
@@ -144,5 +158,17 @@ mod tests {
             assert_eq!(rows[0], ["leader", "-"]);
             assert!(rows[2][1].contains(why), "{rows:?}");
         }
+    }
+
+    #[test]
+    fn no_voters_is_told_apart_from_no_elections() {
+        let leader = |state: &str| {
+            let json = format!(
+                r#"{{"leader":null,"term":0,"is_me":false,"mode":"none","state":"{state}","lease_remaining_ms":null}}"#
+            );
+            no_voters(&serde_json::from_str(&json).expect("a leader")).to_string()
+        };
+        assert!(leader("disabled").contains("not elected here") && leader("disabled").contains("--voters"));
+        assert!(leader("vacant").contains("no voters yet"));
     }
 }

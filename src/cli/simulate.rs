@@ -4,14 +4,19 @@
 
 use std::fs;
 use std::io::Write;
+use std::time::Duration;
 
-use super::args::SimulateArgs;
+use serde_json::{Value as Json, json};
+
+use super::args::{Format, SimulateArgs};
+use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human;
 use super::progress::Progress;
 use crate::core::Settings;
 use crate::sim::campaign::run_seed;
 use crate::sim::page::page;
+use crate::sim::report::{Alarms, Rate, Report, Spread, Succession};
 use crate::sim::scenario::{ScenarioOptions, run_scenario_telling};
 
 pub(super) fn run(args: &SimulateArgs, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -41,8 +46,70 @@ pub(super) fn run(args: &SimulateArgs, out: &mut impl Write) -> Result<Exit, Fai
         let html = page(&report, &timing(&options.settings));
         fs::write(path, html).map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))?;
     }
-    write!(out, "{report}")?;
+    match args.format {
+        Format::Json => json_line(out, &figures(&report))?,
+        Format::Table => write!(out, "{report}")?,
+    }
     Ok(Exit::DONE)
+}
+
+/// The report for programs: these keys stay, others may join them. Durations are in milliseconds; what was not observed is
+/// `null`.
+fn figures(report: &Report) -> Json {
+    let alarms = |alarms: Alarms| json!({ "suspect": alarms.suspicions, "down": alarms.deaths });
+    let mut false_alarms = alarms(report.false_alarms);
+    false_alarms["node_hours"] = (report.node_time.as_secs_f64() / 3_600.0).into();
+    let mut of_disturbed = alarms(report.alarms_of_disturbed);
+    of_disturbed["nodes"] = report.disturbed.into();
+    let succession = report.succession.as_ref().map(|succession| {
+        let Succession { stopped, claimed, known } = succession;
+        json!({ "stopped_after": spread(stopped.as_ref()), "claimed_after": spread(claimed.as_ref()), "known_after": spread(known.as_ref()) })
+    });
+    json!({
+        "scenario": report.scenario.name(),
+        "nodes": report.nodes,
+        "voters": report.voters,
+        "profile": report.profile.name(),
+        "loss": report.loss,
+        "latency_ms": milliseconds(report.latency),
+        "jitter_ms": milliseconds(report.jitter),
+        "seed": report.seed,
+        "formed": report.formed,
+        "formed_after_ms": report.formed_after.map(milliseconds),
+        "suspect_after": spread(report.suspect.as_ref()),
+        "down_after": spread(report.down.as_ref()),
+        "agreed_after_ms": report.converged_after.map(milliseconds),
+        "succession": succession,
+        "false_alarms": false_alarms,
+        "told_by_disturbed": of_disturbed,
+        "idle": rate(report.idle),
+        "busy": rate(report.busy),
+        "virtual_time_ms": milliseconds(report.time),
+        "trace": format!("{:016x}", report.trace),
+        "replay": report.replay(),
+    })
+}
+
+/// How a figure spreads over those who reported it.
+pub(super) fn spread(spread: Option<&Spread>) -> Json {
+    let Some(Spread { first, median, p99, last, reports, expected }) = spread.copied() else { return Json::Null };
+    json!({
+        "first_ms": milliseconds(first),
+        "median_ms": milliseconds(median),
+        "p99_ms": milliseconds(p99),
+        "last_ms": milliseconds(last),
+        "reports": reports,
+        "expected": expected,
+    })
+}
+
+/// One node's traffic, headers included.
+pub(super) fn rate(rate: Rate) -> Json {
+    json!({ "packets_per_second": rate.packets, "bytes_per_second": rate.bytes })
+}
+
+pub(super) fn milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1_000.0
 }
 
 /// The settings that decide what a cluster does and costs, as they are written in the configuration.

@@ -5,11 +5,16 @@
 use std::io::Write;
 use std::time::Duration;
 
-use super::args::TuneArgs;
+use serde_json::{Value as Json, json};
+
+use super::args::{LineFormat, TuneArgs};
+use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human;
 use super::progress::Progress;
+use super::simulate::{milliseconds, spread};
 use crate::core::{Profile, Settings};
+use crate::json::Pace;
 use crate::sim::report::{Report, Short};
 use crate::sim::scenario::{Scenario, ScenarioOptions, run_scenario_telling};
 use crate::sim::tune::{Goal, Infeasible, MONTH, Proposal, propose, rough};
@@ -30,16 +35,47 @@ pub(super) fn run(args: &TuneArgs, out: &mut impl Write) -> Result<Exit, Failure
     };
     let proposal = propose(&goal).map_err(|error| refused(&error))?;
     let report = (!args.no_simulation).then(|| verify(&goal, &proposal));
-    write!(out, "{}", toml(args, &proposal.settings))?;
-    writeln!(out, "\n# what it costs, and what to expect")?;
-    for (name, value) in expectations(&goal, &proposal).into_iter().chain(report.iter().flat_map(verification)) {
-        writeln!(out, "# {name:<30}{value}")?;
+    match args.format {
+        LineFormat::Json => json_line(out, &figures(&proposal, report.as_ref()))?,
+        LineFormat::Text => {
+            write!(out, "{}", toml(args, &proposal.settings))?;
+            writeln!(out, "\n# what it costs, and what to expect")?;
+            let simulated = report.iter().flat_map(verification);
+            for (name, value) in expectations(&goal, &proposal).into_iter().chain(simulated) {
+                writeln!(out, "# {name:<30}{value}")?;
+            }
+        }
     }
     match report {
         Some(report) if !is_met(&goal, &report) => Err(Failure::failed("the simulator does not confirm the model")
             .hint("the figures above say where; ask for a little more time, and please report the command")),
         _ => Ok(Exit::DONE),
     }
+}
+
+/// The proposal for programs: these keys stay, others may join them.
+fn figures(proposal: &Proposal, report: Option<&Report>) -> Json {
+    let expected = &proposal.expected;
+    let simulated = report.map(|report| {
+        json!({
+            "nodes": report.nodes,
+            "bytes_per_second": report.idle.bytes,
+            "down_after": spread(report.down.as_ref()),
+            "false_suspects": report.false_alarms.suspicions,
+            "false_downs": report.false_alarms.deaths,
+            "node_months": report.node_time.as_secs_f64() / MONTH.as_secs_f64(),
+        })
+    });
+    json!({
+        "timing": Pace::from(&proposal.settings),
+        "expected": {
+            "bytes_per_second": expected.bytes,
+            "down_within_ms": milliseconds(expected.down_within),
+            "false_suspects_per_node_month": expected.suspicions,
+            "false_downs_per_node_month": expected.deaths,
+        },
+        "simulated": simulated,
+    })
 }
 
 fn refused(error: &Infeasible) -> Failure {

@@ -26,7 +26,10 @@ pub(super) fn run(args: &WatchArgs, out: &mut impl Write) -> Result<Exit, Failur
     let nodes: Vec<_> = args.node.iter().map(ToString::to_string).collect();
     let flag: &[String] = if args.snapshot { &["true".to_owned()] } else { &[] };
     let path = with_query("/v1/events", &[("kind", &args.kind), ("node", &nodes), ("snapshot", flag)]);
-    let mut printer = Printer { out, format: args.format, last: args.after.map(|id| id.to_string()) };
+    let last = args.after.map(|id| id.to_string());
+    let mut printer = Printer { out, format: args.format, ids: args.ids, last };
+    #[cfg(unix)]
+    end_with_the_reader();
 
     // An agent that cannot be reached at all is a failure; one that could be is worth waiting for.
     let mut stream = client.stream(&path, printer.last.as_deref())?;
@@ -46,6 +49,36 @@ pub(super) fn run(args: &WatchArgs, out: &mut impl Write) -> Result<Exit, Failur
     }
 }
 
+/// Ends this process when nobody reads its standard output any more (`headcount watch | head -2`), as a write would: the
+/// next event may be hours away. There is nothing to tidy up.
+#[cfg(unix)]
+fn end_with_the_reader() {
+    use std::os::fd::AsFd as _;
+
+    use nix::errno::Errno;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    // Only that it is over is waited for; files and terminals never say so.
+    let watched = || {
+        let out = io::stdout();
+        let gone = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
+        loop {
+            let mut place = [PollFd::new(out.as_fd(), PollFlags::empty())];
+            match poll(&mut place, PollTimeout::NONE) {
+                Ok(_) if place[0].revents().is_some_and(|events| events.intersects(gone)) => {
+                    std::process::exit(i32::from(Exit::DONE.code()));
+                }
+                Ok(_) => sleep(TRY_AGAIN),
+                Err(Errno::EINTR) => {}
+                // The next write finds out.
+                Err(_) => return,
+            }
+        }
+    };
+    // Without this thread the next write finds out.
+    let _ = std::thread::Builder::new().name("reader".to_owned()).spawn(watched);
+}
+
 fn tell(text: &str) {
     // Without a reader of standard error the events still have one.
     let _ = writeln!(io::stderr(), "headcount: {text}");
@@ -55,6 +88,8 @@ fn tell(text: &str) {
 struct Printer<'a, W> {
     out: &'a mut W,
     format: LineFormat,
+    /// Whether text shows the events' ids.
+    ids: bool,
     last: Option<String>,
 }
 
@@ -93,7 +128,11 @@ impl<W: Write> Printer<'_, W> {
                 writeln!(self.out, "{missed} events were missed; the members are now:")?;
             }
             (_, LineFormat::Json) => json_line(self.out, &read::<Event>(&frame)?)?,
-            (_, LineFormat::Text) => writeln!(self.out, "{}", line(&read(&frame)?))?,
+            (_, LineFormat::Text) => {
+                let event: Event = read(&frame)?;
+                let id = if self.ids { format!("  {}", plain(&event.id)) } else { String::new() };
+                writeln!(self.out, "{}{id}", line(&event))?;
+            }
         }
         self.out.flush()?;
         if frame.id.is_some() {
@@ -113,7 +152,7 @@ fn read<T: serde::de::DeserializeOwned>(frame: &Frame) -> Result<T, Failure> {
 /// One event for people.
 pub(super) fn line(event: &Event) -> String {
     let kind = format!("{:<18}", plain(&event.event));
-    let mut parts = vec![human::time_of_day(event.at), kind];
+    let mut parts = vec![human::date_and_time(event.at), kind];
     parts.extend([&event.node, &event.address].into_iter().flatten().map(|text| plain(text)));
     if let Some(why) = event.reason.as_ref().or(event.method.as_ref()) {
         parts.push(format!("({})", plain(why)));
@@ -166,7 +205,7 @@ mod tests {
 
     fn printed(format: LineFormat, stream: &str) -> (String, Option<String>) {
         let mut out = Vec::new();
-        let mut printer = Printer { out: &mut out, format, last: None };
+        let mut printer = Printer { out: &mut out, format, ids: false, last: None };
         let mut frames = Frames::new(stream.as_bytes());
         while let Some(frame) = frames.next().expect("readable") {
             printer.print(frame).expect("printed");
@@ -193,6 +232,19 @@ mod tests {
     fn text_names_kind_node_and_address() {
         let (text, _) = printed(LineFormat::Text, &format!("event: node_joined\ndata: {JOINED}\n\n"));
         assert!(text.ends_with("  node_joined         b  10.0.0.2:7117\n"), "{text}");
+        // The day may be another one here.
+        assert!(text.starts_with("202") && text.get(4..5) == Some("-") && text.get(10..11) == Some(" "), "{text}");
+    }
+
+    #[test]
+    fn text_shows_the_id_after_which_to_go_on_if_it_is_asked_for() {
+        let mut out = Vec::new();
+        let mut printer = Printer { out: &mut out, format: LineFormat::Text, ids: true, last: None };
+        let frame = Frame { id: None, event: "node_joined".to_owned(), data: JOINED.to_owned() };
+        printer.print(frame).expect("printed");
+        let text = String::from_utf8(out).expect("text");
+        let id = text.split_whitespace().last().expect("an id");
+        assert!(id.parse::<crate::json::EventId>().is_ok_and(|id| id.sequence == 7), "{text}");
     }
 
     #[test]
@@ -221,7 +273,7 @@ mod tests {
     #[test]
     fn an_event_that_cannot_be_read_is_a_failure_with_a_hint() {
         let mut out = Vec::new();
-        let mut printer = Printer { out: &mut out, format: LineFormat::Text, last: None };
+        let mut printer = Printer { out: &mut out, format: LineFormat::Text, ids: false, last: None };
         let frame = Frame { id: None, event: "node_joined".to_owned(), data: "{}".to_owned() };
         let failure = printer.print(frame).expect_err("no event");
         assert!(failure.to_string().contains("newer or older"), "{failure}");

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use crate::core::limits::MAX_VOTERS;
 use crate::core::{NodeId, OutOfRange};
+use crate::text::{MAX_SHOWN, visible};
 
 /// A value, or a combination of values, that an agent cannot work with. Nothing was started or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +20,14 @@ pub enum ConfigError {
     BindMulticast {
         /// The value of `bind`.
         address: SocketAddr,
+    },
+    /// Only this machine reaches it, and everybody to join through is on others.
+    #[error("{}", self.text())]
+    BindUnreachable {
+        /// The value of `bind`.
+        address: SocketAddr,
+        /// One of `seeds`.
+        seed: String,
     },
     /// Others could not send to it.
     #[error("{}", self.text())]
@@ -38,7 +47,7 @@ pub enum ConfigError {
         /// How many.
         count: usize,
     },
-    /// One of `seeds` is no `host:port`.
+    /// One of `seeds` is not a valid `host:port`.
     #[error("{}", self.text())]
     Seed {
         /// The one.
@@ -57,6 +66,12 @@ pub enum ConfigError {
     VoterTwice {
         /// The one.
         id: NodeId,
+    },
+    /// There are voters, and nobody is to be elected.
+    #[error("{}", self.text())]
+    VotersWithoutQuorum {
+        /// How many.
+        count: usize,
     },
     /// What a voter promised must outlive its process.
     #[error("{}", self.text())]
@@ -89,12 +104,23 @@ impl ConfigError {
     pub fn key(&self) -> &'static str {
         match self {
             ConfigError::OutOfRange(error) => error.key,
-            ConfigError::BindMulticast { .. } => "bind",
+            ConfigError::BindMulticast { .. } | ConfigError::BindUnreachable { .. } => "bind",
             ConfigError::AdvertiseUnreachable { .. } => "advertise",
             ConfigError::ApiAddress { .. } => "api_address",
             ConfigError::TooManySeeds { .. } | ConfigError::Seed { .. } => "seeds",
-            ConfigError::TooManyVoters { .. } | ConfigError::VoterTwice { .. } => "leadership.voters",
+            ConfigError::TooManyVoters { .. }
+            | ConfigError::VoterTwice { .. }
+            | ConfigError::VotersWithoutQuorum { .. } => "leadership.voters",
             ConfigError::QuorumWithoutDataDir => "leadership.mode",
+        }
+    }
+
+    /// The other key, where two values do not go together and the bounds do not name it.
+    pub const fn other_key(&self) -> Option<&'static str> {
+        match self {
+            ConfigError::BindUnreachable { .. } => Some("seeds"),
+            ConfigError::VotersWithoutQuorum { .. } => Some("leadership.mode"),
+            _ => None,
         }
     }
 
@@ -102,14 +128,16 @@ impl ConfigError {
     pub fn found(&self) -> String {
         match self {
             ConfigError::OutOfRange(error) => error.found.clone(),
-            ConfigError::BindMulticast { address } | ConfigError::AdvertiseUnreachable { address } => {
-                address.to_string()
-            }
-            ConfigError::ApiAddress { found } => format!("{found:?}"),
-            ConfigError::TooManySeeds { count } | ConfigError::TooManyVoters { count } => format!("a list of {count}"),
+            ConfigError::BindMulticast { address }
+            | ConfigError::BindUnreachable { address, .. }
+            | ConfigError::AdvertiseUnreachable { address } => address.to_string(),
+            ConfigError::ApiAddress { found } => quoted(found),
+            ConfigError::TooManySeeds { count }
+            | ConfigError::TooManyVoters { count }
+            | ConfigError::VotersWithoutQuorum { count } => format!("a list of {count}"),
             ConfigError::VoterTwice { id } => format!("{id:?}"),
             ConfigError::QuorumWithoutDataDir => "\"quorum\"".to_owned(),
-            ConfigError::Seed { seed, .. } => format!("{seed:?}"),
+            ConfigError::Seed { seed, .. } => quoted(seed),
         }
     }
 
@@ -117,7 +145,10 @@ impl ConfigError {
     pub fn reason(&self) -> String {
         match self {
             ConfigError::OutOfRange(_) => "is out of range".to_owned(),
-            ConfigError::BindMulticast { .. } => "is a multicast group, no address of this machine".to_owned(),
+            ConfigError::BindMulticast { .. } => "is a multicast group, not an address of this machine".to_owned(),
+            ConfigError::BindUnreachable { seed, .. } => {
+                format!("is reached from this machine only, and all seeds are on others ({seed})")
+            }
             ConfigError::AdvertiseUnreachable { .. } => "is an address that no packet can be sent to".to_owned(),
             ConfigError::ApiAddress { found } if found.is_empty() => "is empty; leave the key out instead".to_owned(),
             ConfigError::ApiAddress { found } if found.contains(char::is_control) => {
@@ -130,6 +161,7 @@ impl ConfigError {
                 "is too long; three or five voters are enough for any number of members".to_owned()
             }
             ConfigError::VoterTwice { .. } => "is named twice".to_owned(),
+            ConfigError::VotersWithoutQuorum { .. } => "elect nobody while leadership.mode is \"none\"".to_owned(),
             ConfigError::QuorumWithoutDataDir => "needs a data directory: a voter that forgets in a restart what it \
                 promised can vote twice, and that makes two leaders"
                 .to_owned(),
@@ -141,6 +173,9 @@ impl ConfigError {
         match self {
             ConfigError::OutOfRange(error) => &error.allowed,
             ConfigError::BindMulticast { .. } => "IP:PORT of this machine; 0.0.0.0 or [::] for all",
+            ConfigError::BindUnreachable { .. } => {
+                "an address that the seeds can send to, as in --bind \"0.0.0.0:7117\", or none: take the line out"
+            }
             ConfigError::AdvertiseUnreachable { .. } => "IP:PORT, neither unspecified nor multicast, port not 0",
             ConfigError::ApiAddress { .. } => "1 to 100 bytes without control characters",
             ConfigError::TooManySeeds { .. } => "at most 64",
@@ -149,6 +184,7 @@ impl ConfigError {
                 const { assert!(MAX_VOTERS == 7) };
                 "at most 7 different names of nodes"
             }
+            ConfigError::VotersWithoutQuorum { .. } => "leadership.mode = \"quorum\" beside them, or no voters",
             ConfigError::QuorumWithoutDataDir => "quorum with data_dir set (--data-dir), or none",
         }
     }
@@ -156,4 +192,9 @@ impl ConfigError {
     fn text(&self) -> String {
         format!("{} = {} {}; allowed is {}", self.key(), self.found(), self.reason(), self.allowed())
     }
+}
+
+/// A text that somebody wrote, as a message repeats it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", visible(text, MAX_SHOWN))
 }

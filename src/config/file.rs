@@ -3,8 +3,7 @@
 //! Refuses syntax, unknown keys and sections, each with its line; values are judged by the table of keys. Never prints
 //! the value of a key that it does not know: it may be a secret in the wrong place.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 
@@ -14,22 +13,42 @@ use toml::de::{DeInteger, DeString, DeTable, DeValue};
 use super::given::{Item, Value};
 use super::keys::{Key, SECTIONS, UNAVAILABLE, find, keys, nearest};
 use super::problem::{Problem, Source, printable};
+use super::read::regular_file;
 
 /// The largest file that is read. The longest sensible one is a hundredth of it.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// The text of a configuration file.
-pub(super) fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 1 MiB"));
+/// The bytes of a configuration file.
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    match regular_file(path, MAX_FILE_BYTES) {
+        Ok((bytes, _)) => Ok(bytes),
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 1 MiB"))
+        }
+        Err(error) => Err(error),
     }
-    Ok(text)
 }
 
 /// What a file says, key by key in its order, and what is wrong with it before any value is judged.
-pub(super) fn parse(path: &Path, text: &str) -> (Vec<(&'static Key, Item)>, Vec<Problem>) {
+pub(super) fn parse(path: &Path, bytes: &[u8]) -> (Vec<(&'static Key, Item)>, Vec<Problem>) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => parse_text(path, text),
+        Err(error) => (Vec::new(), vec![not_utf8(path, bytes, error.valid_up_to())]),
+    }
+}
+
+/// Other encodings than UTF-8 are told by the first byte that is wrong.
+fn not_utf8(path: &Path, bytes: &[u8], at: usize) -> Problem {
+    let line = bytes[..at].split(|byte| *byte == b'\n').count();
+    let source = Source::File { path: path.to_path_buf(), line };
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Problem::new(source, "the file is UTF-16, not UTF-8").hint("save it as UTF-8");
+    }
+    let reason = format!("the file is not UTF-8: the byte 0x{:02x} stands in this line", bytes[at]);
+    Problem::new(source, reason).hint("save it as UTF-8; a text in Latin-1 or Windows-1252 looks like this")
+}
+
+fn parse_text(path: &Path, text: &str) -> (Vec<(&'static Key, Item)>, Vec<Problem>) {
     // Editors of some systems begin a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader { path, text, given: Vec::new(), problems: Vec::new() };
@@ -37,7 +56,7 @@ pub(super) fn parse(path: &Path, text: &str) -> (Vec<(&'static Key, Item)>, Vec<
         Ok(table) => reader.top(table.get_ref()),
         Err(error) => {
             let source = reader.source(&error.span().unwrap_or_default());
-            reader.problems.push(Problem::new(source, format!("is no TOML: {}", printable(error.message()))));
+            reader.problems.push(Problem::new(source, format!("not valid TOML: {}", printable(error.message()))));
         }
     }
     reader.given.sort_by_key(|(_, item)| line_of(item));
@@ -153,7 +172,7 @@ mod tests {
     use super::*;
 
     fn lines(text: &str) -> (Vec<(&'static str, usize)>, Vec<String>) {
-        let (given, problems) = parse(Path::new("c.toml"), text);
+        let (given, problems) = parse(Path::new("c.toml"), text.as_bytes());
         let given = given.iter().map(|(key, item)| (key.name(), line_of(item))).collect();
         (given, problems.iter().map(ToString::to_string).collect())
     }
@@ -168,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_list_keeps_the_line_of_each_entry() {
-        let (given, _) = parse(Path::new("c.toml"), "seeds = [\n  \"a:1\",\n  \"b:1\",\n]");
+        let (given, _) = parse(Path::new("c.toml"), b"seeds = [\n  \"a:1\",\n  \"b:1\",\n]");
         let Value::List(items) = &given[0].1.value else { panic!("a list") };
         assert_eq!(items.iter().map(line_of).collect::<Vec<_>>(), [2, 3]);
         assert_eq!(items[1].found, "\"b:1\"");
@@ -176,7 +195,7 @@ mod tests {
 
     #[test]
     fn an_integer_beyond_all_bounds_is_still_an_integer() {
-        let (given, problems) = parse(Path::new("c.toml"), "mtu = 99999999999999999999999999999999999999999999");
+        let (given, problems) = parse(Path::new("c.toml"), b"mtu = 99999999999999999999999999999999999999999999");
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(given[0].1.value, Value::Integer(i128::MAX));
     }
@@ -186,5 +205,22 @@ mod tests {
         let (_, problems) = lines("[http]\ntoken = \"hunter2\"\n[seal]\nkeys = [\"hunter2\"]\n");
         assert_eq!(problems.len(), 2);
         assert!(problems.iter().all(|problem| !problem.contains("hunter2")), "{problems:?}");
+    }
+
+    #[test]
+    fn text_that_is_not_utf8_is_told_with_its_line() {
+        let told = |bytes: &[u8]| {
+            let (given, problems) = parse(Path::new("c.toml"), bytes);
+            assert!(given.is_empty() && problems.len() == 1, "{problems:?}");
+            problems[0].to_string()
+        };
+        let latin = told(b"name = \"a\"\n# caf\xe9\nmtu = 1400\n");
+        assert!(
+            latin.starts_with("c.toml:2: the file is not UTF-8: the byte 0xe9") && latin.contains("save it as"),
+            "{latin}"
+        );
+        let utf16 = told(b"\xff\xfen\0a\0");
+        assert!(utf16.starts_with("c.toml:1: the file is UTF-16"), "{utf16}");
+        assert!(told(b"name = \"a").starts_with("c.toml:1: not valid TOML"), "a file that was cut off");
     }
 }

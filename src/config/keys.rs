@@ -21,8 +21,18 @@ pub struct Key {
     default: &'static str,
     range: &'static str,
     doc: &'static str,
+    reload: Reload,
     pub(super) slot: Slot,
     pub(super) get: fn(&AgentConfig) -> Json,
+}
+
+/// When a changed value counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reload {
+    /// A running agent takes it up when it reads its configuration again.
+    Live,
+    /// The next start takes it up.
+    Restart,
 }
 
 /// Where a value goes; the setter of each form. What a setter refuses it says in a few words that fit behind the value.
@@ -81,6 +91,11 @@ impl Key {
     /// What it means, in one line.
     pub const fn doc(&self) -> &'static str {
         self.doc
+    }
+
+    /// Whether a running agent takes up a changed value when it reads its configuration again (SIGHUP).
+    pub fn is_reloadable(&self) -> bool {
+        self.reload == Reload::Live
     }
 
     /// The variable of the environment: `HEADCOUNT_TIMING__HEARTBEAT_INTERVAL`.
@@ -175,8 +190,9 @@ static KEYS: [Key; 28] = [
         default: "the host name",
         range: "1 to 63 bytes of [A-Za-z0-9._-], unique in the cluster",
         doc: "The node's name.",
+        reload: Reload::Restart,
         slot: Slot::Text(|agent, text| {
-            agent.config.name = NodeId::new(text).map_err(|error| format!("is no name: {error}"))?;
+            agent.config.name = NodeId::new(text).map_err(|error| format!("is not a valid name: {error}"))?;
             Ok(())
         }),
         get: |agent| json!(agent.config.name.as_str()),
@@ -186,8 +202,9 @@ static KEYS: [Key; 28] = [
         default: "headcount",
         range: "1 to 63 bytes of [A-Za-z0-9._-]",
         doc: "The cluster's name; nodes of other clusters refuse each other.",
+        reload: Reload::Restart,
         slot: Slot::Text(|agent, text| {
-            agent.config.cluster = NodeId::new(text).map_err(|error| format!("is no name: {error}"))?;
+            agent.config.cluster = NodeId::new(text).map_err(|error| format!("is not a valid name: {error}"))?;
             Ok(())
         }),
         get: |agent| json!(agent.config.cluster.as_str()),
@@ -197,9 +214,10 @@ static KEYS: [Key; 28] = [
         default: "default",
         range: "default, local, lan, wan",
         doc: "The set of figures that [timing] starts from.",
+        reload: Reload::Restart,
         slot: Slot::Text(|agent, text| {
             // Replaces all figures: the layers set it before any other key.
-            let profile: Profile = text.parse().map_err(|_| "is no profile".to_owned())?;
+            let profile: Profile = text.parse().map_err(|_| "is not a valid profile".to_owned())?;
             agent.config = agent.config.clone().with_profile(profile);
             Ok(())
         }),
@@ -210,14 +228,16 @@ static KEYS: [Key; 28] = [
         default: "[::]:7117, IPv6 and IPv4",
         range: "IP:PORT of this machine; port 0 takes a free one",
         doc: "Where gossip is received, UDP and TCP.",
+        reload: Reload::Restart,
         slot: Slot::Text(|agent, text| set::address(text).map(|address| agent.config.bind = Some(address))),
         get: |agent| optional(agent.config.bind),
     },
     Key {
         name: "advertise",
-        default: "the bound address, or the one toward the first seed",
+        default: "automatic",
         range: "IP:PORT, neither unspecified nor multicast, port not 0",
-        doc: "Where others send to.",
+        doc: "Where others send to; by itself the bound address, or the one toward the first seed.",
+        reload: Reload::Restart,
         slot: Slot::Text(|agent, text| set::address(text).map(|address| agent.config.advertise = Some(address))),
         get: |agent| optional(agent.config.advertise),
     },
@@ -226,6 +246,7 @@ static KEYS: [Key; 28] = [
         default: "none",
         range: "1 to 100 bytes without control characters",
         doc: "Where users of this node reach it: free text for the members' listing.",
+        reload: Reload::Restart,
         slot: Slot::Text(|agent, text| {
             agent.config.api_address = Some(text.to_owned());
             Ok(())
@@ -237,6 +258,7 @@ static KEYS: [Key; 28] = [
         default: "none",
         range: "at most 64 of host:port, port 1 to 65535",
         doc: "Nodes to join through.",
+        reload: Reload::Restart,
         slot: Slot::Seeds,
         get: |agent| json!(agent.config.seeds),
     },
@@ -245,6 +267,7 @@ static KEYS: [Key; 28] = [
         default: "none",
         range: "a path",
         doc: "The directory of the state that survives a restart.",
+        reload: Reload::Restart,
         slot: Slot::Text(|agent, text| set::path(text).map(|path| agent.config.data_dir = Some(path))),
         get: |agent| optional(agent.config.data_dir.as_ref().map(|path| path.display())),
     },
@@ -253,6 +276,7 @@ static KEYS: [Key; 28] = [
         default: "none",
         range: "at most 32 keys, 512 bytes in all",
         doc: "What the node tells about itself.",
+        reload: Reload::Live,
         slot: Slot::Tags,
         get: |agent| json!(agent.config.tags.to_map()),
     },
@@ -261,6 +285,7 @@ static KEYS: [Key; 28] = [
         default: "1400",
         range: "1000 to 1400",
         doc: "The largest UDP payload, in bytes.",
+        reload: Reload::Restart,
         slot: Slot::Count(|agent| &mut agent.config.settings.mtu),
         get: |agent| json!(agent.config.settings.mtu),
     },
@@ -269,6 +294,7 @@ static KEYS: [Key; 28] = [
         default: "10",
         range: "2 to 64",
         doc: "About how many peers observe each node.",
+        reload: Reload::Restart,
         slot: Slot::Count(|agent| &mut agent.config.settings.observers),
         get: |agent| json!(agent.config.settings.observers),
     },
@@ -277,6 +303,7 @@ static KEYS: [Key; 28] = [
         default: "5s",
         range: "50ms to 1m",
         doc: "At least one packet per observer in this time.",
+        reload: Reload::Restart,
         slot: Slot::Duration(|agent| &mut agent.config.settings.heartbeat_interval),
         get: |agent| duration(agent.config.settings.heartbeat_interval),
     },
@@ -285,6 +312,7 @@ static KEYS: [Key; 28] = [
         default: "10s",
         range: "2 × heartbeat_interval to 10m",
         doc: "Silence after which a node is Suspect.",
+        reload: Reload::Restart,
         slot: Slot::Duration(|agent| &mut agent.config.settings.suspect_timeout),
         get: |agent| duration(agent.config.settings.suspect_timeout),
     },
@@ -293,6 +321,7 @@ static KEYS: [Key; 28] = [
         default: "15s",
         range: "more than suspect_timeout, at most 1h",
         doc: "Silence after which a node is Down.",
+        reload: Reload::Restart,
         slot: Slot::Duration(|agent| &mut agent.config.settings.down_timeout),
         get: |agent| duration(agent.config.settings.down_timeout),
     },
@@ -301,6 +330,7 @@ static KEYS: [Key; 28] = [
         default: "1s",
         range: "20ms to 5 × heartbeat_interval",
         doc: "How often a node gossips.",
+        reload: Reload::Restart,
         slot: Slot::Duration(|agent| &mut agent.config.settings.gossip_interval),
         get: |agent| duration(agent.config.settings.gossip_interval),
     },
@@ -309,6 +339,7 @@ static KEYS: [Key; 28] = [
         default: "3",
         range: "1 to 16",
         doc: "Peers per gossip tick.",
+        reload: Reload::Restart,
         slot: Slot::Count(|agent| &mut agent.config.settings.gossip_fanout),
         get: |agent| json!(agent.config.settings.gossip_fanout),
     },
@@ -317,6 +348,7 @@ static KEYS: [Key; 28] = [
         default: "500ms",
         range: "1ms to suspect_timeout / 15",
         doc: "How long the answer to a probe may take.",
+        reload: Reload::Restart,
         slot: Slot::Duration(|agent| &mut agent.config.settings.probe_timeout),
         get: |agent| duration(agent.config.settings.probe_timeout),
     },
@@ -325,6 +357,7 @@ static KEYS: [Key; 28] = [
         default: "5s",
         range: "100ms to 10m",
         doc: "Pace of lasting efforts: joining, finding lost members and seeds again.",
+        reload: Reload::Restart,
         slot: Slot::Duration(|agent| &mut agent.config.settings.retry_interval),
         get: |agent| duration(agent.config.settings.retry_interval),
     },
@@ -333,6 +366,7 @@ static KEYS: [Key; 28] = [
         default: "24h",
         range: "1m to 30days, at least down_timeout",
         doc: "Age at which members that are Down or Left are forgotten.",
+        reload: Reload::Restart,
         slot: Slot::Duration(|agent| &mut agent.config.settings.reap_after),
         get: |agent| duration(agent.config.settings.reap_after),
     },
@@ -341,12 +375,13 @@ static KEYS: [Key; 28] = [
         default: "none",
         range: "none, quorum",
         doc: "Whether leaders are elected.",
+        reload: Reload::Restart,
         slot: Slot::Text(|agent, text| {
             agent.config.leadership.mode = match text {
                 "none" => LeadershipMode::None,
                 "quorum" => LeadershipMode::Quorum,
                 "lease" => return Err("is not available in this version".to_owned()),
-                _ => return Err("is no mode of leadership".to_owned()),
+                _ => return Err("is not a valid mode of leadership".to_owned()),
             };
             Ok(())
         }),
@@ -357,6 +392,7 @@ static KEYS: [Key; 28] = [
         default: "none",
         range: "at most 7 different names of nodes",
         doc: "Who forms the first electorate.",
+        reload: Reload::Restart,
         slot: Slot::Voters,
         get: |agent| json!(agent.config.leadership.voters.iter().map(NodeId::as_str).collect::<Vec<_>>()),
     },
@@ -365,6 +401,7 @@ static KEYS: [Key; 28] = [
         default: "15s",
         range: "500ms to 10m",
         doc: "How long a leader leads without a renewal.",
+        reload: Reload::Restart,
         slot: Slot::Duration(|agent| &mut agent.config.leadership.timing.lease_duration),
         get: |agent| duration(agent.config.leadership.timing.lease_duration),
     },
@@ -373,6 +410,7 @@ static KEYS: [Key; 28] = [
         default: "5s",
         range: "50ms to less than half of lease_duration",
         doc: "How often a leader renews its lease.",
+        reload: Reload::Restart,
         slot: Slot::Duration(|agent| &mut agent.config.leadership.timing.renewal_interval),
         get: |agent| duration(agent.config.leadership.timing.renewal_interval),
     },
@@ -381,6 +419,7 @@ static KEYS: [Key; 28] = [
         default: "127.0.0.1:7118",
         range: "IP:PORT of this machine, or \"off\"; port 0 takes a free one",
         doc: "Where HTTP requests are accepted.",
+        reload: Reload::Restart,
         slot: Slot::Text(|agent, text| {
             agent.http.bind = if text == "off" { None } else { Some(set::address(text)?) };
             Ok(())
@@ -392,6 +431,7 @@ static KEYS: [Key; 28] = [
         default: "none",
         range: "a path",
         doc: "The file with the token that every request must bear.",
+        reload: Reload::Restart,
         slot: Slot::Text(|agent, text| set::path(text).map(|path| agent.http.token_file = Some(path))),
         get: |agent| optional(agent.http.token_file.as_ref().map(|path| path.display())),
     },
@@ -400,6 +440,7 @@ static KEYS: [Key; 28] = [
         default: "false",
         range: "true or false",
         doc: "Whether other machines may reach HTTP without a token.",
+        reload: Reload::Restart,
         slot: Slot::Switch(|agent| &mut agent.http.insecure),
         get: |agent| json!(agent.http.insecure),
     },
@@ -408,6 +449,7 @@ static KEYS: [Key; 28] = [
         default: "info",
         range: "off, error, warn, info, debug, trace, or target=level, with commas between",
         doc: "What is logged.",
+        reload: Reload::Live,
         slot: Slot::Text(|agent, text| {
             agent.log.level = set::directives(text)?;
             Ok(())
@@ -419,8 +461,9 @@ static KEYS: [Key; 28] = [
         default: "text",
         range: "text, json",
         doc: "How a log line looks.",
+        reload: Reload::Restart,
         slot: Slot::Text(|agent, text| {
-            agent.log.format = text.parse::<LogFormat>().map_err(|_| "is no log format".to_owned())?;
+            agent.log.format = text.parse::<LogFormat>().map_err(|_| "is not a valid log format".to_owned())?;
             Ok(())
         }),
         get: |agent| json!(agent.log.format.name()),
@@ -459,6 +502,8 @@ mod tests {
             assert!(key.section().is_none_or(|section| SECTIONS.contains(&section)), "{}", key.name);
             assert!(!key.range.is_empty() && !key.doc.is_empty());
         }
+        let live: Vec<_> = keys().filter(|key| key.is_reloadable()).map(Key::name).collect();
+        assert_eq!(live, ["tags", "log.level"]);
         assert_eq!(variable_of("timing.reap_after"), "HEADCOUNT_TIMING__REAP_AFTER");
     }
 

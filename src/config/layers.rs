@@ -2,21 +2,27 @@
 //!
 //! Every value given is judged where it stands, also one that a stronger layer hides: a file that is refused today is
 //! refused however it is started. What goes together is judged once, on the values that count. Nothing is read but the
-//! file: environment and flags are handed in, so that a test is as good as a process.
+//! file, and the file of the token that it names: environment and flags are handed in, so that a test is as good as a
+//! process.
+//!
+//! What works and is hardly meant is a warning, a [`Problem`] like those that refuse, beside the result.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use super::agent::AgentConfig;
 use super::file;
 use super::given::Item;
 use super::keys::{Key, PREFIX, UNAVAILABLE, find, keys, nearest};
 use super::problem::{LoadError, Problem, Source, printable};
+use super::token::{TokenFile, TokenFileError};
 use super::{Config, ConfigError};
 use crate::core::NodeId;
 
-/// Variables that begin like ours and are none of the configuration: the address that client commands talk to.
-const CLIENT_ADDRESS: &str = "HEADCOUNT_AGENT";
+/// Variables that begin like ours and are none of the configuration: the agent that client commands talk to, and the file
+/// with its token.
+const OF_CLIENTS: [&str; 2] = ["HEADCOUNT_AGENT", "HEADCOUNT_TOKEN_FILE"];
 /// What handlers are told about an event; present where an agent is started by a handler.
 const EVENT_PREFIX: &str = "HEADCOUNT_EVENT_";
 
@@ -55,6 +61,8 @@ struct Flag {
 pub struct Loaded {
     /// The values.
     pub agent: AgentConfig,
+    /// What an operator should look at although the agent starts, in the order of the file.
+    pub warnings: Vec<Problem>,
     sources: BTreeMap<&'static str, Source>,
 }
 
@@ -65,9 +73,9 @@ impl Loaded {
     }
 }
 
-/// `headcount config check FILE`: whether the file alone makes a configuration, on whatever machine it is read.
-pub fn check_file(path: impl Into<PathBuf>) -> Result<(), LoadError> {
-    Loader::new().file(path).host_name("any").load().map(drop)
+/// `headcount config check FILE`: what the file alone makes of a configuration, whatever the machine is named.
+pub fn check_file(path: impl Into<PathBuf>) -> Result<Loaded, LoadError> {
+    Loader::new().file(path).host_name("any").load()
 }
 
 impl Loader {
@@ -130,6 +138,10 @@ impl Loader {
             merge.problems.extend(problems);
         }
         for (name, value) in &self.environment {
+            if is_service_link(name, value.as_deref().unwrap_or_default()) {
+                merge.warnings.push(service_link(name));
+                continue;
+            }
             merge.note(variable(name, value.as_deref()), &mut given);
         }
         for flag in &self.flags {
@@ -141,7 +153,9 @@ impl Loader {
         merge.apply(&others);
         merge.name(self.host_name.as_deref());
         merge.judge_together();
-        merge.finish(self.file.as_deref())
+        merge.judge_token_file();
+        merge.warn();
+        merge.finish()
     }
 }
 
@@ -149,7 +163,7 @@ type Given = (&'static Key, Item);
 
 /// A variable as a value; nothing if it is not ours.
 fn variable(name: &str, value: Option<&str>) -> Result<Option<Given>, Vec<Problem>> {
-    if name == CLIENT_ADDRESS || name.starts_with(EVENT_PREFIX) {
+    if OF_CLIENTS.contains(&name) || name.starts_with(EVENT_PREFIX) {
         return Ok(None);
     }
     let source = Source::Environment(printable(name));
@@ -160,14 +174,12 @@ fn variable(name: &str, value: Option<&str>) -> Result<Option<Given>, Vec<Proble
             let reason = format!("section [{section}] is not available in this version");
             return Err(vec![Problem::new(source, reason).hint("unset it")]);
         }
-        let hint = if is_service_link(name, value.unwrap_or_default()) {
-            "it looks like a Kubernetes service link: set enableServiceLinks: false in the pod's specification".into()
-        } else if let Some(key) = nearest(&meant) {
+        let hint = if let Some(key) = nearest(&meant) {
             format!("did you mean {}?", key.variable())
         } else {
             format!("unset it; variables are {PREFIX}<KEY> and {PREFIX}<SECTION>__<KEY>")
         };
-        return Err(vec![Problem::new(source, "is no known variable").hint(hint)]);
+        return Err(vec![Problem::new(source, "is not a known variable").hint(hint)]);
     };
     let Some(value) = value else {
         return Err(vec![Problem::new(source, "is not UTF-8").key(key.name()).allowed(key.range())]);
@@ -176,11 +188,20 @@ fn variable(name: &str, value: Option<&str>) -> Result<Option<Given>, Vec<Proble
 }
 
 /// For a service named `headcount…` Kubernetes sets `HEADCOUNT_SERVICE_HOST`, `HEADCOUNT_PORT_7117_UDP_ADDR` and more in
-/// every pod of the namespace.
+/// every pod of the namespace. None of them is a key of ours.
 fn is_service_link(name: &str, value: &str) -> bool {
+    if keys().any(|key| key.variable() == name) {
+        return false;
+    }
     let is_address = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
     let is_part = ["_TCP", "_UDP", "_SCTP"].iter().any(|part| name.contains(part)) && name.contains("_PORT_");
     is_address || is_part || name.contains("_SERVICE_HOST") || name.contains("_SERVICE_PORT")
+}
+
+fn service_link(name: &str) -> Problem {
+    let reason = "is ignored: it looks like a Kubernetes service link, made for a service named \"headcount\"";
+    let hint = "to be rid of it set enableServiceLinks: false in the pod's specification";
+    Problem::new(Source::Environment(printable(name)), reason).hint(hint)
 }
 
 fn flag(flag: &Flag) -> Result<Option<Given>, Vec<Problem>> {
@@ -198,6 +219,7 @@ struct Merge {
     /// What counts, as it was written: a person looks for `"31d"`, not for what it comes to.
     written: BTreeMap<&'static str, String>,
     problems: Vec<Problem>,
+    warnings: Vec<Problem>,
     /// Keys with a refused value: nothing that follows from them is judged.
     failed: BTreeSet<&'static str>,
 }
@@ -211,6 +233,7 @@ impl Merge {
             sources: keys().map(|key| (key.name(), Source::Default)).collect(),
             written: BTreeMap::new(),
             problems: Vec::new(),
+            warnings: Vec::new(),
             failed: BTreeSet::new(),
         }
     }
@@ -266,7 +289,7 @@ impl Merge {
             Ok(host) => match NodeId::new(&host) {
                 Ok(name) => self.agent.config.name = name,
                 Err(error) => {
-                    let problem = problem(format!("(the host name) is no node name: {error}"));
+                    let problem = problem(format!("(the host name) is not a valid node name: {error}"));
                     let allowed = find("name").map_or("", Key::range);
                     self.problems.push(problem.found(printable(&format!("\"{host}\""))).allowed(allowed));
                 }
@@ -311,7 +334,8 @@ impl Merge {
         }
         let problem = Problem::new(source, error.reason()).key(key.name());
         let problem = problem.found(self.value_of(key.name())).allowed(error.allowed());
-        let Some(other) = key.follows().filter(|other| error.allowed().contains(other.short())) else {
+        let of_bounds = || key.follows().filter(|other| error.allowed().contains(other.short()));
+        let Some(other) = error.other_key().and_then(find).or_else(of_bounds) else {
             return Some(problem);
         };
         if self.failed.contains(other.name()) {
@@ -319,6 +343,57 @@ impl Merge {
         }
         let (name, value, source) = (other.name(), self.value_of(other.name()), self.source_of(other.name()));
         Some(problem.hint(format!("{name} = {value} comes from {source}")))
+    }
+
+    /// A token that is not there, or is none, is found out before the agent starts rather than by it.
+    fn judge_token_file(&mut self) {
+        const KEY: &str = "http.token_file";
+        let http = &self.agent.http;
+        let Some(path) = http.token_file.as_deref().filter(|_| http.bind.is_some() && !self.any_failed(&[KEY])) else {
+            return;
+        };
+        let problem = |reason: String| Problem::new(self.source_of(KEY), reason).key(KEY).found(self.value_of(KEY));
+        match TokenFile::read(path) {
+            Ok(TokenFile { open_to_others: None, .. }) => {}
+            Ok(TokenFile { open_to_others: Some(mode), .. }) => {
+                let warning = problem(format!("is open to other users of this machine (mode {mode})"));
+                self.warnings.push(warning.hint("chmod 600 it, so that only the agent's user reads the token"));
+            }
+            Err(error) => {
+                let hint = match &error {
+                    TokenFileError::Unreadable(error) if error.kind() == io::ErrorKind::NotFound => {
+                        "check the path; a relative one starts where the agent was started"
+                    }
+                    TokenFileError::Unreadable(_) => "name a file that the agent's user may read",
+                    TokenFileError::Invalid => "make one with `openssl rand -hex 32`",
+                };
+                let refused = problem(error.to_string()).hint(hint);
+                self.failed.insert(KEY);
+                self.problems.push(refused);
+            }
+        }
+    }
+
+    /// What works and is hardly meant.
+    fn warn(&mut self) {
+        let config = &self.agent.config;
+        let about =
+            |key: &str, reason: String| Problem::new(self.source_of(key), reason).key(key).found(self.value_of(key));
+        let mut warnings = Vec::new();
+        if config.bind.is_some_and(|bind| super::is_loopback(&bind))
+            && let Some(seed) = config.seeds.iter().find(|seed| !stays_on_this_machine(seed))
+        {
+            let reason = format!("is reached from this machine only, and the seed {} is on another", printable(seed));
+            let hint = "without the line, or with --bind 0.0.0.0:7117, other machines reach this node";
+            warnings.push(about("bind", reason).hint(hint));
+        }
+        let voters = config.leadership.voters.len();
+        if voters != 0 && voters.is_multiple_of(2) {
+            let reason =
+                format!("are an even number: {voters} voters stand the loss of no more than {} do", voters - 1);
+            warnings.push(about("leadership.voters", reason));
+        }
+        self.warnings.extend(warnings);
     }
 
     fn any_failed(&self, names: &[&str]) -> bool {
@@ -336,16 +411,24 @@ impl Merge {
         written.or_else(shown).unwrap_or_default()
     }
 
-    fn finish(mut self, file: Option<&Path>) -> Result<Loaded, LoadError> {
-        if self.problems.is_empty() {
-            return Ok(Loaded { agent: self.agent, sources: self.sources });
-        }
+    fn finish(mut self) -> Result<Loaded, LoadError> {
         // The file's first and in its order; the others stay as they came.
-        if file.is_some() {
-            let rank = |problem: &Problem| if problem.line() == 0 { usize::MAX } else { problem.line() };
-            self.problems.sort_by_key(rank);
+        let rank = |problem: &Problem| if problem.line() == 0 { usize::MAX } else { problem.line() };
+        self.problems.sort_by_key(rank);
+        self.warnings.sort_by_key(rank);
+        if self.problems.is_empty() {
+            return Ok(Loaded { agent: self.agent, warnings: self.warnings, sources: self.sources });
         }
         Err(LoadError::Refused { problems: self.problems })
+    }
+}
+
+/// Whether a seed is certainly on this machine; what other names mean is found out later, and may change.
+fn stays_on_this_machine(seed: &str) -> bool {
+    let is_localhost = |host: &str| host.eq_ignore_ascii_case("localhost") || host.ends_with(".localhost");
+    match super::literal(seed) {
+        Some(address) => super::is_loopback(&address),
+        None => seed.rsplit_once(':').is_some_and(|(host, _)| is_localhost(host)),
     }
 }
 
@@ -355,8 +438,10 @@ mod tests {
 
     #[test]
     fn reserved_and_foreign_variables_are_passed_over() {
-        let variables = [("HEADCOUNT_AGENT", "x"), ("HEADCOUNT_EVENT_NODE", "x"), ("HEADCOUNTER", "x"), ("PATH", "x")];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let variables = ["AGENT", "TOKEN_FILE", "EVENT_NODE"].map(|name| format!("HEADCOUNT_{name}"));
+        let variables = variables.map(|name| (name, "x")).into_iter();
+        let variables = variables.chain(["HEADCOUNTER", "PATH"].map(|name| (name.to_owned(), "x")));
+        let variables = variables.map(|(name, value)| (name, value.to_owned()));
         let loaded = Loader::new().host_name("h").environment(variables).load().expect("nothing of ours");
         assert_eq!(loaded.agent.config.name, "h");
         assert_eq!(loaded.source("name"), Some(&Source::Default));
@@ -375,16 +460,22 @@ mod tests {
     }
 
     #[test]
-    fn service_links_are_recognised() {
-        for (name, value) in [
+    fn service_links_are_passed_over_with_a_warning() {
+        let links = [
             ("HEADCOUNT_SERVICE_HOST", "10.0.0.1"),
             ("HEADCOUNT_SERVICE_PORT_HTTP", "7118"),
             ("HEADCOUNT_PORT", "tcp://10.0.0.1:7118"),
             ("HEADCOUNT_PORT_7118_TCP_PROTO", "tcp"),
-        ] {
-            let problem = variable(name, Some(value)).expect_err(name)[0].to_string();
-            assert!(problem.contains("enableServiceLinks"), "{problem}");
+        ];
+        let linked = Loader::new().host_name("h").environment(links.map(|(n, v)| (n.to_owned(), v.to_owned())));
+        let loaded = linked.load().expect("nothing of ours");
+        let told: Vec<_> = loaded.warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(told.len(), links.len(), "{told:?}");
+        for (told, (name, _)) in told.iter().zip(links) {
+            assert!(told.starts_with(&format!("environment {name}: is ignored")), "{told}");
+            assert!(told.contains("enableServiceLinks"), "{told}");
         }
+        assert_eq!(loaded.agent, Loader::new().host_name("h").load().expect("defaults").agent);
     }
 
     #[test]

@@ -61,6 +61,9 @@ impl LeadershipConfig {
     pub(super) fn problems(&self) -> Vec<ConfigError> {
         let mut problems: Vec<ConfigError> = self.timing.check().err().into_iter().map(Into::into).collect();
         problems.extend(check_voters(&self.voters).err());
+        if self.mode == LeadershipMode::None && !self.voters.is_empty() {
+            problems.push(ConfigError::VotersWithoutQuorum { count: self.voters.len() });
+        }
         problems
     }
 }
@@ -112,6 +115,18 @@ mod tests {
         assert_eq!(kept.check(), Ok(()));
         kept.leadership.voters.clear();
         assert_eq!(kept.check(), Ok(()), "a member that only learns");
+    }
+
+    #[test]
+    fn voters_that_elect_nobody_are_refused() {
+        let mut config = Config::new("a").expect("a name").with_voters(["a"]).expect("a name");
+        config.data_dir = Some("d".into());
+        config.leadership.mode = LeadershipMode::None;
+        let error = config.check().expect_err("nobody is elected");
+        assert_eq!((error.key(), error.other_key()), ("leadership.voters", Some("leadership.mode")));
+        assert!(error.to_string().contains("leadership.mode = \"quorum\""), "{error}");
+        config.leadership.voters.clear();
+        assert_eq!(config.check(), Ok(()));
     }
 
     #[test]

@@ -34,9 +34,15 @@ mod leadership;
 #[cfg(feature = "agent")]
 mod problem;
 #[cfg(feature = "agent")]
+mod read;
+#[cfg(feature = "agent")]
+mod reload;
+#[cfg(feature = "agent")]
 mod set;
 #[cfg(feature = "agent")]
 mod show;
+#[cfg(feature = "agent")]
+mod token;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -55,6 +61,10 @@ pub use layers::{Loaded, Loader, check_file};
 pub use leadership::{LeadershipConfig, LeadershipMode};
 #[cfg(feature = "agent")]
 pub use problem::{LoadError, Problem, Source};
+#[cfg(feature = "agent")]
+pub use reload::SettingChange;
+#[cfg(feature = "agent")]
+pub use token::{BadToken, Token, TokenFileError};
 
 /// The gossip port where none is said.
 pub const DEFAULT_GOSSIP_PORT: u16 = 7117;
@@ -182,6 +192,7 @@ impl Config {
         }
         problems.extend(check_seed_count(self.seeds.len()).err());
         problems.extend(self.seeds.iter().filter_map(|seed| check_seed(seed).err()));
+        problems.extend(check_bind_reaches(self.bind, &self.seeds).err());
         problems.extend(self.leadership.problems());
         if self.leadership.mode == LeadershipMode::Quorum && self.data_dir.is_none() {
             problems.push(ConfigError::QuorumWithoutDataDir);
@@ -193,6 +204,29 @@ impl Config {
 /// Any address of this machine will do, whether it exists is found out by binding it; a group is none.
 fn check_bind(address: SocketAddr) -> Result<(), ConfigError> {
     if address.ip().is_multicast() { Err(ConfigError::BindMulticast { address }) } else { Ok(()) }
+}
+
+/// A node that is bound to loopback and whose seeds are all on other machines never joins: its packets do not leave the
+/// machine. With a name among the seeds nobody can tell.
+fn check_bind_reaches(bind: Option<SocketAddr>, seeds: &[String]) -> Result<(), ConfigError> {
+    let Some(bind) = bind.filter(is_loopback) else { return Ok(()) };
+    let elsewhere: Vec<_> = seeds.iter().filter(|seed| literal(seed).is_some_and(|seed| !is_loopback(&seed))).collect();
+    match elsewhere.first() {
+        Some(seed) if elsewhere.len() == seeds.len() => {
+            Err(ConfigError::BindUnreachable { address: bind, seed: (*seed).clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether only this machine sends to an address.
+fn is_loopback(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+/// A seed that is an address and no name.
+fn literal(seed: &str) -> Option<SocketAddr> {
+    seed.parse().ok()
 }
 
 fn check_advertise(address: SocketAddr) -> Result<(), ConfigError> {
@@ -326,6 +360,29 @@ mod tests {
         assert_eq!(api_address(100).check(), Ok(()));
         assert!(api_address(101).check().is_err());
         assert_eq!(config().with_seeds(vec!["a:1"; 64]).check(), Ok(()));
+    }
+
+    #[test]
+    fn a_node_that_is_bound_to_loopback_needs_a_seed_that_it_may_reach() {
+        let with = |bind: &str, seeds: &[&str]| {
+            let config = config().with_bind(bind.parse().expect("an address"));
+            config.with_seeds(seeds.iter().copied()).check()
+        };
+        for bind in ["127.0.0.1:7117", "[::1]:0", "[::ffff:127.0.0.1]:7117"] {
+            for seeds in [&["10.0.0.1:7117"][..], &["10.0.0.1:7117", "[2001:db8::1]:7117"]] {
+                let refused = with(bind, seeds).expect_err(bind);
+                assert_eq!((refused.key(), refused.other_key()), ("bind", Some("seeds")));
+                let text = refused.to_string();
+                let names = [refused.found(), "10.0.0.1:7117".to_owned(), "\"0.0.0.0:7117\"".to_owned()];
+                assert!(names.iter().all(|name| text.contains(name)), "{text}");
+            }
+            for seeds in [&[][..], &["127.0.0.1:1"], &["10.0.0.1:7117", "127.0.0.1:1"], &["10.0.0.1:7117", "name:1"]] {
+                assert_eq!(with(bind, seeds), Ok(()), "{bind} {seeds:?}");
+            }
+        }
+        for bind in ["0.0.0.0:7117", "[::]:7117", "10.0.0.2:7117"] {
+            assert_eq!(with(bind, &["10.0.0.1:7117"]), Ok(()));
+        }
     }
 
     #[test]

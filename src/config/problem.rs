@@ -5,9 +5,13 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::core::Profile;
+use crate::text::{MAX_SHOWN, visible};
+
+/// The longest reason that is told, in characters: some repeat what was written.
+const MAX_REASON: usize = 300;
 
 /// Where a value came from, from the strongest to the weakest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,18 +53,18 @@ impl fmt::Display for Source {
         f.write_str(self.layer())?;
         match self {
             Source::Flag(name) | Source::Environment(name) => write!(f, " {name}"),
-            Source::File { path, line } => write!(f, " {}:{line}", path.display()),
+            Source::File { path, line } => write!(f, " {}:{line}", shown(path)),
             Source::Profile(profile) => write!(f, " {profile}"),
             Source::Default => Ok(()),
         }
     }
 }
 
-/// One reason why a configuration is refused.
+/// One reason why a configuration is refused, or why somebody should look at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// Where the refused value came from.
+    /// Where the value came from.
     pub source: Source,
     /// The key with its section, as far as it is known.
     pub key: Option<String>,
@@ -75,8 +79,9 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(source: Source, reason: impl Into<String>) -> Self {
-        Self { source, key: None, found: None, reason: reason.into(), allowed: None, hint: None }
+    pub(super) fn new(source: Source, reason: impl AsRef<str>) -> Self {
+        let reason = visible(reason.as_ref(), MAX_REASON);
+        Self { source, key: None, found: None, reason, allowed: None, hint: None }
     }
 
     pub(super) fn key(self, key: impl Into<String>) -> Self {
@@ -106,7 +111,7 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
-            Source::File { path, line } => write!(f, "{}:{line}: ", path.display())?,
+            Source::File { path, line } => write!(f, "{}:{line}: ", shown(path))?,
             source => write!(f, "{source}: ")?,
         }
         if let Some(key) = &self.key {
@@ -132,7 +137,7 @@ impl fmt::Display for Problem {
 #[non_exhaustive]
 pub enum LoadError {
     /// The file cannot be read.
-    #[error("cannot read the configuration file {}: {error}; check the path given with --config", path.display())]
+    #[error("cannot read the configuration file {}: {error}; {}", shown(path), what_to_try(error))]
     Unreadable {
         /// The file, as it was named.
         path: PathBuf,
@@ -154,6 +159,19 @@ impl LoadError {
     }
 }
 
+fn what_to_try(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "check the path given with --config",
+        io::ErrorKind::PermissionDenied => "let the user that runs this read it",
+        _ => "name a TOML file",
+    }
+}
+
+/// The name of a file as it may be shown: whole, since somebody wants to find it.
+fn shown(path: &Path) -> String {
+    visible(&path.to_string_lossy(), usize::MAX)
+}
+
 fn list(problems: &[Problem]) -> String {
     match problems {
         [problem] => problem.to_string(),
@@ -164,17 +182,9 @@ fn list(problems: &[Problem]) -> String {
     }
 }
 
-/// A value as it may be shown: on one line, without control characters, not endless.
+/// A value as it may be shown: on one line, nothing invisible, not endless.
 pub(super) fn printable(text: &str) -> String {
-    const MOST: usize = 80;
-    let mut shown = String::new();
-    for (count, character) in text.trim().chars().enumerate() {
-        if count == MOST {
-            shown.push('…');
-            break;
-        }
-        if character.is_control() { shown.extend(character.escape_default()) } else { shown.push(character) }
-    }
+    let shown = visible(text.trim(), MAX_SHOWN);
     if shown.is_empty() { "\"\"".to_owned() } else { shown }
 }
 
@@ -196,5 +206,10 @@ mod tests {
         assert_eq!(printable(" a\nb\u{1b}[0m "), "a\\nb\\u{1b}[0m");
         assert_eq!(printable(&"x".repeat(500)).chars().count(), 81);
         assert_eq!(printable(""), "\"\"");
+        assert_eq!(printable("a\u{202e}b"), "a\\u{202e}b");
+        let endless = Problem::new(Source::Default, "\u{202e}".repeat(100_000)).to_string();
+        assert!(endless.len() < 4_000 && !endless.contains('\u{202e}'), "{} bytes", endless.len());
+        let source = Source::File { path: "a\u{1b}b.toml".into(), line: 1 };
+        assert_eq!(Problem::new(source, "is bad").to_string(), "a\\u{1b}b.toml:1: is bad");
     }
 }

@@ -14,6 +14,7 @@ use super::leadership::check_voters;
 use super::problem::Problem;
 use super::{ConfigError, check_advertise, check_api_address, check_bind, check_seed, check_seed_count};
 use crate::core::{NodeId, Tags};
+use crate::text::{MAX_SHOWN, visible};
 
 impl Key {
     /// Puts a value in its place, or says why not.
@@ -91,7 +92,7 @@ impl Key {
             match &item.value {
                 Value::Text(name) => match NodeId::new(name) {
                     Ok(name) => voters.push(name),
-                    Err(error) => problems.extend(self.refuse(item, format!("is no name of a node: {error}"))),
+                    Err(error) => problems.extend(self.refuse(item, format!("is not a valid name: {error}"))),
                 },
                 value => problems.extend(self.wrong_type(item, value)),
             }
@@ -116,7 +117,7 @@ impl Key {
                     Ok(_) => {
                         tags.insert(name.clone(), text.clone());
                     }
-                    Err(error) => problems.push(refuse(format!("is no tag: {error}"))),
+                    Err(error) => problems.push(refuse(format!("is not a valid tag: {error}"))),
                 },
                 value => problems.push(refuse(format!("is {}, a tag is a string in quotes", value.type_name()))),
             }
@@ -132,7 +133,7 @@ impl Key {
         vec![problem.hint(format!("write {}", self.form().description()))]
     }
 
-    fn refuse(&self, item: &Item, reason: impl Into<String>) -> Vec<Problem> {
+    fn refuse(&self, item: &Item, reason: impl AsRef<str>) -> Vec<Problem> {
         vec![self.problem(item, reason)]
     }
 
@@ -140,7 +141,7 @@ impl Key {
         vec![self.problem(item, error.reason()).allowed(error.allowed())]
     }
 
-    fn problem(&self, item: &Item, reason: impl Into<String>) -> Problem {
+    fn problem(&self, item: &Item, reason: impl AsRef<str>) -> Problem {
         Problem::new(item.source.clone(), reason).key(self.name()).found(&*item.found).allowed(self.range())
     }
 }
@@ -151,10 +152,11 @@ fn duration(text: &str) -> Result<Duration, String> {
     if !trimmed.is_empty() && trimmed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return Err(format!("has no unit; write \"{trimmed}s\" or \"{trimmed}ms\""));
     }
-    let duration = humantime::parse_duration(trimmed)
-        .map_err(|error| format!("is no duration ({error}); write a number and its unit, as in \"5s\" or \"500ms\""))?;
+    let duration = humantime::parse_duration(trimmed).map_err(|error| {
+        format!("is not a valid duration ({error}); write a number and its unit, as in \"5s\" or \"500ms\"")
+    })?;
     if duration.subsec_nanos() % 1_000_000 != 0 {
-        return Err("is no whole number of milliseconds".to_owned());
+        return Err("is not a whole number of milliseconds".to_owned());
     }
     Ok(duration)
 }
@@ -165,7 +167,7 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
         if text.parse::<IpAddr>().is_ok() {
             "has no port; write it as in \"10.0.0.1:7117\" or \"[2001:db8::1]:7117\"".to_owned()
         } else {
-            "is no IP address with a port; write it as in \"10.0.0.1:7117\" or \"[2001:db8::1]:7117\"".to_owned()
+            "is not an IP address with a port; write it as in \"10.0.0.1:7117\" or \"[2001:db8::1]:7117\"".to_owned()
         }
     })
 }
@@ -190,10 +192,11 @@ pub(super) fn directives(text: &str) -> Result<String, String> {
         // An empty text parses as a level, too.
         let is_level = !directive.is_empty() && directive.parse::<LevelFilter>().is_ok();
         if !is_level && !directive.contains(['=', '[']) {
-            return Err(format!("contains {directive:?}, which is no level"));
+            let directive = visible(directive, MAX_SHOWN);
+            return Err(format!("contains \"{directive}\", which is not a valid level"));
         }
     }
-    EnvFilter::try_new(text).map_err(|error| format!("is no log directive ({error})"))?;
+    EnvFilter::try_new(text).map_err(|error| format!("is not a valid log directive ({error})"))?;
     Ok(text.to_owned())
 }
 
@@ -209,11 +212,11 @@ mod tests {
         for (text, reason) in [
             ("5", "has no unit; write \"5s\" or \"5ms\""),
             ("0.5", "has no unit"),
-            ("", "is no duration"),
-            ("-5s", "is no duration"),
-            ("5 parsecs", "is no duration"),
-            ("1500us", "is no whole number of milliseconds"),
-            ("99999999999999999999s", "is no duration"),
+            ("", "is not a valid duration"),
+            ("-5s", "is not a valid duration"),
+            ("5 parsecs", "is not a valid duration"),
+            ("1500us", "is not a whole number of milliseconds"),
+            ("99999999999999999999s", "is not a valid duration"),
         ] {
             let refused = duration(text).expect_err(text);
             assert!(refused.contains(reason), "{text}: {refused}");
@@ -234,6 +237,6 @@ mod tests {
     fn an_address_has_a_port_and_no_name() {
         assert!(address("[::1]:0").is_ok());
         assert!(address("10.0.0.1").is_err_and(|reason| reason.contains("has no port")));
-        assert!(address("localhost:7117").is_err_and(|reason| reason.contains("is no IP address")));
+        assert!(address("localhost:7117").is_err_and(|reason| reason.contains("is not an IP address")));
     }
 }

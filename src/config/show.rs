@@ -3,29 +3,47 @@
 //! Values look as they would be written in the file, durations included: `"5s"`, not a number of milliseconds. There is
 //! no secret among them, only the names of files that hold some.
 
-use std::io::Write;
-
 use serde_json::{Value as Json, json};
-use tabwriter::TabWriter;
 
-use super::keys::keys;
+use super::keys::{Key, keys};
 use super::layers::Loaded;
 use super::problem::Source;
+use crate::text::visible;
+
+/// What the table is, and what it is not.
+const HEADLINE: &str = "What `headcount agent` would start with here, given the same flags.\n\
+    A running agent may have others: `headcount info` asks it.";
+/// Between two columns.
+const SPACE: &str = "   ";
+/// A value wider than this does not widen its column.
+const MOST_VALUE_WIDTH: usize = 28;
 
 impl Loaded {
-    /// An aligned table: key, value, source. What is not set shows its default in parentheses.
+    /// What it is, and an aligned table: key, value, source. What is not set shows its default in parentheses. A value that
+    /// is longer than most does not push the others out of the window: its own line is longer.
     pub fn table(&self) -> String {
-        let mut table = TabWriter::new(Vec::new()).padding(3);
         let rows = keys().map(|key| {
-            let value = cell(&(key.get)(&self.agent)).unwrap_or_else(|| format!("({})", key.default()));
-            let source = self.source(key.name()).unwrap_or(&Source::Default);
-            format!("{}\t{value}\t{source}\n", key.name())
+            let value = self.shown(key);
+            let source = self.source(key.name()).unwrap_or(&Source::Default).to_string();
+            [key.name().to_owned(), value, source]
         });
-        let text: String = std::iter::once("KEY\tVALUE\tFROM\n".to_owned()).chain(rows).collect();
-        // Writing into memory does not fail; a table without alignment would still be right.
-        let aligned = table.write_all(text.as_bytes()).and_then(|()| table.flush());
-        let bytes = aligned.ok().and_then(|()| table.into_inner().ok()).unwrap_or_default();
-        String::from_utf8(bytes).unwrap_or(text)
+        let rows: Vec<_> = std::iter::once(["KEY", "VALUE", "FROM"].map(str::to_owned)).chain(rows).collect();
+        let width = |column: usize, most: usize| {
+            let widths = rows.iter().map(|row| row[column].chars().count()).filter(|width| *width <= most);
+            widths.max().unwrap_or_default()
+        };
+        let (key_width, value_width) = (width(0, usize::MAX), width(1, MOST_VALUE_WIDTH));
+        let line = |[key, value, source]: &[String; 3]| {
+            format!("{key:<key_width$}{SPACE}{value:<value_width$}{SPACE}{source}\n")
+        };
+        let table: String = rows.iter().map(line).collect();
+        format!("{HEADLINE}\n\n{table}")
+    }
+
+    /// A value as the table shows it.
+    pub(super) fn shown(&self, key: &Key) -> String {
+        let value = cell(&(key.get)(&self.agent)).unwrap_or_else(|| format!("({})", key.default()));
+        visible(&value, usize::MAX)
     }
 
     /// `{"settings":[{"key","value","layer","source"}]}`, one entry for each key, in the order of the table. `value` is
@@ -75,7 +93,8 @@ mod tests {
     #[test]
     fn the_table_has_one_aligned_line_for_each_key() {
         let table = loaded().table();
-        let lines: Vec<_> = table.lines().collect();
+        assert!(table.starts_with("What `headcount agent` would start with") && table.contains("`headcount info`"));
+        let lines: Vec<_> = table.lines().skip(3).collect();
         assert_eq!(lines.len(), 1 + keys().count());
         let from = lines[0].find("FROM").expect("a heading");
         assert!(lines[0].starts_with("KEY   "), "{table}");
@@ -86,6 +105,7 @@ mod tests {
             ("name", "h", "default"),
             ("tags", "a=b c, zone=eu-1", "flag --tag"),
             ("bind", "([::]:7117, IPv6 and IPv4)", "default"),
+            ("advertise", "(automatic)", "default"),
             ("timing.heartbeat_interval", "2s", "profile lan"),
         ] {
             let line = lines.iter().find(|line| line.starts_with(&format!("{key} "))).expect(key);
@@ -106,5 +126,20 @@ mod tests {
         assert_eq!(of("tags")["value"], json!({"a": "b c", "zone": "eu-1"}));
         assert_eq!(of("advertise")["value"], Json::Null);
         assert_eq!(of("mtu")["value"], json!(1400));
+    }
+
+    #[test]
+    fn lines_fit_a_narrow_terminal_beside_one_long_value() {
+        let seed = format!("{}.example.internal:7117", "x".repeat(60));
+        let loaded = Loader::new().host_name("h").flag("seeds", "--seed", &seed).load().expect("a good configuration");
+        let table = loaded.table();
+        let wide: Vec<_> = table.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.len() == 1 && wide[0].contains(&seed) && wide[0].ends_with("   flag --seed"), "{table}");
+    }
+
+    #[test]
+    fn a_value_shows_nothing_invisible() {
+        let loaded = Loader::new().host_name("h").flag("tags", "--tag", "a=b\u{202e}c").load().expect("a tag");
+        assert!(loaded.table().contains("a=b\\u{202e}c"));
     }
 }

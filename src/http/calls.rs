@@ -63,7 +63,7 @@ pub(super) async fn remove(
     let id = named(path)?;
     let removed = app.agent.remove(&id, force).await?;
     let status = if removed.confirmed { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok((status, Json(json::Removed::new(&id, removed.held_by))).into_response())
+    Ok((status, Json(json::Removed::new(&id, removed.held_by, removed.confirmed))).into_response())
 }
 
 pub(super) async fn join(

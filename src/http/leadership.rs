@@ -78,5 +78,5 @@ fn listed(agent: &Agent, electorate: Option<&Electorate>) -> json::Voters {
 }
 
 fn named(id: &str) -> Result<NodeId, Refusal> {
-    NodeId::new(id).map_err(|error| Refusal::value(format!("\"{}\" is no name: {error}", id.escape_debug())))
+    NodeId::new(id).map_err(|error| Refusal::value(format!("\"{}\" is not a valid name: {error}", id.escape_debug())))
 }

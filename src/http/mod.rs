@@ -38,7 +38,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-pub use guard::{BadToken, Token};
+pub use crate::config::{BadToken, Token};
 
 use crate::agent::Agent;
 

@@ -6,7 +6,7 @@ use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::agent::AgentError;
+use crate::agent::{AgentError, LeaderAddress};
 use crate::core::{CommandError, InvalidTags};
 use crate::json;
 
@@ -23,6 +23,7 @@ impl Refusal {
             detail: detail.into(),
             hint: None,
             results: None,
+            leader: None,
         }))
     }
 
@@ -53,6 +54,23 @@ impl Refusal {
             format!("no member is named \"{}\"", id.escape_debug()),
         )
         .hint("GET /v1/members lists them all")
+    }
+
+    /// What only the leader does, asked of another node.
+    fn not_leader(leader: Option<&LeaderAddress>) -> Self {
+        let refuse = |detail: &str| Self::new(StatusCode::CONFLICT, "not-leader", "Not the leader", detail);
+        let Some(leader) = leader else {
+            return refuse("nobody leads at the moment, and only the leader changes the electorate")
+                .hint("GET /v1/leader (`headcount leader`) says why; try again when somebody leads");
+        };
+        let api = leader.api_address.as_ref().map(|api| format!(", its api at {api}")).unwrap_or_default();
+        let hint = match leader.address {
+            Some(gossip) => format!("ask {}: its gossip is at {gossip}{api}", leader.id),
+            None => format!("ask {}", leader.id),
+        };
+        let mut refusal = refuse("this node does not lead, and only the leader changes the electorate").hint(hint);
+        refusal.0.leader = Some(leader.into());
+        refusal
     }
 
     pub(super) fn stopping(detail: impl Into<String>) -> Self {
@@ -97,6 +115,7 @@ impl From<AgentError> for Refusal {
                     .hint("add ?force=true to remove it all the same: its process will stop")
             }
             AgentError::Refused(CommandError::Oneself) => {
+                let detail = "a node does not remove itself";
                 Self::new(StatusCode::CONFLICT, "oneself", "A node does not remove itself", detail)
                     .hint("POST /v1/leave, or `headcount leave`")
             }
@@ -109,20 +128,7 @@ impl From<AgentError> for Refusal {
             AgentError::Refused(CommandError::NoQuorumMode | CommandError::Electorate(_)) => {
                 Self::new(StatusCode::CONFLICT, "electorate", "Electorate not changed", detail)
             }
-            AgentError::NotLeader { ref leader } => {
-                let hint = match leader {
-                    Some(leader) => match (&leader.address, &leader.api_address) {
-                        (Some(gossip), Some(api)) => {
-                            format!("ask {}: its gossip is at {gossip}, its api at {api}", leader.id)
-                        }
-                        (Some(gossip), None) => format!("ask {}: its gossip is at {gossip}", leader.id),
-                        _ => format!("ask {}", leader.id),
-                    },
-                    None => "nobody leads at the moment: `headcount leader` (GET /v1/leader) says why".to_owned(),
-                };
-                let detail = "this node does not lead, and only the leader changes the electorate";
-                Self::new(StatusCode::CONFLICT, "not-leader", "Not the leader", detail).hint(hint)
-            }
+            AgentError::NotLeader { leader } => Self::not_leader(leader.as_ref()),
             AgentError::TooManyAddresses { .. } => Self::value(detail),
             AgentError::Refused(CommandError::Leaving) | AgentError::Stopped => Self::stopping(detail),
         }

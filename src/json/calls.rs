@@ -177,12 +177,15 @@ pub struct Removed {
     pub status: String,
     /// Peers known to hold the record.
     pub held_by: usize,
+    /// Whether those are enough; else it spreads further. Agents of the first version do not say.
+    #[serde(default)]
+    pub confirmed: bool,
 }
 
 impl Removed {
-    /// A removal that this many peers hold.
-    pub fn new(id: &crate::NodeId, held_by: usize) -> Self {
-        Self { id: id.to_string(), status: "left".to_owned(), held_by }
+    /// A removal that this many peers hold, and whether those are enough.
+    pub fn new(id: &crate::NodeId, held_by: usize, confirmed: bool) -> Self {
+        Self { id: id.to_string(), status: "left".to_owned(), held_by, confirmed }
     }
 }
 
@@ -210,6 +213,28 @@ pub struct Problem {
     /// Of a join that nobody answered: what became of each address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<Vec<JoinResult>>,
+    /// Where only the leader could do what was asked: who leads, if somebody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<LeaderAddress>,
+}
+
+/// Where the leader is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LeaderAddress {
+    /// Its name.
+    pub id: String,
+    /// Where its gossip goes; `null` if it is not listed.
+    pub address: Option<String>,
+    /// Where its users reach it, if it says so.
+    pub api_address: Option<String>,
+}
+
+impl From<&crate::agent::LeaderAddress> for LeaderAddress {
+    fn from(leader: &crate::agent::LeaderAddress) -> Self {
+        let address = leader.address.map(|address| address.to_string());
+        Self { id: leader.id.to_string(), address, api_address: leader.api_address.clone() }
+    }
 }
 
 #[cfg(test)]
@@ -226,9 +251,13 @@ mod tests {
             detail: "no member is named \"z\"".to_owned(),
             hint: None,
             results: None,
+            leader: None,
         };
         let expected = r#"{"type":"urn:headcount:problem:no-such-member","title":"No such member","status":404,"detail":"no member is named \"z\"","hint":null}"#;
         assert_eq!(serde_json::to_string(&problem).expect("JSON"), expected);
+        let leader = LeaderAddress { id: "a".to_owned(), address: None, api_address: None };
+        let json = serde_json::to_value(Problem { leader: Some(leader), ..problem }).expect("JSON");
+        assert_eq!(json["leader"], serde_json::json!({"id": "a", "address": null, "api_address": null}));
     }
 
     #[test]
@@ -245,9 +274,11 @@ mod tests {
 
     #[test]
     fn a_removal_is_written_as_the_contract_says() {
-        let removed = Removed::new(&crate::NodeId::new("b").expect("a name"), 3);
+        let removed = Removed::new(&crate::NodeId::new("b").expect("a name"), 3, true);
         let json = serde_json::to_string(&removed).expect("JSON");
-        assert_eq!(json, r#"{"id":"b","status":"left","held_by":3}"#);
+        assert_eq!(json, r#"{"id":"b","status":"left","held_by":3,"confirmed":true}"#);
+        let older = r#"{"id":"b","status":"left","held_by":3}"#;
+        assert!(!serde_json::from_str::<Removed>(older).expect("readable").confirmed);
     }
 
     #[test]

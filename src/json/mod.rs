@@ -16,7 +16,9 @@ mod leadership;
 mod time;
 mod view;
 
-pub use calls::{Counts, Info, JoinRequest, JoinResult, JoinResults, Pace, Problem, Protocol, Removed, SetTags};
+pub use calls::{
+    Counts, Info, JoinRequest, JoinResult, JoinResults, LeaderAddress, Pace, Problem, Protocol, Removed, SetTags,
+};
 pub use leadership::{AddVoter, Leader, Recover, View, Voter, Voters};
 pub use time::{parse_rfc3339, rfc3339};
 pub use view::{BadEventId, Event, EventId, Lagged, Member, Snapshot};

@@ -52,11 +52,20 @@ pub struct Agent {
 impl Agent {
     /// Starts an agent with these arguments, after the words of `prefix` (`ip netns exec …`).
     pub fn start_with(prefix: &[String], arguments: &[&str]) -> Self {
+        Self::spawn(prefix, Stdio::piped(), arguments)
+    }
+
+    /// Starts an agent with these arguments, whose log goes there.
+    pub fn start_logging_to(stderr: Stdio, arguments: &[&str]) -> Self {
+        Self::spawn(&[], stderr, arguments)
+    }
+
+    fn spawn(prefix: &[String], stderr: Stdio, arguments: &[&str]) -> Self {
         let mut command = command(prefix);
         command.arg("agent").args(["--format", "json"]).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().expect("the agent starts");
-        let log = collect(child.stderr.take().expect("piped"));
+        let log = child.stderr.take().map_or_else(Arc::default, collect);
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
         stdout.read_line(&mut line).expect("readable");

@@ -1,0 +1,140 @@
+//! Reading the files that the configuration names: regular ones, of bounded length, without ever waiting for a writer.
+//!
+//! Invariants: nothing is read from a directory, a FIFO, a socket or a device, and opening one does not wait; no more than
+//! the bound is read, whatever the file says about its length. Must not know what is in the files.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+/// The whole of a regular file of at most so many bytes, and what the system knows of it.
+pub(super) fn regular_file(path: &Path, most: u64) -> io::Result<(Vec<u8>, Metadata)> {
+    // Asked before it is opened, since opening a device may do something.
+    check_kind(&fs::metadata(path)?)?;
+    let file = open(path)?;
+    // And after, since it may be another one by now.
+    let metadata = file.metadata()?;
+    check_kind(&metadata)?;
+    let too_long = |bytes: u64| {
+        let reason = format!("it has {bytes} bytes, and at most {most} are read");
+        io::Error::new(io::ErrorKind::FileTooLarge, reason)
+    };
+    if metadata.len() > most {
+        return Err(too_long(metadata.len()));
+    }
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    let length = bytes.len() as u64;
+    if length > most { Err(too_long(length)) } else { Ok((bytes, metadata)) }
+}
+
+/// Opens without waiting: opening a FIFO would wait for somebody who writes into it.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, nix::libc::O_NONBLOCK);
+    options.open(path)
+}
+
+fn check_kind(metadata: &Metadata) -> io::Result<()> {
+    match kind_of(metadata) {
+        None => Ok(()),
+        Some(kind) => Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}, not a regular file"))),
+    }
+}
+
+/// What it is, if it is no regular file.
+fn kind_of(metadata: &Metadata) -> Option<&'static str> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        let kind = metadata.file_type();
+        let special = [
+            (kind.is_fifo(), "a pipe (FIFO)"),
+            (kind.is_socket(), "a socket"),
+            (kind.is_char_device() || kind.is_block_device(), "a device"),
+        ];
+        if let Some((_, name)) = special.into_iter().find(|(is, _)| *is) {
+            return Some(name);
+        }
+    }
+    match metadata {
+        metadata if metadata.is_file() => None,
+        metadata if metadata.is_dir() => Some("a directory"),
+        _ => Some("something else"),
+    }
+}
+
+/// The permissions of a file that others than its owner may read or change, as in `ls`: `644`.
+pub(super) fn open_to_others(metadata: &Metadata) -> Option<String> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = metadata.permissions().mode();
+        (mode & 0o077 != 0).then(|| format!("{:03o}", mode & 0o777))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = metadata;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_up_to_its_bound_and_not_beyond() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        fs::write(&path, "12345678").expect("written");
+        assert_eq!(regular_file(&path, 8).expect("it fits").0, b"12345678");
+        let error = regular_file(&path, 7).expect_err("too long").to_string();
+        assert_eq!(error, "it has 8 bytes, and at most 7 are read");
+        // Hardly a byte on the disk, and too much to allocate.
+        File::create(&path).and_then(|file| file.set_len(200 << 30)).expect("a sparse file");
+        assert!(regular_file(&path, 8).expect_err("too long").to_string().contains("214748364800 bytes"));
+    }
+
+    #[test]
+    fn a_file_that_says_it_is_empty_and_is_not_has_the_same_bound() {
+        let endless = Path::new("/proc/self/smaps");
+        if endless.exists() {
+            assert!(regular_file(endless, 16).expect_err("too long").to_string().contains("at most 16"));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_regular_file_is_named_and_not_waited_for() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let fifo = directory.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+        assert!(made.expect("mkfifo runs").success());
+        let socket = directory.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("bound");
+        for (path, kind) in [
+            (fifo.as_path(), "a pipe (FIFO)"),
+            (&socket, "a socket"),
+            (directory.path(), "a directory"),
+            (Path::new("/dev/zero"), "a device"),
+        ] {
+            let error = regular_file(path, 8).expect_err(kind).to_string();
+            assert_eq!(error, format!("it is {kind}, not a regular file"));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn permissions_of_others_are_noticed() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        for (mode, open) in [(0o600, None), (0o400, None), (0o640, Some("640")), (0o604, Some("604"))] {
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).expect("set");
+            let (_, metadata) = regular_file(file.path(), 8).expect("readable");
+            assert_eq!(open_to_others(&metadata).as_deref(), open);
+        }
+    }
+}

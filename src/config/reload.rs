@@ -1,0 +1,89 @@
+//! What a configuration read again would change, and what of that a running agent takes up without a restart.
+//!
+//! Compares values, key by key of the one table; where a value came from does not matter, and what is *in* a file that a
+//! value names is not looked at. Must not know how a running agent takes anything up.
+
+use std::fmt;
+
+use super::keys::keys;
+use super::layers::Loaded;
+
+/// A key whose value is another one now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SettingChange {
+    /// The key, with its section.
+    pub key: &'static str,
+    /// The value until now, as `config show` has it.
+    pub old: String,
+    /// The value from now on.
+    pub new: String,
+    /// Whether a running agent takes it up; else it counts after a restart.
+    pub reloadable: bool,
+}
+
+/// `log.level: info -> debug`, with `(after a restart)` behind it where that is so.
+impl fmt::Display for SettingChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, old, new, reloadable } = self;
+        write!(f, "{key}: {old} -> {new}{}", if *reloadable { "" } else { " (after a restart)" })
+    }
+}
+
+impl Loaded {
+    /// What is different in a newer configuration, in the order of the table of keys; nothing if they are the same.
+    pub fn changes(&self, newer: &Loaded) -> Vec<SettingChange> {
+        let differs = keys().filter(|key| (key.get)(&self.agent) != (key.get)(&newer.agent));
+        let change = |key: &'static super::Key| SettingChange {
+            key: key.name(),
+            old: self.shown(key),
+            new: newer.shown(key),
+            reloadable: key.is_reloadable(),
+        };
+        differs.map(change).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Loader;
+
+    fn loaded(flags: &[(&str, &str)]) -> Loaded {
+        let loader =
+            flags.iter().fold(Loader::new().host_name("h"), |loader, (key, value)| loader.flag(key, "--x", *value));
+        loader.load().expect("a good configuration")
+    }
+
+    #[test]
+    fn the_same_values_are_no_change_wherever_they_come_from() {
+        let defaults = loaded(&[]);
+        assert_eq!(defaults.changes(&defaults), []);
+        let said = loaded(&[("log.level", "info"), ("timing.down_timeout", "15s"), ("profile", "default")]);
+        assert_eq!(defaults.changes(&said), []);
+    }
+
+    #[test]
+    fn tags_and_log_level_change_at_once_and_all_else_with_a_restart() {
+        let old = loaded(&[("tags", "zone=eu-1")]);
+        let new = loaded(&[("tags", "zone=eu-2"), ("log.level", "debug"), ("mtu", "1200"), ("bind", "127.0.0.1:0")]);
+        let told: Vec<_> = old.changes(&new).iter().map(ToString::to_string).collect();
+        let expected = [
+            "bind: ([::]:7117, IPv6 and IPv4) -> 127.0.0.1:0 (after a restart)",
+            "tags: zone=eu-1 -> zone=eu-2",
+            "mtu: 1400 -> 1200 (after a restart)",
+            "log.level: info -> debug",
+        ];
+        assert_eq!(told, expected);
+        let back = new.changes(&old);
+        assert_eq!((back[1].old.as_str(), back[1].new.as_str(), back[1].reloadable), ("zone=eu-2", "zone=eu-1", true));
+    }
+
+    #[test]
+    fn a_profile_changes_all_its_figures() {
+        let changes = loaded(&[]).changes(&loaded(&[("profile", "lan")]));
+        let keys: Vec<_> = changes.iter().map(|change| change.key).collect();
+        assert!(keys.contains(&"profile") && keys.contains(&"timing.down_timeout"), "{keys:?}");
+        assert!(changes.iter().all(|change| !change.reloadable));
+    }
+}

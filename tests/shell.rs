@@ -1,0 +1,224 @@
+//! What a node does when its surroundings fail: logs that cannot be written or are not read, descriptors that run out,
+//! name servers that hang, signals.
+//!
+//! Every wait is for a condition; what must not be waited for hangs for longer than any test waits.
+#![cfg(all(feature = "agent", unix))]
+
+mod support;
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::time::Duration;
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use support::netns::Network;
+use support::{Agent, skip, wait_for};
+
+/// A node whose standard error is this.
+fn with_stderr(name: &str, seeds: &[&str], stderr: impl Into<Stdio>, more: &[&str]) -> Agent {
+    let mut arguments = vec!["--name", name, "--http", "127.0.0.1:0", "--profile", "local", "--bind", "127.0.0.1:0"];
+    for seed in seeds {
+        arguments.extend(["--seed", seed]);
+    }
+    arguments.extend(more);
+    Agent::start_logging_to(stderr.into(), &arguments)
+}
+
+/// A pipe that holds little, and its reading end.
+fn small_pipe() -> (OwnedFd, OwnedFd) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).expect("smaller");
+    (reader.into(), writer.into())
+}
+
+fn set_tag(agent: &Agent, value: usize) {
+    let (status, _) = agent.client(&["tags", &format!("t={value}")]);
+    assert!(status.success());
+}
+
+/// Asserts that the agent does all that a node does: it answers, changes, and its peer sees it.
+fn assert_alive(agent: &Agent, peer: &Agent, value: usize) {
+    assert!(agent.get("/healthz").starts_with("HTTP/1.1 200"), "{}", agent.get("/healthz"));
+    set_tag(agent, value);
+    wait_for("the change at the peer", || {
+        let member: Value = serde_json::from_str(&peer.client(&["members", "--format", "json"]).1).ok()?;
+        let members = member.as_array()?.clone();
+        let seen = members.iter().find(|member| member["id"] == agent.name.as_str())?.clone();
+        (seen["tags"] == json!({ "t": value.to_string() }) && seen["status"] == "up").then_some(())
+    });
+}
+
+#[test]
+fn a_log_that_cannot_be_written_costs_lines_and_nothing_else() {
+    let peer = Agent::start("peer", &[], &[]);
+    let full = File::options().write(true).open("/dev/full").expect("a full disk");
+    let mut agent = with_stderr("a", &[&peer.gossip], full, &["--log-level", "debug"]);
+    agent.wait_for_up(&["a", "peer"]);
+    assert_alive(&agent, &peer, 1);
+    wait_for("lines counted as lost", || (agent.metric("headcount_log_lines_lost_total") >= 2.0).then_some(()));
+    agent.signal(Signal::SIGTERM);
+    assert_eq!(agent.wait().code(), Some(0), "it left gracefully");
+}
+
+#[test]
+fn a_log_pipe_whose_reader_is_gone_costs_lines_and_nothing_else() {
+    let peer = Agent::start("peer", &[], &[]);
+    let (reader, writer) = small_pipe();
+    let mut agent = with_stderr("a", &[&peer.gossip], writer, &["--log-level", "debug"]);
+    agent.wait_for_up(&["a", "peer"]);
+    drop(reader);
+    assert_alive(&agent, &peer, 1);
+    assert_alive(&agent, &peer, 2);
+    wait_for("lines counted as lost", || (agent.metric("headcount_log_lines_lost_total") >= 1.0).then_some(()));
+    agent.signal(Signal::SIGTERM);
+    assert_eq!(agent.wait().code(), Some(0), "it left gracefully");
+}
+
+#[test]
+fn a_log_that_nobody_reads_stops_nothing_and_is_taken_up_again() {
+    let peer = Agent::start("peer", &[], &[]);
+    let (reader, writer) = small_pipe();
+    let mut agent = with_stderr("a", &[&peer.gossip], writer, &["--log-level", "debug"]);
+    agent.wait_for_up(&["a", "peer"]);
+    // Some hundred bytes each: many times what the pipe holds.
+    for value in 0..60 {
+        set_tag(&agent, value);
+    }
+    assert_alive(&agent, &peer, 100);
+    // Whoever reads again gets what waited, and what comes then.
+    let text = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let sink = std::sync::Arc::clone(&text);
+    std::thread::spawn(move || {
+        let (mut reader, mut bytes) = (File::from(reader), [0; 4096]);
+        while let Ok(read @ 1..) = reader.read(&mut bytes) {
+            sink.lock().expect("not poisoned").push_str(&String::from_utf8_lossy(&bytes[..read]));
+        }
+    });
+    set_tag(&agent, 101);
+    agent.signal(Signal::SIGTERM);
+    assert_eq!(agent.wait().code(), Some(0), "it left gracefully");
+    wait_for("its last words", || text.lock().expect("not poisoned").contains("left the cluster").then_some(()));
+}
+
+#[test]
+fn a_log_that_nobody_reads_keeps_no_process_from_its_end() {
+    let peer = Agent::start("peer", &[], &[]);
+    let (_unread, writer) = small_pipe();
+    let mut agent = with_stderr("a", &[&peer.gossip], writer, &["--log-level", "debug"]);
+    agent.wait_for_up(&["a", "peer"]);
+    for value in 0..60 {
+        set_tag(&agent, value);
+    }
+    // Removed by an operator: the reason is an error, which nobody can read either.
+    let (status, text) = peer.client(&["remove", "a", "--force"]);
+    assert!(status.success(), "{text}");
+    assert_eq!(agent.wait().code(), Some(6));
+}
+
+#[test]
+fn a_hangup_reloads_what_can_be_reloaded_and_names_the_rest() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("config.toml");
+    let path = file.to_str().expect("text");
+    let write = |text: &str| std::fs::write(&file, text).expect("written");
+    write("profile = \"local\"\ntags = { zone = \"a\" }\n[log]\nlevel = \"info\"\n");
+    let arguments = ["--name", "a", "--http", "127.0.0.1:0", "--bind", "127.0.0.1:0", "--config", path];
+    let mut agent = Agent::start_with(&[], &arguments);
+    let logged = |agent: &Agent, text: &str| {
+        wait_for(&format!("a line about {text}"), || agent.log().contains(text).then_some(()));
+    };
+    let tags = |agent: &Agent| agent.client(&["tags", "--format", "json"]).1.trim().to_owned();
+
+    write("profile = \"lan\"\ntags = { zone = \"b\" }\n[log]\nlevel = \"debug\"\n");
+    agent.signal(Signal::SIGHUP);
+    logged(&agent, "reloaded log.level: info -> debug");
+    logged(&agent, "counts only after a restart: profile: local -> lan");
+    assert_eq!(tags(&agent), r#"{"tags":{"zone":"b"}}"#);
+    logged(&agent, "a has a new record");
+
+    write("tags = nonsense\n");
+    agent.signal(Signal::SIGHUP);
+    logged(&agent, "not reloaded, everything stays as it is");
+    assert_eq!(tags(&agent), r#"{"tags":{"zone":"b"}}"#);
+    for _ in 0..50 {
+        agent.signal(Signal::SIGHUP);
+    }
+    assert!(agent.get("/healthz").starts_with("HTTP/1.1 200"));
+    agent.signal(Signal::SIGTERM);
+    assert_eq!(agent.wait().code(), Some(0), "{}", agent.log());
+}
+
+#[test]
+fn few_descriptors_are_shared_out_so_that_members_join_and_operators_are_answered() {
+    let limited = |limit: u32| -> Vec<String> {
+        let script = format!("ulimit -n {limit}; exec \"$0\" \"$@\"");
+        ["sh", "-c", &script].map(str::to_owned).to_vec()
+    };
+    let data = tempfile::tempdir().expect("a directory");
+    // The least is a little more than in a binary of its own: test dependencies switch features on that cost some.
+    let limits = [28, 28, 32, 64, 28, 32, 28, 64];
+    let mut agents: Vec<Agent> = Vec::new();
+    for (place, limit) in limits.into_iter().enumerate() {
+        let name = format!("n{place}");
+        let state = data.path().join(&name);
+        let mut arguments =
+            vec!["--name", &name, "--http", "127.0.0.1:0", "--bind", "127.0.0.1:0", "--profile", "local"];
+        arguments.extend(["--data-dir", state.to_str().expect("text")]);
+        let seed = agents.first().map(|first| first.gossip.clone());
+        arguments.extend(seed.iter().flat_map(|seed| ["--seed", seed]));
+        agents.push(Agent::start_with(&limited(limit), &arguments));
+    }
+    let names: Vec<String> = (0..limits.len()).map(|place| format!("n{place}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for agent in &agents {
+        agent.wait_for_up(&names);
+        assert!(agent.get("/healthz").starts_with("HTTP/1.1 200"), "{}", agent.log());
+        assert_eq!(agent.metric("headcount_state_write_failures_total") as u64, 0, "{}", agent.log());
+    }
+    let killed = agents.pop().expect("eight");
+    killed.signal(Signal::SIGKILL);
+    for agent in &agents {
+        agent.wait_for_up(&names[..7]);
+    }
+    assert!(agents[0].log().contains("open files"), "the operator is told: {}", agents[0].log());
+}
+
+#[test]
+fn a_name_server_that_hangs_delays_no_numeric_seed_and_no_end() {
+    let network = match Network::new(2) {
+        Ok(network) => network,
+        Err(reason) => return skip(&reason),
+    };
+    // Nobody listens at that address, nobody says so, and the resolver is patient: no test waits that long.
+    let resolver = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(resolver.path(), "nameserver 10.77.0.200\noptions timeout:30 attempts:5\n").expect("written");
+    let bind = format!("mount --bind {} /etc/resolv.conf && exec \"$0\" \"$@\"", resolver.path().display());
+    let host = |at: usize| -> Vec<String> {
+        let mut words = network.on(at);
+        // A mount namespace of its own comes with `ip netns exec`.
+        words.extend(["sh", "-c", &bind].map(str::to_owned));
+        words
+    };
+    let on = |at: usize, name: &str, more: &[&str]| {
+        let bind = format!("{}:7117", network.ip(at));
+        let mut arguments = vec!["--name", name, "--profile", "local", "--bind", &bind];
+        arguments.extend(more);
+        Agent::start_with(&host(at), &arguments)
+    };
+    let a = on(0, "a", &[]);
+    let seed = format!("{}:7117", network.ip(0));
+    let mut b = on(1, "b", &["--seed", "hangs.example.internal:7117", "--seed", &seed]);
+    a.wait_for_up(&["a", "b"]);
+    b.signal(Signal::SIGTERM);
+    assert_eq!(b.wait().code(), Some(0), "{}", b.log());
+
+    // With nothing but a name to go by it never joins, and ends at once all the same.
+    let mut lost = on(1, "c", &["--seed", "hangs.example.internal:7117"]);
+    std::thread::sleep(Duration::from_millis(200));
+    lost.signal(Signal::SIGTERM);
+    assert_eq!(lost.wait().code(), Some(0), "{}", lost.log());
+}
