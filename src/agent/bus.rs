@@ -215,9 +215,13 @@ impl Bus {
     pub(super) fn at(&self, sequence: u64, waiting: Option<(u64, &Waker)>) -> Position {
         let mut ring = self.ring();
         let position = ring.at(sequence);
+        let mut replaced = None;
         if let (Position::Future, Some((subscription, waker))) = (&position, waiting) {
-            ring.wakers.insert(subscription, waker.clone());
+            replaced = ring.wakers.insert(subscription, waker.clone());
         }
+        // A waker is somebody else's code, and is dropped after the lock.
+        drop(ring);
+        drop(replaced);
         position
     }
 

@@ -113,6 +113,8 @@ struct Inner {
     resolver: Resolver,
     run: Run,
     gossip_address: SocketAddr,
+    /// Descriptors that links may take.
+    link_budget: usize,
     config: Config,
     /// This node at its start, for the moments in which it is in nobody's view, its own included.
     born: Member,
@@ -406,6 +408,12 @@ impl Agent {
         let member = self.member(&id);
         let address = member.as_ref().map(|member| member.address);
         LeaderAddress { id, address, api_address: member.and_then(|member| member.api_address) }
+    }
+
+    /// How many descriptors its links may take.
+    #[cfg(feature = "agent")]
+    pub(crate) fn link_budget(&self) -> usize {
+        self.inner.link_budget
     }
 
     /// Makes the end of a task known that serves the agent from outside, such as an interface: health says so from now on.

@@ -32,9 +32,10 @@ use crate::core::{Birth, Core, Durable, NodeId, QuorumBirth, Run};
 use crate::journal::Journal;
 use crate::member::Member;
 use crate::store::{Durability, Opened, Store, StoreError, StoreWarning};
+use crate::transport::descriptors::{self, MAX_LINK_DESCRIPTORS};
 use crate::transport::links::Links;
 use crate::transport::resolve::{self, Resolver};
-use crate::transport::{self, descriptors, udp::BindError};
+use crate::transport::{self, udp::BindError};
 
 /// The bound of a node that stores none: no incarnation is ever above it.
 const NO_BOUND: u64 = u64::MAX >> 1;
@@ -80,6 +81,14 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     let durability = memory.store.map_or_else(Durability::none, |store| Durability::of(store, &tasks));
 
     let budget = descriptors::links_within_the_limit();
+    if budget < MAX_LINK_DESCRIPTORS {
+        let limit = descriptors::limit().unwrap_or_default();
+        let text = format!(
+            "the limit on open files is {limit}: at most {budget} links to other nodes are kept, and a crash of any other is \
+             found out by its silence; raise the limit (ulimit -n, LimitNOFILE=)"
+        );
+        journal.say(Level::WARN, text);
+    }
     let links = Links::start(listener, &tasks, budget, journal.clone()).map_err(|source| StartError::Bind {
         protocol: "TCP",
         address: bound,
@@ -123,7 +132,8 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         shared: Arc::clone(&shared),
     });
     let runtime = Handle::current();
-    let inner = Inner { shared, requests, runtime, resolver, run, gossip_address: bound, config, born };
+    let inner =
+        Inner { shared, requests, runtime, resolver, run, gossip_address: bound, link_budget: budget, config, born };
     Ok(Newborn { inner, driver, tasks })
 }
 

@@ -329,6 +329,7 @@ impl Door {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::AgentConfig;
 
     #[test]
     fn flags_reach_their_keys() {

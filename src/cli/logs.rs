@@ -9,6 +9,8 @@
 
 use std::io::{self, IsTerminal as _, Write};
 use std::panic::PanicHookInfo;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -37,9 +39,9 @@ pub(super) struct Logs {
 }
 
 impl Logs {
-    /// Lines lost so far.
-    pub(super) fn lost(&self) -> u64 {
-        self.lines.lost()
+    /// The count of lines lost, shared.
+    pub(super) fn lost(&self) -> Arc<AtomicU64> {
+        self.lines.counter()
     }
 
     /// Waits a moment for the last lines to be written.
@@ -172,7 +174,7 @@ impl Write for Line<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use super::*;
 

@@ -68,13 +68,24 @@ impl<T: Send + 'static> Lossy<T> {
     /// Hands an item over, or loses it.
     pub(crate) fn push(&self, item: T) {
         if self.jobs.try_send(Job::Item(item)).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.lose();
         }
+    }
+
+    /// Counts an item as lost that was not even made.
+    pub(crate) fn lose(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Items lost so far.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
+    }
+
+    /// The count of items lost, shared.
+    #[cfg(feature = "agent")]
+    pub(crate) fn counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.lost)
     }
 
     /// Waits until all that was pushed before is handled, for so long at most. A queue that is full is not waited for.

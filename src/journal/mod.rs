@@ -15,8 +15,8 @@ mod lossy;
 mod words;
 
 use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tracing::dispatcher::{self, Dispatch};
 use tracing::level_filters::LevelFilter;
@@ -31,10 +31,32 @@ use crate::event::Event;
 /// Lines that may wait for the subscriber: a view of some thousand members arriving at once.
 pub(crate) const MAX_QUEUED_LINES: usize = 8_192;
 
+/// Lines about members in one second; further ones are lost, and counted. Whoever invents members by the thousand must not
+/// fill a disk with them. (Subscribers get every event.)
+pub(crate) const MAX_EVENT_LINES: u32 = 2_000;
+
 /// A handle to the journal. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Journal {
     lines: Lossy<Line>,
+    pace: Arc<Mutex<Pace>>,
+}
+
+/// How many lines the present second has had.
+#[derive(Debug)]
+struct Pace {
+    began: Instant,
+    lines: u32,
+}
+
+impl Pace {
+    fn admits(&mut self, now: Instant) -> bool {
+        if now.duration_since(self.began) >= Duration::from_secs(1) {
+            *self = Self { began: now, lines: 0 };
+        }
+        self.lines = self.lines.saturating_add(1);
+        self.lines <= MAX_EVENT_LINES
+    }
 }
 
 #[derive(Debug)]
@@ -59,13 +81,19 @@ impl Journal {
             }
             true
         };
-        Ok(Self { lines: Lossy::start("headcount-log", MAX_QUEUED_LINES, write)? })
+        let pace = Pace { began: Instant::now(), lines: 0 };
+        Ok(Self { lines: Lossy::start("headcount-log", MAX_QUEUED_LINES, write)?, pace: Arc::new(Mutex::new(pace)) })
     }
 
     /// Tells of an event.
     pub(crate) fn event(&self, event: &Arc<Event>) {
-        if is_wanted(words::level(&event.kind)) {
+        if !is_wanted(words::level(&event.kind)) {
+            return;
+        }
+        if self.pace.lock().unwrap_or_else(PoisonError::into_inner).admits(Instant::now()) {
             self.lines.push(Line::Event(Arc::clone(event)));
+        } else {
+            self.lines.lose();
         }
     }
 
@@ -118,7 +146,6 @@ fn write(line: Item<Line>) {
 #[cfg(test)]
 pub(crate) mod tests {
     use std::fmt::{self, Write as _};
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use tracing::field::{Field, Visit};
@@ -184,6 +211,16 @@ pub(crate) mod tests {
         journal.say(Level::INFO, "hello");
         journal.flush(LONG).await;
         assert_eq!(kept.all(), ["agent=me;", "message=hello;"]);
+    }
+
+    #[test]
+    fn a_second_has_so_many_lines_about_members_and_the_next_as_many_again() {
+        let now = Instant::now();
+        let mut pace = Pace { began: now, lines: 0 };
+        let admitted = |pace: &mut Pace, at: Instant| (0..2 * MAX_EVENT_LINES).filter(|_| pace.admits(at)).count();
+        assert_eq!(admitted(&mut pace, now) as u32, MAX_EVENT_LINES);
+        assert_eq!(admitted(&mut pace, now + Duration::from_millis(999)), 0);
+        assert_eq!(admitted(&mut pace, now + Duration::from_secs(1)) as u32, MAX_EVENT_LINES);
     }
 
     #[tokio::test]
