@@ -199,7 +199,7 @@ struct Lateness<'a>(&'a TickLateness);
 impl EncodeMetric for Lateness<'_> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let Self(lateness) = self;
-        let bounds = TickLateness::BOUNDS.iter().map(std::time::Duration::as_secs_f64).chain([f64::MAX]);
+        let bounds = TickLateness::BOUNDS.iter().map(std::time::Duration::as_secs_f64).chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(lateness.counts().iter().copied()).collect();
         let count = lateness.counts().iter().sum();
         encoder.encode_histogram::<NoLabelSet>(lateness.sum.as_secs_f64(), count, &buckets, None)
