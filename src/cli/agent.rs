@@ -179,13 +179,16 @@ impl Door {
     pub(super) async fn open(config: &HttpConfig) -> Result<Option<Self>, Failure> {
         let Some(address) = config.bind else { return Ok(None) };
         let token = config.token_file.as_deref().map(read_token).transpose()?;
-        let listener = TcpListener::bind(address).await;
-        let bound = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let bound = http::listen(address).await.and_then(|listener| Ok((listener.local_addr()?, listener)));
         let (address, listener) = bound.map_err(|error| {
             Failure::new(Exit::CANNOT_BIND, format!("cannot serve HTTP on {address}: {error}"))
                 .hint("is another agent running? choose another address with --http, or none with --http off")
         })?;
-        Ok(Some(Self { address, listener, settings: HttpSettings::new(token) }))
+        let mut settings = HttpSettings::new(token);
+        settings.allowed_hosts.clone_from(&config.allowed_hosts);
+        settings.max_connections = config.max_connections;
+        settings.max_streams = config.max_streams;
+        Ok(Some(Self { address, listener, settings }))
     }
 
     /// Serves until told to stop.
