@@ -164,6 +164,9 @@ fn every_key_can_be_said_in_the_environment() {
         ("HEADCOUNT_HTTP__BIND", "0.0.0.0:2"),
         ("HEADCOUNT_HTTP__TOKEN_FILE", token.path()),
         ("HEADCOUNT_HTTP__INSECURE", "true"),
+        ("HEADCOUNT_HTTP__ALLOWED_HOSTS", "a.example,b"),
+        ("HEADCOUNT_HTTP__MAX_CONNECTIONS", "8"),
+        ("HEADCOUNT_HTTP__MAX_STREAMS", "1"),
         ("HEADCOUNT_LOG__LEVEL", "debug"),
         ("HEADCOUNT_LOG__FORMAT", "json"),
     ];
@@ -177,6 +180,8 @@ fn every_key_can_be_said_in_the_environment() {
     assert_eq!(leadership.timing.renewal_interval, Duration::from_secs(1));
     assert_eq!(loaded.agent.http.bind, "0.0.0.0:2".parse().ok());
     assert!(loaded.agent.http.insecure);
+    assert_eq!(loaded.agent.http.allowed_hosts, ["a.example", "b"]);
+    assert_eq!((loaded.agent.http.max_connections, loaded.agent.http.max_streams), (8, 1));
     assert_eq!(loaded.agent.log.format, LogFormat::Json);
 }
 
@@ -284,6 +289,12 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     ("http.bind = \"127.0.0.1:7117\"", "http.bind", "\"127.0.0.1:7117\"", "takes the port of gossip"),
     ("http.token_file = \"\"", "http.token_file", "\"\"", "a path"),
     ("http.insecure = \"false\"", "http.insecure", "\"false\"", "true or false, without quotes"),
+    ("http.allowed_hosts = \"a\"", "http.allowed_hosts", "\"a\"", "write a list of strings"),
+    ("http.allowed_hosts = [\"a:80\"]", "http.allowed_hosts", "\"a:80\"", "is not a host name without a port"),
+    ("http.max_connections = 7", "http.max_connections", "7", "8 to 65536"),
+    ("http.max_connections = 65537", "http.max_connections", "65537", "8 to 65536"),
+    ("http.max_connections = -1", "http.max_connections", "-1", "8 to 65536"),
+    ("http.max_streams = 0", "http.max_streams", "0", "1 to 65536"),
     ("log.level = \"verbose\"", "log.level", "\"verbose\"", "which is not a valid level; allowed is off, error, warn"),
     ("log.level = \"headcount=loud\"", "log.level", "\"headcount=loud\"", "target=level"),
     ("log.level = \"\"", "log.level", "\"\"", "to log nothing write \"off\""),
@@ -550,6 +561,7 @@ fn lists_and_tags_beyond_their_bounds_are_refused() {
     let tags = (0..33).map(|number| format!("k{number} = \"v\"")).collect::<Vec<_>>().join("\n");
     let cases = [
         (format!("seeds = [{seeds}]"), "at most 64"),
+        (format!("http.allowed_hosts = [{}]", vec!["\"a\""; 65].join(", ")), "at most 64"),
         (format!("[tags]\n{tags}"), "at most 32"),
         (format!("tags = {{ k = \"{}\" }}", "v".repeat(512)), "512 bytes"),
         (format!("tags = {{ k = \"{0}\", l = \"{0}\" }}", "v".repeat(300)), "512 bytes"),

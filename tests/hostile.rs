@@ -71,9 +71,9 @@ fn broken_http_requests_harm_nobody() {
         b"\0\0\0\0",
         b"GET",
         b"GET / HTTP/9.9\r\n\r\n",
-        b"POST /v1/join HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 5\r\n\r\n{\"add",
-        b"POST /v1/join HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 99999999\r\n\r\n{}",
-        b"GET /v1/members/%ff%fe HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+        b"POST /v1/join HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 5\r\n\r\n{\"add",
+        b"POST /v1/join HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 99999999\r\n\r\n{}",
+        b"GET /v1/members/%ff%fe HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n",
         huge_header.as_bytes(),
     ];
     for request in requests {

@@ -131,7 +131,10 @@ fn refused(error: &LoadError) -> Failure {
 /// Starts a node and stays with it until its end.
 async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Write) -> Result<Exit, Failure> {
     let config = &running.loaded.agent;
-    let door = Door::open(&config.http).await?;
+    let mut door = Door::open(&config.http).await?;
+    if let Some(door) = &mut door {
+        door.settings.log_lines_lost = running.logs.lost();
+    }
     let Some(agent) = start(config.config.clone(), signals).await? else { return Ok(Exit::DONE) };
     // Nobody may be reading: the node does not depend on it.
     let announcement = Announcement::new(&agent, door.as_ref().map(|door| door.address));
@@ -311,18 +314,31 @@ impl Door {
     pub(super) async fn open(config: &HttpConfig) -> Result<Option<Self>, Failure> {
         let Some(address) = config.bind else { return Ok(None) };
         let token = config.token_file.as_deref().map(read_token).transpose()?;
-        let listener = TcpListener::bind(address).await;
-        let bound = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let bound = http::listen(address).await.and_then(|listener| Ok((listener.local_addr()?, listener)));
         let (address, listener) = bound.map_err(|error| {
             Failure::new(Exit::CANNOT_BIND, format!("cannot serve HTTP on {address}: {error}"))
                 .hint("is another agent running? choose another address with --http, or none with --http off")
         })?;
-        Ok(Some(Self { address, listener, settings: HttpSettings::new(token) }))
+        let mut settings = HttpSettings::new(token);
+        settings.allowed_hosts.clone_from(&config.allowed_hosts);
+        settings.max_connections = config.max_connections;
+        settings.max_streams = config.max_streams;
+        Ok(Some(Self { address, listener, settings }))
     }
 
-    /// Serves until told to stop.
+    /// Serves until told to stop, within what the limit on open files leaves beside the agent's links.
     pub(super) async fn serve(self, agent: Agent, stopping: CancellationToken) -> std::io::Result<()> {
-        http::serve(self.listener, agent, self.settings, stopping).await
+        let Self { listener, mut settings, .. } = self;
+        let wanted = settings.max_connections;
+        settings.max_connections = descriptors::http_within_the_limit(agent.link_budget(), wanted);
+        if settings.max_connections < wanted {
+            tracing::warn!(
+                "the limit on open files leaves {} HTTP connections at one time instead of {wanted}: raise the limit \
+                 (ulimit -n, LimitNOFILE=)",
+                settings.max_connections
+            );
+        }
+        http::serve(listener, agent, settings, stopping).await
     }
 }
 

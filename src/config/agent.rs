@@ -32,6 +32,12 @@ pub struct HttpConfig {
     pub token_file: Option<PathBuf>,
     /// Whether an address that is not loopback may be bound without a token.
     pub insecure: bool,
+    /// Names by which HTTP may be asked without a token, beside addresses and `localhost`; without ports.
+    pub allowed_hosts: Vec<String>,
+    /// Connections open at one time, event streams included.
+    pub max_connections: usize,
+    /// Event streams open at one time.
+    pub max_streams: usize,
 }
 
 /// Section `[log]`.
@@ -63,7 +69,7 @@ impl AgentConfig {
 
     /// Whether HTTP would be open to other machines without a token, and nobody said that this is meant.
     pub(super) fn http_is_open_by_accident(&self) -> bool {
-        let HttpConfig { bind, token_file, insecure } = &self.http;
+        let HttpConfig { bind, token_file, insecure, .. } = &self.http;
         let is_remote = bind.is_some_and(|address| !address.ip().to_canonical().is_loopback());
         is_remote && token_file.is_none() && !insecure
     }
@@ -85,7 +91,14 @@ impl AgentConfig {
 impl Default for HttpConfig {
     fn default() -> Self {
         let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_HTTP_PORT));
-        Self { bind: Some(bind), token_file: None, insecure: false }
+        Self {
+            bind: Some(bind),
+            token_file: None,
+            insecure: false,
+            allowed_hosts: Vec::new(),
+            max_connections: 1_024,
+            max_streams: 1_024,
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Bounds of figures are not repeated here as numbers, only as text for people: the core checks them.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
@@ -41,9 +42,12 @@ pub(super) enum Slot {
     Text(fn(&mut AgentConfig, &str) -> Result<(), String>),
     Duration(fn(&mut AgentConfig) -> &mut Duration),
     Count(fn(&mut AgentConfig) -> &mut usize),
+    /// A count that nobody else judges.
+    CountWithin(RangeInclusive<usize>, fn(&mut AgentConfig) -> &mut usize),
     Switch(fn(&mut AgentConfig) -> &mut bool),
     Seeds,
     Voters,
+    Hosts,
     Tags,
 }
 
@@ -117,9 +121,9 @@ impl Key {
         match self.slot {
             Slot::Text(_) => Form::Text,
             Slot::Duration(_) => Form::Duration,
-            Slot::Count(_) => Form::Count,
+            Slot::Count(_) | Slot::CountWithin(..) => Form::Count,
             Slot::Switch(_) => Form::Switch,
-            Slot::Seeds | Slot::Voters => Form::List,
+            Slot::Seeds | Slot::Voters | Slot::Hosts => Form::List,
             Slot::Tags => Form::Table,
         }
     }
@@ -184,7 +188,7 @@ fn duration(duration: Duration) -> Json {
     Json::String(humantime::format_duration(duration).to_string())
 }
 
-static KEYS: [Key; 28] = [
+static KEYS: [Key; 31] = [
     Key {
         name: "name",
         default: "the host name",
@@ -443,6 +447,33 @@ static KEYS: [Key; 28] = [
         reload: Reload::Restart,
         slot: Slot::Switch(|agent| &mut agent.http.insecure),
         get: |agent| json!(agent.http.insecure),
+    },
+    Key {
+        name: "http.allowed_hosts",
+        default: "none",
+        range: "at most 64 host names without ports",
+        doc: "Names by which HTTP may be asked without a token, beside addresses and localhost.",
+        reload: Reload::Restart,
+        slot: Slot::Hosts,
+        get: |agent| json!(agent.http.allowed_hosts),
+    },
+    Key {
+        name: "http.max_connections",
+        default: "1024",
+        range: "8 to 65536",
+        doc: "HTTP connections open at one time, event streams included.",
+        reload: Reload::Restart,
+        slot: Slot::CountWithin(8..=65_536, |agent| &mut agent.http.max_connections),
+        get: |agent| json!(agent.http.max_connections),
+    },
+    Key {
+        name: "http.max_streams",
+        default: "1024",
+        range: "1 to 65536",
+        doc: "Event streams open at one time.",
+        reload: Reload::Restart,
+        slot: Slot::CountWithin(1..=65_536, |agent| &mut agent.http.max_streams),
+        get: |agent| json!(agent.http.max_streams),
     },
     Key {
         name: "log.level",

@@ -12,9 +12,12 @@ use super::given::{Item, Value};
 use super::keys::{Key, Slot};
 use super::leadership::check_voters;
 use super::problem::Problem;
-use super::{ConfigError, check_advertise, check_api_address, check_bind, check_seed, check_seed_count};
+use super::{ConfigError, check_advertise, check_api_address, check_bind, check_seed, check_seed_count, is_host_name};
 use crate::core::{NodeId, Tags};
 use crate::text::{MAX_SHOWN, visible};
+
+/// Names in `http.allowed_hosts`.
+const MAX_ALLOWED_HOSTS: usize = 64;
 
 impl Key {
     /// Puts a value in its place, or says why not.
@@ -35,6 +38,11 @@ impl Key {
                 *place(agent) = usize::try_from(*number).map_err(|_| self.refuse(item, "is out of range"))?;
                 Ok(())
             }
+            (Slot::CountWithin(range, place), Value::Integer(number)) => {
+                let count = usize::try_from(*number).ok().filter(|count| range.contains(count));
+                *place(agent) = count.ok_or_else(|| self.refuse(item, "is out of range"))?;
+                Ok(())
+            }
             (Slot::Switch(place), Value::Boolean(on)) => {
                 *place(agent) = *on;
                 Ok(())
@@ -45,6 +53,10 @@ impl Key {
             }
             (Slot::Voters, Value::List(items)) => {
                 agent.config.leadership.voters = self.voters(item, items)?;
+                Ok(())
+            }
+            (Slot::Hosts, Value::List(items)) => {
+                agent.http.allowed_hosts = self.hosts(item, items)?;
                 Ok(())
             }
             (Slot::Tags, Value::Table(entries)) => {
@@ -101,6 +113,22 @@ impl Key {
             problems.extend(self.of_config(whole, &error));
         }
         if problems.is_empty() { Ok(voters) } else { Err(problems) }
+    }
+
+    fn hosts(&self, whole: &Item, items: &[Item]) -> Result<Vec<String>, Vec<Problem>> {
+        let mut hosts = Vec::new();
+        let mut problems = Vec::new();
+        for item in items {
+            match &item.value {
+                Value::Text(name) if is_host_name(name) => hosts.push(name.clone()),
+                Value::Text(_) => problems.extend(self.refuse(item, "is not a host name without a port")),
+                value => problems.extend(self.wrong_type(item, value)),
+            }
+        }
+        if items.len() > MAX_ALLOWED_HOSTS {
+            problems.extend(self.refuse(whole, "has too many names"));
+        }
+        if problems.is_empty() { Ok(hosts) } else { Err(problems) }
     }
 
     fn tags(&self, whole: &Item, entries: &[(String, Item)]) -> Result<Tags, Vec<Problem>> {

@@ -1,66 +1,67 @@
 //! Members and commands: the handlers that ask the agent one thing and answer once.
 //!
 //! Invariant: reads never ask the driver, they come from the published members; commands answer with what was achieved,
-//! or with a refusal that says whether to try again.
+//! or with a refusal that says whether to try again. What is large is shared and read page by page, see
+//! [`listing`](super::listing).
+
+use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, PathRejection};
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::body::Body as Answer;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, StreamExt as _};
 
 use super::App;
+use super::input::{Body, Named};
+use super::listing::{Listing, SMALL_VIEW, Selection};
 use super::problem::Refusal;
-use super::query::Pairs;
+use super::query::{NoQuery, Pairs};
+use super::table::{Kind, Line};
 use crate::core::limits::MAX_SEEDS;
-use crate::core::{NodeId, Status, Tags};
+use crate::core::{Status, Tags};
 use crate::json;
 
-/// A body that must be JSON, or why it is not.
-type Body<T> = Result<Json<T>, JsonRejection>;
-
-pub(super) async fn info(State(app): State<App>, query: Pairs) -> Result<Json<json::Info>, Refusal> {
-    query.only(&[])?;
+pub(super) async fn info(State(app): State<App>, _: NoQuery) -> Result<Json<json::Info>, Refusal> {
     Ok(Json(json::Info::new(&app.agent.info(), Some(app.address), super::health::tasks(&app.agent))))
 }
 
-pub(super) async fn members(State(app): State<App>, query: Pairs) -> Result<Json<Vec<json::Member>>, Refusal> {
+pub(super) async fn members(
+    State(app): State<App>,
+    Extension(line): Extension<Arc<Line>>,
+    query: Pairs,
+) -> Result<Response, Refusal> {
     query.only(&["status", "tag"])?;
-    let statuses = query.words("status", &Status::NAMES)?;
-    let tags = query.tags("tag")?;
-    let listed = |status: Status| match statuses.as_slice() {
-        // Those that left are history: they are shown to whoever asks for them.
-        [] => !matches!(status, Status::Left(_)),
-        asked => asked.contains(&status.name()),
+    let selection =
+        Selection { statuses: query.words("status", &Status::NAMES)?, tags: query.tags("tag")?, nodes: Vec::new() };
+    let body = if app.agent.info().members.iter().sum::<usize>() <= SMALL_VIEW {
+        let listing = Arc::new(Listing::new(app.agent.subscribe_from_snapshot().0, 0));
+        listing.pages(selection, "", "").whole().into()
+    } else {
+        let hold = app.table.enter(&line, Kind::Large).ok_or_else(Refusal::too_many_answers)?;
+        let pages = app.listings.get(0).await.pages(selection, "", "");
+        // Its place among the large answers is free when it has been read.
+        Answer::from_stream(stream::iter(pages).map(move |page| {
+            let _ = &hold;
+            page
+        }))
     };
-    let members = app.agent.members();
-    let members = members
-        .iter()
-        .filter(|member| listed(member.status) && tags.iter().all(|tag| tag.admits(&member.tags)))
-        .map(json::Member::from)
-        .collect();
-    Ok(Json(members))
+    Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
 }
 
 pub(super) async fn member(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
-    query: Pairs,
+    Named(id): Named,
+    _: NoQuery,
 ) -> Result<Json<json::Member>, Refusal> {
-    query.only(&[])?;
-    let id = named(path)?;
     let member = app.agent.member(&id).ok_or_else(|| Refusal::no_such_member(id.as_str()))?;
     Ok(Json(json::Member::from(&member)))
 }
 
-pub(super) async fn remove(
-    State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
-    query: Pairs,
-) -> Result<Response, Refusal> {
+pub(super) async fn remove(State(app): State<App>, Named(id): Named, query: Pairs) -> Result<Response, Refusal> {
     query.only(&["force"])?;
     let force = query.flag("force")?;
-    let id = named(path)?;
     let removed = app.agent.remove(&id, force).await?;
     let status = if removed.confirmed { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, Json(json::Removed::new(&id, removed.held_by, removed.confirmed))).into_response())
@@ -68,10 +69,9 @@ pub(super) async fn remove(
 
 pub(super) async fn join(
     State(app): State<App>,
-    query: Pairs,
+    _: NoQuery,
     body: Body<json::JoinRequest>,
 ) -> Result<Json<json::JoinResults>, Refusal> {
-    query.only(&[])?;
     let Json(json::JoinRequest { addresses }) = body?;
     if addresses.is_empty() || addresses.len() > MAX_SEEDS {
         let detail = format!("a join takes 1 to {MAX_SEEDS} addresses, found {}", addresses.len());
@@ -90,8 +90,7 @@ pub(super) async fn join(
         .results(results))
 }
 
-pub(super) async fn leave(State(app): State<App>, query: Pairs) -> Result<StatusCode, Refusal> {
-    query.only(&[])?;
+pub(super) async fn leave(State(app): State<App>, _: NoQuery) -> Result<StatusCode, Refusal> {
     if app.agent.me().status == Status::Leaving {
         // Asking twice is no mistake: the answer is the same.
         return Ok(StatusCode::ACCEPTED);
@@ -104,17 +103,10 @@ pub(super) async fn leave(State(app): State<App>, query: Pairs) -> Result<Status
 
 pub(super) async fn set_tags(
     State(app): State<App>,
-    query: Pairs,
+    _: NoQuery,
     body: Body<json::SetTags>,
 ) -> Result<Json<json::SetTags>, Refusal> {
-    query.only(&[])?;
     let Json(json::SetTags { tags }) = body?;
     app.agent.set_tags(Tags::new(tags.clone())?).await?;
     Ok(Json(json::SetTags { tags }))
-}
-
-/// The member named in the path. What cannot be a name cannot be a member either.
-fn named(path: Result<Path<String>, PathRejection>) -> Result<NodeId, Refusal> {
-    let Path(id) = path?;
-    NodeId::new(&id).map_err(|_| Refusal::no_such_member(&id))
 }

@@ -1,67 +1,108 @@
-//! Connections with bounds: how many, and how long a silent one may stay.
+//! One connection: its deadlines, and what it is waiting for.
 //!
-//! Invariant: a connection lives as long as it is being answered. The deadline moves on when response bytes leave, and on
-//! nothing else: heads that arrive a byte at a time, peers that ask nothing and peers that do not read what they asked
-//! for all run into it. A response that takes long must therefore say something in between, as event streams do.
+//! Invariants:
+//! - A connection lives as long as it is being answered. The deadline moves on when response bytes leave, and on nothing
+//!   else: bytes that arrive one at a time, and peers that do not read what they asked for, run into it. A response that
+//!   takes long must therefore say something in between, as event streams do.
+//! - The table of connections always knows what this one waits for. hyper reads only when it needs a request or the rest
+//!   of one, and not while it answers: so a read that waits means that the peer owes us something.
+//! - A peer that closes its half still gets its answer. A stream's peer that hung up is noticed by the next bytes sent to
+//!   it, which [`Line::end`] asks for.
 
+use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::serve::Listener;
+use axum::Router;
+use axum::extract::Request;
+use axum::response::Response;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
 
-/// A listener that accepts so many connections at one time and watches over each.
-#[derive(Debug)]
-pub(super) struct Bounded {
-    listener: TcpListener,
-    slots: Arc<Semaphore>,
-    silence: Duration,
-}
+use super::table::{Kind, Line, Phase, Seat};
+use super::{HEAD_TIMEOUT, MAX_BUFFER_BYTES, SILENCE_TIMEOUT};
 
-impl Bounded {
-    pub(super) fn new(listener: TcpListener, connections: usize, silence: Duration) -> Self {
-        Self { listener, slots: Arc::new(Semaphore::new(connections)), silence }
+/// Serves one connection until its end, `shutdown`, or until it is shed.
+pub(super) async fn serve(stream: TcpStream, seat: Seat, router: Router, shutdown: CancellationToken) {
+    // Events are small and should not wait for company.
+    let _ = stream.set_nodelay(true);
+    let io = TokioIo::new(Watched::new(stream, SILENCE_TIMEOUT, Arc::clone(&seat.line)));
+    let service = Answering { router: TowerToHyperService::new(router), line: Arc::clone(&seat.line) };
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    builder.max_buf_size(MAX_BUFFER_BYTES).half_close(true);
+    let mut connection = pin!(builder.serve_connection(io, service));
+    let mut is_stopping = false;
+    loop {
+        tokio::select! {
+            // What goes wrong on one connection is its peer's business; it is closed either way.
+            _ = connection.as_mut() => break,
+            () = seat.line.shed() => break,
+            () = shutdown.cancelled(), if !is_stopping => {
+                is_stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
     }
 }
 
-impl Listener for Bounded {
-    type Io = Watched;
-    type Addr = SocketAddr;
+/// The router, told with each request which connection it came by.
+struct Answering {
+    router: TowerToHyperService<Router>,
+    line: Arc<Line>,
+}
 
-    async fn accept(&mut self) -> (Watched, SocketAddr) {
-        // The slots are never closed, so that this never is an error; without a slot nothing would be accepted.
-        let slot = Arc::clone(&self.slots).acquire_owned().await.ok();
-        // axum's own `accept` waits and tries again on errors such as too many open files.
-        let (stream, peer) = Listener::accept(&mut self.listener).await;
-        // Events are small and should not wait for company.
-        let _ = stream.set_nodelay(true);
-        (Watched::new(stream, self.silence, slot), peer)
+impl Service<Request<Incoming>> for Answering {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(Arc::clone(&self.line));
+        self.router.call(request)
     }
+}
 
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+/// A stream that can say, without being read, that its peer will send nothing more.
+pub(super) trait HangUp {
+    /// Ready when there is nothing more to read, or nobody to read from.
+    fn poll_hang_up(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
+impl HangUp for TcpStream {
+    fn poll_hang_up(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut byte = [0];
+        match self.poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
+            Poll::Ready(Ok(0)) => Poll::Ready(Ok(())),
+            // The next request waits already.
+            Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        }
     }
 }
 
 /// A connection that fails when nothing was written for too long.
 #[derive(Debug)]
-pub(super) struct Watched<T = TcpStream> {
+struct Watched<T = TcpStream> {
     stream: T,
+    line: Arc<Line>,
     deadline: Pin<Box<Sleep>>,
     silence: Duration,
-    _slot: Option<OwnedSemaphorePermit>,
 }
 
 impl<T> Watched<T> {
-    fn new(stream: T, silence: Duration, slot: Option<OwnedSemaphorePermit>) -> Self {
-        Self { stream, deadline: Box::pin(tokio::time::sleep(silence)), silence, _slot: slot }
+    fn new(stream: T, silence: Duration, line: Arc<Line>) -> Self {
+        Self { stream, line, deadline: Box::pin(tokio::time::sleep(silence)), silence }
     }
 
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
@@ -71,28 +112,41 @@ impl<T> Watched<T> {
         }
     }
 
-    fn moved(&mut self, written: &Poll<io::Result<usize>>) {
-        if matches!(written, Poll::Ready(Ok(bytes)) if *bytes > 0) {
-            self.deadline.as_mut().reset(Instant::now() + self.silence);
+    /// What became of a write.
+    fn wrote(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        wanted: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        match &written {
+            Poll::Ready(Ok(bytes)) if *bytes > 0 || wanted == 0 => {
+                self.line.got_on();
+                self.deadline.as_mut().reset(Instant::now() + self.silence);
+            }
+            Poll::Ready(_) => {}
+            Poll::Pending => {
+                self.line.set_phase(Phase::Writing);
+                self.check(cx)?;
+            }
         }
+        written
     }
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.check(cx)?;
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.line.set_phase(if read.is_pending() { Phase::Reading } else { Phase::Busy });
+        read
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
+impl<T: AsyncWrite + HangUp + Unpin> AsyncWrite for Watched<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.moved(&written);
-        if written.is_pending() {
-            self.check(cx)?;
-        }
-        written
+        self.wrote(written, bytes.len(), cx)
     }
 
     fn poll_write_vectored(
@@ -100,19 +154,24 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let wanted = slices.iter().map(|slice| slice.len()).sum();
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.moved(&written);
-        if written.is_pending() {
-            self.check(cx)?;
-        }
-        written
+        self.wrote(written, wanted, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
+    /// hyper comes by here on its every turn.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.line.is(Kind::Stream) && !self.line.has_ended() {
+            match self.stream.poll_hang_up(cx) {
+                Poll::Ready(Ok(())) => self.line.end(),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {}
+            }
+        }
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
@@ -123,16 +182,29 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
+    use super::super::table::{Limits, Table};
     use super::*;
 
     const SILENCE: Duration = Duration::from_secs(30);
 
+    impl HangUp for DuplexStream {
+        fn poll_hang_up(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    async fn watched(stream: DuplexStream) -> (Watched<DuplexStream>, Seat) {
+        let table = Table::new(Limits::new(8, 8), CancellationToken::new());
+        let seat = table.admit().await.expect("a place");
+        (Watched::new(stream, SILENCE, Arc::clone(&seat.line)), seat)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_dribbles_its_question_is_cut_off() {
         let (mut peer, ours) = tokio::io::duplex(64);
-        let mut watched = Watched::new(ours, SILENCE, None);
+        let (mut watched, _seat) = watched(ours).await;
         let dribbling = tokio::spawn(async move {
             while peer.write_all(b"x").await.is_ok() {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -154,7 +226,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_is_answered_stays() {
         let (mut peer, ours) = tokio::io::duplex(64);
-        let mut watched = Watched::new(ours, SILENCE, None);
+        let (mut watched, _seat) = watched(ours).await;
         for _ in 0..10 {
             tokio::time::sleep(Duration::from_secs(20)).await;
             watched.write_all(b":\n\n").await.expect("in time");
@@ -167,22 +239,27 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_does_not_read_is_cut_off() {
         let (_peer, ours) = tokio::io::duplex(64);
-        let mut watched = Watched::new(ours, SILENCE, None);
+        let (mut watched, _seat) = watched(ours).await;
         let error = watched.write_all(&[0; 1000]).await.expect_err("the peer never reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
-    #[tokio::test]
-    async fn no_more_connections_than_slots_are_accepted() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
-        let address = listener.local_addr().expect("an address");
-        let mut bounded = Bounded::new(listener, 1, SILENCE);
-        let _first = TcpStream::connect(address).await.expect("connected");
-        let _second = TcpStream::connect(address).await.expect("queued");
-        let (held, _) = bounded.accept().await;
-        let refused = tokio::time::timeout(Duration::from_millis(50), bounded.accept()).await;
-        assert!(refused.is_err(), "the only slot is taken");
-        drop(held);
-        bounded.accept().await;
+    #[tokio::test(start_paused = true)]
+    async fn the_table_knows_what_a_connection_waits_for() {
+        let table = Table::new(Limits::new(8, 8), CancellationToken::new());
+        let mut seats = Vec::new();
+        for _ in 0..8 {
+            seats.push(table.admit().await.expect("a place"));
+        }
+        let (mut peer, ours) = tokio::io::duplex(64);
+        let mut watched = Watched::new(ours, SILENCE, Arc::clone(&seats[2].line));
+        let mut byte = [0];
+        assert!(tokio::time::timeout(Duration::ZERO, watched.read(&mut byte)).await.is_err());
+        peer.write_all(b"x").await.expect("written");
+        assert_eq!(watched.read(&mut byte).await.expect("read"), 1);
+        assert!(!table.shed_waiting(), "it has what it waited for");
+        assert!(tokio::time::timeout(Duration::ZERO, watched.read(&mut byte)).await.is_err());
+        assert!(table.shed_waiting(), "it waits again");
+        seats[2].line.shed().await;
     }
 }

@@ -5,30 +5,29 @@
 //! whoever applies what arrives always has the right view.
 //!
 //! Invariants:
-//! - At most [`MAX_EVENT_STREAMS`](super::MAX_EVENT_STREAMS) streams are open; a slow reader costs its own events only.
+//! - At most so many streams are open as the table of connections has places for; a slow reader costs its own events
+//!   only.
+//! - A stream holds a position, one frame that is shared with the others, and at most one page of a snapshot: it has no
+//!   queue of its own. A reader that takes nothing is cut off after [`SILENCE_TIMEOUT`](super::SILENCE_TIMEOUT).
 //! - Every event that carries an `id:` can be resumed after; the header `Last-Event-ID` of the answer says where a
 //!   stream starts, so that one without any event can be resumed as well.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use axum::response::sse::{Event as Frame, KeepAlive, Sse};
+use axum::body::{Body, Bytes};
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use futures_core::Stream;
-use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
+use futures_util::stream;
 
+use super::frames::{COMMENT, frame, head};
+use super::listing::{Listing, Pages, Revoked, SMALL_VIEW, Selection};
 use super::problem::Refusal;
 use super::query::Pairs;
-use super::{App, COMMENT_INTERVAL, MAX_EVENT_STREAMS};
-use crate::agent::{Filter, RecvError, Subscription};
-use crate::core::{NodeId, Run, Status};
+use super::table::{Hold, Kind, Line};
+use super::{App, COMMENT_INTERVAL, PROBE_INTERVAL};
+use crate::agent::{Filter, KEPT_EVENTS, RecvError, Subscription};
+use crate::core::{NodeId, Run};
 use crate::event::EventKind;
 use crate::json::{self, EventId};
 
@@ -37,17 +36,31 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Tells reverse proxies not to hold events back.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-pub(super) async fn events(State(app): State<App>, headers: HeaderMap, query: Pairs) -> Result<Response, Refusal> {
+pub(super) async fn events(
+    State(app): State<App>,
+    Extension(line): Extension<Arc<Line>>,
+    headers: HeaderMap,
+    query: Pairs,
+) -> Result<Response, Refusal> {
     query.only(&["after", "kind", "node", "snapshot"])?;
     let nodes = query.nodes("node")?;
     let filter = filter(&query.words("kind", &EventKind::NAMES)?, &nodes)?;
     let start = start(&headers, &query)?;
-    let slot = Arc::clone(&app.streams).try_acquire_owned();
-    let slot = slot.map_err(|_| Refusal::too_many_streams(MAX_EVENT_STREAMS))?;
-    let (feed, start) = Feed::open(app, filter, nodes, &start, slot);
-    let mut response =
-        Sse::new(Frames::new(feed)).keep_alive(KeepAlive::new().interval(COMMENT_INTERVAL)).into_response();
+    let hold = app.table.enter(&line, Kind::Stream);
+    let hold = hold.ok_or_else(|| Refusal::too_many_streams(app.table.limits().streams))?;
+    let feed = Feed::open(app, line, hold, filter, nodes, &start).await;
+    let start = EventId { run: feed.run, sequence: feed.subscription.position() };
+    let frames = stream::unfold(Some(feed), |feed| async move {
+        let mut feed = feed?;
+        let frame = feed.next().await?;
+        // After an error there is nothing more to say.
+        let next = frame.is_ok().then_some(feed);
+        Some((frame, next))
+    });
+    let mut response = Body::from_stream(frames).into_response();
     let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     if let Ok(id) = HeaderValue::from_str(&start.to_string()) {
         headers.insert(LAST_EVENT_ID, id);
@@ -97,24 +110,21 @@ fn filter(kinds: &[&'static str], nodes: &[NodeId]) -> Result<Filter, Refusal> {
 /// One caller's stream.
 struct Feed {
     app: App,
+    line: Arc<Line>,
     run: Run,
-    subscription: Subscription,
+    filter: Filter,
     /// Whom snapshots are about; all, if empty.
     nodes: Vec<NodeId>,
-    /// Said before the next event.
-    ahead: VecDeque<Frame>,
-    _slot: OwnedSemaphorePermit,
+    subscription: Subscription,
+    /// Said before anything else …
+    lagged: Option<Bytes>,
+    /// … and this before the next event.
+    snapshot: Option<Pages>,
+    _hold: Hold,
 }
 
 impl Feed {
-    /// A feed and the event after which it starts.
-    fn open(
-        app: App,
-        filter: Filter,
-        nodes: Vec<NodeId>,
-        start: &Start,
-        slot: OwnedSemaphorePermit,
-    ) -> (Self, EventId) {
+    async fn open(app: App, line: Arc<Line>, hold: Hold, filter: Filter, nodes: Vec<NodeId>, start: &Start) -> Self {
         let run = app.agent.run();
         let resumed = match start {
             Start::After(id) if id.run == run => app.agent.subscribe_after(id.sequence).map_err(Some),
@@ -128,92 +138,69 @@ impl Feed {
                 (app.agent.subscribe(), Some(lagged.map(|lagged| lagged.missed).filter(|missed| *missed > 0)))
             }
         };
-        let subscription = subscription.filtered(filter);
-        let sequence = subscription.position();
-        let mut feed = Self { app, run, subscription, nodes, ahead: VecDeque::new(), _slot: slot };
+        let subscription = subscription.filtered(filter.clone());
+        let mut feed = Self { app, line, run, filter, nodes, subscription, lagged: None, snapshot: None, _hold: hold };
         if let Some(missed) = gap {
-            feed.say("lagged", None, &json::Lagged { missed });
+            feed.lagged = Some(frame("lagged", None, &json::Lagged { missed }));
         }
         if gap.is_some() || *start == Start::Snapshot {
-            feed.say_snapshot();
+            feed.start_again().await;
         }
-        (feed, EventId { run, sequence })
+        feed
     }
 
-    /// What is said next; `None` at the end.
-    async fn next(&mut self) -> Option<Frame> {
+    /// The next bytes; `None` at the end.
+    async fn next(&mut self) -> Option<Result<Bytes, Revoked>> {
         loop {
-            if let Some(frame) = self.ahead.pop_front() {
-                return Some(frame);
+            if let Some(lagged) = self.lagged.take() {
+                return Some(Ok(lagged));
             }
+            if let Some(page) = self.snapshot.as_mut().and_then(Iterator::next) {
+                return Some(page);
+            }
+            self.snapshot = None;
+            // A peer that will send nothing more may have hung up: bytes on their way to it find that out.
+            let has_ended = self.line.has_ended();
+            let silence = if has_ended { PROBE_INTERVAL } else { COMMENT_INTERVAL };
             let received = tokio::select! {
                 // What has happened is said before the server stops, the node's own departure above all.
                 biased;
                 received = self.subscription.recv() => received,
                 () = self.app.shutdown.cancelled() => return None,
+                () = self.line.ended(), if !has_ended => return Some(Ok(COMMENT)),
+                () = tokio::time::sleep(silence) => return Some(Ok(COMMENT)),
             };
             match received {
-                Ok(event) => {
-                    let event = json::Event::new(self.run, &event);
-                    self.say(&event.event, Some(&event.id), &event);
-                }
+                Ok(event) => return Some(Ok(self.app.frames.of(&event))),
                 Err(RecvError::Lagged { missed }) => {
-                    self.say("lagged", None, &json::Lagged { missed: Some(missed) });
-                    self.say_snapshot();
+                    self.lagged = Some(frame("lagged", None, &json::Lagged { missed: Some(missed) }));
+                    self.start_again().await;
                 }
                 Err(_) => return None,
             }
         }
     }
 
-    /// The members as they are; the stream goes on from there.
-    fn say_snapshot(&mut self) {
-        let snapshot = self.subscription.resync();
-        let id = EventId { run: self.run, sequence: snapshot.sequence };
-        let listed = |member: &&crate::Member| {
-            !matches!(member.status, Status::Left(_)) && (self.nodes.is_empty() || self.nodes.contains(&member.id))
+    /// Says the members as they are, or were a moment ago, and goes on from there.
+    async fn start_again(&mut self) {
+        let agent = &self.app.agent;
+        let (listing, subscription) = if agent.info().members.iter().sum::<usize>() <= SMALL_VIEW {
+            let (snapshot, subscription) = agent.subscribe_from_snapshot();
+            (Arc::new(Listing::new(snapshot, 0)), subscription)
+        } else {
+            loop {
+                // What came after it has to be kept, and to stay so until it is read.
+                let oldest = agent.subscribe().position().saturating_sub(KEPT_EVENTS as u64 / 2);
+                let listing = self.app.listings.get(oldest).await;
+                if let Ok(subscription) = agent.subscribe_after(listing.sequence) {
+                    break (listing, subscription);
+                }
+            }
         };
-        let members = snapshot.members.iter().filter(listed).map(json::Member::from).collect();
-        let snapshot = json::Snapshot::new(id, members);
-        self.say("snapshot", Some(&snapshot.id), &snapshot);
-    }
-
-    fn say(&mut self, event: &str, id: Option<&str>, data: &impl Serialize) {
-        let mut frame = Frame::default();
-        if let Some(id) = id {
-            frame = frame.id(id);
-        }
-        // These shapes have nothing that could fail to be written, see the tests of `json`.
-        let data = serde_json::to_string(data).unwrap_or_default();
-        self.ahead.push_back(frame.event(event).data(data));
-    }
-}
-
-type Step = Pin<Box<dyn Future<Output = (Feed, Option<Frame>)> + Send>>;
-
-/// A [`Feed`] as a stream: polls its next step until there is none. When the caller hangs up, all of it is dropped.
-struct Frames(Option<Step>);
-
-impl Frames {
-    fn new(feed: Feed) -> Self {
-        Self(Some(Self::step(feed)))
-    }
-
-    fn step(mut feed: Feed) -> Step {
-        Box::pin(async move {
-            let frame = feed.next().await;
-            (feed, frame)
-        })
-    }
-}
-
-impl Stream for Frames {
-    type Item = Result<Frame, Infallible>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Some(step) = self.0.as_mut() else { return Poll::Ready(None) };
-        let (feed, frame) = ready!(step.as_mut().poll(cx));
-        self.0 = frame.is_some().then(|| Self::step(feed));
-        Poll::Ready(frame.map(Ok))
+        self.subscription = subscription.filtered(self.filter.clone());
+        let id = EventId { run: self.run, sequence: listing.sequence }.to_string();
+        let selection = Selection { nodes: self.nodes.clone(), ..Selection::default() };
+        let head = format!("{}{{\"id\":\"{id}\",\"members\":", head("snapshot", Some(&id)));
+        self.snapshot = Some(listing.pages(selection, &head, "}\n\n"));
     }
 }

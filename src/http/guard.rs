@@ -1,22 +1,28 @@
-//! Who may ask, and for how long: the bearer token, the browser check, the request's deadline.
+//! Who may ask, for how long, and how much at one time: the token, the host, the browser check, the request's deadline,
+//! the bounds on commands and on what answers weigh.
 //!
 //! Invariants:
 //! - Comparing tokens takes the same time wherever they differ.
-//! - Health checks stay open: whoever restarts dead processes has no token.
+//! - Health checks stay open: whoever restarts dead processes has no token, and may know the agent by any name.
 //! - A request that a web page of another origin made is refused. Browsers send such requests (a form, a `fetch`) to
 //!   loopback addresses too, so that "only this machine reaches us" is no protection; what gives them away is the
-//!   header `Origin`.
+//!   header `Origin`, and `Host` where the page made its own name resolve to us.
+//! - A command counts as one when its body is there: half a body holds up nobody but its sender.
 
 use std::hint::black_box;
-use std::net::IpAddr;
+use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::body::{Body, Bytes, HttpBody as _};
+use axum::extract::{FromRequest as _, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt as _;
 
+use super::host::Names;
 use super::problem::Refusal;
-use super::{App, REQUEST_TIMEOUT, Token};
+use super::table::{Kind, Line};
+use super::{App, MAX_BODY_BYTES, MAX_FREE_BYTES, MAX_WEIGHED_BYTES, REQUEST_TIMEOUT, Token};
 
 /// Paths that never ask for a token.
 const OPEN: [&str; 2] = ["/healthz", "/readyz"];
@@ -32,16 +38,65 @@ impl Token {
     }
 }
 
-/// Asks for the token, refuses foreign web pages, sets the deadline.
+/// Refuses who may not ask, then answers within the bounds.
 pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    let checked = check_token(&app, &request).and_then(|()| check_origin(&app, request.headers()));
-    if let Err(refusal) = checked {
+    let names = if OPEN.contains(&request.uri().path()) { &Names::Any } else { &app.names };
+    let checked = names.check(&request).and_then(|()| check_token(&app, &request));
+    if let Err(refusal) = checked.and_then(|()| check_origin(request.headers())) {
         return refusal.into_response();
     }
-    match tokio::time::timeout(REQUEST_TIMEOUT, next.run(request)).await {
-        Ok(response) => response,
+    let line = request.extensions().get::<Arc<Line>>().cloned();
+    let answer = async {
+        let is_command = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        let request = if is_command { with_whole_body(request).await? } else { request };
+        // Leaving takes no time, and must always be possible.
+        let lasts = is_command && request.uri().path() != "/v1/leave";
+        let _hold = match line.as_ref().filter(|_| lasts) {
+            Some(line) => Some(app.table.enter(line, Kind::Command).ok_or_else(Refusal::too_many_commands)?),
+            None => None,
+        };
+        Ok(next.run(request).await)
+    };
+    match tokio::time::timeout(REQUEST_TIMEOUT, answer).await {
+        Ok(Ok(response)) => weighed(&app, line, response).unwrap_or_else(Refusal::into_response),
+        Ok(Err(refusal)) => Refusal::into_response(refusal),
         Err(_) => Refusal::timeout(REQUEST_TIMEOUT.as_secs()).into_response(),
     }
+}
+
+/// The request with its body read.
+async fn with_whole_body(request: Request) -> Result<Request, Refusal> {
+    if request.body().size_hint().lower() > MAX_BODY_BYTES as u64 {
+        return Err(Refusal::body_too_large("the header `Content-Length` says so"));
+    }
+    let (parts, body) = request.into_parts();
+    let whole = Bytes::from_request(Request::from_parts(parts.clone(), body), &()).await;
+    let body = whole.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Refusal::body_too_large(rejection.body_text()),
+        status => Refusal::new(status, "syntax", "Malformed body", rejection.body_text()),
+    })?;
+    Ok(Request::from_parts(parts, Body::from(body)))
+}
+
+/// An answer that was made whole, if it is large: it counts as one of the large answers, and its bytes count until they
+/// have been read.
+fn weighed(app: &App, line: Option<Arc<Line>>, response: Response) -> Result<Response, Refusal> {
+    let size = response.body().size_hint().exact().filter(|bytes| *bytes > MAX_FREE_BYTES as u64);
+    let (Some(size), Some(line)) = (size, line) else { return Ok(response) };
+    let hold = app.table.enter(&line, Kind::Large).ok_or_else(Refusal::too_many_answers)?;
+    // One that is larger than all the weight there is may still be answered alone.
+    let weight = size.min(MAX_WEIGHED_BYTES as u64).div_ceil(1024) as u32;
+    let Ok(weight) = Arc::clone(&app.weight).try_acquire_many_owned(weight) else {
+        app.table.shed_stalled_answer();
+        return Err(Refusal::too_many_answers());
+    };
+    let (mut parts, body) = response.into_parts();
+    parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+    let body = body.into_data_stream().map(move |bytes| {
+        let _ = (&hold, &weight);
+        bytes
+    });
+    Ok(Response::from_parts(parts, Body::from_stream(body)))
 }
 
 fn check_token(app: &App, request: &Request) -> Result<(), Refusal> {
@@ -69,29 +124,18 @@ fn check_token(app: &App, request: &Request) -> Result<(), Refusal> {
     }
 }
 
-fn check_origin(app: &App, headers: &HeaderMap) -> Result<(), Refusal> {
+/// Whether the page that asks was served by this agent. That the host is no foreign page's was checked before.
+fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
-    let text = |value: Option<&axum::http::HeaderValue>| value.and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let text = |value: Option<&HeaderValue>| value.and_then(|value| value.to_str().ok()).map(str::to_owned);
     let host = text(headers.get(header::HOST)).unwrap_or_default();
     let origin = text(Some(origin)).unwrap_or_default();
-    let same = origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(&host));
-    // A page may make its own name resolve to a loopback address; it cannot make its name an address.
-    let trusted_name = app.token.is_some() || !app.loopback || names_this_machine(&host);
-    if same && trusted_name {
+    if origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(&host)) {
         return Ok(());
     }
     let detail = format!("the request comes from a web page of {}", origin.escape_debug());
     Err(Refusal::new(StatusCode::FORBIDDEN, "origin", "Foreign web page", detail)
         .hint("programs send no `Origin` header; pages are served by the agent itself, at its numeric address"))
-}
-
-/// Whether the value of a `Host` header is an address or `localhost`.
-fn names_this_machine(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    };
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
 #[cfg(test)]
@@ -104,16 +148,6 @@ mod tests {
         assert!(token.is("0123456789abcdef"));
         for other in ["", "0123456789abcdeF", "0123456789abcde", "0123456789abcdef0", "x123456789abcdef"] {
             assert!(!token.is(other), "{other}");
-        }
-    }
-
-    #[test]
-    fn only_addresses_and_localhost_name_this_machine() {
-        for host in ["127.0.0.1:7118", "127.0.0.1", "localhost:7118", "[::1]:7118", "[::1]"] {
-            assert!(names_this_machine(host), "{host}");
-        }
-        for host in ["", "evil.example:7118", "localhost.evil.example", "[evil]:1"] {
-            assert!(!names_this_machine(host), "{host}");
         }
     }
 }

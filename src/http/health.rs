@@ -10,30 +10,33 @@ use super::App;
 use crate::agent::Agent;
 use crate::core::{LeadershipState, Status};
 
-const INDEX: &str = "\
-headcount: who is here, who is gone, and who leads
+/// Method, path with its parameters or body, and what it does.
+const CALLS: [(&str, &str, &str); 17] = [
+    ("GET", "/v1/members?status=&tag=", "all members"),
+    ("GET", "/v1/members/{id}", "one member"),
+    ("DELETE", "/v1/members/{id}?force=", "take a member out"),
+    ("GET", "/v1/events?after=&kind=&node=&snapshot=", "server-sent events"),
+    ("POST", r#"/v1/join {"addresses":["host:port"]}"#, "contact other nodes"),
+    ("POST", "/v1/leave", "leave and stop"),
+    ("PUT", r#"/v1/tags {"tags":{"key":"value"}}"#, "replace this node's tags"),
+    ("GET", "/v1/leader", "who leads"),
+    ("GET", "/v1/view", "the members that voters agreed on"),
+    ("GET", "/v1/voters", "who elects"),
+    ("POST", r#"/v1/voters {"id":"node"}"#, "add a voter (at the leader)"),
+    ("DELETE", "/v1/voters/{id}", "remove a voter (at the leader)"),
+    ("POST", r#"/v1/recover {"voters":["node"]}"#, "a new electorate, when most of the old one is lost for good"),
+    ("GET", "/v1/info", "this node"),
+    ("GET", "/metrics", "OpenMetrics"),
+    ("GET", "/healthz", "are all parts alive?"),
+    ("GET", "/readyz", "has it joined, and can somebody lead?"),
+];
 
-GET    /v1/members?status=&tag=                   all members
-GET    /v1/members/{id}                           one member
-DELETE /v1/members/{id}?force=                    take a member out
-GET    /v1/events?after=&kind=&node=&snapshot=    server-sent events
-POST   /v1/join  {\"addresses\":[\"host:port\"]}      contact other nodes
-POST   /v1/leave                                  leave and stop
-PUT    /v1/tags  {\"tags\":{\"key\":\"value\"}}         replace this node's tags
-GET    /v1/leader                                 who leads
-GET    /v1/view                                   the members that voters agreed on
-GET    /v1/voters                                 who elects
-POST   /v1/voters {\"id\":\"node\"}                 add a voter (at the leader)
-DELETE /v1/voters/{id}                            remove a voter (at the leader)
-POST   /v1/recover {\"voters\":[\"node\"]}          a new electorate, when most of the old one is lost for good
-GET    /v1/info                                   this node
-GET    /metrics                                   OpenMetrics
-GET    /healthz                                   are all parts alive?
-GET    /readyz                                    has it joined, and can somebody lead?
-";
-
-pub(super) async fn index() -> &'static str {
-    INDEX
+pub(super) async fn index() -> String {
+    let width = |column: fn(&(&str, &str, &str)) -> usize| CALLS.iter().map(column).max().unwrap_or(0);
+    let (method, path) = (width(|call| call.0.len()), width(|call| call.1.len()));
+    let row = |(name, what, does): (&str, &str, &str)| format!("{name:method$} {what:path$}    {does}\n");
+    let rows: String = CALLS.into_iter().map(row).collect();
+    format!("headcount: who is here, who is gone, and who leads\n\n{rows}")
 }
 
 pub(super) async fn healthz(State(app): State<App>) -> (StatusCode, String) {
@@ -43,13 +46,19 @@ pub(super) async fn healthz(State(app): State<App>) -> (StatusCode, String) {
 }
 
 pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, &'static str) {
+    let not_ready = |why| (StatusCode::SERVICE_UNAVAILABLE, why);
+    let is_driven = app.agent.health().map_or_else(|failure| failure.task != "driver", |()| true);
+    if app.agent.stop().is_some() || !is_driven {
+        // Its members are those of its last moment.
+        return not_ready("stopped");
+    }
     match app.agent.me().status {
         Status::Up | Status::Suspect => match app.agent.leadership().get().state {
             // It belongs to a minority, whose view of the world may be far behind.
-            LeadershipState::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, LeadershipState::Unavailable.name()),
+            LeadershipState::Unavailable => not_ready(LeadershipState::Unavailable.name()),
             _ => (StatusCode::OK, "ok"),
         },
-        not_yet_or_no_more => (StatusCode::SERVICE_UNAVAILABLE, not_yet_or_no_more.name()),
+        not_yet_or_no_more => not_ready(not_yet_or_no_more.name()),
     }
 }
 
@@ -58,5 +67,22 @@ pub(super) fn tasks(agent: &Agent) -> String {
     match agent.health() {
         Ok(()) => "ok".to_owned(),
         Err(dead) => dead.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_lines_of_the_list_are_aligned() {
+        let index = index().await;
+        let rows: Vec<&str> = index.lines().skip(2).collect();
+        assert_eq!(rows.len(), CALLS.len());
+        let begin = rows[0].find(CALLS[0].2).expect("a description");
+        for (row, (method, path, does)) in rows.iter().zip(CALLS) {
+            assert_eq!((row.find(path), row.find(does)), (Some("DELETE ".len()), Some(begin)), "{index}");
+            assert!(row.starts_with(method) && row[..begin].ends_with("    "), "{index}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! Names start with `headcount_` and carry their unit; labels have few values, all known beforehand.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -15,8 +16,8 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::App;
 use super::problem::Refusal;
+use super::{App, table};
 use crate::agent::{Agent, Info, Leadership};
 use crate::config::LeadershipMode;
 use crate::core::{Drop, LeadershipState, Status, TickLateness};
@@ -24,7 +25,7 @@ use crate::core::{Drop, LeadershipState, Status, TickLateness};
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) async fn metrics(State(app): State<App>) -> Response {
-    if let Ok(text) = text(Figures::of(&app.agent)) {
+    if let Ok(text) = text(Figures::of(&app)) {
         return ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response();
     }
     let detail = "the figures could not be written as text";
@@ -43,24 +44,32 @@ fn text(figures: Figures) -> Result<String, fmt::Error> {
 #[derive(Debug)]
 struct Figures {
     info: Info,
+    /// Of the agent's journal and of the process's log.
+    log_lines_lost: u64,
     /// Where leaders are elected: who leads, and the number of the agreed view.
     leadership: Option<(Leadership, u64)>,
+    http: table::Figures,
+    listings_revoked: u64,
 }
 
 impl Figures {
-    fn of(agent: &Agent) -> Self {
+    fn of(app: &App) -> Self {
+        let agent: &Agent = &app.agent;
         let is_led = agent.config().leadership.mode != LeadershipMode::None;
         let leadership = is_led.then(|| {
             let number = agent.agreed_view().map_or(0, |view| view.number);
             (agent.leadership().get(), number)
         });
-        Self { info: agent.info(), leadership }
+        let (http, listings_revoked) = (app.table.figures(), app.listings.revoked());
+        let info = agent.info();
+        let log_lines_lost = info.log_lines_lost + app.log_lines_lost.load(Ordering::Relaxed);
+        Self { info, leadership, http, listings_revoked, log_lines_lost }
     }
 }
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Self { info, leadership } = self;
+        let Self { info, leadership, http, listings_revoked, log_lines_lost } = self;
         let counters = &info.counters;
 
         family(
@@ -84,6 +93,7 @@ impl Collector for Figures {
         ] {
             gauge(&mut encoder, name, help, value)?;
         }
+        self::http(&mut encoder, http, *listings_revoked)?;
         lateness(&mut encoder, &counters.tick_lateness)?;
         if let Some((leadership, view_number)) = leadership {
             self::leadership(&mut encoder, leadership, *view_number, info)?;
@@ -131,6 +141,7 @@ impl Collector for Figures {
             ("oversized_datagrams", "Datagrams longer than any packet", info.oversized_datagrams),
             ("socket_errors", "Socket errors survived", info.socket_errors),
             ("state_write_failures", "Writes of the state file that failed", info.state_write_failures),
+            ("log_lines_lost", "Log lines that were not written, or not made because of their number", *log_lines_lost),
         ] {
             counter(&mut encoder, name, help, None, value)?;
         }
@@ -184,6 +195,22 @@ fn leadership(
     counter(encoder, "election_words_sent", help, None, info.counters.election_sent)
 }
 
+/// What concerns this interface itself.
+fn http(encoder: &mut DescriptorEncoder<'_>, http: &table::Figures, listings_revoked: u64) -> fmt::Result {
+    gauge(encoder, "http_connections", "HTTP connections open, event streams included", http.connections as u64)?;
+    gauge(encoder, "http_streams", "Event streams open", http.streams as u64)?;
+    for (name, help, value) in [
+        ("http_connections_shed", "HTTP connections closed to make room for others", http.shed),
+        ("http_connections_refused", "HTTP connections closed because all others were being answered", http.refused),
+        ("http_accept_errors", "Errors survived while accepting HTTP connections", http.accept_errors),
+        ("http_panics", "HTTP connections that ended because of a bug", http.panics),
+        ("http_answers_revoked", "Large answers taken away from readers that were too slow", listings_revoked),
+    ] {
+        counter(encoder, name, help, None, value)?;
+    }
+    Ok(())
+}
+
 fn lateness(encoder: &mut DescriptorEncoder<'_>, lateness: &TickLateness) -> fmt::Result {
     let (name, help, seconds) = ("tick_lateness", "How late this node's own timers fired", Some(&Unit::Seconds));
     let described = encoder.encode_descriptor(name, help, seconds, MetricType::Histogram)?;
@@ -199,7 +226,7 @@ struct Lateness<'a>(&'a TickLateness);
 impl EncodeMetric for Lateness<'_> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let Self(lateness) = self;
-        let bounds = TickLateness::BOUNDS.iter().map(std::time::Duration::as_secs_f64).chain([f64::MAX]);
+        let bounds = TickLateness::BOUNDS.iter().map(std::time::Duration::as_secs_f64).chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(lateness.counts().iter().copied()).collect();
         let count = lateness.counts().iter().sum();
         encoder.encode_histogram::<NoLabelSet>(lateness.sum.as_secs_f64(), count, &buckets, None)

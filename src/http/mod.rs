@@ -9,67 +9,125 @@
 //! ```
 //!
 //! Invariants:
-//! - Nothing that arrives here can harm the agent: heads, bodies, connections and streams have bounds and deadlines, and
-//!   handlers only use the agent's public handle.
+//! - Nothing that arrives here can harm the agent, and nobody can lock others out. Handlers only use the agent's public
+//!   handle, and everything has a bound:
+//!   - connections: [`HttpSettings::max_connections`]; when all are taken, those that wait for their peers are shed,
+//!     the oldest first, then readers that do not read; so that health checks always get through;
+//!   - event streams: [`HttpSettings::max_streams`]; large answers: [`MAX_LARGE_ANSWERS`]; commands: [`MAX_COMMANDS`];
+//!     each of these leaves connections free for the others, all of them for short answers;
+//!   - requests: heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of [`MAX_BODY_BYTES`], all of it
+//!     answered within [`REQUEST_TIMEOUT`], and bytes taken at least every [`SILENCE_TIMEOUT`];
+//!   - memory: members of a large view are written once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]), events
+//!     once for all streams ([`MAX_SHARED_FRAMES`], [`MAX_SHARED_BYTES`]), other answers beyond [`MAX_FREE_BYTES`]
+//!     together weigh at most [`MAX_WEIGHED_BYTES`].
 //! - Every error that a handler, the router or a guard answers is `application/problem+json`. (What is no HTTP at all is
 //!   answered by the HTTP library with a bare 400 or 431.)
-//! - Without a token, web pages of other origins cannot command the agent through their visitors' browsers.
+//! - Without a token, web pages of other origins cannot command the agent through their visitors' browsers, nor read
+//!   from it.
 //!
 //! This module must not know configuration files, terminals, or how the agent works inside.
 
 mod calls;
 mod connection;
 mod events;
+mod frames;
 mod guard;
 mod health;
+mod host;
+mod input;
 mod leadership;
+mod listing;
 mod metrics;
 mod problem;
 mod query;
+mod server;
+mod table;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{delete, get, post, put};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::config::{BadToken, Token};
+pub use frames::{MAX_SHARED_BYTES, MAX_SHARED_FRAMES};
+pub use listing::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
+pub use table::{MAX_COMMANDS, MAX_LARGE_ANSWERS, MIN_CONNECTIONS};
 
+use self::frames::SharedFrames;
+use self::host::Names;
+use self::listing::Listings;
+use self::table::{Limits, Table};
 use crate::agent::Agent;
 
 /// The largest body of a request: a full set of addresses or tags is well below.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
-/// Event streams open at one time.
-pub const MAX_EVENT_STREAMS: usize = 128;
-/// Connections open at one time; further ones wait in the listener's queue.
-pub const MAX_CONNECTIONS: usize = 512;
+/// The largest head of a request, and the most that waits to be sent on one connection beside one page or frame.
+pub const MAX_BUFFER_BYTES: usize = 32 * 1024;
+/// Answers up to this size are not counted.
+pub const MAX_FREE_BYTES: usize = 64 * 1024;
+/// Larger ones that are made for one reader have this many bytes together, unless there is a single one.
+pub const MAX_WEIGHED_BYTES: usize = 32 * 1024 * 1024;
+/// Connections that wait to be accepted; the system may allow fewer.
+pub const LISTEN_BACKLOG: u32 = 1_024;
+/// Connections open at one time where the settings say nothing else, event streams included.
+pub const DEFAULT_MAX_CONNECTIONS: usize = 1_024;
+/// Event streams open at one time where the settings say nothing else, as far as the connections allow.
+pub const DEFAULT_MAX_STREAMS: usize = 1_024;
+/// The head of a request is there within this time after the connection was opened, or the last answer sent.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// A request is answered, its body read, within this time. More than the slowest call takes: a join waits for 5 s.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// A connection on which not one byte was answered for this long is closed: slow heads, idle peers, readers that do not
-/// read. Event streams stay because of their comments.
+/// A connection on which not one byte was answered for this long is closed: readers that do not read above all. Event
+/// streams stay because of their comments.
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// An event stream without events carries a comment this often.
 pub const COMMENT_INTERVAL: Duration = Duration::from_secs(15);
+/// And this often once its reader will send nothing more, to find out whether it hung up.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long open connections may take to end when the server stops.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the server is told beside the agent.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HttpSettings {
     /// Asked of every request but health checks. `None`: nobody is asked.
     pub token: Option<Token>,
+    /// Names by which the agent may be asked without a token, beside addresses and `localhost`; without ports.
+    pub allowed_hosts: Vec<String>,
+    /// Connections open at one time, event streams included; fewer than [`MIN_CONNECTIONS`] count as that many. Each
+    /// takes a file descriptor.
+    pub max_connections: usize,
+    /// Event streams open at one time. They never take all connections: of 1,024, 24 are kept for other answers, and of
+    /// fewer than 192 an eighth.
+    pub max_streams: usize,
+    /// Log lines lost outside of the agent, by the writer of the process's log: counted there, shown among the metrics.
+    pub log_lines_lost: Arc<AtomicU64>,
 }
 
 impl HttpSettings {
-    /// Asks for this token, if there is one.
+    /// Asks for this token, if there is one; everything else by default.
     pub fn new(token: Option<Token>) -> Self {
-        Self { token }
+        Self {
+            token,
+            allowed_hosts: Vec::new(),
+            max_connections: DEFAULT_MAX_CONNECTIONS,
+            max_streams: DEFAULT_MAX_STREAMS,
+            log_lines_lost: Arc::default(),
+        }
+    }
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self::new(None)
     }
 }
 
@@ -80,15 +138,32 @@ struct Shared {
     /// Where requests come in.
     address: SocketAddr,
     token: Option<Token>,
-    /// Whether only this machine reaches the listener.
-    loopback: bool,
-    streams: Arc<Semaphore>,
+    names: Names,
+    table: Arc<Table>,
+    listings: Arc<Listings>,
+    frames: SharedFrames,
+    log_lines_lost: Arc<AtomicU64>,
+    /// KiB that large answers may still weigh.
+    weight: Arc<Semaphore>,
     shutdown: CancellationToken,
 }
 
 type App = Arc<Shared>;
 
+/// Listens on an address, with a queue of [`LISTEN_BACKLOG`] connections.
+#[expect(clippy::unused_async, reason = "a socket registers with the runtime that whoever awaits this is on")]
+pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restarted agent need not wait for its old connections to be forgotten. (Elsewhere the option means another thing.)
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(LISTEN_BACKLOG)
+}
+
 /// Serves HTTP until `shutdown`, then ends event streams and lets other requests finish for [`STOP_TIMEOUT`].
+///
+/// An error says why no more connections can be accepted.
 pub async fn serve(
     listener: TcpListener,
     agent: Agent,
@@ -96,26 +171,30 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
     let address = listener.local_addr()?;
-    let router = router(agent, address, settings, shutdown.clone());
-    let listener = connection::Bounded::new(listener, MAX_CONNECTIONS, SILENCE_TIMEOUT);
-    let stopping = shutdown.clone();
-    let serving = axum::serve(listener, router).with_graceful_shutdown(stopping.cancelled_owned());
-    tokio::select! {
-        end = serving.into_future() => end,
-        () = async {
-            shutdown.cancelled().await;
-            tokio::time::sleep(STOP_TIMEOUT).await;
-        } => Ok(()),
-    }
+    let close = CancellationToken::new();
+    let table = Table::new(Limits::new(settings.max_connections, settings.max_streams), close.clone());
+    let router = router(agent, address, settings, Arc::clone(&table), shutdown.clone());
+    server::run(listener, router, table, close, shutdown).await
 }
 
-fn router(agent: Agent, address: SocketAddr, settings: HttpSettings, shutdown: CancellationToken) -> Router {
+fn router(
+    agent: Agent,
+    address: SocketAddr,
+    settings: HttpSettings,
+    table: Arc<Table>,
+    shutdown: CancellationToken,
+) -> Router {
+    let HttpSettings { token, allowed_hosts, log_lines_lost, .. } = settings;
     let app: App = Arc::new(Shared {
-        agent,
+        names: if token.is_some() { Names::Any } else { Names::Only(allowed_hosts) },
+        token,
         address,
-        token: settings.token,
-        loopback: address.ip().to_canonical().is_loopback(),
-        streams: Arc::new(Semaphore::new(MAX_EVENT_STREAMS)),
+        table,
+        listings: Listings::new(agent.clone()),
+        frames: SharedFrames::new(agent.run()),
+        log_lines_lost,
+        weight: Arc::new(Semaphore::new(MAX_WEIGHED_BYTES / 1024)),
+        agent,
         shutdown,
     });
     let guarded = axum::middleware::from_fn_with_state(Arc::clone(&app), guard::guard);
@@ -138,7 +217,7 @@ fn router(agent: Agent, address: SocketAddr, settings: HttpSettings, shutdown: C
         .route("/v1/recover", post(leadership::recover))
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
-        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(guarded)
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(app)
 }

@@ -88,6 +88,31 @@ impl Refusal {
         .hint("close streams that nobody reads, or watch another member")
     }
 
+    pub(super) fn too_many_answers() -> Self {
+        Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too-many-answers",
+            "Too many large answers",
+            "too many large answers are being read by others",
+        )
+        .hint("try again soon, ask another member, or follow GET /v1/events?snapshot=true instead of asking often")
+    }
+
+    pub(super) fn too_many_commands() -> Self {
+        Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too-many-commands",
+            "Too many commands",
+            "too many commands are under way at this node",
+        )
+        .hint("try again soon")
+    }
+
+    pub(super) fn body_too_large(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Body too large", detail)
+            .hint(format!("a body has at most {} bytes", super::MAX_BODY_BYTES))
+    }
+
     pub(super) fn timeout(seconds: u64) -> Self {
         Self::new(
             StatusCode::REQUEST_TIMEOUT,
@@ -139,10 +164,7 @@ impl From<JsonRejection> for Refusal {
     fn from(rejection: JsonRejection) -> Self {
         let detail = rejection.body_text();
         match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => {
-                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Body too large", detail)
-                    .hint(format!("a body has at most {} bytes", super::MAX_BODY_BYTES))
-            }
+            StatusCode::PAYLOAD_TOO_LARGE => Self::body_too_large(detail),
             StatusCode::UNSUPPORTED_MEDIA_TYPE => {
                 Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", "Not JSON", detail)
                     .hint("send the header `Content-Type: application/json`")

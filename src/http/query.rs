@@ -21,6 +21,19 @@ impl<S: Send + Sync> FromRequestParts<S> for Pairs {
     }
 }
 
+/// No query at all. It takes part in a handler's arguments, so that it cannot be forgotten once it stands there.
+#[derive(Debug)]
+pub(super) struct NoQuery;
+
+impl<S: Send + Sync> FromRequestParts<S> for NoQuery {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        Pairs::from_request_parts(parts, state).await?.only(&[])?;
+        Ok(Self)
+    }
+}
+
 impl Pairs {
     /// Refuses keys that are not among these.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), Refusal> {
@@ -98,6 +111,11 @@ pub(super) struct TagFilter {
 }
 
 impl TagFilter {
+    #[cfg(test)]
+    pub(super) fn exact(name: &str, value: &str) -> Self {
+        Self { name: name.to_owned(), value: Some(value.to_owned()) }
+    }
+
     pub(super) fn admits(&self, tags: &crate::core::Tags) -> bool {
         match (&self.value, tags.get(&self.name)) {
             (None, found) => found.is_some(),

@@ -16,9 +16,9 @@ pub(crate) const MAX_LINK_DESCRIPTORS: usize = 384;
 
 /// The share of links is never less: one link tells of one crash.
 const LEAST_LINKS: usize = 1;
-/// The share of HTTP is never less: one connection for a health check, one for a command, one for a stream.
+/// The share of HTTP is never less: a connection for a stream, a listing, a command and a health check each.
 #[cfg(any(test, feature = "agent"))]
-const LEAST_HTTP: usize = 3;
+const LEAST_HTTP: usize = 4;
 
 /// What is assumed to be open where the system does not tell.
 const ASSUMED_OPEN: usize = 24;

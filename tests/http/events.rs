@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use headcount::http::{COMMENT_INTERVAL, MAX_EVENT_STREAMS};
+use headcount::http::{COMMENT_INTERVAL, HttpSettings};
 use serde_json::Value;
 
-use crate::support::{Events, Node, first, joined, until_up};
+use crate::support::{Events, Node, first, first_with, joined, until_up};
 
 async fn set_tag(node: &Node, value: &str) {
     let body = format!(r#"{{"tags":{{"t":"{value}"}}}}"#);
@@ -149,9 +149,12 @@ async fn a_node_that_leaves_says_so_to_its_own_watchers_and_then_the_stream_ends
 
 #[tokio::test]
 async fn only_so_many_streams_are_open_and_each_end_frees_a_place() {
-    let a = first("a").await;
+    const STREAMS: usize = 128;
+    let mut settings = HttpSettings::default();
+    settings.max_streams = STREAMS;
+    let a = first_with("a", settings).await;
     let mut open = Vec::new();
-    for _ in 0..MAX_EVENT_STREAMS {
+    for _ in 0..STREAMS {
         let events = a.events("", &[]).await;
         assert!(events.head.starts_with("HTTP/1.1 200"), "{}", events.head);
         open.push(events);

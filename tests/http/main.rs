@@ -3,6 +3,8 @@
 
 mod broken;
 mod events;
+mod hosts;
+mod limits;
 mod support;
 
 use headcount::StopReason;
@@ -69,12 +71,20 @@ async fn metrics_are_open_metrics_with_our_prefix() {
         "headcount_receive_buffer_overflows_total 0",
         "headcount_links_degraded 0",
         "headcount_partition_unreachable 0",
+        "headcount_http_accept_errors_total 0",
+        "headcount_http_connections 1",
+        "headcount_http_streams 0",
         "# TYPE headcount_health_score gauge",
         "# TYPE headcount_tick_lateness_seconds histogram",
         "# TYPE headcount_tick_lateness_max_seconds gauge",
     ] {
         assert!(metrics.body.lines().any(|found| found == line), "{line}");
     }
+    let mut buckets = metrics.body.lines().filter(|line| line.starts_with("headcount_tick_lateness_seconds_bucket"));
+    let last = buckets.next_back().expect("buckets");
+    assert!(last.contains("le=\"+Inf\""), "{last}");
+    let count = last.rsplit_once(' ').map(|(_, count)| format!("headcount_tick_lateness_seconds_count {count}"));
+    assert!(metrics.body.lines().any(|line| Some(line) == count.as_deref()), "{count:?}");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use headcount::http::{self, HttpSettings, Token};
 use headcount::{Agent, Config, Profile};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// No answer may take longer; generous, because tests share the machine.
@@ -31,15 +31,24 @@ pub(crate) async fn joined(name: &str, seed: &Node) -> Node {
 }
 
 pub(crate) async fn node(name: &str, seed: Option<&Node>, token: Option<&str>) -> Node {
+    let token = token.map(|token| Token::new(token).expect("a token"));
+    started(name, seed, HttpSettings::new(token)).await
+}
+
+/// The first node of a cluster, with settings of its own.
+pub(crate) async fn first_with(name: &str, settings: HttpSettings) -> Node {
+    started(name, None, settings).await
+}
+
+async fn started(name: &str, seed: Option<&Node>, settings: HttpSettings) -> Node {
     let loopback: SocketAddr = "127.0.0.1:0".parse().expect("an address");
     let mut config = Config::new(name).expect("a name").with_profile(Profile::Local).with_bind(loopback);
     config.seeds = seed.iter().map(|seed| seed.agent.gossip_address().to_string()).collect();
     let agent = Agent::start(config).await.expect("started");
     agent.wait_until_up().await.expect("up");
-    let listener = TcpListener::bind(loopback).await.expect("bound");
+    let listener = http::listen(loopback).await.expect("bound");
     let http = listener.local_addr().expect("an address");
     let stop = CancellationToken::new();
-    let settings = HttpSettings::new(token.map(|token| Token::new(token).expect("a token")));
     tokio::spawn(http::serve(listener, agent.clone(), settings, stop.clone()));
     Node { agent, http, _stop: stop.drop_guard() }
 }
@@ -63,6 +72,29 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Takes the bytes of an answer apart.
+    pub(crate) fn parse(bytes: Vec<u8>) -> Self {
+        let text = String::from_utf8(bytes).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in {text:?}"));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        Self { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    /// The body of an answer whose length was not known beforehand.
+    pub(crate) fn dechunked(&self) -> String {
+        assert_eq!(self.header("transfer-encoding"), Some("chunked"), "{}", self.head);
+        let (mut body, mut rest) = (String::new(), self.body.as_str());
+        loop {
+            let (length, after) = rest.split_once("\r\n").expect("a chunk");
+            let length = usize::from_str_radix(length, 16).expect("its length");
+            if length == 0 {
+                return body;
+            }
+            body.push_str(&after[..length]);
+            rest = after[length..].strip_prefix("\r\n").expect("its end");
+        }
+    }
+
     /// The value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head
@@ -107,10 +139,7 @@ impl Node {
             "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
         );
         let bytes = self.raw(text.as_bytes()).await;
-        let text = String::from_utf8(bytes).expect("text");
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in {text:?}"));
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        Answer { status, head: head.to_owned(), body: body.to_owned() }
+        Answer::parse(bytes)
     }
 
     /// Sends bytes and reads until the connection is closed.
@@ -165,6 +194,11 @@ pub(crate) struct Frame {
 }
 
 impl Events {
+    /// Says that nothing more will be asked, and goes on listening.
+    pub(crate) async fn close_half(&mut self) {
+        self.stream.get_mut().shutdown().await.expect("closed");
+    }
+
     pub(crate) async fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = tokio::time::timeout(PATIENCE, self.stream.read_line(&mut line)).await.expect("in time");

@@ -145,14 +145,14 @@ impl Agent {
 
     /// The whole answer to a `GET`.
     pub fn get(&self, path: &str) -> String {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.http);
         self.exchange(request.as_bytes(), false)
     }
 
     /// The whole answer to a `POST` of JSON.
     pub fn post(&self, path: &str, body: &Value) -> String {
         let body = body.to_string();
-        let head = "host: test\r\nconnection: close\r\ncontent-type: application/json";
+        let head = format!("host: {}\r\nconnection: close\r\ncontent-type: application/json", self.http);
         let request = format!("POST {path} HTTP/1.1\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         self.exchange(request.as_bytes(), false)
     }

@@ -1,0 +1,198 @@
+//! More than there is room for: nobody locks others out, and what must be answered is.
+
+use std::time::Duration;
+
+use headcount::config::HttpConfig;
+use headcount::http::{self, HttpSettings, MAX_BUFFER_BYTES};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::support::{Answer, Events, Node, PATIENCE, first, first_with, joined, until_up};
+
+async fn small(connections: usize, streams: usize) -> Node {
+    let mut settings = HttpSettings::default();
+    (settings.max_connections, settings.max_streams) = (connections, streams);
+    first_with("a", settings).await
+}
+
+/// Opens a connection and says this much.
+async fn say(node: &Node, words: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(node.http).await.expect("connected");
+    stream.write_all(words.as_bytes()).await.expect("sent");
+    stream
+}
+
+async fn metric(node: &Node, name: &str) -> u64 {
+    let metrics = node.get("/metrics").await;
+    let line = metrics.body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {}", metrics.body)).parse().expect("a number")
+}
+
+/// What supervisors ask must be answered, and nothing else may be needed for it.
+async fn is_healthy(node: &Node) {
+    for path in ["/healthz", "/readyz", "/metrics", "/v1/info", "/v1/members"] {
+        assert_eq!(node.get(path).await.status, 200, "{path}");
+    }
+}
+
+#[test]
+fn the_configurations_defaults_are_the_servers() {
+    let (config, settings) = (HttpConfig::default(), HttpSettings::default());
+    assert_eq!((config.max_connections, config.max_streams), (settings.max_connections, settings.max_streams));
+    assert_eq!(config.allowed_hosts, settings.allowed_hosts);
+    assert_eq!(settings.max_connections, http::DEFAULT_MAX_CONNECTIONS);
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_half_gets_its_answer() {
+    let a = first("a").await;
+    for request in ["GET /v1/info HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n", "GET /healthz HTTP/1.0\r\n\r\n"] {
+        let mut stream = say(&a, request).await;
+        stream.shutdown().await.expect("its half is closed");
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+        read.expect("in time").expect("read");
+        assert_eq!(Answer::parse(answer).status, 200);
+    }
+    let mut events = a.events("?snapshot=true", &[]).await;
+    events.close_half().await;
+    events.expect("snapshot").await;
+    assert_eq!(a.send_json("PUT", "/v1/tags", r#"{"tags":{"t":"1"}}"#).await.status, 200);
+    events.expect("node_updated").await;
+}
+
+#[tokio::test]
+async fn requests_that_never_come_leave_room_for_those_that_do() {
+    let a = small(16, 4).await;
+    let mut held = Vec::new();
+    for number in 0..100 {
+        let words = ["", "G", "GET /v1/info HTTP/1.1\r\nhost: 127.0.0.1\r\nx", "PUT /v1/tags HTTP/1.1\r\n"][number % 4];
+        held.push(say(&a, words).await);
+    }
+    is_healthy(&a).await;
+    assert!(metric(&a, "headcount_http_connections_shed_total").await >= 85);
+    assert!(metric(&a, "headcount_http_connections").await <= 16);
+    assert_eq!(metric(&a, "headcount_http_connections_refused_total").await, 0);
+}
+
+#[tokio::test]
+async fn idle_connections_make_room_the_oldest_first() {
+    let a = small(16, 4).await;
+    let mut held = Vec::new();
+    let request = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n", a.http);
+    for _ in 0..40 {
+        let mut stream = say(&a, &request).await;
+        let mut answer = [0; 15];
+        stream.read_exact(&mut answer).await.expect("answered");
+        assert_eq!(&answer, b"HTTP/1.1 200 OK");
+        held.push(stream);
+    }
+    is_healthy(&a).await;
+    let mut newest = held.pop().expect("forty");
+    newest.write_all(request.as_bytes()).await.expect("it is still open");
+    let mut answers = String::new();
+    while answers.matches("ok").count() < 2 {
+        let mut bytes = [0; 256];
+        let read = tokio::time::timeout(PATIENCE, newest.read(&mut bytes)).await.expect("in time").expect("open");
+        assert!(read > 0, "closed after {answers:?}");
+        answers.push_str(&String::from_utf8_lossy(&bytes[..read]));
+    }
+    let mut rest = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, held[0].read_to_end(&mut rest)).await.expect("the oldest was closed");
+    assert!(read.is_ok() || read.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset));
+}
+
+#[tokio::test]
+async fn streams_cannot_take_all_connections() {
+    let a = small(16, 1_024).await;
+    let mut open: Vec<Events> = Vec::new();
+    let refused = loop {
+        let events = a.events("", &[]).await;
+        if !events.head.starts_with("HTTP/1.1 200") {
+            break events;
+        }
+        open.push(events);
+        assert!(open.len() < 16);
+    };
+    assert!(refused.head.starts_with("HTTP/1.1 429"), "{}", refused.head);
+    drop(refused);
+    assert!(open.len() > 8, "{} streams", open.len());
+    is_healthy(&a).await;
+    assert_eq!(metric(&a, "headcount_http_streams").await, open.len() as u64);
+    // Commands have room, too, and half-open connections take none of it.
+    let _half_open: Vec<_> =
+        [say(&a, "").await, say(&a, "POST").await, say(&a, "GET /").await, say(&a, "").await].into();
+    assert_eq!(a.send_json("PUT", "/v1/tags", r#"{"tags":{"t":"1"}}"#).await.status, 200);
+    is_healthy(&a).await;
+    for events in &mut open {
+        events.expect("node_updated").await;
+    }
+}
+
+#[tokio::test]
+async fn bodies_that_never_come_hold_up_no_commands() {
+    let a = small(16, 4).await;
+    let head = format!("PUT /v1/tags HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json", a.http);
+    let mut kept = Vec::new();
+    for _ in 0..40 {
+        kept.push(say(&a, &format!("{head}\r\ncontent-length: 100\r\n\r\n{{")).await);
+    }
+    assert_eq!(a.send_json("PUT", "/v1/tags", r#"{"tags":{"t":"1"}}"#).await.status, 200);
+    is_healthy(&a).await;
+}
+
+#[tokio::test]
+async fn a_head_has_a_bound() {
+    let a = first("a").await;
+    let head = |bytes| {
+        format!("GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\nx: {}\r\n\r\n", "y".repeat(bytes))
+    };
+    assert_eq!(Answer::parse(a.raw(head(MAX_BUFFER_BYTES / 2).as_bytes()).await).status, 200);
+    // What comes after the refusal may reset the connection, so that not every client sees it.
+    let refused = a.raw(head(2 * MAX_BUFFER_BYTES).as_bytes()).await;
+    assert!(refused.is_empty() || refused.starts_with(b"HTTP/1.1 431"), "{}", String::from_utf8_lossy(&refused));
+    is_healthy(&a).await;
+}
+
+#[tokio::test]
+async fn a_large_view_is_listed_and_followed_like_a_small_one() {
+    let a = first("n00").await;
+    let mut others = Vec::new();
+    for number in 1..40 {
+        others.push(joined(&format!("n{number:02}"), &a).await);
+    }
+    until_up(&a, 40).await;
+    let names = |answer: &Answer| -> Vec<String> {
+        let members = answer.json();
+        members
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|member| member["id"].as_str().unwrap_or("?").to_owned())
+            .collect()
+    };
+    let all: Vec<String> = (0..40).map(|number| format!("n{number:02}")).collect();
+    let answer = a.get("/v1/members").await;
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(names(&Answer { body: answer.dechunked(), ..answer }), all);
+
+    let mut events = a.events("?snapshot=true&kind=node_left", &[]).await;
+    let snapshot = events.expect("snapshot").await;
+    assert_eq!(snapshot.data["members"].as_array().map(Vec::len), Some(40));
+    assert_eq!(snapshot.data["id"].as_str(), snapshot.id.as_deref());
+    let last = others.pop().expect("others");
+    last.agent.leave().await;
+    assert_eq!(events.expect("node_left").await.data["node"], "n39");
+    tokio::time::timeout(PATIENCE, async {
+        loop {
+            let answer = a.get("/v1/members?status=left").await;
+            if names(&Answer { body: answer.dechunked(), ..answer }) == ["n39"] {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .expect("the listing follows");
+    assert_eq!(a.get("/v1/members/n39").await.json()["status"], "left");
+}
