@@ -228,34 +228,62 @@ fn a_voter_without_a_data_directory_is_refused_with_the_reason() {
 }
 
 #[test]
-fn voters_are_added_and_removed_at_the_leader_and_others_name_it() {
+fn voters_are_added_and_removed_at_any_node() {
     let (mut cluster, leader) = Cluster::of_five();
     let seed = cluster.agents[0].gossip.clone();
     cluster.agents.push(start(cluster.data.path(), "f", &[&seed], VOTERS, &[]));
     let leader = cluster.wait_for_leader(leader.term - 1);
     let learner = &cluster.agents[5];
     assert_eq!(voters_of(learner), FIVE, "it votes nowhere and knows who does");
-    let refused = learner.post("/v1/voters", &json!({"id": "f"}));
-    assert!(refused.starts_with("HTTP/1.1 409 "), "{refused}");
-    let problem = body(&refused);
-    assert_eq!(problem["type"], "urn:headcount:problem:not-leader");
-    let hint = problem["hint"].as_str().expect("a hint");
-    let at = &cluster.agents[leader.at];
-    assert!(hint.contains(&format!("ask {}", leader.name)) && hint.contains(&at.gossip), "{hint}");
-    wait_for("it is added", || at.client(&["voters", "add", "f"]).0.success().then_some(()));
+    // The leader is asked by who was asked, and says what it has to say.
+    wait_for("it is added", || learner.client(&["voters", "add", "f"]).0.success().then_some(()));
     wait_for("all know it", || {
         cluster.agents.iter().all(|agent| voters_of(agent).contains(&"f".to_owned())).then_some(())
     });
-    let (again, _) = at.client(&["voters", "add", "f"]);
+    let (again, _) = learner.client(&["voters", "add", "f"]);
     assert_eq!(again.code(), Some(1), "it votes already");
-    let out = &cluster.other_than(&leader).name;
+    let refused = learner.post("/v1/voters", &json!({"id": "f"}));
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("a voter of that name is in it"), "{refused}");
+    let (at, out) = (cluster.other_than(&leader), &cluster.other_than(&leader).name);
     wait_for("another is removed", || at.client(&["voters", "remove", out]).0.success().then_some(()));
+    let by_leader = &cluster.agents[leader.at];
+    wait_for("and comes back", || by_leader.client(&["voters", "add", out]).0.success().then_some(()));
+    wait_for("and is removed again", || learner.client(&["voters", "remove", out]).0.success().then_some(()));
     wait_for("all know that", || {
         cluster.agents.iter().all(|agent| voters_of(agent).len() == 5 && !voters_of(agent).contains(out)).then_some(())
     });
     let view = json_of(learner, &["view"]);
     assert_eq!(view["members"], json!(["a", "b", "c", "d", "e", "f"]));
     assert!(view["number"].as_u64().expect("a number") >= 1 && view["term"].as_u64().is_some(), "{view}");
+}
+
+#[test]
+fn where_nobody_leads_nobody_is_asked_for_another_electorate() {
+    let data = tempfile::tempdir().expect("a directory");
+    let a = start(data.path(), "a", &[], "a,b,c", &[]);
+    a.wait_for_up(&["a"]);
+    let refused = a.post("/v1/voters", &json!({"id": "d"}));
+    assert!(refused.starts_with("HTTP/1.1 409 "), "{refused}");
+    let problem = body(&refused);
+    assert_eq!(problem["type"], "urn:headcount:problem:not-leader");
+    assert!(problem["hint"].as_str().expect("a hint").contains("nobody leads"), "{problem}");
+}
+
+#[test]
+fn a_leader_whose_data_directory_is_taken_away_stands_aside_and_stores_nothing_where_it_was() {
+    let (mut cluster, old) = Cluster::of_five();
+    let seed = cluster.agents[0].gossip.clone();
+    let taken = cluster.data.path().join(&old.name);
+    std::fs::remove_dir_all(&taken).expect("removed");
+    std::fs::create_dir(&taken).expect("made anew");
+    // A member comes: the leader has a view to store.
+    cluster.agents.push(start(cluster.data.path(), "f", &[&seed], VOTERS, &[]));
+    let old_leader = &cluster.agents[old.at];
+    wait_for("it stands aside", || (figure(old_leader, "headcount_voter_aside") == 1).then_some(()));
+    wait_for("it says why", || old_leader.log().contains("was removed or replaced").then_some(()));
+    let new = cluster.wait_for_leader(old.term);
+    assert_ne!(new.name, old.name);
+    assert_eq!(std::fs::read_dir(&taken).expect("readable").count(), 0, "that directory is somebody else's");
 }
 
 #[test]

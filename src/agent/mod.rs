@@ -364,14 +364,15 @@ impl Agent {
         Some(AgreedView { term: view.term.0, number: view.number, members: view.members })
     }
 
-    /// Adds a voter to the electorate. Only the leader does; the error of any other node names it.
+    /// Adds a voter to the electorate. The leader does; any other node asks it to, and is refused if nobody leads.
     ///
     /// The new voter must be up, in quorum mode. Returns the electorate as it is then.
     pub async fn add_voter(&self, id: NodeId) -> Result<Electorate, AgentError> {
         self.ask_electorate(|answer| Request::AddVoter { id, answer }).await
     }
 
-    /// Removes a voter from the electorate, itself included. Only the leader does; the error of any other node names it.
+    /// Removes a voter from the electorate, the leader itself included. The leader does; any other node asks it to, and is
+    /// refused if nobody leads.
     pub async fn remove_voter(&self, id: NodeId) -> Result<Electorate, AgentError> {
         self.ask_electorate(|answer| Request::RemoveVoter { id, answer }).await
     }

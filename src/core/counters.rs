@@ -31,11 +31,13 @@ pub enum Drop {
     TableFull,
     /// Not meant for a node in this state.
     WrongState,
+    /// A command from somewhere else than its member's proven address.
+    Unproven,
 }
 
 impl Drop {
     /// All reasons.
-    pub const ALL: [Drop; 13] = [
+    pub const ALL: [Drop; 14] = [
         Drop::Malformed,
         Drop::UnknownVersion,
         Drop::UnknownKey,
@@ -49,6 +51,7 @@ impl Drop {
         Drop::RateLimited,
         Drop::TableFull,
         Drop::WrongState,
+        Drop::Unproven,
     ];
 
     /// Its name as a metric label.
@@ -67,6 +70,7 @@ impl Drop {
             Drop::RateLimited => "rate_limited",
             Drop::TableFull => "table_full",
             Drop::WrongState => "wrong_state",
+            Drop::Unproven => "unproven",
         }
     }
 }

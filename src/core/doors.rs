@@ -134,7 +134,7 @@ pub enum LinkEvent<'a> {
     Closed,
 }
 
-/// Matches a [`Reply`] with its [`Command`]; drawn by the driver.
+/// Matches a [`Reply`] with its [`Command`]; drawn by the driver, below 2^63.
 pub type Ticket = u64;
 
 /// What users ask for.
@@ -165,21 +165,22 @@ pub enum Command {
         /// The new tags.
         tags: Tags,
     },
-    /// Add a voter to the electorate. Only the leader does.
+    /// Add a voter to the electorate. The leader does; any other node asks it to, and gives its answer.
     AddVoter {
         /// For the reply.
         ticket: Ticket,
         /// Whom.
         id: NodeId,
     },
-    /// Remove a voter from the electorate. Only the leader does.
+    /// Remove a voter from the electorate. The leader does; any other node asks it to, and gives its answer.
     RemoveVoter {
         /// For the reply.
         ticket: Ticket,
         /// Whom.
         id: NodeId,
     },
-    /// Begin a new generation with these voters and this node: the majority is lost for good.
+    /// Begin a new generation with these voters and this node: the majority is lost for good. Done here and nowhere else,
+    /// since there is no leader to ask.
     Recover {
         /// For the reply.
         ticket: Ticket,

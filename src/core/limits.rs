@@ -188,3 +188,18 @@ pub const VIEW_PARTS: u8 = 8;
 pub const VIEW_FETCH_RETRY: Duration = Duration::from_millis(50);
 /// … this many times in a row.
 pub const MAX_FETCH_TRIES: u8 = 10;
+/// How long the leader's answer to a change of the electorate is awaited that was asked for at another node: longer than
+/// such a change takes, and shorter than an operator's client waits.
+pub const FORWARD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Until then the leader is asked again after this long …
+pub const FORWARD_RETRY: Duration = Duration::from_millis(250);
+/// … and this many times at most, whoever leads by then.
+pub const MAX_FORWARD_ASKS: u32 = 16;
+/// Commands at one node that wait for the leader's answer.
+pub const MAX_FORWARDED_COMMANDS: usize = 32;
+/// Questions of others that a leader remembers, so that a repeated one is no second command …
+pub const MAX_ASKED_CHANGES: usize = 64;
+/// … those of one member among them …
+pub const MAX_ASKED_CHANGES_PER_MEMBER: usize = 8;
+/// … and for how long: well past the time for which who asked asks again.
+pub const ASKED_MEMORY: Duration = Duration::from_secs(30);

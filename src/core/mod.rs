@@ -138,7 +138,7 @@ use timers::{Timer, Timers};
 use tombstones::Tombstones;
 use transfer::{Serving, Transfer};
 use view::{Slot, View};
-use wire::Header;
+use wire::{Header, VoterWish};
 
 /// One node's membership: a state machine with two doors. See the [module's page](self) for their contract.
 #[derive(Debug)]
@@ -371,8 +371,8 @@ impl Core {
             Command::Leave => self.leave(),
             Command::Remove { ticket, id, force } => self.remove(ticket, &id, force),
             Command::SetTags { ticket, tags } => self.set_tags(ticket, tags),
-            Command::AddVoter { ticket, id } => self.add_voter(ticket, id),
-            Command::RemoveVoter { ticket, id } => self.remove_voter(ticket, &id),
+            Command::AddVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Add(id)),
+            Command::RemoveVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Remove(id)),
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
         }
     }

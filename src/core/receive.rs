@@ -54,6 +54,8 @@ struct Answer {
     myself: bool,
     /// Something was said that is only believed from members.
     stranger: bool,
+    /// The packet asked for a change of the electorate: one packet asks once.
+    has_asked_for_change: bool,
 }
 
 /// Where a packet came from.
@@ -200,7 +202,7 @@ impl Core {
             }
             message => match self.view.slot_of_run_near(answer.sender, sender.run) {
                 Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
-                    self.dispatch_from_member(slot, &message, answer);
+                    self.dispatch_from_member(slot, sender, &message, answer);
                 }
                 _ => {
                     answer.stranger = true;
@@ -240,7 +242,7 @@ impl Core {
         self.joiners.is_admitted(sender.run, self.subject(news))
     }
 
-    fn dispatch_from_member(&mut self, slot: Slot, message: &Message, answer: &mut Answer) {
+    fn dispatch_from_member(&mut self, slot: Slot, sender: Sender, message: &Message, answer: &mut Answer) {
         match *message {
             Message::Probe { nonce, .. } => answer.acks.push(nonce),
             Message::Ack { nonce } => self.proved(slot, nonce),
@@ -263,6 +265,11 @@ impl Core {
             Message::WhoLeads => self.tell_who_leads(slot),
             Message::WantView(ref want) => self.send_view(slot, want),
             Message::ViewPart(ref part) => self.hear_view_part(slot, ViewPart::clone(part)),
+            Message::ChangeVoters(_) if std::mem::replace(&mut answer.has_asked_for_change, true) => {
+                self.counters.drop(Drop::RateLimited);
+            }
+            Message::ChangeVoters(ref question) => self.asked_to_change_voters(slot, sender, question),
+            Message::VotersChanged(ref changed) => self.told_voters_changed(slot, changed),
             Message::Page { .. } => self.counters.drop(Drop::Unasked),
             // News and heartbeats are dispatched as such, and all other kinds before it matters who the sender is.
             _ => self.counters.drop(Drop::WrongState),

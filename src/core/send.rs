@@ -44,7 +44,7 @@ impl Core {
     }
 
     /// Asks for a proof of the member's address, if there is room.
-    fn push_probe(&mut self, packet: &mut PacketBuilder, slot: Slot) {
+    pub(super) fn push_probe(&mut self, packet: &mut PacketBuilder, slot: Slot) {
         let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
         packet.push(&Message::Probe { nonce, doubted: false });
     }

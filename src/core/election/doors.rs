@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::alarm::Alarm;
 use super::ballot::Ballot;
 use super::electorate::Electorate;
@@ -69,8 +71,10 @@ impl LossReason {
     }
 }
 
-/// What an operator asked for, and why it was not done. Nothing changed.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+/// What an operator asked for, and why it was not done. Nothing changed, unless it says otherwise.
+///
+/// It travels from the leader to who asked it: variants are only ever appended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
     /// Only the leader changes the electorate.
@@ -83,7 +87,7 @@ pub enum ChangeError {
     #[error("the electorate stays as it is: {reason}")]
     NoChange {
         /// Why.
-        reason: &'static str,
+        reason: Unchanged,
     },
     /// The voter to add did not say who it is.
     #[error("{id:?} did not answer: it must be up, in quorum mode, and have a data directory")]
@@ -100,6 +104,33 @@ pub enum ChangeError {
     /// A new generation needs the data directory of a voter of the old one.
     #[error("this node was no voter: run it on a voter that is left")]
     NoVoter,
+    /// The leader was asked and said nothing; whether it has carried it out is not known.
+    #[error("the leader, {leader:?}, did not answer in time: look at the list of voters before you try again")]
+    LeaderSilent {
+        /// Who was asked last.
+        leader: NodeId,
+    },
+}
+
+/// Why an electorate stays as it is. Travels: variants are only ever appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unchanged {
+    /// Whoever is to be added votes already.
+    #[error("a voter of that name is in it")]
+    VotesAlready,
+    /// Whoever is to be removed does not vote.
+    #[error("no voter of that name is in it")]
+    VotesNot,
+    /// There would be nobody left, or too many, or one twice.
+    #[error("one to seven vote, each once")]
+    OutOfBounds,
+    /// A recovery names too many.
+    #[error("at most seven vote")]
+    TooMany,
+    /// No recovery is possible any more.
+    #[error("there are no generations left")]
+    NoGenerations,
 }
 
 /// What comes out of the machine.

@@ -60,7 +60,7 @@ use std::time::Duration;
 
 pub use alarm::Alarm;
 pub use ballot::Ballot;
-pub use doors::{Action, ChangeError, ElectionBirth, LossReason, Surroundings};
+pub use doors::{Action, ChangeError, ElectionBirth, LossReason, Surroundings, Unchanged};
 pub use electorate::{Electorate, Voter, VoterChange};
 pub use message::{Body, Claim, Renewal, Roster, Word};
 pub use pace::{LeaseTiming, MAX_LEASE, MIN_LEASE};

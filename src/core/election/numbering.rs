@@ -17,7 +17,7 @@ use super::leading::Leading;
 use super::message::{Body, Roster};
 use super::raw::Identity;
 use super::view::{Delta, MAX_NUMBER, NumberedView};
-use super::{Action, ChangeError, Election, Role, Surroundings};
+use super::{Action, ChangeError, Election, Role, Surroundings, Unchanged};
 use crate::core::id::NodeId;
 use crate::core::limits::MAX_DELTA_BYTES;
 use crate::core::time::Time;
@@ -131,7 +131,7 @@ impl Election {
         numbering.due = None;
         let Some(electorate) = electorate else {
             let ticket = numbering.wish.take().map(|wish| wish.ticket);
-            return self.refuse(ticket, ChangeError::NoChange { reason: "it has this voter, or has it not" });
+            return self.refuse(ticket, ChangeError::NoChange { reason: Unchanged::OutOfBounds });
         };
         if members == base.members && change.is_none() || base.number >= MAX_NUMBER {
             return;
@@ -208,7 +208,7 @@ impl Election {
         let until = around.now + self.timing.patience().max(crate::core::limits::IDENTITY_TIMEOUT);
         let is_named = self.electorate().is_some_and(|electorate| electorate.named(&id).is_some());
         if is_named {
-            return self.refuse(Some(ticket), ChangeError::NoChange { reason: "a voter of that name is in it" });
+            return self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesAlready });
         }
         self.wish(around, ticket, What::Ask { id, ask_at: around.now, until });
     }
@@ -217,7 +217,7 @@ impl Election {
     pub fn remove_voter(&mut self, around: &Surroundings<'_>, ticket: u64, id: &NodeId) {
         match self.electorate().and_then(|electorate| electorate.named(id)).cloned() {
             Some(voter) => self.wish(around, ticket, What::Ready(VoterChange::Removed(voter))),
-            None => self.refuse(Some(ticket), ChangeError::NoChange { reason: "no voter of that name is in it" }),
+            None => self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesNot }),
         }
     }
 

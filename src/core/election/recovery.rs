@@ -13,7 +13,7 @@ use super::message::{Body, Roster};
 use super::raw::{Identity, Lineage};
 use super::term::Term;
 use super::view::{MAX_NUMBER, NumberedView};
-use super::{Action, Alarm, ChangeError, Election, LossReason, Role, Surroundings};
+use super::{Action, Alarm, ChangeError, Election, LossReason, Role, Surroundings, Unchanged};
 use crate::core::id::NodeId;
 use crate::core::limits::{IDENTITY_TIMEOUT, MAX_VOTERS};
 use crate::core::time::Time;
@@ -46,7 +46,7 @@ impl Election {
         named.sort_unstable();
         named.dedup();
         if named.len() > MAX_VOTERS {
-            return self.refuse(Some(ticket), ChangeError::NoChange { reason: "at most seven vote" });
+            return self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::TooMany });
         }
         if self.recovery.is_some() || self.owed_recovery.is_some() {
             return self.refuse(Some(ticket), ChangeError::Busy);
@@ -128,7 +128,7 @@ impl Election {
         let succeeds = accepted.electorate.lineage;
         let electorate = Electorate { lineage: recovery.lineage, succeeds, voters };
         if generation > Term::MAX_GENERATION || !electorate.is_well_formed() {
-            return self.refuse(ticket, ChangeError::NoChange { reason: "there are no generations left" });
+            return self.refuse(ticket, ChangeError::NoChange { reason: Unchanged::NoGenerations });
         }
         self.begin_generation(around, electorate, number, generation);
         self.owed_recovery = Some(recovery.ticket);

@@ -8,12 +8,12 @@ use super::{
     Alarm, Ballot, CommandError, Core, Election, ElectionBirth, LossReason, NodeId, Notice, Output, Phase, QuorumBirth,
     Reply, Status, Surroundings, Term, Ticket, View,
 };
-use super::{Known, Leadership, LeadershipState, Leading};
+use super::{Asked, Forwards, Known, Leadership, LeadershipState, Leading};
 use crate::core::Drop;
 use crate::core::election::{Action, Body, Word};
 use crate::core::limits::HAND_OVER_TIMEOUT;
 use crate::core::view::Slot;
-use crate::core::wire::Message;
+use crate::core::wire::{Message, VoterWish};
 
 impl Leading {
     pub(super) fn ballot(&self) -> Option<&Ballot> {
@@ -49,6 +49,8 @@ impl Core {
             heir: None,
             asked_at: None,
             leave_by: None,
+            forwards: Forwards::default(),
+            asked: Asked::default(),
             seen_changes: 0,
             was_up: false,
         }));
@@ -147,6 +149,7 @@ impl Core {
             Action::Agreed(view) => self.learn_agreed(view, None),
             Action::Wanted { view, from } => self.want_view(view, &from),
             Action::Quorum { .. } => self.publish_leadership(LossReason::QuorumLost),
+            Action::Answer { ticket, result } if Asked::is_ticket(ticket) => self.carried_out(ticket, result),
             Action::Answer { ticket, result } => {
                 self.reply(ticket, result.map_or_else(|error| Reply::Refused(error.into()), Reply::Electorate));
             }
@@ -204,27 +207,40 @@ impl Core {
         }
     }
 
-    pub(in crate::core) fn add_voter(&mut self, ticket: Ticket, id: NodeId) {
-        self.command_election(ticket, |election, around| election.add_voter(around, ticket, id));
+    /// An operator asks for another electorate, here or, by way of a member, at the leader.
+    pub(super) fn change_voters(&mut self, ticket: Ticket, wish: &VoterWish) {
+        self.with_election(|election, around| match wish {
+            VoterWish::Add(id) => election.add_voter(around, ticket, id.clone()),
+            VoterWish::Remove(id) => election.remove_voter(around, ticket, id),
+        });
     }
 
-    pub(in crate::core) fn remove_voter(&mut self, ticket: Ticket, id: &NodeId) {
-        self.command_election(ticket, |election, around| election.remove_voter(around, ticket, id));
+    /// An operator asks this node for another electorate.
+    pub(in crate::core) fn asked_for_voters(&mut self, ticket: Ticket, wish: VoterWish) {
+        if let Err(error) = self.may_command_election() {
+            return self.reply(ticket, Reply::Refused(error));
+        }
+        match self.leader_elsewhere() {
+            Some(_) => self.forward(ticket, wish),
+            None => self.change_voters(ticket, &wish),
+        }
     }
 
     pub(in crate::core) fn recover(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
         let lineage = self.rng.random();
-        self.command_election(ticket, |election, around| election.recover(around, ticket, voters, lineage));
+        if let Err(error) = self.may_command_election() {
+            return self.reply(ticket, Reply::Refused(error));
+        }
+        self.with_election(|election, around| election.recover(around, ticket, voters, lineage));
     }
 
-    fn command_election(&mut self, ticket: Ticket, act: impl FnOnce(&mut Election, &Surroundings<'_>)) {
-        if !self.is_led_by_quorum() {
-            return self.reply(ticket, Reply::Refused(CommandError::NoQuorumMode));
+    /// Whether commands about the election mean anything here and now.
+    fn may_command_election(&self) -> Result<(), CommandError> {
+        match self.phase {
+            _ if !self.is_led_by_quorum() => Err(CommandError::NoQuorumMode),
+            Phase::Up => Ok(()),
+            _ => Err(CommandError::Joining),
         }
-        if !matches!(self.phase, Phase::Up) {
-            return self.reply(ticket, Reply::Refused(CommandError::Joining));
-        }
-        self.with_election(act);
     }
 }
 

@@ -4,6 +4,9 @@
 //! gives it time and its disk's acknowledgements, and tells everybody else the outcome: the leader of the term, for how
 //! long that holds, and the agreed views.
 //!
+//! Only the leader changes the electorate; an operator may ask anywhere. Who is asked and does not lead asks the leader
+//! (`forward`), which carries it out once, however often the question comes (`asked`).
+//!
 //! Invariants:
 //! - An own claim whose time is past ends before any input is looked at.
 //! - The term that is shown never falls. A leader is shown for one lease after its last renewal that was heard of.
@@ -11,6 +14,8 @@
 //!
 //! Must not know: how an election is won.
 
+mod asked;
+mod forward;
 mod machine;
 mod news;
 mod views;
@@ -25,6 +30,8 @@ use super::time::Time;
 use super::timers::Timer;
 use super::view::View;
 use super::{CommandError, Core, Notice, Output, Phase, QuorumBirth, Reply, Status, Ticket};
+use asked::Asked;
+use forward::Forwards;
 use views::Fetch;
 
 /// Whether there is a leader.
@@ -100,6 +107,10 @@ pub(super) struct Leading {
     asked_at: Option<Time>,
     /// The leave waits for the hand-over, at most until then.
     leave_by: Option<Time>,
+    /// Commands of this node's operator that the leader was asked to carry out.
+    forwards: Forwards,
+    /// Commands that this node was asked to carry out by other members.
+    asked: Asked,
     /// What the machine was told last.
     seen_changes: u64,
     was_up: bool,
@@ -224,6 +235,7 @@ impl Core {
             self.ask_deadline(),
             leading.fetch.as_ref().map(Fetch::deadline),
             leading.leave_by,
+            leading.forwards.deadline(),
         ];
         match deadlines.into_iter().flatten().min() {
             // What is overdue already is tended in a moment, so that no mistake here makes time stand still.
@@ -238,6 +250,7 @@ impl Core {
         self.expire_news();
         self.ask_who_leads();
         self.fetch_again();
+        self.tend_forwards();
         let leave_by = self.leading.as_ref().and_then(|leading| leading.leave_by);
         if leave_by.is_some_and(|by| self.now >= by) {
             self.leave_now();

@@ -5,13 +5,14 @@ use proptest::prelude::*;
 use super::merging::any_status;
 use super::net::{Net, address, id};
 use crate::core::election::{
-    Body, Claim, Delta, Digest, Electorate, Identity, Lineage, Renewal, Roster, Term, ViewRef, Voter, VoterChange, Word,
+    Body, ChangeError, Claim, Delta, Digest, Electorate, Identity, Lineage, Renewal, Roster, Term, Unchanged, ViewRef,
+    Voter, VoterChange, Word,
 };
 use crate::core::limits::MAX_MESSAGES_PER_PACKET;
 use crate::core::record::tests::record;
 use crate::core::wire::{
-    Confirmation, Echo, Header, Heartbeat, Led, Message, Nonce, Note, Packet, PacketBuilder, PacketError, Pulse,
-    Refusal, Update, ViewPart, WantView,
+    ChangeVoters, Confirmation, Echo, Header, Heartbeat, Led, Message, Nonce, Note, Packet, PacketBuilder, PacketError,
+    Pulse, Refusal, Update, ViewPart, VoterWish, VotersChanged, WantView,
 };
 use crate::core::{DetectionMethod, Drop, Input, NodeId, Profile, ProtocolRange, Run, Status, Tags};
 
@@ -47,6 +48,10 @@ fn reference() -> ViewRef {
 fn delta() -> Delta {
     let names = |name: &str| vec![NodeId::new(name).expect("a name")];
     Delta { base: Digest(1), added: names("new"), removed: names("old"), change: Some(VoterChange::Removed(voter())) }
+}
+
+fn changed(result: Result<Electorate, ChangeError>) -> Message {
+    Message::VotersChanged(Box::new(VotersChanged { nonce: Nonce(0x0102_0304_0506_0708), result }))
 }
 
 fn one_of_each() -> Vec<Message> {
@@ -134,6 +139,11 @@ fn one_of_each() -> Vec<Message> {
             electorate: Some(Electorate::founded_by(vec![voter()])),
             change: Some(VoterChange::Added(voter())),
         })),
+        Message::ChangeVoters(Box::new(ChangeVoters { nonce, wish: VoterWish::Add(id("d")) })),
+        Message::ChangeVoters(Box::new(ChangeVoters { nonce, wish: VoterWish::Remove(id("a")) })),
+        changed(Ok(Electorate::founded_by(vec![voter()]))),
+        changed(Err(ChangeError::NoChange { reason: Unchanged::VotesAlready })),
+        changed(Err(ChangeError::NoAnswer { id: id("d") })),
     ]
 }
 
@@ -231,6 +241,9 @@ fn records_out_of_bounds_are_malformed() {
     reject(update(wordy, None));
     reject(Message::Pull { after: None, pages: 0 });
     reject(Message::Pull { after: None, pages: 9 });
+    let nobody = Electorate { lineage: Lineage(1), succeeds: Lineage(0), voters: Vec::new() };
+    reject(changed(Ok(nobody.clone())));
+    reject(changed(Ok(Electorate { voters: vec![voter(), voter()], ..nobody })));
     reject(Message::Told { run: Run(9), incarnation: u64::MAX, status: Status::Down, age_ms: 0 });
 }
 

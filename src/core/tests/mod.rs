@@ -11,6 +11,7 @@ mod ages;
 mod codec;
 mod detection;
 mod doubt;
+mod forwarding;
 mod hostile;
 mod joining;
 mod leadership;

@@ -45,6 +45,8 @@ pub(super) struct Net {
     pub(super) settings: Settings,
     /// One packet in so many is lost; none if 0.
     pub(super) drop_one_in: u64,
+    /// Every packet that was sent, and where from and to, if that is of interest.
+    pub(super) sent: Option<Vec<(SocketAddr, SocketAddr, Vec<u8>)>>,
     /// Packets to addresses where nobody listens.
     pub(super) undelivered: Vec<(SocketAddr, Vec<u8>)>,
     /// Voters by name, where leaders are elected.
@@ -83,6 +85,7 @@ impl Net {
             latency: ms(1),
             settings: profile.settings(),
             drop_one_in: 0,
+            sent: None,
             undelivered: Vec::new(),
             voters: Vec::new(),
             disks: BTreeMap::new(),
@@ -243,6 +246,9 @@ impl Net {
                 Output::Transmit { to, bytes } => {
                     node.largest = node.largest.max(bytes.len());
                     node.sent += 1;
+                    if let Some(sent) = &mut self.sent {
+                        sent.push((node.address, to, bytes.clone()));
+                    }
                     self.counter += 1;
                     // By a hash, so that no pattern of packets is always or never hit.
                     let lot = xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::core::election::{Delta, Digest, Electorate, Lineage, Term, ViewRef, VoterChange, Word};
+use crate::core::election::{ChangeError, Delta, Digest, Electorate, Lineage, Term, ViewRef, VoterChange, Word};
 use crate::core::id::{NodeId, Run};
 use crate::core::limits::MAX_REFERRALS;
 use crate::core::record::{DetectionMethod, ProtocolRange, Record, Status};
@@ -298,6 +298,12 @@ pub enum Message {
     WantView(WantView),
     /// A part of a numbered view.
     ViewPart(Box<ViewPart>),
+    /// "You lead: change the electorate." From a member, whose operator asked it, to the leader, which believes it from a
+    /// proven address alone; repeated until the answer comes. To be answered with [`Message::VotersChanged`] once it is done
+    /// or refused, and each repetition again.
+    ChangeVoters(Box<ChangeVoters>),
+    /// What became of it.
+    VotersChanged(Box<VotersChanged>),
 }
 
 /// See [`Message::Led`].
@@ -368,12 +374,39 @@ pub struct ViewPart {
     pub change: Option<VoterChange>,
 }
 
+/// See [`Message::ChangeVoters`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeVoters {
+    /// The same in every repetition of one question, and in no other question.
+    pub nonce: Nonce,
+    /// What is asked for.
+    pub wish: VoterWish,
+}
+
+/// How an electorate is to be changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VoterWish {
+    /// This one is to vote.
+    Add(NodeId),
+    /// This one is to vote no more.
+    Remove(NodeId),
+}
+
+/// See [`Message::VotersChanged`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VotersChanged {
+    /// The question's.
+    pub nonce: Nonce,
+    /// The electorate as it is now, or why it is not as was asked.
+    pub result: Result<Electorate, ChangeError>,
+}
+
 /// Length of the digest in [`Message::Digest`], in bytes.
 pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 34;
+    pub(super) const KINDS: u32 = 36;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].

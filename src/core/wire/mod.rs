@@ -23,7 +23,8 @@ mod raw;
 mod read;
 
 pub use message::{
-    Confirmation, Echo, Heartbeat, Led, Message, Nonce, Note, Pulse, Refusal, Update, ViewPart, WantView,
+    ChangeVoters, Confirmation, Echo, Heartbeat, Led, Message, Nonce, Note, Pulse, Refusal, Update, ViewPart,
+    VoterWish, VotersChanged, WantView,
 };
 pub use packet::{Header, Packet, PacketBuilder, PacketError, VERSION};
 pub(super) use raw::RawRecord;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::message::{DIGEST_BYTES, Heartbeat, Message, Note};
 use super::packet::{Header, MAGIC, PacketError, REFUSAL_KEY, VERSION};
 use super::raw::{Bytes, RawRecord};
+use crate::core::election::Electorate;
 use crate::core::id::Run;
 use crate::core::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
 use crate::core::record::{ProtocolRange, Record, Status, is_reachable};
@@ -192,6 +193,7 @@ fn is_well_formed(message: &Message) -> bool {
         Message::Told { incarnation, .. } | Message::Behind { incarnation, .. } => {
             *incarnation < Record::INCARNATION_LIMIT - 1
         }
+        Message::VotersChanged(changed) => changed.result.as_ref().map_or(true, Electorate::is_well_formed),
         _ => true,
     }
 }

@@ -1,0 +1,207 @@
+//! Commands for the leader that came in from other members (see `forward`): each is carried out once, as if it had been
+//! given here, and each repetition of the question is answered with what became of it.
+//!
+//! Invariants:
+//! - Only who is Up is obeyed, and only where it is proven to be: by datagrams from its record's address, which echoed a
+//!   nonce of ours, or over a link that leads there.
+//! - A question is known by the run that asked and its nonce. A repeated one is no second command for as long as it is
+//!   remembered, which is well past the time for which it is repeated, unless its member asks for more at once than is kept.
+//! - Who does not lead says so and passes nothing on: questions go round nowhere.
+//!
+//! Must not know: what the command does.
+
+use std::collections::BTreeMap;
+
+use super::{Core, Phase, Status, Ticket, Time};
+use crate::core::Drop;
+use crate::core::doors::LinkId;
+use crate::core::election::{ChangeError, Electorate};
+use crate::core::id::Run;
+use crate::core::limits::{ANSWER_INTERVAL, ASKED_MEMORY, MAX_ASKED_CHANGES, MAX_ASKED_CHANGES_PER_MEMBER};
+use crate::core::links::Way;
+use crate::core::peer::is_due;
+use crate::core::receive::Sender;
+use crate::core::view::Slot;
+use crate::core::wire::{ChangeVoters, Message, Nonce, VotersChanged};
+
+/// The first ticket of those that are drawn here; drivers' tickets are below.
+const FIRST_TICKET: Ticket = 1 << 63;
+
+/// Who asked, and which of its questions it is.
+type Key = (Run, Nonce);
+
+/// Questions of others, answered or not; at most [`MAX_ASKED_CHANGES`].
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    questions: BTreeMap<Key, Question>,
+    last_ticket: Ticket,
+}
+
+#[derive(Debug)]
+struct Question {
+    ticket: Ticket,
+    came: Time,
+    /// What became of it; `None` while it is being carried out.
+    result: Option<Result<Electorate, ChangeError>>,
+    said_at: Option<Time>,
+}
+
+impl Asked {
+    /// Whether a ticket was drawn here.
+    pub(super) fn is_ticket(ticket: Ticket) -> bool {
+        ticket >= FIRST_TICKET
+    }
+
+    /// Takes a question down, and gives it a ticket; `None` if there is no room for it.
+    fn take_down(&mut self, key: Key, now: Time) -> Option<Ticket> {
+        self.questions.retain(|_, question| question.result.is_none() || now.since(question.came) < ASKED_MEMORY);
+        let of_member = |(run, _): &&Key| *run == key.0;
+        if self.questions.keys().filter(of_member).count() >= MAX_ASKED_CHANGES_PER_MEMBER {
+            self.forget_oldest(|(run, _)| *run == key.0)?;
+        } else if self.questions.len() >= MAX_ASKED_CHANGES {
+            self.forget_oldest(|_| true)?;
+        }
+        let ticket = FIRST_TICKET | self.last_ticket;
+        self.last_ticket += 1;
+        self.questions.insert(key, Question { ticket, came: now, result: None, said_at: None });
+        Some(ticket)
+    }
+
+    /// Forgets the oldest of these that is answered; `None` if none is.
+    fn forget_oldest(&mut self, is_such: impl Fn(&Key) -> bool) -> Option<()> {
+        let answered = self.questions.iter().filter(|(key, question)| is_such(key) && question.result.is_some());
+        let (key, _) = answered.min_by_key(|(_, question)| question.ticket)?;
+        let key = *key;
+        self.questions.remove(&key);
+        Some(())
+    }
+}
+
+impl Core {
+    /// A member asks this node, as the leader, to change the electorate.
+    pub(in crate::core) fn asked_to_change_voters(&mut self, from: Slot, sender: Sender, question: &ChangeVoters) {
+        if !self.is_where_it_is_proven_to_be(from, sender) {
+            return self.counters.drop(Drop::Unproven);
+        }
+        let (now, key) = (self.now, (sender.run, question.nonce));
+        let is_up = matches!(self.phase, Phase::Up) && self.view.entry(from).status == Status::Up;
+        let Some(leading) = self.leading.as_mut().filter(|_| is_up) else {
+            return self.counters.drop(Drop::WrongState);
+        };
+        if let Some(known) = leading.asked.questions.get_mut(&key) {
+            let Some(result) = known.result.clone() else {
+                // It is being carried out; who asked waits.
+                return;
+            };
+            if !is_due(now, known.said_at, ANSWER_INTERVAL) {
+                return self.counters.drop(Drop::RateLimited);
+            }
+            known.said_at = Some(now);
+            return self.say_what_became(from, question.nonce, result);
+        }
+        if leading.claim_until.is_none() {
+            return self.say_what_became(from, question.nonce, Err(ChangeError::NotLeader));
+        }
+        match leading.asked.take_down(key, now) {
+            Some(ticket) => self.change_voters(ticket, &question.wish),
+            None => self.counters.drop(Drop::TableFull),
+        }
+    }
+
+    /// A question of a member was carried out, or was not.
+    pub(super) fn carried_out(&mut self, ticket: Ticket, result: Result<Electorate, ChangeError>) {
+        let now = self.now;
+        let Some(leading) = &mut self.leading else { return };
+        let found = leading.asked.questions.iter_mut().find(|(_, question)| question.ticket == ticket);
+        let Some(((run, nonce), question)) = found else { return };
+        let (run, nonce) = (*run, *nonce);
+        question.result = Some(result.clone());
+        question.said_at = Some(now);
+        if let Some(slot) = self.view.slot_of_run(run) {
+            self.say_what_became(slot, nonce, result);
+        }
+    }
+
+    fn say_what_became(&mut self, to: Slot, nonce: Nonce, result: Result<Electorate, ChangeError>) {
+        if !self.view.entry(to).peer.proven {
+            // Its address has changed since it asked.
+            return;
+        }
+        let way = self.best_way(to);
+        let mut packet = self.packet_by(way, to);
+        packet.push(&Message::Reply);
+        packet.push(&Message::VotersChanged(Box::new(VotersChanged { nonce, result })));
+        self.send_by(way, to, packet);
+    }
+
+    /// Whether a packet came from where its member is known to be.
+    fn is_where_it_is_proven_to_be(&self, slot: Slot, sender: Sender) -> bool {
+        let entry = self.view.entry(slot);
+        let address = entry.record.address;
+        let comes_from_there = match sender.way {
+            Way::Datagrams => sender.from == address,
+            // This node went there, and was answered by this run.
+            Way::Link(LinkId::Opened(_)) => true,
+            Way::Link(LinkId::Accepted(_)) => sender.from.ip().to_canonical() == address.ip().to_canonical(),
+        };
+        entry.peer.proven && comes_from_there
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::ORIGIN;
+
+    fn key(run: u64, nonce: u64) -> Key {
+        (Run(run), Nonce(nonce))
+    }
+
+    fn answer(asked: &mut Asked, key: Key) {
+        asked.questions.get_mut(&key).expect("taken down").result = Some(Err(ChangeError::Busy));
+    }
+
+    #[test]
+    fn at_most_so_many_questions_are_kept_and_the_oldest_answered_one_gives_way() {
+        let mut asked = Asked::default();
+        let per_member = MAX_ASKED_CHANGES_PER_MEMBER as u64;
+        let keys: Vec<Key> = (0..MAX_ASKED_CHANGES as u64).map(|i| key(i / per_member, i)).collect();
+        for key in &keys {
+            assert!(asked.take_down(*key, NOW).is_some());
+        }
+        assert_eq!(asked.take_down(key(99, 0), NOW), None, "none of them is answered");
+        answer(&mut asked, keys[40]);
+        answer(&mut asked, keys[9]);
+        assert!(asked.take_down(key(99, 0), NOW).is_some());
+        assert_eq!(asked.questions.len(), MAX_ASKED_CHANGES);
+        assert!(!asked.questions.contains_key(&keys[9]) && asked.questions.contains_key(&keys[40]));
+    }
+
+    #[test]
+    fn a_member_that_asks_too_much_forgets_its_own_questions_alone() {
+        let mut asked = Asked::default();
+        let other = key(1, 0);
+        assert!(asked.take_down(other, NOW).is_some());
+        answer(&mut asked, other);
+        for i in 0..MAX_ASKED_CHANGES_PER_MEMBER as u64 {
+            assert!(asked.take_down(key(2, i), NOW).is_some());
+        }
+        assert_eq!(asked.take_down(key(2, 100), NOW), None);
+        answer(&mut asked, key(2, 3));
+        assert!(asked.take_down(key(2, 100), NOW).is_some());
+        assert!(asked.questions.contains_key(&other) && !asked.questions.contains_key(&key(2, 3)));
+        assert_eq!(asked.questions.len(), MAX_ASKED_CHANGES_PER_MEMBER + 1);
+    }
+
+    #[test]
+    fn what_was_answered_is_forgotten_after_a_while_and_what_was_not_is_kept() {
+        let mut asked = Asked::default();
+        for i in 0..2 {
+            assert!(asked.take_down(key(1, i), NOW).is_some());
+        }
+        answer(&mut asked, key(1, 0));
+        assert!(asked.take_down(key(2, 0), NOW + ASKED_MEMORY).is_some());
+        assert_eq!(asked.questions.keys().copied().collect::<Vec<_>>(), [key(1, 1), key(2, 0)]);
+    }
+}

@@ -1,0 +1,186 @@
+//! Commands for the leader, given at another node: the leader is asked, and its answer is this node's.
+//!
+//! The question is a message like any other and may be lost, so it is repeated, under the nonce by which the leader knows
+//! it again. If the leader changes meanwhile, the next one is asked for as long as there is time.
+//!
+//! Invariants:
+//! - Every command is answered, by [`FORWARD_TIMEOUT`] at the latest.
+//! - "Nothing changed" is only said if no leader can have carried it out: of several leaders that were asked, one that said
+//!   nothing may have done it before the other found nothing to do.
+//! - Only the leader that was asked last is believed, and only under the nonce of the question.
+//!
+//! Must not know: what the command does.
+
+use std::collections::BTreeMap;
+
+use rand::Rng;
+
+use super::{CommandError, Core, NodeId, Reply, Ticket, Time, View};
+use crate::core::Drop;
+use crate::core::election::ChangeError;
+use crate::core::id::Run;
+use crate::core::limits::{FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS};
+use crate::core::links::Way;
+use crate::core::view::Slot;
+use crate::core::wire::{ChangeVoters, Message, Nonce, VoterWish, VotersChanged};
+
+/// Commands that wait for the leader's answer; at most [`MAX_FORWARDED_COMMANDS`].
+#[derive(Debug, Default)]
+pub(super) struct Forwards {
+    open: BTreeMap<Ticket, Forward>,
+}
+
+#[derive(Debug)]
+struct Forward {
+    nonce: Nonce,
+    wish: VoterWish,
+    /// Who was asked last and has not said that it does not lead.
+    asked: Option<(Run, NodeId)>,
+    /// A leader before that was asked as well, and said nothing.
+    may_be_done: bool,
+    asks: u32,
+    ask_at: Time,
+    until: Time,
+}
+
+impl Forwards {
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.open.values().map(|forward| forward.ask_at.min(forward.until)).min()
+    }
+}
+
+impl Forward {
+    /// Takes note of whom it is put to now.
+    fn put_to(&mut self, run: Run, id: &NodeId, now: Time) {
+        if self.asked.as_ref().is_some_and(|(asked, _)| *asked != run) {
+            self.may_be_done = true;
+        }
+        self.asked = Some((run, id.clone()));
+        self.asks += 1;
+        self.ask_at = now + FORWARD_RETRY;
+    }
+
+    /// What is said if no leader has anything more to say.
+    fn without_an_answer(self) -> ChangeError {
+        match self.asked {
+            Some((_, leader)) => ChangeError::LeaderSilent { leader },
+            None if self.may_be_done => ChangeError::Interrupted,
+            None => ChangeError::NotLeader,
+        }
+    }
+}
+
+impl Core {
+    /// The leader, if it is another node that is there.
+    pub(super) fn leader_elsewhere(&self) -> Option<Slot> {
+        let leading = self.leading.as_ref().filter(|leading| leading.claim_until.is_none())?;
+        let slot = self.view.slot_of(leading.known.as_ref()?.leader.as_str())?;
+        (slot != View::ME && self.view.entry(slot).status.is_live()).then_some(slot)
+    }
+
+    /// Begins to ask the leader.
+    pub(super) fn forward(&mut self, ticket: Ticket, wish: VoterWish) {
+        let nonce = Nonce(self.rng.next_u64());
+        let (now, until) = (self.now, self.now + FORWARD_TIMEOUT);
+        let Some(leading) = &mut self.leading else { return };
+        if leading.forwards.open.len() >= MAX_FORWARDED_COMMANDS {
+            return self.reply(ticket, Reply::Refused(CommandError::Busy));
+        }
+        let forward = Forward { nonce, wish, asked: None, may_be_done: false, asks: 0, ask_at: now, until };
+        leading.forwards.open.insert(ticket, forward);
+        self.tend_forwards();
+        self.schedule_leadership();
+    }
+
+    /// Asks again, or whoever leads by now, or gives up.
+    pub(super) fn tend_forwards(&mut self) {
+        let now = self.now;
+        let Some(leading) = &self.leading else { return };
+        let is_due = |forward: &Forward| now >= forward.ask_at.min(forward.until);
+        let due: Vec<Ticket> =
+            leading.forwards.open.iter().filter(|(_, forward)| is_due(forward)).map(|(ticket, _)| *ticket).collect();
+        for ticket in due {
+            self.tend_forward(ticket);
+        }
+    }
+
+    fn tend_forward(&mut self, ticket: Ticket) {
+        let (now, leader) = (self.now, self.leader_elsewhere());
+        let Some(leading) = &mut self.leading else { return };
+        let leads_itself = leading.claim_until.is_some();
+        let Some(forward) = leading.forwards.open.get_mut(&ticket) else { return };
+        if now >= forward.until {
+            return self.give_up_forward(ticket);
+        }
+        if leads_itself {
+            if forward.asked.is_some() || forward.may_be_done {
+                // The leader before may have carried it out.
+                return self.end_forward(ticket, Err(ChangeError::Interrupted));
+            }
+            let wish = forward.wish.clone();
+            leading.forwards.open.remove(&ticket);
+            return self.change_voters(ticket, &wish);
+        }
+        let Some(slot) = leader.filter(|_| forward.asks < MAX_FORWARD_ASKS) else {
+            forward.ask_at = (now + FORWARD_RETRY).min(forward.until);
+            return;
+        };
+        let record = self.view.record(slot);
+        forward.put_to(record.run, &record.id, now);
+        // A link may be stalled without anybody knowing, and datagrams be lost: by turns.
+        let is_by_link = forward.asks % 2 == 1;
+        let question = ChangeVoters { nonce: forward.nonce, wish: forward.wish.clone() };
+        self.put_question(slot, is_by_link, question);
+    }
+
+    fn put_question(&mut self, leader: Slot, is_by_link: bool, question: ChangeVoters) {
+        let way = if is_by_link { self.best_way(leader) } else { Way::Datagrams };
+        let is_proven = self.view.entry(leader).peer.proven;
+        let mut packet = self.packet_by(way, leader);
+        packet.push(&Message::ChangeVoters(Box::new(question)));
+        if is_proven {
+            // The leader may not have our address proven, and then only answers what must be answered: it asks back with
+            // that. Whom we have not proven is sent a probe anyway.
+            self.push_probe(&mut packet, leader);
+        }
+        self.send_by(way, leader, packet);
+    }
+
+    /// The leader says what became of it.
+    pub(in crate::core) fn told_voters_changed(&mut self, from: Slot, changed: &VotersChanged) {
+        let run = self.view.record(from).run;
+        let now = self.now;
+        let forwards = self.leading.as_mut().map(|leading| &mut leading.forwards.open);
+        let found = forwards.into_iter().flatten().find(|(_, forward)| {
+            forward.nonce == changed.nonce && forward.asked.as_ref().is_some_and(|(asked, _)| *asked == run)
+        });
+        let Some((ticket, forward)) = found else { return self.counters.drop(Drop::Unasked) };
+        let ticket = *ticket;
+        match &changed.result {
+            Err(ChangeError::NotLeader) => {
+                // It has done nothing, and somebody else will lead.
+                forward.asked = None;
+                forward.ask_at = now + FORWARD_RETRY;
+            }
+            Err(ChangeError::NoChange { .. }) if forward.may_be_done => {
+                self.end_forward(ticket, Err(ChangeError::Interrupted));
+            }
+            result => self.end_forward(ticket, result.clone()),
+        }
+        self.schedule_leadership();
+    }
+
+    fn give_up_forward(&mut self, ticket: Ticket) {
+        let forward = self.leading.as_mut().and_then(|leading| leading.forwards.open.remove(&ticket));
+        if let Some(forward) = forward {
+            self.reply(ticket, Reply::Refused(forward.without_an_answer().into()));
+        }
+    }
+
+    fn end_forward(&mut self, ticket: Ticket, result: Result<super::Electorate, ChangeError>) {
+        if let Some(leading) = &mut self.leading {
+            leading.forwards.open.remove(&ticket);
+        }
+        self.reply(ticket, result.map_or_else(|error| Reply::Refused(error.into()), Reply::Electorate));
+    }
+}
