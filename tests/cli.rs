@@ -141,7 +141,7 @@ fn fake(answer: impl Fn(&str, usize) -> Answer + Send + Sync + 'static) -> Strin
 fn question(stream: &TcpStream) -> Option<String> {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let first = lines.next()?;
-    lines.find(|line| line.is_empty())?;
+    lines.find(String::is_empty)?;
     first.rsplit_once(' ').map(|(asked, _)| asked.to_owned())
 }
 

@@ -97,6 +97,7 @@ Exit codes: 0 left gracefully, 1 internal error, 2 usage or configuration, 3 can
     #[command(after_help = CLIENT_EXITS)]
     Recover(RecoverArgs),
     /// Wait until so many members are up; for scripts
+    #[command(override_usage = "headcount wait [OPTIONS] <N>")]
     #[command(
         after_help = "Exit codes: 0 they are up, 1 not in time, 2 usage.\n\nExample: headcount wait 3 --timeout 1m"
     )]
@@ -230,7 +231,7 @@ fn share(text: &str) -> Result<f64, String> {
     }
     if number > unit {
         let meant = if unit > 1.0 { "a share is at most 100%".to_owned() } else { format!("did you mean {number}%?") };
-        return Err(format!("more than all of them; {meant}"));
+        return Err(format!("it is more than the whole; {meant}"));
     }
     Ok(number / unit)
 }
