@@ -34,6 +34,7 @@ use super::{Core, Drop, Notice, Output, Phase, Record, Run, Status, StopReason};
 
 /// What a joiner knows.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent marks, not a state")]
 pub(super) struct Joining {
     /// Stands in all our questions of this attempt, and in their answers.
     nonce: Nonce,

@@ -204,14 +204,14 @@ mod tests {
     }
 
     async fn next_stored(durability: &mut Durability) -> u64 {
-        stored(next_written(durability).await).incarnation_bound
+        stored(&next_written(durability).await).incarnation_bound
     }
 
     async fn next_written(durability: &mut Durability) -> Written {
         timeout(Duration::from_secs(10), durability.written()).await.expect("in time").expect("alive")
     }
 
-    fn stored(written: Written) -> Stored {
+    fn stored(written: &Written) -> Stored {
         written.stored.expect("it was stored")
     }
 
@@ -225,10 +225,10 @@ mod tests {
         let mut durability = Durability::of(open(directory.path()).0, &TaskTracker::new());
         durability.persist(voters(1, 5));
         let expected = Stored { incarnation_bound: 1, ballot_version: 5 };
-        assert_eq!(stored(next_written(&mut durability).await), expected);
+        assert_eq!(stored(&next_written(&mut durability).await), expected);
         let mut nowhere = Durability::none();
         nowhere.persist(voters(1, 5));
-        assert_eq!(stored(next_written(&mut nowhere).await), Stored { ballot_version: 0, ..expected });
+        assert_eq!(stored(&next_written(&mut nowhere).await), Stored { ballot_version: 0, ..expected });
     }
 
     #[tokio::test]
@@ -287,7 +287,7 @@ mod tests {
             last = next_written(&mut durability).await;
         }
         assert_eq!(last.error, None);
-        assert_eq!(stored(last).incarnation_bound, 3);
+        assert_eq!(stored(&last).incarnation_bound, 3);
     }
 
     #[tokio::test]

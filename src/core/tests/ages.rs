@@ -65,7 +65,7 @@ fn islands_that_merge_learn_by_sync_how_long_the_dead_of_the_other_have_been_gon
     net.kill(1);
     net.run(Duration::from_secs(20));
     net.command(2, Command::Join { ticket: 1, addresses: vec![address(0)] });
-    net.run_until(Duration::from_secs(30), "the islands are one", |net| net.all_agree());
+    net.run_until(Duration::from_secs(30), "the islands are one", Net::all_agree);
     for told in [2, 3] {
         assert_eq!(net.status(told, "a1"), Some(Status::Down));
         assert_same_age(&net, told, 0, "a1");

@@ -191,7 +191,7 @@ fn without_an_answer_the_outcome_is_said_to_be_unknown_well_before_a_client_give
     let (first, _) = leader(&net);
     net.cut(LEARNER, first, true);
     net.sent = Some(Vec::new());
-    for ticket in 0..MAX_FORWARDED_COMMANDS as u64 + 1 {
+    for ticket in 0..=MAX_FORWARDED_COMMANDS as u64 {
         net.command(LEARNER, Command::AddVoter { ticket, id: id("n5") });
     }
     assert_eq!(replies(&net, LEARNER), [Err(CommandError::Busy)], "so many wait, and no more");
@@ -312,11 +312,11 @@ fn only_members_that_are_up_are_obeyed_and_only_from_their_proven_addresses() {
     let before = [Drop::UnknownRun, Drop::Unproven, Drop::WrongState].map(|reason| dropped(&net, reason));
     ask(&mut net, Run(0xbad), 66);
     // From elsewhere a number moves no window far: it must be the next one.
-    let next = {
+    let unused = {
         let core = &net.nodes[first].core;
         core.view.entry(core.view.slot_of_run(run).expect("listed")).peer.highest_sequence() + 1
     };
-    let bytes = forged(run, next, &[question(1, wish())]);
+    let bytes = forged(run, unused, &[question(1, wish())]);
     net.input(first, Input::Packet { from: address(66), bytes: &bytes });
     let slot = net.nodes[first].core.view.slot_of_run(run).expect("listed");
     net.nodes[first].core.view.peer_mut(slot).proven = false;

@@ -422,11 +422,13 @@ fn a_seed_that_was_found_late_has_its_time_to_answer_before_a_cluster_is_founded
     let mut net = Net::new(Profile::Default);
     net.add("n1", 1, &[]);
     net.latency = ms(100);
-    let seed = add_looking_up(&mut net, "n0", 0, 2);
-    net.input(seed, Input::SeedAddresses(vec![vec![address(0)], vec![]]));
-    // Just before it would found.
+    let rival = add_looking_up(&mut net, "n5", 5, 2);
+    net.input(rival, Input::SeedAddresses(vec![vec![address(0)], vec![address(5)]]));
+    let seed = add_looking_up(&mut net, "n0", 0, 3);
+    net.input(seed, Input::SeedAddresses(vec![vec![address(0)], vec![address(5)], vec![]]));
+    // Just before it would found, since of the two that are joining its address is the smaller.
     net.run(ms(450));
-    net.input(seed, Input::SeedAddresses(vec![vec![address(0)], vec![address(1)]]));
-    net.run_until(ms(2_000), "they are one cluster", Net::all_agree);
+    net.input(seed, Input::SeedAddresses(vec![vec![address(0)], vec![address(5)], vec![address(1)]]));
+    net.run_until(Duration::from_secs(20), "they are one cluster", Net::all_agree);
     assert!(!net.nodes[seed].notices.contains(&Notice::Founded), "{:?}", net.nodes[seed].notices);
 }
