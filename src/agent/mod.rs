@@ -267,18 +267,14 @@ impl Agent {
             self.stopped().await
         };
         let shared = &self.inner.shared;
-        let stop = match timeout(LEAVE_TIMEOUT, goodbye).await {
-            Ok(stop) => stop,
-            Err(_) => {
-                shared.end(Stop::LeaveTimedOut);
-                match timeout(END_TIMEOUT, self.stopped()).await {
-                    Ok(stop) => stop,
-                    Err(_) => {
-                        shared.finish(Stop::Failed(Failure::new("driver", "it does not end")));
-                        self.stopped().await
-                    }
-                }
+        let stop = if let Ok(stop) = timeout(LEAVE_TIMEOUT, goodbye).await {
+            stop
+        } else {
+            shared.end(Stop::LeaveTimedOut);
+            if timeout(END_TIMEOUT, self.stopped()).await.is_err() {
+                shared.finish(Stop::Failed(Failure::new("driver", "it does not end")));
             }
+            self.stopped().await
         };
         shared.journal.flush(FLUSH_TIMEOUT).await;
         stop

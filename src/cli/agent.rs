@@ -13,6 +13,7 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::level_filters::LevelFilter;
 
 use super::args::{AgentArgs, Format, LineFormat, NodeArgs, ShowArgs};
 use super::client::read_token;
@@ -29,7 +30,11 @@ use crate::transport::descriptors;
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn check(file: &Path, out: &mut impl Write) -> Result<Exit, Failure> {
-    check_file(file).map_err(|error| refused(&error))?;
+    let loaded = check_file(file).map_err(|error| refused(&error))?;
+    for warning in &loaded.warnings {
+        // Without a reader of standard error the verdict still has one.
+        let _ = writeln!(std::io::stderr(), "headcount: {warning}");
+    }
     writeln!(out, "{} is a good configuration", file.display())?;
     Ok(Exit::DONE)
 }
@@ -265,10 +270,11 @@ pub(super) fn not_started(error: &StartError) -> Failure {
     Failure::new(Exit::from(error), error.to_string())
 }
 
-/// How the agent's end looks to the shell.
+/// How the agent's end looks to the shell. What the log has said already is not said again.
 fn end(stop: &Stop) -> Result<Exit, Failure> {
     let exit = Exit::from(stop);
-    if exit == Exit::DONE { Ok(exit) } else { Err(Failure::new(exit, stop.to_string())) }
+    let is_logged = matches!(stop, Stop::Core(_) | Stop::Failed(_)) && LevelFilter::current() >= LevelFilter::ERROR;
+    if exit == Exit::DONE || is_logged { Ok(exit) } else { Err(Failure::new(exit, stop.to_string())) }
 }
 
 /// The line on standard output: where the node really listens.

@@ -4,42 +4,36 @@
 //! its lease does not claim to lead, not even in its first answer.
 
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, PathRejection};
-use axum::extract::{Path, State};
+use axum::extract::State;
 
 use super::App;
+use super::input::{Body, Named};
 use super::problem::Refusal;
-use super::query::Pairs;
+use super::query::NoQuery;
 use crate::agent::Agent;
 use crate::core::NodeId;
 use crate::core::election::Electorate;
 use crate::core::limits::MAX_VOTERS;
 use crate::json;
 
-type Body<T> = Result<Json<T>, JsonRejection>;
-
-pub(super) async fn leader(State(app): State<App>, query: Pairs) -> Result<Json<json::Leader>, Refusal> {
-    query.only(&[])?;
+pub(super) async fn leader(State(app): State<App>, _: NoQuery) -> Result<Json<json::Leader>, Refusal> {
     let mode = app.agent.config().leadership.mode;
     Ok(Json(json::Leader::new(&app.agent.leadership().get(), mode)))
 }
 
-pub(super) async fn voters(State(app): State<App>, query: Pairs) -> Result<Json<json::Voters>, Refusal> {
-    query.only(&[])?;
+pub(super) async fn voters(State(app): State<App>, _: NoQuery) -> Result<Json<json::Voters>, Refusal> {
     Ok(Json(listed(&app.agent, app.agent.electorate().as_deref())))
 }
 
-pub(super) async fn view(State(app): State<App>, query: Pairs) -> Result<Json<json::View>, Refusal> {
-    query.only(&[])?;
+pub(super) async fn view(State(app): State<App>, _: NoQuery) -> Result<Json<json::View>, Refusal> {
     Ok(Json(app.agent.agreed_view().into()))
 }
 
 pub(super) async fn add(
     State(app): State<App>,
-    query: Pairs,
+    _: NoQuery,
     body: Body<json::AddVoter>,
 ) -> Result<Json<json::Voters>, Refusal> {
-    query.only(&[])?;
     let Json(json::AddVoter { id }) = body?;
     let electorate = app.agent.add_voter(named(&id)?).await?;
     Ok(Json(listed(&app.agent, Some(&electorate))))
@@ -47,21 +41,18 @@ pub(super) async fn add(
 
 pub(super) async fn remove(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
-    query: Pairs,
+    Named(id): Named,
+    _: NoQuery,
 ) -> Result<Json<json::Voters>, Refusal> {
-    query.only(&[])?;
-    let Path(id) = path?;
-    let electorate = app.agent.remove_voter(named(&id)?).await?;
+    let electorate = app.agent.remove_voter(id).await?;
     Ok(Json(listed(&app.agent, Some(&electorate))))
 }
 
 pub(super) async fn recover(
     State(app): State<App>,
-    query: Pairs,
+    _: NoQuery,
     body: Body<json::Recover>,
 ) -> Result<Json<json::Voters>, Refusal> {
-    query.only(&[])?;
     let Json(json::Recover { voters }) = body?;
     if voters.is_empty() || voters.len() > MAX_VOTERS {
         let detail = format!("a recovery names 1 to {MAX_VOTERS} voters, found {}", voters.len());

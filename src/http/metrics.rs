@@ -63,7 +63,7 @@ impl Figures {
         let (http, listings_revoked) = (app.table.figures(), app.listings.revoked());
         let info = agent.info();
         let log_lines_lost = info.log_lines_lost + app.log_lines_lost.load(Ordering::Relaxed);
-        Self { info, leadership, http, listings_revoked, log_lines_lost }
+        Self { info, log_lines_lost, leadership, http, listings_revoked }
     }
 }
 

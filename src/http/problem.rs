@@ -7,6 +7,7 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::agent::{AgentError, LeaderAddress};
+use crate::core::election::ChangeError;
 use crate::core::{CommandError, InvalidTags};
 use crate::json;
 
@@ -149,6 +150,9 @@ impl From<AgentError> for Refusal {
             }
             AgentError::Refused(CommandError::Busy) => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too many commands", detail)
+            }
+            AgentError::Refused(CommandError::Electorate(ChangeError::LeaderSilent { .. })) => {
+                Self::new(StatusCode::GATEWAY_TIMEOUT, "leader-silent", "The leader did not answer", detail)
             }
             AgentError::Refused(CommandError::NoQuorumMode | CommandError::Electorate(_)) => {
                 Self::new(StatusCode::CONFLICT, "electorate", "Electorate not changed", detail)

@@ -129,9 +129,12 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(30);
 
-    /// A queue whose consumer waits for a permit per item, and what it got.
-    fn gated(capacity: usize) -> (Lossy<u32>, mpsc::Sender<()>, Arc<Mutex<Vec<Item<u32>>>>) {
-        let seen = Arc::<Mutex<Vec<Item<u32>>>>::default();
+    /// What a consumer got.
+    type Seen = Arc<Mutex<Vec<Item<u32>>>>;
+
+    /// A queue whose consumer waits for a permit per item.
+    fn gated(capacity: usize) -> (Lossy<u32>, mpsc::Sender<()>, Seen) {
+        let seen = Seen::default();
         let (permit, permits) = mpsc::channel();
         let sink = Arc::clone(&seen);
         let consume = move |item| {
@@ -167,7 +170,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_the_consumer_fails_at_or_panics_on_is_counted_and_it_is_used_again() {
-        let seen = Arc::<Mutex<Vec<Item<u32>>>>::default();
+        let seen = Seen::default();
         let sink = Arc::clone(&seen);
         let consume = move |item| {
             assert!(item != Item::One(2), "by the test");

@@ -75,9 +75,9 @@ impl Journal {
             let write = || error_span!(target: "headcount", "headcount", %agent).in_scope(|| write(line));
             // One that is set later counts, if there was none.
             if subscriber.is::<NoSubscriber>() {
-                write()
+                write();
             } else {
-                dispatcher::with_default(&subscriber, write)
+                dispatcher::with_default(&subscriber, write);
             }
             true
         };
@@ -138,7 +138,10 @@ fn write(line: Item<Line>) {
             _ => debug!("{text}"),
         },
         Item::Lost(lines) => {
-            warn!(lines, "{lines} log lines were lost: the log could not be written, or not fast enough")
+            warn!(
+                lines,
+                "{lines} log lines were lost: they could not be written, not fast enough, or were too many at once"
+            );
         }
     }
 }
