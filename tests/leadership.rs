@@ -266,7 +266,7 @@ fn where_nobody_leads_nobody_is_asked_for_another_electorate() {
     assert!(refused.starts_with("HTTP/1.1 409 "), "{refused}");
     let problem = body(&refused);
     assert_eq!(problem["type"], "urn:headcount:problem:not-leader");
-    assert!(problem["hint"].as_str().expect("a hint").contains("nobody leads"), "{problem}");
+    assert!(problem["detail"].as_str().expect("a detail").contains("nobody leads"), "{problem}");
 }
 
 #[test]

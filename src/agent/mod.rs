@@ -114,6 +114,7 @@ struct Inner {
     run: Run,
     gossip_address: SocketAddr,
     /// Descriptors that links may take.
+    #[cfg(feature = "agent")]
     link_budget: usize,
     config: Config,
     /// This node at its start, for the moments in which it is in nobody's view, its own included.

@@ -132,8 +132,18 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         shared: Arc::clone(&shared),
     });
     let runtime = Handle::current();
-    let inner =
-        Inner { shared, requests, runtime, resolver, run, gossip_address: bound, link_budget: budget, config, born };
+    let inner = Inner {
+        shared,
+        requests,
+        runtime,
+        resolver,
+        run,
+        gossip_address: bound,
+        #[cfg(feature = "agent")]
+        link_budget: budget,
+        config,
+        born,
+    };
     Ok(Newborn { inner, driver, tasks })
 }
 
