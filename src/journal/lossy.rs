@@ -16,8 +16,8 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -34,7 +34,11 @@ pub(crate) enum Item<T> {
 /// A handle to the queue. Clones push into the same one.
 #[derive(Debug)]
 pub(crate) struct Lossy<T> {
-    jobs: SyncSender<Job<T>>,
+    /// Without a bound of its own: a bounded channel of the standard library takes the memory of all its places at once.
+    jobs: Sender<Job<T>>,
+    capacity: usize,
+    /// Items in the queue.
+    queued: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
 }
 
@@ -47,7 +51,12 @@ enum Job<T> {
 
 impl<T> Clone for Lossy<T> {
     fn clone(&self) -> Self {
-        Self { jobs: self.jobs.clone(), lost: Arc::clone(&self.lost) }
+        Self {
+            jobs: self.jobs.clone(),
+            capacity: self.capacity,
+            queued: Arc::clone(&self.queued),
+            lost: Arc::clone(&self.lost),
+        }
     }
 }
 
@@ -58,16 +67,20 @@ impl<T: Send + 'static> Lossy<T> {
         capacity: usize,
         consume: impl FnMut(Item<T>) -> bool + Send + 'static,
     ) -> io::Result<Self> {
-        let (jobs, queue) = sync_channel(capacity);
-        let lost = Arc::<AtomicU64>::default();
-        let counter = Arc::clone(&lost);
-        std::thread::Builder::new().name(thread.to_owned()).spawn(move || work(&queue, &counter, consume))?;
-        Ok(Self { jobs, lost })
+        let (jobs, queue) = channel();
+        let (queued, lost) = (Arc::<AtomicUsize>::default(), Arc::<AtomicU64>::default());
+        let (places, counter) = (Arc::clone(&queued), Arc::clone(&lost));
+        std::thread::Builder::new().name(thread.to_owned()).spawn(move || work(&queue, &places, &counter, consume))?;
+        Ok(Self { jobs, capacity, queued, lost })
     }
 
     /// Hands an item over, or loses it.
     pub(crate) fn push(&self, item: T) {
-        if self.jobs.try_send(Job::Item(item)).is_err() {
+        if self.queued.fetch_add(1, Ordering::Relaxed) >= self.capacity {
+            self.queued.fetch_sub(1, Ordering::Relaxed);
+            self.lose();
+        } else if self.jobs.send(Job::Item(item)).is_err() {
+            // The thread is gone: not while a handle is here, but for a bug of ours.
             self.lose();
         }
     }
@@ -88,22 +101,23 @@ impl<T: Send + 'static> Lossy<T> {
         Arc::clone(&self.lost)
     }
 
-    /// Waits until all that was pushed before is handled, for so long at most. A queue that is full is not waited for.
+    /// Waits until all that was pushed before is handled, for so long at most.
     pub(crate) async fn flush(&self, within: Duration) {
         let (done, flushed) = oneshot::channel();
-        if self.jobs.try_send(Job::Flush(done)).is_ok() {
+        if self.jobs.send(Job::Flush(done)).is_ok() {
             let _ = tokio::time::timeout(within, flushed).await;
         }
     }
 }
 
-fn work<T>(queue: &Receiver<Job<T>>, lost: &AtomicU64, mut consume: impl FnMut(Item<T>) -> bool) {
+fn work<T>(queue: &Receiver<Job<T>>, queued: &AtomicUsize, lost: &AtomicU64, mut consume: impl FnMut(Item<T>) -> bool) {
     let mut told = 0;
     // A consumer that panics is used again: it is a log, and half a line more or less is better than none for ever.
     let mut succeeds = |item| catch_unwind(AssertUnwindSafe(|| consume(item))).unwrap_or(false);
     for job in queue {
         match job {
             Job::Item(item) => {
+                queued.fetch_sub(1, Ordering::Relaxed);
                 if !succeeds(Item::One(item)) {
                     lost.fetch_add(1, Ordering::Relaxed);
                     continue;
@@ -156,10 +170,7 @@ mod tests {
         for _ in 0..20 {
             permit.send(()).expect("it lives");
         }
-        // A full queue is not waited for, so this waits by looking.
-        while seen.lock().expect("not poisoned").len() < 6 {
-            tokio::task::yield_now().await;
-        }
+        queue.flush(LONG).await;
         queue.push(8);
         queue.flush(LONG).await;
         let seen = seen.lock().expect("not poisoned");
