@@ -51,6 +51,7 @@ pub mod agent;
 pub mod cli;
 pub mod config;
 pub mod core;
+mod descriptors;
 mod event;
 #[cfg(feature = "agent")]
 pub mod http;

@@ -23,8 +23,8 @@ use super::logs::{self, Logs};
 use super::signals::{Request, Signals};
 use crate::agent::{self, Agent, StartError, Stop};
 use crate::config::{Config, HttpConfig, LoadError, Loaded, Loader, check_file};
+use crate::descriptors;
 use crate::http::{self, HttpSettings};
-use crate::transport::descriptors;
 
 /// How long reading the configuration again may take.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
