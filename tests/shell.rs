@@ -7,16 +7,17 @@
 mod support;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::os::fd::OwnedFd;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nix::fcntl::{FcntlArg, fcntl};
-use nix::sys::signal::Signal;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use support::netns::Network;
-use support::{Agent, skip, wait_for};
+use support::{Agent, HEADCOUNT, skip, wait_for};
 
 /// A node whose standard error is this.
 fn with_stderr(name: &str, seeds: &[&str], stderr: impl Into<Stdio>, more: &[&str]) -> Agent {
@@ -117,6 +118,73 @@ fn a_log_that_nobody_reads_keeps_no_process_from_its_end() {
     let (status, text) = peer.client(&["remove", "a", "--force"]);
     assert!(status.success(), "{text}");
     assert_eq!(agent.wait().code(), Some(6));
+}
+
+/// A pipe that is full and that nobody reads.
+fn full_pipe() -> (OwnedFd, OwnedFd) {
+    let (reader, writer) = small_pipe();
+    let mut end = File::from(writer.try_clone().expect("a copy"));
+    fcntl(&end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("set");
+    while end.write(b"x").is_ok() {}
+    fcntl(&end, FcntlArg::F_SETFL(OFlag::empty())).expect("set");
+    (reader, writer)
+}
+
+#[test]
+fn a_standard_output_that_nobody_reads_stops_neither_http_nor_signals() {
+    let peer = Agent::start("peer", &[], &[]);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let http = free.local_addr().expect("bound").to_string();
+    drop(free);
+    let (_unread, writer) = full_pipe();
+    let arguments = ["agent", "--name", "a", "--profile", "local", "--bind", "127.0.0.1:0", "--seed", &peer.gossip];
+    let mut child = Command::new(HEADCOUNT)
+        .args(arguments)
+        .args(["--http", &http])
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    peer.wait_for_up(&["a", "peer"]);
+    let answer = wait_for("an answer of HTTP", || {
+        let output = Command::new(HEADCOUNT).args(["info", "--format", "json", "--http", &http]).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    });
+    assert!(answer.contains("\"node\":\"a\""), "{answer}");
+    kill(Pid::from_raw(i32::try_from(child.id()).expect("a pid")), Signal::SIGTERM).expect("it runs");
+    let status = wait_for("its end", || child.try_wait().expect("waitable"));
+    assert_eq!(status.code(), Some(0), "it left gracefully");
+}
+
+#[test]
+fn a_mistake_is_told_and_ends_even_if_nobody_reads_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("config.toml");
+    std::fs::write(&file, "data_dir = \"d\"\n[leadership]\nmode = \"quorum\"\nvoters = [\"a\", \"b\"]\n")
+        .expect("written");
+    let file = file.to_str().expect("text");
+    for (arguments, code) in
+        [(&["agent", "--nonsense"][..], 2), (&["agent", "--name", "a b"], 2), (&["config", "check", file], 0)]
+    {
+        let (_unread, writer) = full_pipe();
+        let mut command = Command::new(HEADCOUNT);
+        let mut child = command.args(arguments).stdout(Stdio::null()).stderr(writer).spawn().expect("it starts");
+        let status = wait_for(&format!("the end of {arguments:?}"), || child.try_wait().expect("waitable"));
+        assert_eq!(status.code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn what_was_typed_is_repeated_without_lies_and_not_at_length() {
+    let long = "y".repeat(100_000);
+    for arguments in
+        [&["membe\u{202e}rs"][..], &["watch", "--kind", "a\u{202e}b"], &["remove", &long], &["config", "check", &long]]
+    {
+        let output = Command::new(HEADCOUNT).args(arguments).output().expect("it runs");
+        let text = String::from_utf8(output.stderr).expect("text");
+        assert!(!text.contains('\u{202e}') && text.len() < 10_000, "{} bytes: {text:.200}", text.len());
+    }
 }
 
 #[test]

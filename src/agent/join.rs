@@ -50,8 +50,11 @@ impl Agent {
             .map(|address| JoinResult { address, outcome: Err("the attempt ended unexpectedly".to_owned()) })
             .collect();
         while let Some(contact) = contacts.join_next().await {
-            if let Ok((place, outcome)) = contact {
-                results[place].outcome = outcome?;
+            match contact {
+                Ok((place, outcome)) => results[place].outcome = outcome?,
+                // Its runtime has ended, and with it the agent.
+                Err(ended) if ended.is_cancelled() => return Err(AgentError::Stopped),
+                Err(_) => {}
             }
         }
         Ok(results)

@@ -4,7 +4,7 @@
 //! Invariants: the line on standard output is printed when both doors are open, with the addresses really bound. The
 //! agent is the reason to live: when it ends the process ends, and when HTTP ends the process goes on and says so.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use super::client::read_token;
 use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::logs::{self, Logs};
+use super::output::{self, Output};
 use super::signals::{Request, Signals};
 use crate::agent::{self, Agent, StartError, Stop};
 use crate::config::{Config, HttpConfig, LoadError, Loaded, Loader, check_file};
@@ -32,8 +33,7 @@ const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) fn check(file: &Path, out: &mut impl Write) -> Result<Exit, Failure> {
     let loaded = check_file(file).map_err(|error| refused(&error))?;
     for warning in &loaded.warnings {
-        // Without a reader of standard error the verdict still has one.
-        let _ = writeln!(std::io::stderr(), "headcount: {warning}");
+        logs::last_words(&format!("headcount: {warning}"));
     }
     writeln!(out, "{} is a good configuration", file.display())?;
     Ok(Exit::DONE)
@@ -48,7 +48,7 @@ pub(super) fn show(args: &ShowArgs, out: &mut impl Write) -> Result<Exit, Failur
     Ok(Exit::DONE)
 }
 
-pub(super) fn run(args: &AgentArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(super) fn run(args: &AgentArgs) -> Result<Exit, Failure> {
     run_nodes(
         || {
             let loaded = load(&args.node)?;
@@ -56,7 +56,9 @@ pub(super) fn run(args: &AgentArgs, out: &mut impl Write) -> Result<Exit, Failur
             warn(&loaded);
             Ok((logs, loaded))
         },
-        async |signals, logs, loaded| live(Running { loaded, args, logs }, signals, out).await,
+        async |process, loaded| {
+            live(Running { loaded, args, logs: &process.logs }, &mut process.signals, &mut process.out).await
+        },
     )
 }
 
@@ -67,21 +69,30 @@ fn warn(loaded: &Loaded) {
     }
 }
 
-/// Runs nodes in this process: the frame of `agent` and `dev`. Signals are heard from the beginning, and at the end nothing
-/// is waited for that hangs.
+/// What a process that runs nodes has beside them.
+pub(super) struct Process {
+    pub(super) signals: Signals,
+    pub(super) logs: Logs,
+    pub(super) out: Output,
+}
+
+/// Runs nodes in this process: the frame of `agent` and `dev`. Signals are heard from the beginning, nobody who reads what
+/// is printed is waited for, and at the end nothing that hangs.
 pub(super) fn run_nodes<C>(
     prepare: impl FnOnce() -> Result<(Logs, C), Failure>,
-    live: impl AsyncFnOnce(&mut Signals, &Logs, C) -> Result<Exit, Failure>,
+    live: impl AsyncFnOnce(&mut Process, C) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let signals = Signals::listen();
-    let mut signals = signals.map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
+    let signals = signals.map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
     descriptors::raise_limit();
+    let no_threads = |error| Failure::failed(format!("cannot start threads: {error}"));
     let (logs, prepared) = prepare()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::failed(format!("cannot start threads: {error}")))?;
+    let mut process = Process { signals, logs, out: output::start(io::stdout()).map_err(no_threads)? };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
     let end = runtime.block_on(async {
-        let end = live(&mut signals, &logs, prepared).await;
-        logs.flush().await;
+        let end = live(&mut process, prepared).await;
+        process.out.get_ref().drain().await;
+        process.logs.flush().await;
         end
     });
     runtime.shutdown_background();

@@ -24,11 +24,14 @@ use crate::json;
 /// The ports of two neighbours are this far apart.
 const PORT_STEP: u16 = 10;
 
-pub(super) fn run(args: &DevArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(super) fn run(args: &DevArgs) -> Result<Exit, Failure> {
     let mut quiet = AgentConfig::new(named("n1")?).log;
     // Events are printed; of the logs only what an operator would have to act upon.
     "warn".clone_into(&mut quiet.level);
-    run_nodes(|| Ok((logs::start(&quiet)?, ())), async |signals, _, ()| live(args.nodes, signals, out).await)
+    run_nodes(
+        || Ok((logs::start(&quiet)?, ())),
+        async |process, ()| live(args.nodes, &mut process.signals, &mut process.out).await,
+    )
 }
 
 /// One node of the cluster.

@@ -23,11 +23,14 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 use super::failure::Failure;
 use crate::config::{LogConfig, LogFormat};
 use crate::journal::{Item, Lossy};
+use crate::text::visible;
 
 /// Lines that may wait for standard error.
 const MAX_QUEUED_LINES: usize = 4_096;
 /// A longer line is cut.
 const MAX_LINE_BYTES: usize = 16 * 1024;
+/// A longer line of last words is cut, in characters.
+const MAX_WORDS: usize = 2_000;
 /// How long the end of a process waits for its last words to be written.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -86,8 +89,11 @@ fn is_coloured() -> bool {
     io::stderr().is_terminal() && !is_unwanted
 }
 
-/// Writes the last words of a process to standard error, and gives up after a moment if nobody reads them.
-pub(super) fn last_words(text: String) {
+/// Writes the last words of a process to standard error, and gives up after a moment if nobody reads them. What somebody
+/// typed may be in them, so each line is made safe to show.
+pub(super) fn last_words(text: &str) {
+    let text: Vec<String> = text.lines().map(|line| visible(line, MAX_WORDS)).collect();
+    let text = text.join("\n");
     let (done, is_done) = mpsc::channel();
     let write = move || {
         // If nobody reads standard error, the exit code has to do.

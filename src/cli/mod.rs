@@ -19,6 +19,7 @@ mod failure;
 mod human;
 mod leadership;
 mod logs;
+mod output;
 mod progress;
 mod signals;
 mod simulate;
@@ -38,23 +39,38 @@ use failure::Failure;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let exit = match run(Cli::parse()) {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let exit = match run(cli) {
         Ok(exit) => exit,
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::DONE,
         Err(failure) => {
-            logs::last_words(format!("headcount: {failure}"));
+            logs::last_words(&format!("headcount: {failure}"));
             failure.exit()
         }
     };
     ExitCode::from(exit.code())
 }
 
+/// Help and version go to standard output, what was mistyped to standard error.
+fn usage(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        logs::last_words(error.render().to_string().trim_end());
+    } else {
+        // Nobody may be reading.
+        let _ = error.print();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::USAGE.code()))
+}
+
 fn run(cli: Cli) -> Result<Exit, Failure> {
     // Locked only while it is written to: commands that run for long print from other places too.
     let out = &mut io::stdout();
     match cli.command {
-        Command::Agent(args) => agent::run(&args, out),
-        Command::Dev(args) => dev::run(&args, out),
+        Command::Agent(args) => agent::run(&args),
+        Command::Dev(args) => dev::run(&args),
         Command::Members(args) => commands::members(&args, out),
         Command::Watch(args) => watch::run(&args, out),
         Command::Info(args) => commands::info(&args, out),
