@@ -32,7 +32,7 @@ const README: &str = include_str!("../README.md");
 
 /// Blocks of commands that no test runs, and why.
 const NOT_RUN: [(&str, &str); 2] = [
-    ("cargo install --path .", "it builds for minutes, and leaves a program behind"),
+    ("cargo install --locked --path .", "it builds for minutes, and leaves a program behind"),
     ("cargo test", "it would run itself"),
 ];
 
@@ -508,6 +508,9 @@ fn every_configuration_in_readme_is_a_good_one() {
             Some(dependencies) => {
                 let headcount = dependencies.get("headcount").expect("this crate");
                 assert_eq!(headcount.get("default-features"), Some(&toml::Value::Boolean(false)), "{text}");
+                let uses_tokio = |block: &Block| block.lines.iter().any(|line| line.contains("tokio::"));
+                let is_needed = blocks().iter().any(|block| block.language.starts_with("rust") && uses_tokio(block));
+                assert_eq!(dependencies.get("tokio").is_some(), is_needed, "what the code below it needs:\n{text}");
             }
         }
     }
