@@ -10,7 +10,7 @@
 use std::error::Error;
 
 use headcount::agent::RecvError;
-use headcount::{Agent, Config, Profile};
+use headcount::{Agent, Config, Member, Profile};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -22,7 +22,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let agent = Agent::start(config).await?;
     agent.wait_until_up().await?;
     let (snapshot, mut events) = agent.subscribe_from_snapshot();
-    println!("{} members here", snapshot.members.len());
+    // Those that are Up or Suspect may be given work; the snapshot has the dead and the departed, too.
+    let here = |members: &[Member]| members.iter().filter(|member| member.may_work()).count();
+    println!("{} members here", here(&snapshot.members));
     loop {
         tokio::select! {
             event = events.recv() => match event {
@@ -32,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                     None => println!("{}", event.kind.name()),
                 },
                 // Too slow a reader misses events, never the state: it begins again from the members as they are now.
-                Err(RecvError::Lagged { .. }) => println!("{} members now", events.resync().members.len()),
+                Err(RecvError::Lagged { .. }) => println!("{} members now", here(&events.resync().members)),
                 Err(_) => return Err(agent.stopped().await.into()),
             },
             _ = tokio::signal::ctrl_c() => break,

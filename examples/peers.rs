@@ -45,11 +45,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Everybody else who runs this service and is here. A suspect is still listed: it has not had its chance to answer.
 async fn peers(State(agent): State<Agent>) -> Json<Value> {
-    let members = agent.members();
-    let peers = members
-        .iter()
-        .filter(|member| !member.is_me && member.is_live() && member.tags.get("service") == Some("shop"))
-        .map(|member| {
+    let members = agent.live_members();
+    let peers =
+        members.iter().filter(|member| !member.is_me && member.tags.get("service") == Some("shop")).map(|member| {
             json!({
                 "name": member.id.as_str(),
                 "url": member.api_address,

@@ -1,30 +1,51 @@
 //! Cluster membership, failure detection and leadership: who is here, who is gone, and who leads.
 //!
 //! ```no_run
+//! use headcount::agent::RecvError;
 //! use headcount::{Agent, Config, EventKind};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut config = Config::new("a")?;
-//! config.seeds = vec!["10.0.0.1:7117".to_owned()];
-//! let agent = Agent::start(config).await?;
+//! let agent = Agent::start(Config::new("a")?.with_seeds(["10.0.0.1:7117"])).await?;
+//! agent.wait_until_up().await?;
 //!
-//! let (snapshot, mut events) = agent.subscribe_from_snapshot();
-//! println!("{} members", snapshot.members.len());
-//! while let Ok(event) = events.recv().await {
-//!     if let EventKind::NodeJoined { member } = event.kind {
-//!         println!("{} is here", member.id);
+//! let (snapshot, mut events) = agent.subscribe_from_snapshot(); // no gap, no overlap
+//! for member in snapshot.members.iter().filter(|member| member.may_work()) {
+//!     println!("{} is here", member.id);
+//! }
+//! loop {
+//!     match events.recv().await {
+//!         Ok(event) => match event.kind {
+//!             EventKind::NodeJoined { member } => println!("{} is here", member.id),
+//!             EventKind::NodeLeft { member, .. } | EventKind::NodeDetectedDown { member, .. } => {
+//!                 println!("{} is gone", member.id);
+//!             }
+//!             _ => {}
+//!         },
+//!         // Too slow a reader misses events, never the state: it begins again from the members as they are now.
+//!         Err(RecvError::Lagged { .. }) => println!("{} members now", events.resync().members.len()),
+//!         Err(_) => return Err(agent.stopped().await.into()),
 //!     }
 //! }
-//! # Ok(())
 //! # }
 //! ```
 //!
 //! # Where to begin
 //!
 //! [`Agent`] is the handle to a running node, [`Config`] and [`Settings`] are what it is told, [`Event`] is what
-//! subscribers get, [`Member`] is what a node looks like from here; [`Agent::while_leader`] runs work on the leader alone. The
-//! protocol itself is [`core`]: a state machine without sockets or clocks, whose module page says where each idea lives;
-//! [`core::wire`] is the wire format, and [`sim`] runs the same core in virtual time.
+//! subscribers get, [`Member`] is what a node looks like from here. [`Agent::live_members`] are those that may be given
+//! work, Up or Suspect; [`Agent::members`] lists the dead and those that left, too. [`Agent::while_leader`] runs work on the
+//! leader alone. The protocol itself is [`core`]: a state machine without sockets or clocks, whose module page says where
+//! each idea lives; [`core::wire`] is the wire format, and [`sim`] runs the same core in virtual time.
+//!
+//! # Beside your own code
+//!
+//! An agent runs on a thread and a tokio runtime of its own: a task of yours that blocks its thread, and a tracing
+//! subscriber that blocks or panics, do not make the node look dead. It is started inside a tokio runtime, and ends with
+//! that one. The last handle that is dropped stops it without a goodbye, which looks like a crash to its peers:
+//! [`Agent::leave`] is the goodbye.
+//!
+//! In tests, agents on `127.0.0.1:0` with [`Profile::Local`] form a real cluster within milliseconds, each with the
+//! [`Agent::gossip_address`] of the first as its seed.
 //!
 //! # Features
 //!
@@ -42,8 +63,10 @@
 //!
 //! # Platforms
 //!
-//! Developed and tested on Linux. macOS and Windows should build and are not tested; there a suspended machine may not
-//! count its sleep, and datagrams lost to a full receive buffer are not counted.
+//! Developed and tested on Linux, with Rust 1.89 or later. It is written for macOS and Windows, too, and not tested there:
+//! a suspended machine may not count its sleep, datagrams lost to a full receive buffer are not counted, and what has
+//! arrived while a process stood still may be read a moment after its timers. On Windows there is neither SIGTERM nor SIGHUP
+//! (Ctrl-C leaves), open files are not budgeted, and nobody looks at who else may read the data directory.
 
 pub mod agent;
 #[cfg(feature = "agent")]
@@ -64,11 +87,21 @@ mod store;
 mod text;
 mod transport;
 
+#[doc(inline)]
 pub use crate::core::{
     DetectionMethod, InvalidName, InvalidTags, LeaveReason, NodeId, OutOfRange, Profile, Run, Settings, Status,
     StopReason, Tags, Timing,
 };
+#[doc(inline)]
 pub use agent::Agent;
+#[doc(inline)]
 pub use config::{Config, ConfigError};
+#[doc(inline)]
 pub use event::{Event, EventKind};
+#[doc(inline)]
 pub use member::Member;
+
+/// The Rust code of README.md compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
