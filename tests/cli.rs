@@ -349,8 +349,17 @@ fn a_second_signal_quits_at_once() {
     run(&["wait", "--members", "2", "--http", &agent.http]);
     // Nobody confirms the farewell, so that it takes its time.
     seed.process.signal("STOP");
+    let stopped = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with('T') || rest.is_empty())
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while !stopped(seed.process.child.id()) {
+        assert!(Instant::now() < deadline, "it does not stop");
+        std::thread::yield_now();
+    }
     agent.process.signal("INT");
-    std::thread::sleep(Duration::from_millis(100));
+    // Two of one kind that are pending at one time are one; these are of two kinds.
     agent.process.signal("TERM");
     let (code, log) = agent.process.exit_code();
     assert_eq!(code, 130, "{log}");

@@ -206,7 +206,7 @@ impl Driver {
         self.feed(Input::Tick);
     }
 
-    /// One way in.
+    /// Hands the core an input and carries out what it wants.
     fn feed(&mut self, input: Input<'_>) {
         if self.end.is_none() {
             let now = self.parts.clock.now();
@@ -537,6 +537,11 @@ mod tests {
 
     /// A driver that nobody runs, its requests, and a socket that never answers.
     fn driver() -> (Driver, mpsc::Sender<Request>, Udp) {
+        driver_with_seeds(0)
+    }
+
+    /// The same with so many seeds, whose names nobody knows.
+    fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
         let bind = || crate::transport::bind_both(Some(SocketAddr::from(([127, 0, 0, 1], 0))), 0).expect("a free port");
         let ((socket, listener), clock) = (bind(), Clock::start());
         let journal = Journal::start(&name("me")).expect("a thread");
@@ -554,7 +559,7 @@ mod tests {
             tags: Tags::default(),
             version: "0".into(),
             settings: Profile::Local.settings(),
-            seeds: 0,
+            seeds,
             remembered: Vec::new(),
             random_seed: 1,
         };
@@ -574,7 +579,7 @@ mod tests {
             socket,
             links,
             resolver: Resolver::new(journal),
-            seeds: Arc::new([]),
+            seeds: (0..seeds).map(|seed| format!("seed-{seed}.invalid:1")).collect(),
             durability: Durability::none(),
             requests: receiver,
         });
@@ -646,16 +651,30 @@ mod tests {
         let (mut driver, _requests, _silent) = driver();
         let mut link = tokio::net::TcpStream::connect(driver.parts.socket.local_address()).await.expect("listening");
         link.write_all(&[0, 0, 0, 1, b'x']).await.expect("sent");
-        let greeted = async {
-            while driver.parts.core.counters().frames_received == 0 {
-                let (link, event) = driver.parts.links.next().await.expect("connections are accepted");
-                driver.link(link, &event);
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(30), greeted).await.expect("accepted");
+        // Kept from the core, which would end a link that talks nonsense.
+        let first = tokio::time::timeout(Duration::from_secs(30), driver.parts.links.next()).await;
+        assert!(matches!(first, Ok(Ok((_, links::Event::Frame(..))))), "accepted");
         link.try_write(&[0, 0, 0, 1, b'y']).expect("sent, and nobody has had a turn since");
         driver.judge(LATE).await;
-        assert_eq!(driver.parts.core.counters().frames_received, 2);
+        assert_eq!(driver.parts.core.counters().frames_received, 1);
+    }
+
+    #[tokio::test]
+    async fn a_seed_whose_other_names_are_still_looked_up_founds_no_cluster_of_its_own() {
+        let (mut driver, _requests, _silent) = driver_with_seeds(2);
+        let mine = driver.parts.socket.local_address();
+        assert!(driver.lookup.is_some(), "the core wants its seeds");
+        driver.found(Some((0, vec![mine])));
+        assert!(driver.lookup.is_some(), "one is not found yet");
+        let founding = crate::core::limits::FOUNDING_DELAY;
+        tokio::time::sleep(founding + Duration::from_millis(50)).await;
+        driver.judge(Duration::ZERO).await;
+        assert_eq!(driver.parts.core.me().status, Status::Joining);
+        driver.found(Some((1, Vec::new())));
+        assert!(driver.lookup.is_none());
+        tokio::time::sleep(founding + Duration::from_millis(50)).await;
+        driver.judge(Duration::ZERO).await;
+        assert_eq!(driver.parts.core.me().status, Status::Up, "nobody else can be found");
     }
 
     #[tokio::test]

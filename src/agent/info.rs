@@ -51,7 +51,7 @@ pub struct Info {
     pub open_links: usize,
     /// Frames not sent because their link was congested.
     pub congested_frames: u64,
-    /// TCP connections closed because too many others had not said anything yet.
+    /// TCP connections closed because too many others had not said anything yet, or stood already.
     pub links_turned_away: u64,
     /// Errors survived while accepting TCP connections.
     pub link_accept_errors: u64,
@@ -66,7 +66,7 @@ pub struct Info {
 }
 
 impl Agent {
-    /// Figures.
+    /// Figures about this node and its view, as of the driver's last wait.
     pub fn info(&self) -> Info {
         let Inner { shared, config, .. } = &*self.inner;
         let figures = shared.figures();

@@ -120,8 +120,8 @@ impl LeadershipWatch {
         published.now()
     }
 
-    /// Waits until something is published that this watch has not shown yet: a change, or a renewal of what is so. `None`
-    /// once the agent has stopped. Cancel safe.
+    /// Waits until something is published after the last call of this, or of [`Self::wait_for`]: a change, or a renewal of
+    /// what is so. `None` once the agent has stopped. Cancel safe.
     pub async fn changed(&mut self) -> Option<Leadership> {
         if self.published.borrow().is_over {
             return None;
@@ -134,9 +134,18 @@ impl LeadershipWatch {
     /// Waits until what is published, as of then, is as asked for; looks at once first. `None` if the agent has stopped
     /// before that. Cancel safe.
     pub async fn wait_for(&mut self, mut is_wanted: impl FnMut(&Leadership) -> bool) -> Option<Leadership> {
-        let is_reached = |published: &Published| published.is_over || is_wanted(&published.leadership.clone().now());
-        let published = self.published.wait_for(is_reached).await.ok()?.clone();
-        (!published.is_over).then(|| published.leadership.now())
+        loop {
+            // Copied first: whatever the caller does while it looks, the agent goes on publishing.
+            let Published { leadership, is_over } = self.published.borrow_and_update().clone();
+            if is_over {
+                return None;
+            }
+            let now = leadership.now();
+            if is_wanted(&now) {
+                return Some(now);
+            }
+            self.published.changed().await.ok()?;
+        }
     }
 }
 
@@ -167,7 +176,13 @@ impl Office {
     }
 
     pub(super) fn publish(&self, leadership: Leadership) {
-        self.leadership.send_replace(Published { leadership, is_over: false });
+        self.leadership.send_if_modified(|published| {
+            // A driver that was given up may come round once more.
+            if !published.is_over {
+                published.leadership = leadership;
+            }
+            !published.is_over
+        });
     }
 
     /// The driver is gone: whatever was claimed is renewed no more.
@@ -326,7 +341,7 @@ mod tests {
         assert!(!gone.load(Ordering::SeqCst));
         // A renewal disturbs nobody; the end of the term does.
         office.publish(leading(clock, 5, LONG + LONG));
-        office.close();
+        office.publish(leading(clock, 5, LONG).vacated());
         in_time(running.wait_for(|running| *running == 0)).await.expect("it ends");
         assert!(gone.load(Ordering::SeqCst), "dropped before it was counted out");
         office.publish(leading(clock, 7, LONG));
@@ -407,7 +422,22 @@ mod tests {
         assert_eq!(in_time(watch.changed()).await, None);
         assert_eq!(in_time(watch.changed()).await, None, "and stays ended");
         assert_eq!(in_time(late.wait_for(|now| now.is_me)).await, None);
+        office.publish(leading(clock, 5, LONG));
         assert_eq!((late.get().state, late.get().term), (LeadershipState::Vacant, 4));
+    }
+
+    #[tokio::test]
+    async fn whoever_looks_for_long_delays_no_publisher() {
+        let (office, clock) = (Office::new(), Clock::start());
+        office.publish(leading(clock, 3, LONG));
+        let mut watch = office.watch();
+        let publisher = Arc::clone(&office);
+        let seen = in_time(watch.wait_for(move |now| {
+            // Would wait for itself if looking held what publishing needs.
+            publisher.publish(leading(clock, now.term + 1, LONG));
+            now.term == 4
+        }));
+        assert_eq!(seen.await.map(|now| now.term), Some(4));
     }
 
     #[tokio::test]

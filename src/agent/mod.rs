@@ -317,7 +317,7 @@ impl Agent {
     /// Its future is dropped, at an await, before the claim runs out, and when leadership is handed over; the hand-over
     /// waits until it is really gone. So it must not block its thread, and what it does elsewhere should carry the term,
     /// by which a late write of a former leader is told apart. What it spawned it has to take along: a
-    /// [`JoinSet`] that it owns is aborted with it.
+    /// [`JoinSet`](tokio::task::JoinSet) that it owns is aborted with it.
     ///
     /// Several may run at the same time. Returns what the future returned, if one ends by itself (that says nothing about
     /// who leads then); the error says how the agent stopped before that, or that leaders are not elected here.
@@ -406,6 +406,12 @@ impl Agent {
         let member = self.member(&id);
         let address = member.as_ref().map(|member| member.address);
         LeaderAddress { id, address, api_address: member.and_then(|member| member.api_address) }
+    }
+
+    /// Waits a moment until the log subscriber has seen what the agent had to say.
+    #[cfg(feature = "agent")]
+    pub(crate) async fn flush_journal(&self) {
+        self.inner.shared.journal.flush(FLUSH_TIMEOUT).await;
     }
 
     /// How many descriptors its links may take.

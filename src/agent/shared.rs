@@ -47,7 +47,7 @@ pub(super) struct Figures {
     pub(super) electorate: Option<Arc<Electorate>>,
 }
 
-/// See the module's words.
+/// What the driver publishes, and every handle reads.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// This node's name.

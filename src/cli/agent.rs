@@ -174,6 +174,8 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
         }
     };
     stopping.cancel();
+    // Why it ended is told by its journal, if it ended by itself.
+    agent.flush_journal().await;
     if let Some(serving) = serving {
         // Answers under way are finished. It has its own deadline, and does not get a second one.
         let _ = tokio::time::timeout(http::STOP_TIMEOUT + Duration::from_secs(1), serving).await;

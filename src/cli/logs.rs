@@ -7,6 +7,7 @@
 //! - Panics are log lines like any other. The hook of the standard library writes to standard error by itself, which would
 //!   block a task that panics, and with it whoever waits for its end.
 
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal as _, Write};
 use std::panic::PanicHookInfo;
 use std::sync::Arc;
@@ -69,7 +70,10 @@ pub(super) fn start(config: &LogConfig) -> Result<Logs, Failure> {
     let layer = match config.format {
         // Each line stands alone: whoever collects them should not have to know how spans nest.
         LogFormat::Json => layer.json().flatten_event(true).with_span_list(false).boxed(),
-        LogFormat::Text => layer.with_ansi(is_coloured()).with_target(false).boxed(),
+        LogFormat::Text => layer
+            .with_ansi(is_coloured(io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()))
+            .with_target(false)
+            .boxed(),
     };
     let started = tracing_subscriber::registry().with(filter).with(layer).try_init();
     started.map_err(|error| Failure::failed(format!("cannot write logs: {error}")))?;
@@ -84,9 +88,8 @@ fn filter(directives: &str) -> Result<EnvFilter, Failure> {
 }
 
 /// Colours are for terminals, unless the environment says otherwise (no-color.org).
-fn is_coloured() -> bool {
-    let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    io::stderr().is_terminal() && !is_unwanted
+fn is_coloured(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
+    is_terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
 /// Writes the last words of a process to standard error, and gives up after a moment if nobody reads them. What somebody
@@ -221,6 +224,13 @@ mod tests {
         let text: Vec<&str> = text.lines().collect();
         assert_eq!(text[..3], ["one", "tw", "four"]);
         assert!(text[3].contains("2 log lines were lost"), "{text:?}");
+    }
+
+    #[test]
+    fn colours_are_for_terminals_whose_owner_wants_them() {
+        let said = |text: &'static str| Some(OsStr::new(text));
+        assert!(is_coloured(true, None) && is_coloured(true, said("")));
+        assert!(!is_coloured(true, said("1")) && !is_coloured(true, said("0")) && !is_coloured(false, None));
     }
 
     #[test]

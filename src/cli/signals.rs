@@ -7,11 +7,9 @@
 //! - A request to reload never ends the process.
 
 use std::io;
+use std::sync::Arc;
 
-use tokio::sync::mpsc;
-
-/// Requests that may wait to be looked at.
-const MAX_QUEUED: usize = 8;
+use tokio::sync::{Notify, watch};
 
 /// What the system asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,15 +23,39 @@ pub(super) enum Request {
 /// SIGTERM, SIGINT and SIGHUP, or Ctrl-C where there are no signals.
 #[derive(Debug)]
 pub(super) struct Signals {
-    requests: mpsc::Receiver<Request>,
+    /// Whether to stop; never taken back.
+    stop: watch::Receiver<bool>,
+    /// One waits at the most: whatever it is answered with is the newest configuration.
+    reload: Arc<Notify>,
+}
+
+/// The way of requests from the thread that hears them, which never waits.
+struct Told {
+    stop: watch::Sender<bool>,
+    reload: Arc<Notify>,
+}
+
+impl Told {
+    /// Passes a request to stop on, and says whether it is the second one.
+    fn stop(&self) -> bool {
+        self.stop.send_replace(true)
+    }
 }
 
 impl Signals {
-    /// The next request.
+    fn channel() -> (Told, Self) {
+        let (sender, stop) = watch::channel(false);
+        let reload = Arc::<Notify>::default();
+        (Told { stop: sender, reload: Arc::clone(&reload) }, Self { stop, reload })
+    }
+
+    /// The next request; stopping comes before reloading, and again and again.
     pub(super) async fn recv(&mut self) -> Request {
-        match self.requests.recv().await {
-            Some(request) => request,
-            None => std::future::pending().await,
+        tokio::select! {
+            biased;
+            // An error would mean that the thread is gone: nobody tells anything any more.
+            Ok(_) = self.stop.wait_for(|stop| *stop) => Request::Stop,
+            () = self.reload.notified() => Request::Reload,
         }
     }
 }
@@ -48,43 +70,37 @@ impl Signals {
 
         let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
         signals.thread_block()?;
-        let (tell, requests) = mpsc::channel(MAX_QUEUED);
+        let (told, heard) = Self::channel();
         let hear = move || {
-            let mut is_stopping = false;
             // An error would be one of ours: the set is a valid one.
             while let Ok(signal) = signals.wait() {
                 if signal == Signal::SIGHUP {
-                    // One that waits already is answered by the newest configuration, too.
-                    let _ = tell.try_send(Request::Reload);
-                } else if std::mem::replace(&mut is_stopping, true) {
+                    told.reload.notify_one();
+                } else if told.stop() {
                     // Not through exit handlers, which may wait for a lock of whoever blocks.
                     signal_hook::low_level::exit(i32::from(Exit::SECOND_SIGNAL.code()));
-                } else {
-                    let _ = tell.blocking_send(Request::Stop);
                 }
             }
         };
         std::thread::Builder::new().name("headcount-sig".to_owned()).spawn(hear)?;
-        Ok(Self { requests })
+        Ok(heard)
     }
 }
 
 #[cfg(not(unix))]
 impl Signals {
-    /// Begins to listen, on a thread of its own.
+    /// Begins to listen, on a thread of its own. What comes before that has its turn is the system's to answer.
     pub(super) fn listen() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (tell, requests) = mpsc::channel(MAX_QUEUED);
+        let (told, heard) = Self::channel();
         let hear = move || {
-            let mut is_stopping = false;
             while runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
-                if std::mem::replace(&mut is_stopping, true) {
+                if told.stop() {
                     std::process::exit(i32::from(super::failure::Exit::SECOND_SIGNAL.code()));
                 }
-                let _ = tell.send(Request::Stop);
             }
         };
         std::thread::Builder::new().name("headcount-sig".to_owned()).spawn(hear)?;
-        Ok(Self { requests })
+        Ok(heard)
     }
 }

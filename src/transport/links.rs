@@ -89,7 +89,7 @@ impl LinkCounters {
         self.dropped_frames.load(Ordering::Relaxed)
     }
 
-    /// Connections closed because too many others had not said anything yet.
+    /// Connections closed because too many others had not said anything yet, or stood already.
     pub(crate) fn turned_away(&self) -> u64 {
         self.turned_away.load(Ordering::Relaxed)
     }
@@ -161,7 +161,7 @@ impl Links {
             tasks: tasks.clone(),
             counters,
             budget,
-            accepting: Some(AbortOnDropHandle::new(tokio::spawn(acceptor.run(listener)))),
+            accepting: Some(AbortOnDropHandle::new(tasks.spawn(acceptor.run(listener)))),
         })
     }
 

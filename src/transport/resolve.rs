@@ -69,7 +69,7 @@ impl SeedLookup {
         self.found.recv().await
     }
 
-    /// The same, if there is one now.
+    /// The next seed's addresses, if they are found already.
     pub(crate) fn try_next(&mut self) -> Option<Found> {
         self.found.try_recv().ok()
     }

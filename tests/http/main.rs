@@ -219,8 +219,10 @@ async fn a_removal_that_nobody_confirms_is_accepted_only() {
     let c = joined("c", &a).await;
     until_up(&a, 3).await;
     // They die without a word; for a second or two they still count as up.
-    b.agent.shutdown();
-    c.agent.shutdown();
+    for gone in [&b, &c] {
+        gone.agent.shutdown();
+        gone.agent.stopped().await;
+    }
     let removed = a.ask("DELETE", "/v1/members/c?force=true", &[], "").await;
     assert_eq!((removed.status, &removed.json()["held_by"]), (202, &0.into()), "{removed:?}");
 }
@@ -237,6 +239,15 @@ async fn leaving_is_accepted_and_then_done() {
     let late = b.send_json("PUT", "/v1/tags", r#"{"tags":{}}"#).await;
     assert_eq!((late.status, late.problem().as_str()), (503, "stopping"));
     assert_eq!(b.ask("POST", "/v1/leave", &[], "").await.status, 202, "asking twice is no mistake");
+}
+
+#[tokio::test]
+async fn an_agent_that_has_stopped_is_not_ready_whatever_its_last_listing_says() {
+    let a = first("a").await;
+    a.agent.shutdown();
+    a.agent.stopped().await;
+    let ready = a.get("/readyz").await;
+    assert_eq!((ready.status, ready.body.as_str()), (503, "stopped"));
 }
 
 #[tokio::test]
