@@ -63,6 +63,7 @@ pub mod sim;
 mod store;
 mod text;
 mod transport;
+mod trouble;
 
 pub use crate::core::{
     DetectionMethod, InvalidName, InvalidTags, LeaveReason, NodeId, OutOfRange, Profile, Run, Settings, Status,
