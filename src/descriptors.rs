@@ -16,7 +16,8 @@ pub(crate) const MAX_LINK_DESCRIPTORS: usize = 384;
 
 /// The share of links is never less: one link tells of one crash.
 const LEAST_LINKS: usize = 1;
-/// The share of HTTP is never less: a connection for a stream, a listing, a command and a health check each.
+/// The share of HTTP is never less, where there are so many at all: a connection for a stream, a listing, a command and a
+/// health check each. It takes them from the reserve.
 #[cfg(any(test, feature = "agent"))]
 const LEAST_HTTP: usize = 4;
 
@@ -74,15 +75,27 @@ pub(crate) fn links_within_the_limit() -> usize {
     limit().map_or(MAX_LINK_DESCRIPTORS, |limit| share_of_links(limit, open_now()))
 }
 
-/// How many connections HTTP may have, if `wanted` are configured and links may have so many: what is left.
+/// The descriptor that HTTP keeps in hand for whoever waits to be accepted.
+#[cfg(any(test, feature = "agent"))]
+const SPARE: usize = 1;
+
+/// How many connections HTTP may have, if `wanted` are configured and links may have so many: what is left. That is what
+/// there is: where not even the least is there, it is less, and one in any case.
 #[cfg(any(test, feature = "agent"))]
 const fn share_of_http(limit: usize, open: usize, links: usize, wanted: usize) -> usize {
     let left = limit.saturating_sub(open + RESERVE + links);
-    let share = if left < LEAST_HTTP { LEAST_HTTP } else { left };
+    let there = limit.saturating_sub(open + SPARE + LEAST_LINKS);
+    let share = match (left, there) {
+        (LEAST_HTTP.., _) => left,
+        (_, LEAST_HTTP..) => LEAST_HTTP,
+        (_, 0) => 1,
+        (_, there) => there,
+    };
     if share < wanted { share } else { wanted }
 }
 
-/// How many connections HTTP may have, of `wanted`, beside agents whose links may have so many.
+/// How many connections HTTP may have, of `wanted`, beside agents whose links may have so many. To be asked when
+/// everything else is open.
 #[cfg(feature = "agent")]
 pub(crate) fn http_within_the_limit(links: usize, wanted: usize) -> usize {
     limit().map_or(wanted, |limit| share_of_http(limit, open_now(), links, wanted))
@@ -106,9 +119,10 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_hopeless_still_gives_each_its_least() {
-        let links = share_of_links(16, 15);
-        assert_eq!((links, share_of_http(16, 15, links, 1_024)), (LEAST_LINKS, LEAST_HTTP));
+    fn no_more_connections_are_promised_than_there_are_descriptors() {
+        let links = share_of_links(24, 15);
+        assert_eq!((links, share_of_http(24, 15, links, 1_024)), (LEAST_LINKS, LEAST_HTTP));
+        assert_eq!([16, 18, 19, 20, 21].map(|limit| share_of_http(limit, 15, LEAST_LINKS, 1_024)), [1, 1, 2, 3, 4]);
     }
 
     #[cfg(target_os = "linux")]

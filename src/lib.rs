@@ -86,6 +86,7 @@ pub mod sim;
 mod store;
 mod text;
 mod transport;
+mod trouble;
 
 #[doc(inline)]
 pub use crate::core::{

@@ -352,8 +352,8 @@ impl Door {
         settings.max_connections = descriptors::http_within_the_limit(agent.link_budget(), wanted);
         if settings.max_connections < wanted {
             tracing::warn!(
-                "the limit on open files leaves {} HTTP connections at one time instead of {wanted}: raise the limit \
-                 (ulimit -n, LimitNOFILE=)",
+                "the limit on open files leaves {} HTTP connections at one time instead of {wanted}, and event streams end \
+                 where others need theirs: raise the limit (ulimit -n, LimitNOFILE=)",
                 settings.max_connections
             );
         }

@@ -257,9 +257,9 @@ mod tests {
         assert!(tokio::time::timeout(Duration::ZERO, watched.read(&mut byte)).await.is_err());
         peer.write_all(b"x").await.expect("written");
         assert_eq!(watched.read(&mut byte).await.expect("read"), 1);
-        assert!(!table.shed_waiting(), "it has what it waited for");
+        assert!(table.shed_for_descriptor().is_none(), "it has what it waited for");
         assert!(tokio::time::timeout(Duration::ZERO, watched.read(&mut byte)).await.is_err());
-        assert!(table.shed_waiting(), "it waits again");
+        assert!(table.shed_for_descriptor().is_some(), "it waits again");
         seats[2].line.shed().await;
     }
 }

@@ -12,17 +12,18 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes, HttpBody as _};
-use axum::extract::{FromRequest as _, Request, State};
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt as _;
 
+use super::body::{self, Whole};
 use super::host::Names;
 use super::problem::Refusal;
 use super::table::{Kind, Line};
-use super::{App, MAX_BODY_BYTES, MAX_FREE_BYTES, MAX_WEIGHED_BYTES, REQUEST_TIMEOUT, Token};
+use super::{App, MAX_FREE_BYTES, MAX_WEIGHED_BYTES, REQUEST_TIMEOUT, Token};
 
 /// Paths that never ask for a token.
 const OPEN: [&str; 2] = ["/healthz", "/readyz"];
@@ -48,7 +49,14 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let line = request.extensions().get::<Arc<Line>>().cloned();
     let answer = async {
         let is_command = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        let request = if is_command { with_whole_body(request).await? } else { request };
+        let (parts, body) = request.into_parts();
+        let (body, _permit) = if is_command {
+            let Whole { bytes, permit } = body::whole(body, &app.bodies).await?;
+            (Body::from(bytes), permit)
+        } else {
+            (body, None)
+        };
+        let request = Request::from_parts(parts, body);
         // Leaving takes no time, and must always be possible.
         let lasts = is_command && request.uri().path() != "/v1/leave";
         let _hold = match line.as_ref().filter(|_| lasts) {
@@ -62,20 +70,6 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
         Ok(Err(refusal)) => Refusal::into_response(refusal),
         Err(_) => Refusal::timeout(REQUEST_TIMEOUT.as_secs()).into_response(),
     }
-}
-
-/// The request with its body read.
-async fn with_whole_body(request: Request) -> Result<Request, Refusal> {
-    if request.body().size_hint().lower() > MAX_BODY_BYTES as u64 {
-        return Err(Refusal::body_too_large("the header `Content-Length` says so"));
-    }
-    let (parts, body) = request.into_parts();
-    let whole = Bytes::from_request(Request::from_parts(parts.clone(), body), &()).await;
-    let body = whole.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Refusal::body_too_large(rejection.body_text()),
-        status => Refusal::new(status, "syntax", "Malformed body", rejection.body_text()),
-    })?;
-    Ok(Request::from_parts(parts, Body::from(body)))
 }
 
 /// An answer that was made whole, if it is large: it counts as one of the large answers, and its bytes count until they

@@ -19,7 +19,8 @@
 //!     answered within [`REQUEST_TIMEOUT`], and bytes taken at least every [`SILENCE_TIMEOUT`];
 //!   - memory: members of a large view are written once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]), events
 //!     once for all streams ([`MAX_SHARED_FRAMES`], [`MAX_SHARED_BYTES`]), other answers beyond [`MAX_FREE_BYTES`]
-//!     together weigh at most [`MAX_WEIGHED_BYTES`].
+//!     together weigh at most [`MAX_WEIGHED_BYTES`]; bodies of requests beyond [`SMALL_BODY_BYTES`] are read by few
+//!     ([`MAX_LARGE_BODIES`]).
 //! - Every error that a handler, the router or a guard answers is `application/problem+json`. (What is no HTTP at all is
 //!   answered by the HTTP library with a bare 400 or 431.)
 //! - Without a token, web pages of other origins cannot command the agent through their visitors' browsers, nor read
@@ -27,6 +28,7 @@
 //!
 //! This module must not know configuration files, terminals, or how the agent works inside.
 
+mod body;
 mod calls;
 mod connection;
 mod events;
@@ -68,6 +70,10 @@ use crate::agent::Agent;
 
 /// The largest body of a request: a full set of addresses or tags is well below.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
+/// Bodies up to this size are always read: most commands are smaller.
+pub const SMALL_BODY_BYTES: usize = 4 * 1024;
+/// Larger ones are read so many at one time, 4 MiB together; others wait within [`REQUEST_TIMEOUT`].
+pub const MAX_LARGE_BODIES: usize = 64;
 /// The largest head of a request, and the most that waits to be sent on one connection beside one page or frame.
 pub const MAX_BUFFER_BYTES: usize = 32 * 1024;
 /// Answers up to this size are not counted.
@@ -145,6 +151,8 @@ struct Shared {
     log_lines_lost: Arc<AtomicU64>,
     /// KiB that large answers may still weigh.
     weight: Arc<Semaphore>,
+    /// For request bodies that are not small.
+    bodies: Arc<Semaphore>,
     shutdown: CancellationToken,
 }
 
@@ -194,6 +202,7 @@ fn router(
         frames: SharedFrames::new(agent.run()),
         log_lines_lost,
         weight: Arc::new(Semaphore::new(MAX_WEIGHED_BYTES / 1024)),
+        bodies: body::permits(),
         agent,
         shutdown,
     });

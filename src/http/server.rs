@@ -2,8 +2,11 @@
 //!
 //! Invariants:
 //! - Nothing that one connection does, a panic included, ends the loop or another connection.
-//! - Errors of the system, such as too many open files, are survived with a pause, counted, and told once until
-//!   connections are accepted again. Only a listener that will never accept again ends the loop, with its error.
+//! - Errors of the system, such as too many open files, are survived, counted, and told once until they are over. Only a
+//!   listener that will never accept again ends the loop, with its error.
+//! - Where descriptors are short, whoever waits to be accepted gets one: the spare one that is kept for this, or that of
+//!   another connection, see [`Table::shed_for_descriptor`]. So a health check is answered, whatever lasts. One connection
+//!   is shed at a time, and the loop waits until it is closed; where there is none to shed, it pauses.
 //! - After `shutdown` no connection is accepted, and those there are get [`STOP_TIMEOUT`] to end.
 //!
 //! This module must not know what is answered.
@@ -21,9 +24,12 @@ use tokio_util::task::TaskTracker;
 
 use super::table::Table;
 use super::{STOP_TIMEOUT, connection};
+use crate::trouble::Trouble;
 
-/// How long the loop rests after an error of our own system.
+/// How long the loop rests after an error of our own system that it can do nothing about.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long it waits at most for a connection that was shed to give back its descriptor.
+const SHED_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Where connections come from.
 pub(super) trait Accept {
@@ -48,6 +54,7 @@ pub(super) async fn run(
     let _close = close.drop_guard();
     let connections = TaskTracker::new();
     let mut trouble = Trouble::default();
+    let mut spare = Spare::default();
     let end = loop {
         let accepted = tokio::select! {
             biased;
@@ -56,7 +63,10 @@ pub(super) async fn run(
         };
         match accepted {
             Ok(stream) => {
-                trouble.is_over();
+                if trouble.is_over() {
+                    tracing::info!("HTTP accepts connections again");
+                }
+                spare.take();
                 if let Some(seat) = table.admit().await {
                     connections.spawn(connection::serve(stream, seat, router.clone(), shutdown.clone()));
                 }
@@ -67,10 +77,18 @@ pub(super) async fn run(
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => break Err(error),
             Err(error) => {
                 table.count_accept_error();
-                trouble.note(&error);
-                // Who waits for nothing in particular gives its descriptor to somebody who may.
-                table.shed_waiting();
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                if trouble.begins() {
+                    tracing::warn!("HTTP cannot accept connections: {}", in_words(&error));
+                }
+                if spare.give_up() {
+                    continue;
+                }
+                match table.shed_for_descriptor() {
+                    Some(victim) => {
+                        let _ = timeout(SHED_PATIENCE, victim.gone()).await;
+                    }
+                    None => tokio::time::sleep(ACCEPT_PAUSE).await,
+                }
             }
         }
     };
@@ -86,23 +104,30 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// Whether connections cannot be accepted at the moment, so that it is told once and its end, too.
-#[derive(Debug, Default)]
-struct Trouble {
-    is_told: bool,
+/// A descriptor kept in hand, given up when there is no other one for a connection that waits.
+#[derive(Debug)]
+struct Spare(Option<std::fs::File>);
+
+impl Default for Spare {
+    fn default() -> Self {
+        let mut spare = Self(None);
+        spare.take();
+        spare
+    }
 }
 
-impl Trouble {
-    fn note(&mut self, error: &io::Error) {
-        if !std::mem::replace(&mut self.is_told, true) {
-            tracing::warn!("HTTP cannot accept connections: {}", in_words(error));
+impl Spare {
+    /// Has one in hand again, if there is one.
+    fn take(&mut self) {
+        #[cfg(unix)]
+        if self.0.is_none() {
+            self.0 = std::fs::File::open("/dev/null").ok();
         }
     }
 
-    fn is_over(&mut self) {
-        if std::mem::take(&mut self.is_told) {
-            tracing::info!("HTTP accepts connections again");
-        }
+    /// Lets others have it; true if there was one.
+    fn give_up(&mut self) -> bool {
+        self.0.take().is_some()
     }
 }
 
@@ -199,15 +224,57 @@ mod tests {
         assert_eq!(in_words(&io::ErrorKind::TimedOut.into()), "timed out");
     }
 
-    #[test]
-    fn trouble_is_told_once_and_again_after_it_was_over() {
-        let mut trouble = Trouble::default();
-        let error = io::Error::from(io::ErrorKind::OutOfMemory);
-        trouble.note(&error);
-        assert!(trouble.is_told);
-        trouble.note(&error);
-        trouble.is_over();
-        assert!(!trouble.is_told);
+    /// A listener that has nothing but errors, until there are so many.
+    struct Short {
+        left: Mutex<usize>,
+        done: CancellationToken,
+    }
+
+    impl Accept for Short {
+        async fn accept(&self) -> io::Result<TcpStream> {
+            {
+                let mut left = self.left.lock().expect("not poisoned");
+                if *left > 0 {
+                    *left -= 1;
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
+            }
+            self.done.cancel();
+            std::future::pending().await
+        }
+    }
+
+    /// The table, and the virtual time that so many errors take, with a connection for each of `shed` of them to shed.
+    async fn time_of(errors: usize, shed: usize) -> (Arc<Table>, Duration) {
+        let (table, close) = table();
+        for _ in 0..shed {
+            let seat = table.admit().await.expect("a place");
+            seat.line.set_phase(super::super::table::Phase::Reading);
+            tokio::spawn(async move { seat.line.shed().await });
+        }
+        let done = CancellationToken::new();
+        let listener = Short { left: Mutex::new(errors), done: done.clone() };
+        let begun = tokio::time::Instant::now();
+        let running = run(listener, Router::new(), Arc::clone(&table), close, CancellationToken::new());
+        tokio::select! {
+            _ = running => {}
+            () = done.cancelled() => {}
+        }
+        (table, begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_descriptor_gets_that_of_another_connection_without_a_pause() {
+        // The first error costs the spare descriptor alone.
+        let (table, time) = time_of(1 + 5, 7).await;
+        assert_eq!((time, table.figures().shed, table.figures().accept_errors), (Duration::ZERO, 5, 6));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_nothing_can_be_shed_there_is_a_pause_after_each_error() {
+        let (table, time) = time_of(1 + 5 + 4, 5).await;
+        assert!(time >= 4 * ACCEPT_PAUSE, "{time:?}");
+        assert_eq!(table.figures().shed, 5);
     }
 
     #[tokio::test]

@@ -116,6 +116,8 @@ pub(super) struct Line {
     /// Milliseconds since `epoch` at which `kind` began.
     since: AtomicU64,
     shed: CancellationToken,
+    /// Cancelled when its descriptor has been given back.
+    gone: CancellationToken,
     has_ended: AtomicBool,
     ended: Notify,
 }
@@ -130,6 +132,7 @@ impl Line {
             progress: AtomicU64::new(0),
             since: AtomicU64::new(0),
             shed,
+            gone: CancellationToken::new(),
             has_ended: AtomicBool::new(false),
             ended: Notify::new(),
         };
@@ -183,6 +186,11 @@ impl Line {
         self.shed.cancelled().await;
     }
 
+    /// Waits until the connection is closed.
+    pub(super) async fn gone(&self) {
+        self.gone.cancelled().await;
+    }
+
     fn now(&self) -> u64 {
         self.epoch.elapsed().as_millis() as u64
     }
@@ -234,6 +242,12 @@ impl Lines {
     fn longest_without_progress(&self, may_go: impl Fn(&Line) -> bool) -> Option<Arc<Line>> {
         let candidates = self.open.values().filter(|line| may_go(line));
         candidates.min_by_key(|line| line.progress.load(Ordering::Relaxed)).cloned()
+    }
+
+    /// The one that has been of this kind for the longest.
+    fn oldest(&self, kind: Kind) -> Option<Arc<Line>> {
+        let candidates = self.open.values().filter(|line| line.is(kind));
+        candidates.min_by_key(|line| line.since.load(Ordering::Relaxed)).cloned()
     }
 
     fn up_to(&self, kind: Kind) -> usize {
@@ -306,14 +320,18 @@ impl Table {
         self.shed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Sheds one connection that waits for its peer, to have its descriptor. Whether there was one.
-    pub(super) fn shed_waiting(&self) -> bool {
+    /// Sheds one connection to have its descriptor: one that waits for its peer, else the oldest event stream (its reader
+    /// comes back and goes on where it was), else a reader that takes nothing, else the oldest large answer. The one that is
+    /// shed; `None` if there are only commands and short answers.
+    pub(super) fn shed_for_descriptor(&self) -> Option<Arc<Line>> {
         let mut lines = self.lines();
-        let victim = lines.longest_without_progress(|line| line.is_in(Phase::Reading));
-        if let Some(victim) = &victim {
-            self.shed(&mut lines, victim);
-        }
-        victim.is_some()
+        let waiting = lines.longest_without_progress(|line| line.is_in(Phase::Reading) && !line.is(Kind::Stream));
+        let stream = || lines.oldest(Kind::Stream);
+        let stalled = || lines.longest_without_progress(Line::is_stalled);
+        let large = || lines.oldest(Kind::Large);
+        let victim = waiting.or_else(stream).or_else(stalled).or_else(large)?;
+        self.shed(&mut lines, &victim);
+        Some(victim)
     }
 
     /// Counts a connection as one of a kind for as long as the result lives; `None` if there are too many, all of them
@@ -379,6 +397,8 @@ impl Drop for Seat {
         }
         let line = self.table.lines().open.remove(&self.line.id);
         drop(line);
+        // The connection itself was dropped before.
+        self.line.gone.cancel();
     }
 }
 
@@ -472,6 +492,29 @@ mod tests {
         assert_eq!((table.figures().refused, table.figures().connections), (1, 8));
         drop(seats.pop());
         admit(&table).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_descriptor_is_taken_from_who_waits_then_from_the_oldest_stream_and_never_from_a_command() {
+        let table = table(32, 8);
+        let mut seats = Vec::new();
+        for _ in 0..7 {
+            seats.push(admit(&table).await);
+        }
+        let mut holds = Vec::new();
+        for (at, kind) in [(2, Kind::Large), (1, Kind::Stream), (0, Kind::Stream), (3, Kind::Command), (6, Kind::Large)]
+        {
+            holds.push(table.enter(&seats[at].line, kind).expect("a place"));
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        seats[6].line.set_phase(Phase::Writing);
+        seats[5].line.set_phase(Phase::Reading);
+        tokio::time::advance(STALLED_AFTER).await;
+        let mut order = Vec::new();
+        while let Some(victim) = table.shed_for_descriptor() {
+            order.extend(seats.iter().position(|seat| Arc::ptr_eq(&seat.line, &victim)));
+        }
+        assert_eq!(order, [5, 1, 0, 6, 2]);
     }
 
     #[tokio::test(start_paused = true)]

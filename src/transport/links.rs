@@ -42,6 +42,7 @@ use super::udp::canonical;
 use crate::core::LinkId;
 use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
 use crate::journal::Journal;
+use crate::trouble::Trouble;
 
 /// Accepted connections whose first frame has not reached the driver yet; at most a quarter of the budget.
 const MAX_SILENT: usize = 64;
@@ -245,11 +246,11 @@ struct Acceptor {
 impl Acceptor {
     async fn run(self, listener: TcpListener) -> Infallible {
         let mut last = 0;
-        let mut is_failing = false;
+        let mut trouble = Trouble::default();
         loop {
             match listener.accept().await {
                 Ok((stream, from)) => {
-                    if std::mem::take(&mut is_failing) {
+                    if trouble.is_over() {
                         self.journal.say(Level::INFO, "links are accepted again");
                     }
                     last += 1;
@@ -260,7 +261,7 @@ impl Acceptor {
                     if error.kind() == ErrorKind::ConnectionAborted {
                         continue;
                     }
-                    if !std::mem::replace(&mut is_failing, true) {
+                    if trouble.begins() {
                         let text = format!(
                             "no links can be accepted: {error}; crashes of others are found out by their silence \
                              meanwhile. Raise the limit on open files if that is what is missing"

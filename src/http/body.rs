@@ -1,0 +1,113 @@
+//! Bodies of requests: read whole, within a bound that all of them share.
+//!
+//! Invariants:
+//! - Up to [`SMALL_BODY_BYTES`] of a body are read whatever others do. More is read only with a permit, of which there are
+//!   [`MAX_LARGE_BODIES`]: bodies that never end cost little memory, and hold up only other large ones. Whoever gets none
+//!   waits within the deadline of its request.
+//! - A body takes the memory of its bytes, in however many pieces they come.
+//!
+//! This module must not know what bodies say.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes, HttpBody as _};
+use axum::http::StatusCode;
+use futures_util::StreamExt as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::problem::Refusal;
+use super::{MAX_BODY_BYTES, MAX_LARGE_BODIES, SMALL_BODY_BYTES};
+
+/// Permits for bodies that are not small.
+pub(super) fn permits() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(MAX_LARGE_BODIES))
+}
+
+/// A body that has been read.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub(super) bytes: Bytes,
+    /// To be kept as long as the bytes.
+    pub(super) permit: Option<OwnedSemaphorePermit>,
+}
+
+/// Reads a body to its end.
+pub(super) async fn whole(body: Body, permits: &Arc<Semaphore>) -> Result<Whole, Refusal> {
+    let announced = body.size_hint().lower();
+    if announced > MAX_BODY_BYTES as u64 {
+        return Err(Refusal::body_too_large("the header `Content-Length` says so"));
+    }
+    let mut permit = None;
+    let mut bytes = Vec::new();
+    if announced > SMALL_BODY_BYTES as u64 {
+        permit = acquire(permits).await;
+        bytes.reserve_exact(announced as usize);
+    }
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| {
+            Refusal::new(StatusCode::BAD_REQUEST, "syntax", "Malformed body", format!("the body breaks off: {error}"))
+        })?;
+        let length = bytes.len() + piece.len();
+        if length > MAX_BODY_BYTES {
+            return Err(Refusal::body_too_large("more bytes came than any body may have"));
+        }
+        if length > SMALL_BODY_BYTES && permit.is_none() {
+            permit = acquire(permits).await;
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(Whole { bytes: bytes.into(), permit })
+}
+
+async fn acquire(permits: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    // It is never closed.
+    Arc::clone(permits).acquire_owned().await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::response::IntoResponse as _;
+    use futures_util::{FutureExt as _, stream};
+
+    use super::*;
+
+    /// So many bytes, each a piece of its own; then it ends, or not.
+    fn dribbled(bytes: usize, ends: bool) -> Body {
+        let pieces = stream::iter(0..bytes).map(|_| Ok::<_, Infallible>(Bytes::from_static(b"x")));
+        if ends { Body::from_stream(pieces) } else { Body::from_stream(pieces.chain(stream::pending())) }
+    }
+
+    #[tokio::test]
+    async fn large_bodies_that_never_end_are_few_and_hold_up_no_small_ones() {
+        let permits = permits();
+        let mut reading: Vec<_> =
+            (0..=MAX_LARGE_BODIES).map(|_| Box::pin(whole(dribbled(SMALL_BODY_BYTES + 1, false), &permits))).collect();
+        for reading in &mut reading {
+            assert!(reading.as_mut().now_or_never().is_none());
+        }
+        assert_eq!(permits.available_permits(), 0);
+        let small = whole(dribbled(SMALL_BODY_BYTES, true), &permits).now_or_never().expect("at once").expect("read");
+        assert!(small.bytes.len() == SMALL_BODY_BYTES && small.permit.is_none());
+        let mut large = Box::pin(whole(Body::from(vec![0; SMALL_BODY_BYTES + 1]), &permits));
+        assert!(large.as_mut().now_or_never().is_none(), "it waits");
+        drop(reading);
+        let large = large.await.expect("read");
+        assert_eq!((large.bytes.len(), permits.available_permits()), (SMALL_BODY_BYTES + 1, MAX_LARGE_BODIES - 1));
+    }
+
+    #[tokio::test]
+    async fn a_body_has_a_bound_whether_it_is_announced_or_not() {
+        let permits = permits();
+        for at_limit in [dribbled(MAX_BODY_BYTES, true), Body::from(vec![0; MAX_BODY_BYTES])] {
+            assert_eq!(whole(at_limit, &permits).await.expect("read").bytes.len(), MAX_BODY_BYTES);
+        }
+        for beyond in [dribbled(MAX_BODY_BYTES + 1, false), Body::from(vec![0; MAX_BODY_BYTES + 1])] {
+            let refusal = whole(beyond, &permits).await.expect_err("refused");
+            assert_eq!(refusal.into_response().status(), StatusCode::PAYLOAD_TOO_LARGE);
+        }
+        assert_eq!(permits.available_permits(), MAX_LARGE_BODIES);
+    }
+}
