@@ -7,7 +7,8 @@
 mod support;
 
 use std::fs::File;
-use std::io::{Read, Write as _};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use support::netns::Network;
-use support::{Agent, HEADCOUNT, skip, wait_for};
+use support::{Agent, HEADCOUNT, PATIENCE, skip, wait_for};
 
 /// A node whose standard error is this.
 fn with_stderr(name: &str, seeds: &[&str], stderr: impl Into<Stdio>, more: &[&str]) -> Agent {
@@ -255,6 +256,69 @@ fn few_descriptors_are_shared_out_so_that_members_join_and_operators_are_answere
         agent.wait_for_up(&names[..7]);
     }
     assert!(agents[0].log().contains("open files"), "the operator is told: {}", agents[0].log());
+}
+
+/// Opens an event stream of an agent, and reads its head.
+fn event_stream(agent: &Agent, more: &str) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(&agent.http).expect("connects");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    write!(stream, "GET /v1/events HTTP/1.1\r\nhost: {}\r\n{more}\r\n", agent.http).expect("sent");
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).unwrap_or_else(|error| panic!("{error} after {head:?}\n{}", agent.log()));
+        head.push(byte[0]);
+    }
+    (stream, String::from_utf8(head).expect("text"))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn where_descriptors_are_short_streams_yield_to_health_checks_and_are_resumed() {
+    let data = tempfile::tempdir().expect("a directory");
+    let state = data.path().to_str().expect("text");
+    let limited = |limit: usize| {
+        let script = format!("ulimit -n {limit}; exec \"$0\" \"$@\"");
+        let prefix = ["sh", "-c", &script].map(str::to_owned);
+        let arguments = ["--name", "a", "--http", "127.0.0.1:0", "--bind", "127.0.0.1:0", "--profile", "local"];
+        let agent = Agent::start_with(&prefix, &[&arguments[..], &["--data-dir", state]].concat());
+        agent.wait_for_up(&["a"]);
+        agent
+    };
+    let is_healthy =
+        |agent: &Agent| assert!(agent.get("/healthz").starts_with("HTTP/1.1 200"), "no answer\n{}", agent.log());
+    let roomy = limited(256);
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", roomy.id())).expect("it runs").count();
+    // What is open when nobody is connected, connections of a moment ago having ended.
+    let idle = (0..20).map(|_| (std::thread::sleep(Duration::from_millis(10)), open()).1).min().expect("some");
+    drop(roomy);
+
+    // Of these only the spare one is free: the stream gets it, and has to yield it to whoever asks.
+    let mut agent = limited(idle);
+    let (mut stream, head) = event_stream(&agent, "");
+    let id = head.lines().find_map(|line| line.strip_prefix("last-event-id: ")).expect("where it starts").to_owned();
+    for _ in 0..3 {
+        is_healthy(&agent);
+    }
+    // Its connection was taken; where it was, it goes on.
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    drop(stream);
+    set_tag(&agent, 1);
+    let (mut stream, _) = event_stream(&agent, &format!("last-event-id: {id}\r\n"));
+    let mut text = String::new();
+    while !text.contains("event: node_updated") {
+        let mut bytes = [0; 1024];
+        let read = stream.read(&mut bytes).expect("in time");
+        assert!(read > 0, "it ended after {text}\n{}", agent.log());
+        text.push_str(&String::from_utf8_lossy(&bytes[..read]));
+    }
+    is_healthy(&agent);
+    let log = agent.log();
+    assert_eq!(log.matches("cannot accept connections").count(), 1, "{log}");
+    assert!(log.contains("event streams end"), "{log}");
+    agent.signal(Signal::SIGTERM);
+    assert_eq!(agent.wait().code(), Some(0), "{}", agent.log());
 }
 
 #[test]

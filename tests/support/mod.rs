@@ -179,6 +179,11 @@ impl Agent {
         line.unwrap_or_else(|| panic!("no metric {name} in\n{text}")).trim().parse().expect("a number")
     }
 
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(i32::try_from(self.child.id()).expect("a pid")), signal).expect("it runs");
     }
