@@ -12,8 +12,8 @@
 //! All seeds are tried at once, then every 100 ms doubling up to `retry_interval`, for ever. Who may start a cluster
 //! alone: a node without seeds at once (or, if it remembers addresses, when none of them answered for
 //! 3 × `retry_interval`); a seed that reaches only seeds that are Joining, if its address is the smallest among them,
-//! after [`FOUNDING_DELAY`], counted anew from each new address of a seed, and once all names are looked up; a seed that reached no Up node for 3 × `retry_interval`. A node with seeds that is none of
-//! them never starts alone.
+//! after [`FOUNDING_DELAY`], counted anew from each new address of a seed, and once all names are looked up; a seed that
+//! reached no Up node for 3 × `retry_interval`. A node with seeds that is none of them never starts alone.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

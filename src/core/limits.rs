@@ -195,11 +195,14 @@ pub const FORWARD_TIMEOUT: Duration = Duration::from_secs(5);
 pub const FORWARD_RETRY: Duration = Duration::from_millis(250);
 /// … and this many times at most, whoever leads by then.
 pub const MAX_FORWARD_ASKS: u32 = 16;
-/// Commands at one node that wait for the leader's answer.
-pub const MAX_FORWARDED_COMMANDS: usize = 32;
+/// Commands at one node that wait for the leader's answer, and questions of one member that a leader remembers: no member
+/// asks for more at once than is remembered of it.
+pub const MAX_FORWARDED_COMMANDS: usize = 16;
 /// Questions of others that a leader remembers, so that a repeated one is no second command …
-pub const MAX_ASKED_CHANGES: usize = 64;
-/// … those of one member among them …
-pub const MAX_ASKED_CHANGES_PER_MEMBER: usize = 8;
-/// … and for how long: well past the time for which who asked asks again.
+pub const MAX_ASKED_CHANGES: usize = 8 * MAX_FORWARDED_COMMANDS;
+/// … for how long, if there is room …
 pub const ASKED_MEMORY: Duration = Duration::from_secs(30);
+/// … and for how long at least, though new ones find no room: who asked may repeat it for [`FORWARD_TIMEOUT`], and what it
+/// sent may be under way.
+pub const MIN_ASKED_MEMORY: Duration = Duration::from_secs(10);
+const _: () = assert!(MIN_ASKED_MEMORY.as_secs() > FORWARD_TIMEOUT.as_secs());

@@ -224,7 +224,7 @@ struct State {
     revoked: u64,
 }
 
-/// What to do for somebody who asks.
+/// The answer to somebody who asks for a listing.
 enum Advice {
     Take(Arc<Listing>),
     Build,
@@ -325,13 +325,13 @@ impl<S: Source> Listings<S> {
     }
 
     async fn build(self: Arc<Self>) {
-        let ended = Ended(Arc::clone(&self));
+        let mut ended = Ended { listings: Arc::clone(&self), is_done: false };
         let building = tokio::task::spawn_blocking(move || {
-            let ended = ended;
             let begun = std::time::Instant::now();
-            let expected = ended.0.state().current.as_ref().map_or(0, |current| current.bytes + PAGE_BYTES);
-            let listing = Arc::new(Listing::new(ended.0.source.snapshot(), expected));
-            ended.0.state().built(Some(Arc::clone(&listing)), Instant::now(), begun.elapsed());
+            let listings = &ended.listings;
+            let expected = listings.state().current.as_ref().map_or(0, |current| current.bytes + PAGE_BYTES);
+            let listing = Arc::new(Listing::new(listings.source.snapshot(), expected));
+            ended.with(Arc::clone(&listing), begun.elapsed());
             listing
         });
         let Ok(listing) = building.await else { return };
@@ -353,18 +353,26 @@ impl<S: Source> Listings<S> {
 }
 
 /// Says that a build has ended, however it did.
-struct Ended<S: Source>(Arc<Listings<S>>);
+struct Ended<S: Source> {
+    listings: Arc<Listings<S>>,
+    /// The listing is there. From then on another build may be under way, which is not this one's to end.
+    is_done: bool,
+}
+
+impl<S: Source> Ended<S> {
+    fn with(&mut self, listing: Arc<Listing>, took: Duration) {
+        self.listings.state().built(Some(listing), Instant::now(), took);
+        self.is_done = true;
+    }
+}
 
 impl<S: Source> Drop for Ended<S> {
     fn drop(&mut self) {
-        {
-            let mut state = self.0.state();
-            if state.is_building {
-                // It failed, which is a bug of ours: not again at once.
-                state.built(None, Instant::now(), MAX_AGE);
-            }
+        if !self.is_done {
+            // It failed, which is a bug of ours: not again at once.
+            self.listings.state().built(None, Instant::now(), MAX_AGE);
         }
-        self.0.built.send_replace(());
+        self.listings.built.send_replace(());
     }
 }
 
@@ -579,6 +587,20 @@ mod tests {
         tokio::time::sleep(KEPT_UNUSED * 2).await;
         assert_eq!(held.strong_count(), 0);
         assert!(listings.state().current.is_none());
+    }
+
+    #[test]
+    fn a_build_that_has_ended_does_not_end_the_next_one() {
+        let view = View::of(3);
+        let listings = Listings::new(view.clone());
+        let advise = || listings.state().advise(Instant::now(), view.position(), view.position());
+        assert!(matches!(advise(), Advice::Build));
+        let mut ended = Ended { listings: Arc::clone(&listings), is_done: false };
+        ended.with(Arc::new(Listing::new(view.snapshot(), 0)), Duration::ZERO);
+        view.change();
+        assert!(matches!(advise(), Advice::Build), "the next one");
+        drop(ended);
+        assert!(matches!(advise(), Advice::Wait(None)), "one at a time");
     }
 
     #[tokio::test]

@@ -4,8 +4,9 @@
 //! - What is written goes into the very directory whose lock this process holds, whatever stands at its path by then. A
 //!   directory that was removed, moved or replaced, or whose lock file was, is an error and is never made anew: somebody
 //!   else may hold the lock of what is there now, and would lose what it remembers.
-//! - What is read is a regular file. A pipe, a device or a socket under a file's name is an error, and nothing is waited
-//!   for.
+//! - What is opened is a regular file. A pipe, a device, a socket or a link under a file's name is an error, and nothing is
+//!   waited for; whoever may write to the directory turns no other file into the lock. The directory's own path may be a
+//!   link.
 //! - What this process creates is readable by its owner alone.
 //!
 //! Permissions are judged, and never a reason not to start: in containers volumes belong to others, and to groups. Whoever
@@ -88,7 +89,13 @@ impl Directory {
         // Looked at again at the last moment: whoever locked a new lock file meanwhile owns what is here.
         let outcome = self.check_held().and_then(|()| {
             let replaced = written.and_then(|()| self.handle.rename(NEXT_FILE, name));
-            replaced.map_err(|source| StoreError::Write { path: self.path_of(name), source })
+            replaced.map_err(|source| match source.kind() {
+                // All that is not removed before it is created.
+                io::ErrorKind::AlreadyExists => {
+                    StoreError::NotAFile { path: self.path_of(NEXT_FILE), found: "a directory" }
+                }
+                _ => StoreError::Write { path: self.path_of(name), source },
+            })
         });
         if outcome.is_err() {
             let _ = self.handle.remove(NEXT_FILE);
@@ -142,7 +149,7 @@ impl From<io::Error> for Unopened {
     }
 }
 
-/// What stands under a file's name that is none.
+/// The kind of something that is no regular file, in words.
 fn kind_of(kind: fs::FileType) -> &'static str {
     #[cfg(unix)]
     {
@@ -155,7 +162,13 @@ fn kind_of(kind: fs::FileType) -> &'static str {
             return "a device";
         }
     }
-    if kind.is_dir() { "a directory" } else { "something else" }
+    if kind.is_symlink() {
+        "a symbolic link"
+    } else if kind.is_dir() {
+        "a directory"
+    } else {
+        "something else"
+    }
 }
 
 fn create_private(path: &Path) -> io::Result<()> {
@@ -255,7 +268,7 @@ mod held {
         /// Opens a regular file, and waits for nothing.
         pub(super) fn open_regular(&self, name: &str, access: Access, _: &Path) -> Result<File, Unopened> {
             // Looked at before it is opened, since opening a device may do something; and after, since only that is sure.
-            match fstatat(&self.0, name, AtFlags::empty()) {
+            match fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
                 Ok(found) if kind(&found) == SFlag::S_IFREG => {}
                 Ok(found) => return Err(Unopened::NotAFile { found: name_of(kind(&found)) }),
                 Err(Errno::ENOENT) => {}
@@ -265,8 +278,12 @@ mod held {
                 Access::Read => OFlag::O_RDONLY,
                 Access::Lock => OFlag::O_RDWR | OFlag::O_CREAT,
             };
-            let flags = flags | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-            let file = File::from(openat(&self.0, name, flags, owner_only()).map_err(io::Error::from)?);
+            let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+            let file = match openat(&self.0, name, flags, owner_only()) {
+                Ok(file) => File::from(file),
+                Err(Errno::ELOOP) => return Err(Unopened::NotAFile { found: name_of(SFlag::S_IFLNK) }),
+                Err(error) => return Err(Unopened::Error(error.into())),
+            };
             let found = file.metadata()?.file_type();
             if found.is_file() { Ok(file) } else { Err(Unopened::NotAFile { found: kind_of(found) }) }
         }
@@ -290,7 +307,7 @@ mod held {
         /// Whether this directory is what the path leads to, and holds this lock file.
         pub(super) fn is_at(&self, path: &Path, lock: &File) -> io::Result<bool> {
             Ok(is_same(found(stat(path))?, fstat(&self.0)?)
-                && is_same(found(fstatat(&self.0, LOCK_FILE, AtFlags::empty()))?, fstat(lock)?))
+                && is_same(found(fstatat(&self.0, LOCK_FILE, AtFlags::AT_SYMLINK_NOFOLLOW))?, fstat(lock)?))
         }
     }
 
@@ -320,6 +337,7 @@ mod held {
             SFlag::S_IFSOCK => "a socket",
             SFlag::S_IFBLK | SFlag::S_IFCHR => "a device",
             SFlag::S_IFDIR => "a directory",
+            SFlag::S_IFLNK => "a symbolic link",
             _ => "something else",
         }
     }
@@ -353,7 +371,7 @@ mod named {
         }
 
         pub(super) fn open_regular(&self, _: &str, access: Access, path: &Path) -> Result<File, Unopened> {
-            if let Ok(found) = fs::metadata(path)
+            if let Ok(found) = fs::symlink_metadata(path)
                 && !found.is_file()
             {
                 return Err(Unopened::NotAFile { found: kind_of(found.file_type()) });

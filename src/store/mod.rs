@@ -66,9 +66,9 @@ pub enum StoreError {
     /// Something that is no file stands under the name of one.
     #[error("{} is {found}, not a file: move it away, or choose another data_dir", path.display())]
     NotAFile {
-        /// What stands in the way.
+        /// The path of it.
         path: PathBuf,
-        /// What it is.
+        /// Its kind, in words.
         found: &'static str,
     },
     /// The state file cannot be read.

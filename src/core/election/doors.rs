@@ -71,7 +71,7 @@ impl LossReason {
     }
 }
 
-/// What an operator asked for, and why it was not done. Nothing changed, unless it says otherwise.
+/// Why an operator's change of the electorate was not made. Nothing changed, unless it says otherwise.
 ///
 /// It travels from the leader to who asked it: variants are only ever appended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
@@ -80,25 +80,25 @@ pub enum ChangeError {
     /// Only the leader changes the electorate.
     #[error("this node does not lead")]
     NotLeader,
-    /// One at a time.
+    /// Another change is under way; they are made one at a time.
     #[error("another change of the electorate is under way: try again in a moment")]
     Busy,
-    /// There is no such change.
+    /// The electorate that was asked for is the one there is, or cannot be.
     #[error("the electorate stays as it is: {reason}")]
     NoChange {
-        /// Why.
+        /// The reason why it stays as it is.
         reason: Unchanged,
     },
     /// The voter to add did not say who it is.
     #[error("{id:?} did not answer: it must be up, in quorum mode, and have a data directory")]
     NoAnswer {
-        /// Who.
+        /// The voter that was to be added.
         id: NodeId,
     },
-    /// It was given up half-way; whether it will be carried out is for the next leader to say.
+    /// The change was given up half-way, or a leader before may have made it: whether it holds is not known.
     #[error("leadership was lost meanwhile: look at the list of voters before you try again")]
     Interrupted,
-    /// There is a majority to ask.
+    /// A recovery was asked for while a majority of the old electorate answers.
     #[error("a majority of the old electorate answers: nothing is lost; use voters add and voters remove")]
     MajorityAnswers,
     /// A new generation needs the data directory of a voter of the old one.
@@ -107,7 +107,7 @@ pub enum ChangeError {
     /// The leader was asked and said nothing; whether it has carried it out is not known.
     #[error("the leader, {leader:?}, did not answer in time: look at the list of voters before you try again")]
     LeaderSilent {
-        /// Who was asked last.
+        /// The leader that was asked last.
         leader: NodeId,
     },
 }
@@ -138,9 +138,9 @@ pub enum Unchanged {
 pub enum Action {
     /// Tell a voter. Best effort.
     Send {
-        /// Whom.
+        /// The voter it is for.
         to: NodeId,
-        /// What.
+        /// The message.
         word: Word,
     },
     /// Make this durable, then say so by [`Election::stored`](super::Election::stored).
@@ -161,14 +161,14 @@ pub enum Action {
     Lost {
         /// The term.
         term: Term,
-        /// Why.
+        /// The reason why it is over.
         reason: LossReason,
     },
     /// Another node's claim was heard of.
     Followed {
         /// The term.
         term: Term,
-        /// Who leads in it.
+        /// The node that leads in it.
         leader: NodeId,
         /// The renewal that a majority acknowledged.
         sequence: u64,
@@ -186,23 +186,23 @@ pub enum Action {
     Agreed(NumberedView),
     /// The contents of this view are wanted from this voter, see [`Election::contents`](super::Election::contents).
     Wanted {
-        /// Which.
+        /// The view that is wanted.
         view: ViewRef,
-        /// From whom.
+        /// The voter that has it.
         from: NodeId,
     },
     /// Whether a majority of the voters can be reached has changed.
     Quorum {
-        /// Whether.
+        /// A majority can be reached.
         is_reached: bool,
     },
-    /// What became of an operator's command.
+    /// The outcome of an operator's command.
     Answer {
-        /// The command's.
+        /// The ticket of the command.
         ticket: u64,
-        /// The electorate as it is now, or why it is not.
+        /// The electorate as it is now, or why it was not changed.
         result: Result<Electorate, ChangeError>,
     },
-    /// For an operator.
+    /// An operator is to hear of this.
     Alarm(Alarm),
 }

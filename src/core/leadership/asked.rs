@@ -5,7 +5,7 @@
 //! - Only who is Up is obeyed, and only where it is proven to be: by datagrams from its record's address, which echoed a
 //!   nonce of ours, or over a link that leads there.
 //! - A question is known by the run that asked and its nonce. A repeated one is no second command for as long as it is
-//!   remembered, which is well past the time for which it is repeated, unless its member asks for more at once than is kept.
+//!   remembered, which is past the time for which it is repeated: a new one that finds no room is dropped, and comes again.
 //! - Who does not lead says so and passes nothing on: questions go round nowhere.
 //!
 //! Must not know: what the command does.
@@ -17,7 +17,7 @@ use crate::core::Drop;
 use crate::core::doors::LinkId;
 use crate::core::election::{ChangeError, Electorate};
 use crate::core::id::Run;
-use crate::core::limits::{ANSWER_INTERVAL, ASKED_MEMORY, MAX_ASKED_CHANGES, MAX_ASKED_CHANGES_PER_MEMBER};
+use crate::core::limits::{ANSWER_INTERVAL, ASKED_MEMORY, MAX_ASKED_CHANGES, MAX_FORWARDED_COMMANDS, MIN_ASKED_MEMORY};
 use crate::core::links::Way;
 use crate::core::peer::is_due;
 use crate::core::receive::Sender;
@@ -27,7 +27,7 @@ use crate::core::wire::{ChangeVoters, Message, Nonce, VotersChanged};
 /// The first ticket of those that are drawn here; drivers' tickets are below.
 const FIRST_TICKET: Ticket = 1 << 63;
 
-/// Who asked, and which of its questions it is.
+/// A question's identity: the run that asked, and the nonce it chose.
 type Key = (Run, Nonce);
 
 /// Questions of others, answered or not; at most [`MAX_ASKED_CHANGES`].
@@ -41,7 +41,7 @@ pub(super) struct Asked {
 struct Question {
     ticket: Ticket,
     came: Time,
-    /// What became of it; `None` while it is being carried out.
+    /// The outcome of the command; `None` while it is being carried out.
     result: Option<Result<Electorate, ChangeError>>,
     said_at: Option<Time>,
 }
@@ -56,10 +56,10 @@ impl Asked {
     fn take_down(&mut self, key: Key, now: Time) -> Option<Ticket> {
         self.questions.retain(|_, question| question.result.is_none() || now.since(question.came) < ASKED_MEMORY);
         let of_member = |(run, _): &&Key| *run == key.0;
-        if self.questions.keys().filter(of_member).count() >= MAX_ASKED_CHANGES_PER_MEMBER {
-            self.forget_oldest(|(run, _)| *run == key.0)?;
+        if self.questions.keys().filter(of_member).count() >= MAX_FORWARDED_COMMANDS {
+            self.forget_oldest(now, |(run, _)| *run == key.0)?;
         } else if self.questions.len() >= MAX_ASKED_CHANGES {
-            self.forget_oldest(|_| true)?;
+            self.forget_oldest(now, |_| true)?;
         }
         let ticket = FIRST_TICKET | self.last_ticket;
         self.last_ticket += 1;
@@ -67,10 +67,11 @@ impl Asked {
         Some(ticket)
     }
 
-    /// Forgets the oldest of these that is answered; `None` if none is.
-    fn forget_oldest(&mut self, is_such: impl Fn(&Key) -> bool) -> Option<()> {
-        let answered = self.questions.iter().filter(|(key, question)| is_such(key) && question.result.is_some());
-        let (key, _) = answered.min_by_key(|(_, question)| question.ticket)?;
+    /// Forgets the oldest of these that is answered and repeated no more; `None` if none is.
+    fn forget_oldest(&mut self, now: Time, is_such: impl Fn(&Key) -> bool) -> Option<()> {
+        let is_over = |question: &Question| question.result.is_some() && now.since(question.came) >= MIN_ASKED_MEMORY;
+        let over = self.questions.iter().filter(|(key, question)| is_such(key) && is_over(question));
+        let (key, _) = over.min_by_key(|(_, question)| question.ticket)?;
         let key = *key;
         self.questions.remove(&key);
         Some(())
@@ -150,9 +151,12 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const NOW: Time = Time::ORIGIN;
+    const MS: Duration = Duration::from_millis(1);
 
     fn key(run: u64, nonce: u64) -> Key {
         (Run(run), Nonce(nonce))
@@ -163,9 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn at_most_so_many_questions_are_kept_and_the_oldest_answered_one_gives_way() {
+    fn at_most_so_many_questions_are_kept_and_the_oldest_that_is_over_gives_way() {
         let mut asked = Asked::default();
-        let per_member = MAX_ASKED_CHANGES_PER_MEMBER as u64;
+        let per_member = MAX_FORWARDED_COMMANDS as u64;
         let keys: Vec<Key> = (0..MAX_ASKED_CHANGES as u64).map(|i| key(i / per_member, i)).collect();
         for key in &keys {
             assert!(asked.take_down(*key, NOW).is_some());
@@ -173,7 +177,8 @@ mod tests {
         assert_eq!(asked.take_down(key(99, 0), NOW), None, "none of them is answered");
         answer(&mut asked, keys[40]);
         answer(&mut asked, keys[9]);
-        assert!(asked.take_down(key(99, 0), NOW).is_some());
+        assert_eq!(asked.take_down(key(99, 0), NOW + MIN_ASKED_MEMORY - MS), None, "they may be repeated");
+        assert!(asked.take_down(key(99, 0), NOW + MIN_ASKED_MEMORY).is_some());
         assert_eq!(asked.questions.len(), MAX_ASKED_CHANGES);
         assert!(!asked.questions.contains_key(&keys[9]) && asked.questions.contains_key(&keys[40]));
     }
@@ -184,14 +189,15 @@ mod tests {
         let other = key(1, 0);
         assert!(asked.take_down(other, NOW).is_some());
         answer(&mut asked, other);
-        for i in 0..MAX_ASKED_CHANGES_PER_MEMBER as u64 {
+        for i in 0..MAX_FORWARDED_COMMANDS as u64 {
             assert!(asked.take_down(key(2, i), NOW).is_some());
         }
         assert_eq!(asked.take_down(key(2, 100), NOW), None);
         answer(&mut asked, key(2, 3));
-        assert!(asked.take_down(key(2, 100), NOW).is_some());
+        assert_eq!(asked.take_down(key(2, 100), NOW + MIN_ASKED_MEMORY - MS), None, "it may be repeated");
+        assert!(asked.take_down(key(2, 100), NOW + MIN_ASKED_MEMORY).is_some());
         assert!(asked.questions.contains_key(&other) && !asked.questions.contains_key(&key(2, 3)));
-        assert_eq!(asked.questions.len(), MAX_ASKED_CHANGES_PER_MEMBER + 1);
+        assert_eq!(asked.questions.len(), MAX_FORWARDED_COMMANDS + 1);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! Invariants:
 //! - Every command is answered, by [`FORWARD_TIMEOUT`] at the latest.
 //! - "Nothing changed" is only said if no leader can have carried it out: of several leaders that were asked, one that said
-//!   nothing may have done it before the other found nothing to do.
+//!   nothing may have done it, whatever keeps the other from doing it again.
 //! - Only the leader that was asked last is believed, and only under the nonce of the question.
 //!
 //! Must not know: what the command does.
@@ -34,7 +34,7 @@ pub(super) struct Forwards {
 struct Forward {
     nonce: Nonce,
     wish: VoterWish,
-    /// Who was asked last and has not said that it does not lead.
+    /// The node that was asked last, unless it has said since that it does not lead.
     asked: Option<(Run, NodeId)>,
     /// A leader before that was asked as well, and said nothing.
     may_be_done: bool,
@@ -60,7 +60,7 @@ impl Forward {
         self.ask_at = now + FORWARD_RETRY;
     }
 
-    /// What is said if no leader has anything more to say.
+    /// The error for the operator if no leader has anything more to say.
     fn without_an_answer(self) -> ChangeError {
         match self.asked {
             Some((_, leader)) => ChangeError::LeaderSilent { leader },
@@ -162,9 +162,12 @@ impl Core {
                 forward.asked = None;
                 forward.ask_at = now + FORWARD_RETRY;
             }
-            Err(ChangeError::NoChange { .. }) if forward.may_be_done => {
-                self.end_forward(ticket, Err(ChangeError::Interrupted));
+            // These say themselves that the outcome is not known.
+            Err(error @ (ChangeError::Interrupted | ChangeError::LeaderSilent { .. })) => {
+                self.end_forward(ticket, Err(error.clone()));
             }
+            // This leader has done nothing; the one before it may have.
+            Err(_) if forward.may_be_done => self.end_forward(ticket, Err(ChangeError::Interrupted)),
             result => self.end_forward(ticket, result.clone()),
         }
         self.schedule_leadership();

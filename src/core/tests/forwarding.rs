@@ -2,7 +2,7 @@
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, address, id, ms};
-use crate::core::election::{ChangeError, Unchanged};
+use crate::core::election::{ChangeError, Electorate, Unchanged};
 use crate::core::limits::{
     FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS, MAX_UNPROVEN_BYTES,
 };
@@ -73,6 +73,28 @@ fn told_the_dead(net: &Net, node: usize) -> Vec<VotersChanged> {
             _ => None,
         })
         .collect()
+}
+
+/// Puts a question to the leader by the learner, and says under which nonce.
+fn ask(net: &mut Net, command: Command) -> Nonce {
+    net.sent = Some(Vec::new());
+    net.command(LEARNER, command);
+    let asked = changes(&net.sent.take().expect("kept"));
+    let [Message::ChangeVoters(asked)] = &asked[..] else { panic!("{asked:?}") };
+    asked.nonce
+}
+
+/// Lets the learner hear from a node what became of a question.
+fn tell(net: &mut Net, who: usize, nonce: Nonce, result: Result<Electorate, ChangeError>) {
+    let run = net.nodes[who].core.me().run;
+    let core = &mut net.nodes[LEARNER].core;
+    let slot = core.view.slot_of_run(run).expect("listed");
+    core.told_voters_changed(slot, &VotersChanged { nonce, result });
+    while let Some(output) = net.nodes[LEARNER].core.poll() {
+        if let Output::Reply { reply, .. } = output {
+            net.nodes[LEARNER].replies.push(reply);
+        }
+    }
 }
 
 #[test]
@@ -166,6 +188,125 @@ fn of_two_leaders_that_were_asked_the_first_may_have_done_what_the_second_finds_
     net.kill(first);
     net.run(FORWARD_TIMEOUT);
     assert_eq!(replies(&net, LEARNER), [Err(CommandError::Electorate(ChangeError::Interrupted))]);
+}
+
+#[test]
+fn whatever_keeps_the_second_leader_from_it_the_first_may_have_done_it() {
+    let mut net = cluster(6, 3);
+    let (first, _) = leader(&net);
+    net.cut_one_way(first, LEARNER);
+    let unchanged = [
+        ChangeError::Busy,
+        ChangeError::NoAnswer { id: id("n5") },
+        ChangeError::NoChange { reason: Unchanged::VotesAlready },
+        ChangeError::MajorityAnswers,
+        ChangeError::NoVoter,
+    ];
+    // Of the leader that was asked first, and alone, such a word means what it says.
+    for error in &unchanged {
+        let nonce = ask(&mut net, add("n0"));
+        tell(&mut net, first, nonce, Err(error.clone()));
+        assert_eq!(replies(&net, LEARNER).pop(), Some(Err(CommandError::Electorate(error.clone()))));
+    }
+    let silent = ChangeError::LeaderSilent { leader: id("n9") };
+    let nonces: Vec<Nonce> = (0..unchanged.len() + 2)
+        .map(|at| ask(&mut net, Command::AddVoter { ticket: 10 + at as u64, id: id("n0") }))
+        .collect();
+    // What the learner asks is heard by nobody, and it hears who leads.
+    let followers = [(first + 1) % 3, (first + 2) % 3];
+    net.run(FORWARD_RETRY);
+    net.kill(first);
+    for node in followers {
+        net.cut_one_way(LEARNER, node);
+    }
+    net.sent = Some(Vec::new());
+    let is_asked = |net: &Net, node: usize| {
+        let sent = net.sent.as_ref().expect("kept");
+        let to_it = sent.iter().filter(|(from, to, _)| (*from, *to) == (address(LEARNER), address(node)));
+        !changes(&to_it.cloned().collect::<Vec<_>>()).is_empty()
+    };
+    net.run_until(FORWARD_TIMEOUT, "the next one is asked", |net| followers.iter().any(|node| is_asked(net, *node)));
+    let second = followers.into_iter().find(|node| is_asked(&net, *node)).expect("asked");
+    let electorate = net.nodes[second].core.electorate().expect("known").clone();
+    let before = replies(&net, LEARNER).len();
+    let told = unchanged.into_iter().map(Err).chain([Err(silent.clone()), Ok(electorate)]);
+    for (nonce, result) in nonces.into_iter().zip(told) {
+        tell(&mut net, second, nonce, result);
+    }
+    let all = replies(&net, LEARNER).split_off(before);
+    let [unknown @ .., said, done] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((unknown.len(), said, done.is_ok()), (5, &Err(CommandError::Electorate(silent)), true), "{all:?}");
+    let interrupted = Err(CommandError::Electorate(ChangeError::Interrupted));
+    assert!(unknown.iter().all(|reply| *reply == interrupted), "{all:?}");
+}
+
+#[test]
+fn a_leader_that_says_it_is_none_has_done_nothing() {
+    let mut net = cluster(6, 3);
+    let (first, _) = leader(&net);
+    net.cut_one_way(LEARNER, first);
+    let nonce = ask(&mut net, add("n5"));
+    // By then it is asked no more.
+    net.run(FORWARD_TIMEOUT - ms(100));
+    tell(&mut net, first, nonce, Err(ChangeError::NotLeader));
+    assert_eq!(replies(&net, LEARNER), [], "another one may lead in time");
+    net.run(ms(100));
+    assert_eq!(replies(&net, LEARNER), [Err(NOT_LEADER)]);
+}
+
+#[test]
+fn who_does_not_lead_says_so_and_looks_no_further() {
+    let mut net = cluster(6, 3);
+    let (first, _) = leader(&net);
+    net.kill(LEARNER);
+    let run = net.nodes[LEARNER].core.me().run;
+    // A leader would say that it votes already.
+    let bytes = forged(run, 100_000, &[question(1, VoterWish::Add(id(&format!("n{first}"))))]);
+    net.input((first + 1) % 3, Input::Packet { from: address(LEARNER), bytes: &bytes });
+    net.run(ms(10));
+    let told = VotersChanged { nonce: Nonce(1), result: Err(ChangeError::NotLeader) };
+    assert_eq!(told_the_dead(&net, LEARNER), [told]);
+}
+
+#[test]
+fn nothing_is_said_to_an_address_that_is_no_longer_proven() {
+    let mut net = cluster(6, 3);
+    let (first, _) = leader(&net);
+    net.kill(LEARNER);
+    let run = net.nodes[LEARNER].core.me().run;
+    let bytes = forged(run, 100_000, &[question(1, VoterWish::Add(id("n5")))]);
+    net.input(first, Input::Packet { from: address(LEARNER), bytes: &bytes });
+    let slot = net.nodes[first].core.view.slot_of_run(run).expect("listed");
+    net.nodes[first].core.view.peer_mut(slot).proven = false;
+    net.run(ms(300));
+    assert_eq!((voters(&net, first).len(), told_the_dead(&net, LEARNER)), (4, vec![]));
+}
+
+#[test]
+fn a_member_that_asks_for_much_gets_nothing_twice() {
+    let mut net = cluster(6, 3);
+    let (first, _) = leader(&net);
+    net.kill(LEARNER);
+    let run = net.nodes[LEARNER].core.me().run;
+    let mut sequence = 100_000;
+    let mut ask = |net: &mut Net, nonce: u64, wish: VoterWish| {
+        sequence += 1;
+        let bytes = forged(run, sequence, &[question(nonce, wish)]);
+        net.input(first, Input::Packet { from: address(LEARNER), bytes: &bytes });
+    };
+    ask(&mut net, 0, VoterWish::Add(id("n5")));
+    net.run(ms(300));
+    net.command(first, remove("n5"));
+    net.run(ms(500));
+    let before = net.nodes[first].core.counters().dropped(Drop::TableFull);
+    let new = MAX_FORWARDED_COMMANDS as u64 + 3;
+    for nonce in 1..new {
+        ask(&mut net, nonce, VoterWish::Remove(id("nobody")));
+    }
+    assert_eq!(net.nodes[first].core.counters().dropped(Drop::TableFull), before + 3);
+    ask(&mut net, 0, VoterWish::Add(id("n5")));
+    net.run(ms(500));
+    assert_eq!(voters(&net, first).len(), 3, "what was done once is not done again");
 }
 
 #[test]
@@ -367,30 +508,17 @@ fn an_answer_is_believed_from_the_leader_alone_and_to_the_question_alone() {
     let mut net = cluster(6, 3);
     let (first, _) = leader(&net);
     net.cut(LEARNER, first, true);
-    net.sent = Some(Vec::new());
-    net.command(LEARNER, add("n5"));
-    let asked = changes(&net.sent.take().expect("kept"));
-    let [Message::ChangeVoters(asked)] = &asked[..] else { panic!("{asked:?}") };
+    let asked = ask(&mut net, add("n5"));
     let electorate = net.nodes[first].core.electorate().expect("known").clone();
-    let tell = |net: &mut Net, who: usize, nonce: Nonce| {
-        let run = net.nodes[who].core.me().run;
-        let core = &mut net.nodes[LEARNER].core;
-        let slot = core.view.slot_of_run(run).expect("listed");
-        core.told_voters_changed(slot, &VotersChanged { nonce, result: Ok(electorate.clone()) });
-        while let Some(output) = net.nodes[LEARNER].core.poll() {
-            if let Output::Reply { reply, .. } = output {
-                net.nodes[LEARNER].replies.push(reply);
-            }
-        }
-    };
+    let tell = |net: &mut Net, who: usize, nonce: Nonce| tell(net, who, nonce, Ok(electorate.clone()));
     let before = net.nodes[LEARNER].core.counters().dropped(Drop::Unasked);
-    tell(&mut net, first, Nonce(asked.nonce.0 ^ 1));
-    tell(&mut net, (first + 1) % 3, asked.nonce);
+    tell(&mut net, first, Nonce(asked.0 ^ 1));
+    tell(&mut net, (first + 1) % 3, asked);
     assert_eq!(replies(&net, LEARNER), []);
     assert_eq!(net.nodes[LEARNER].core.counters().dropped(Drop::Unasked), before + 2);
-    tell(&mut net, first, asked.nonce);
+    tell(&mut net, first, asked);
     assert_eq!(replies(&net, LEARNER), [Ok(3)]);
-    tell(&mut net, first, asked.nonce);
+    tell(&mut net, first, asked);
     assert_eq!(replies(&net, LEARNER), [Ok(3)], "once");
 }
 

@@ -302,7 +302,7 @@ pub enum Message {
     /// proven address alone; repeated until the answer comes. To be answered with [`Message::VotersChanged`] once it is done
     /// or refused, and each repetition again.
     ChangeVoters(Box<ChangeVoters>),
-    /// What became of it.
+    /// The leader's answer to [`Message::ChangeVoters`].
     VotersChanged(Box<VotersChanged>),
 }
 
@@ -379,7 +379,7 @@ pub struct ViewPart {
 pub struct ChangeVoters {
     /// The same in every repetition of one question, and in no other question.
     pub nonce: Nonce,
-    /// What is asked for.
+    /// The change that is asked for.
     pub wish: VoterWish,
 }
 
@@ -395,9 +395,9 @@ pub enum VoterWish {
 /// See [`Message::VotersChanged`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VotersChanged {
-    /// The question's.
+    /// The nonce of the question that is answered.
     pub nonce: Nonce,
-    /// The electorate as it is now, or why it is not as was asked.
+    /// The electorate as it is now, or why it was not changed.
     pub result: Result<Electorate, ChangeError>,
 }
 

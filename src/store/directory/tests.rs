@@ -11,7 +11,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{Uid, chown, geteuid, mkfifo};
 use tempfile::TempDir;
 
-use super::{LOCK_FILE, STATE_FILE};
+use super::{LOCK_FILE, NEXT_FILE, STATE_FILE};
 use crate::core::{Durable, NodeId};
 use crate::store::{Opened, Store, StoreError, StoreWarning};
 
@@ -125,13 +125,17 @@ fn a_path_that_leads_to_the_directory_by_a_link_is_as_good_as_any() {
 /// Puts something that is no file at a path.
 type Obstacle = fn(&Path);
 
-const OBSTACLES: [(&str, Obstacle); 6] = [
+const OBSTACLES: [(&str, Obstacle); 4] = [
     ("a named pipe", |path| mkfifo(path, Mode::S_IRWXU).expect("made")),
     ("a directory", |path| fs::create_dir(path).expect("made")),
     ("a socket", |path| drop(UnixListener::bind(path).expect("bound"))),
-    ("a device", |path| symlink("/dev/zero", path).expect("linked")),
-    ("a directory", |path| symlink("/", path).expect("linked")),
-    ("a named pipe", |path| {
+    ("a symbolic link", |path| symlink("/", path).expect("linked")),
+];
+
+/// Links to what waits, or never ends.
+const LINKS: [(&str, Obstacle); 2] = [
+    ("a symbolic link", |path| symlink("/dev/zero", path).expect("linked")),
+    ("a symbolic link", |path| {
         let pipe = path.with_extension("pipe");
         mkfifo(&pipe, Mode::S_IRWXU).expect("made");
         symlink(pipe, path).expect("linked");
@@ -148,7 +152,7 @@ fn refused_in_time(path: &Path) -> StoreError {
 
 #[test]
 fn what_is_no_file_under_a_files_name_is_refused_by_its_name_and_waited_for_by_nobody() {
-    for (kind, put) in OBSTACLES {
+    for (kind, put) in OBSTACLES.into_iter().chain(LINKS) {
         for name in [LOCK_FILE, STATE_FILE] {
             let directory = tempfile::tempdir().expect("a directory");
             let path = directory.path().join(name);
@@ -162,9 +166,50 @@ fn what_is_no_file_under_a_files_name_is_refused_by_its_name_and_waited_for_by_n
 }
 
 #[test]
+fn a_link_under_a_files_name_is_refused_and_what_it_leads_to_stays_as_it_is() {
+    for name in [LOCK_FILE, STATE_FILE] {
+        for is_there in [true, false] {
+            let (directory, elsewhere) = (tempfile::tempdir().expect("one"), tempfile::tempdir().expect("another"));
+            let target = elsewhere.path().join("target");
+            if is_there {
+                fs::write(&target, "its own").expect("written");
+                fs::set_permissions(&target, Permissions::from_mode(0o644)).expect("set");
+            }
+            symlink(&target, directory.path().join(name)).expect("linked");
+            let error = refused_in_time(directory.path());
+            assert!(matches!(error, StoreError::NotAFile { found: "a symbolic link", .. }), "{name}: {error}");
+            assert_eq!(target.exists(), is_there, "nothing is created elsewhere");
+            if is_there {
+                assert_eq!((mode(&target), fs::read(&target).expect("read")), (0o644, b"its own".to_vec()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lock_file_that_became_a_link_to_itself_is_lost() {
+    let (_parent, path, store) = opened();
+    let moved = path.join("moved");
+    fs::rename(path.join(LOCK_FILE), &moved).expect("moved");
+    symlink(&moved, path.join(LOCK_FILE)).expect("linked");
+    assert_lost(&store, &path);
+}
+
+#[test]
+fn a_directory_in_the_place_of_what_is_being_written_is_named() {
+    let (_parent, path, store) = opened();
+    fs::create_dir(path.join(NEXT_FILE)).expect("made");
+    let error = store.write(&durable(2)).expect_err("refused").to_string();
+    assert!(error.contains(NEXT_FILE) && error.contains("is a directory"), "{error}");
+    fs::remove_dir(path.join(NEXT_FILE)).expect("removed");
+    store.write(&durable(2)).expect("written");
+}
+
+#[test]
 fn a_data_directory_that_is_none_is_refused_and_waited_for_by_nobody() {
     let parent = tempfile::tempdir().expect("a directory");
-    for (at, (_, put)) in OBSTACLES.into_iter().filter(|(kind, _)| *kind != "a directory").enumerate() {
+    let is_none = |(kind, _): &(&str, Obstacle)| ["a named pipe", "a socket"].contains(kind);
+    for (at, (_, put)) in OBSTACLES.into_iter().filter(is_none).chain(LINKS).enumerate() {
         let path = parent.path().join(at.to_string());
         put(&path);
         let error = refused_in_time(&path);
