@@ -671,9 +671,13 @@ mod tests {
         driver.judge(Duration::ZERO).await;
         assert_eq!(driver.parts.core.me().status, Status::Joining);
         driver.found(Some((1, Vec::new())));
-        tokio::time::sleep(founding + Duration::from_millis(50)).await;
-        driver.judge(Duration::ZERO).await;
-        assert_eq!(driver.parts.core.me().status, Status::Up, "nobody else can be found");
+        let founded = async {
+            while driver.parts.core.me().status != Status::Up {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                driver.judge(Duration::ZERO).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), founded).await.expect("nobody else can be found");
     }
 
     #[tokio::test]
