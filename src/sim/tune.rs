@@ -147,12 +147,17 @@ pub fn propose(goal: &Goal) -> Result<Proposal, Infeasible> {
             let longer = (1..).map(|step| within.mul_f64(1.1_f64.powi(step)));
             let nearest = longer
                 .take_while(|within| *within <= Duration::from_secs(3_600))
-                .map(|within| Duration::from_millis(within.as_millis().div_ceil(100) as u64 * 100))
+                .map(up_to_tenths)
                 .find(|within| cheapest(&Goal { detect_within: *within, ..*goal }).is_ok());
             Err(Infeasible::TooLossy { loss, within, reachable, nearest })
         }
         Err(other) => Err(other),
     }
+}
+
+/// The next whole tenth of a second, or the duration itself if it is one to the nanosecond.
+fn up_to_tenths(duration: Duration) -> Duration {
+    Duration::from_millis(duration.as_nanos().div_ceil(100_000_000) as u64 * 100)
 }
 
 fn check(goal: &Goal) -> Result<(), Infeasible> {
@@ -207,8 +212,11 @@ impl Frame {
         let refutation = refutation(goal);
         let nearest = least_suspect + refutation + spread(goal);
         if goal.detect_within < nearest {
-            let nearest = Duration::from_millis(nearest.as_millis().div_ceil(100) as u64 * 100);
-            return Err(Infeasible::TooSoon { wanted: goal.detect_within, rtt: goal.rtt, nearest });
+            return Err(Infeasible::TooSoon {
+                wanted: goal.detect_within,
+                rtt: goal.rtt,
+                nearest: up_to_tenths(nearest),
+            });
         }
         let down = tidy(goal.detect_within.saturating_sub(spread(goal)));
         // Two thirds, as in the default profile, unless that leaves too little time on either side.
@@ -330,6 +338,14 @@ mod tests {
                 Err(other) => prop_assert!(false, "{other}"),
             }
         }
+    }
+
+    #[test]
+    fn the_nearest_figure_is_feasible_although_the_least_ends_in_a_fraction_of_a_millisecond() {
+        let soon = Goal { rtt: Duration::from_millis(1_999), loss: 0.0, nodes: 216, ..goal() };
+        let error = propose(&Goal { detect_within: Duration::from_millis(500), ..soon }).expect_err("too soon");
+        let Infeasible::TooSoon { nearest, .. } = error else { panic!("{error}") };
+        assert!(!matches!(propose(&Goal { detect_within: nearest, ..soon }), Err(Infeasible::TooSoon { .. })));
     }
 
     #[test]
