@@ -106,7 +106,7 @@ pub(super) struct Driver {
     buffer: Box<[u8; MAX_DATAGRAM_BYTES + 1]>,
     /// The lookup under way, if any: one at a time, since its answer serves every question asked meanwhile.
     lookup: Option<SeedLookup>,
-    /// What is known of each seed: a name that is being looked up keeps its last addresses.
+    /// The addresses known of each seed; a name that is being looked up keeps its last ones.
     seed_addresses: Vec<Vec<SocketAddr>>,
     /// Seeds that the lookup under way has found.
     seeds_found: usize,
@@ -540,7 +540,7 @@ mod tests {
         driver_with_seeds(0)
     }
 
-    /// The same with so many seeds, whose names nobody knows.
+    /// A driver like that of [`driver`], with so many seeds whose names do not resolve.
     fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
         let bind = || crate::transport::bind_both(Some(SocketAddr::from(([127, 0, 0, 1], 0))), 0).expect("a free port");
         let ((socket, listener), clock) = (bind(), Clock::start());

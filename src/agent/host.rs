@@ -30,7 +30,7 @@ use crate::journal::Journal;
 /// How long the end of helper tasks is waited for: the last write of the state, the last words over links.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What a start gives its caller.
+/// The handle of an agent that was started, or why it was not.
 type Started = Result<Inner, StartError>;
 
 /// Starts an agent on a thread of its own. Gives up, and leaves nothing behind, when the future is dropped.

@@ -30,7 +30,7 @@ pub struct Info {
     pub uptime: Duration,
     /// The number of the newest event.
     pub last_event: u64,
-    /// What was counted in the core.
+    /// The counters of the core.
     pub counters: Counters,
     /// Evidence against this node's own observation, 0 for none to 7; one more is the factor by which it stretches the
     /// timeouts by which it accuses others.
@@ -59,7 +59,7 @@ pub struct Info {
     pub state_write_failures: u64,
     /// Leaders elected, as this node saw it.
     pub leaders_elected: u64,
-    /// Whether this node neither votes nor leads because its data directory does not take its ballot.
+    /// This node neither votes nor leads, because its data directory does not take its ballot.
     pub voter_aside: bool,
     /// Log lines lost on the way to the tracing subscriber, which was too slow or panicked.
     pub log_lines_lost: u64,
