@@ -301,8 +301,8 @@ pub struct Durable {
 /// Answers to commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// To [`Command::Join`]: for each address who answered there, `None` if nobody did.
-    Joined(Vec<(SocketAddr, Option<NodeId>)>),
+    /// To [`Command::Join`]: what became of each address.
+    Joined(Vec<(SocketAddr, Contacted)>),
     /// To [`Command::Remove`]: the record stands as Left.
     Removed {
         /// How many peers are known to hold it.
@@ -316,6 +316,51 @@ pub enum Reply {
     Electorate(Electorate),
     /// The command was not carried out; nothing changed.
     Refused(CommandError),
+}
+
+/// What became of one address of [`Command::Join`]; of several answers the last one here counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Contacted {
+    /// Nobody answered.
+    Silent,
+    /// A node answered that is no member yet: it looks for a cluster itself.
+    NotUp {
+        /// Its name, if it said so.
+        id: Option<NodeId>,
+    },
+    /// Somebody answered, and will have nothing to do with this node.
+    Refused(super::wire::Refusal),
+    /// A member answered: the two are in one cluster, or soon will be.
+    Answered {
+        /// Its name.
+        id: NodeId,
+    },
+}
+
+impl Contacted {
+    /// Of two answers the one of the higher rank says more.
+    pub(crate) fn rank(&self) -> u8 {
+        match self {
+            Contacted::Silent => 0,
+            Contacted::NotUp { id: None } => 1,
+            Contacted::NotUp { id: Some(_) } => 2,
+            Contacted::Refused(_) => 3,
+            Contacted::Answered { .. } => 4,
+        }
+    }
+
+    /// Takes note of a further answer.
+    pub(super) fn improve(&mut self, answer: Contacted) {
+        if answer.rank() > self.rank() {
+            *self = answer;
+        }
+    }
+
+    /// Whether nothing more is to be waited for.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self, Contacted::Refused(_) | Contacted::Answered { .. })
+    }
 }
 
 /// Why a command was not carried out. Nothing changed.

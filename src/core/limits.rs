@@ -89,6 +89,10 @@ pub const SYNC_PATIENCE: Duration = Duration::from_secs(1);
 pub const FOUNDING_DELAY: Duration = Duration::from_millis(500);
 /// A seed that reached no Up node starts alone after this many retry intervals.
 pub const FOUNDING_RETRIES: u32 = 3;
+/// Candidates for founding that a joiner asks in one retry interval because others named them.
+pub const MAX_CANDIDATES_ASKED: u32 = 8;
+/// Seeds, and nodes that have this one for a seed, that are told at once of a candidate that comes first.
+pub const MAX_CANDIDATES_TOLD: usize = 64;
 /// The first pause between two tries to join; it doubles up to the retry interval.
 pub const FIRST_JOIN_RETRY: Duration = Duration::from_millis(100);
 /// A joiner whose sponsor was busy asks again within this time.

@@ -24,7 +24,7 @@
 //! | the table of members and its fingerprint | `view`, `order`, `runs`, `table`; what one observer alone knows: `peer` |
 //! | packets in, packets out; one copy of a record for many cores | `inbox`, `receive`, `send`, `wire/`; `pool` |
 //! | merging news into the view | `merge`, reported as `change` |
-//! | joining a cluster; letting somebody in; crowds; who owns a name | `join`, `sponsor`, `referral`, `names` |
+//! | joining a cluster; being its first member; letting somebody in; crowds; who owns a name | `join`, `founding`, `sponsor`, `referral`, `names` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
 //! | who observes whom | `observers` |
 //! | connections between observers; what their breaking means | `links`, `crash` |
@@ -48,6 +48,7 @@ mod doors;
 pub mod election;
 mod flapping;
 mod flood;
+mod founding;
 mod gossip;
 mod health;
 mod heartbeat;
@@ -102,8 +103,8 @@ use rand_chacha::ChaCha8Rng;
 pub use change::{Change, ChangeKind};
 pub use counters::{Counters, Drop};
 pub use doors::{
-    Birth, Command, CommandError, Durable, Input, LinkEvent, LinkId, Notice, Output, QuorumBirth, Reply, StopReason,
-    Ticket,
+    Birth, Command, CommandError, Contacted, Durable, Input, LinkEvent, LinkId, Notice, Output, QuorumBirth, Reply,
+    StopReason, Ticket,
 };
 pub use health::{SelfDoubt, TickLateness};
 pub use id::{InvalidName, NodeId, Run, check_name};

@@ -18,7 +18,9 @@ use super::peer::is_due;
 use super::reunion::Introduction;
 use super::time::Time;
 use super::view::Slot;
-use super::wire::{Confirmation, Header, Heartbeat, Led, Message, Nonce, Packet, PacketError, Refusal, ViewPart};
+use super::wire::{
+    Confirmation, Header, Heartbeat, Led, Message, Nonce, Packet, PacketError, Refusal, Seeking, ViewPart,
+};
 use super::{Core, Drop, NodeId, Notice, Output, Phase, ProtocolRange, Record, Run, Status};
 
 /// What the answer to one packet must hold, gathered message by message.
@@ -54,6 +56,8 @@ struct Answer {
     myself: bool,
     /// Something was said that is only believed from members.
     stranger: bool,
+    /// What the sender, looking for a cluster, knows of who is to found it.
+    seeking: Option<Seeking>,
     /// The packet asked for a change of the electorate: one packet asks once.
     has_asked_for_change: bool,
 }
@@ -181,10 +185,13 @@ impl Core {
                 answer.introduce = Some(nonce);
             }
             Message::IAm { nonce, record } => answer.introduction = Some(self.introduced(sender, nonce, record)),
-            Message::Join { nonce, record, cookie } => self.asked_to_admit(sender, nonce, record, cookie),
+            Message::Join { nonce, record, cookie } => {
+                self.asked_to_admit(sender, nonce, record, cookie, answer.seeking.take());
+            }
+            Message::Seeking(seeking) => answer.seeking = Some(seeking),
             Message::Challenge { nonce, cookie } => self.challenged(sender.from, nonce, cookie),
             Message::Welcome { nonce, sponsor, .. } => self.welcomed(sender, nonce, &sponsor),
-            Message::NotUp { nonce, record, joiners } => self.not_up(nonce, &record, joiners),
+            Message::NotUp { nonce, record, .. } => self.not_up(sender, nonce, &record, answer.seeking.take()),
             Message::Refused { nonce, refusal } => self.refused(sender.from, nonce, refusal),
             Message::Behind { nonce, incarnation } => self.behind(nonce, incarnation),
             Message::Wait { nonce, wait_ms } => self.told_to_wait(nonce, wait_ms),
@@ -356,7 +363,7 @@ impl Core {
         if answer.stranger {
             self.counters.drop(Drop::UnknownRun);
         }
-        if matches!(self.phase, Phase::Up | Phase::Leaving) && self.answer_proven(sender, answer) {
+        if self.answer_proven(sender, answer) {
             return;
         }
         let is_ignored = answer.stranger && !matches!(self.phase, Phase::Joining(_));
@@ -397,7 +404,7 @@ impl Core {
             }
             _ => {}
         }
-        if answer.has_echoed {
+        if answer.has_echoed && !matches!(self.phase, Phase::Joining(_)) {
             let nonce = self.prover.nonce(sender.from, self.now);
             packet.push(&Message::WhoAreYou { nonce, echo: None });
         }

@@ -14,7 +14,7 @@ use super::limits::{MAX_JOINERS, MAX_JOINERS_PER_HOST};
 use super::receive::Sender;
 use super::time::Time;
 use super::timers::Timer;
-use super::wire::{Message, Nonce, Refusal};
+use super::wire::{Message, Nonce, Refusal, Seeking};
 use super::{Change, ChangeKind, Core, Drop, NodeId, Notice, Phase, ProtocolRange, Record, Run, Status};
 
 /// Everybody who asked to be let in, by run.
@@ -97,7 +97,14 @@ impl Joiners {
 
 impl Core {
     /// `Join`: first a challenge, then a decision.
-    pub(super) fn asked_to_admit(&mut self, sender: Sender, nonce: Nonce, record: Record, cookie: Option<Nonce>) {
+    pub(super) fn asked_to_admit(
+        &mut self,
+        sender: Sender,
+        nonce: Nonce,
+        record: Record,
+        cookie: Option<Nonce>,
+        seeking: Option<Seeking>,
+    ) {
         if matches!(self.phase, Phase::Up) && self.serving.is_busy_for(sender.run, self.now) {
             let elsewhere = self.refer(sender.from, nonce);
             return self.answer_with(sender, &elsewhere);
@@ -120,7 +127,7 @@ impl Core {
             return self.decide(&newcomer, &Message::Refused { nonce, refusal });
         }
         match self.phase {
-            Phase::Joining(_) => self.keep_waiting(&newcomer),
+            Phase::Joining(_) => self.keep_waiting(&newcomer, seeking),
             Phase::Up => self.admit(newcomer, None),
             Phase::Leaving | Phase::Stopped => self.counters.drop(Drop::WrongState),
         }
@@ -134,13 +141,36 @@ impl Core {
         self.transmit(newcomer.from, packet);
     }
 
-    fn keep_waiting(&mut self, newcomer: &Newcomer) {
+    fn keep_waiting(&mut self, newcomer: &Newcomer, seeking: Option<Seeking>) {
         let run = newcomer.record.run;
         if self.joiners.waiting.len() < MAX_JOINERS || self.joiners.waiting.contains_key(&run) {
             self.joiners.waiting.insert(run, newcomer.clone());
         }
+        if let Some(seeking) = seeking {
+            self.asked_while_joining(newcomer.from, &newcomer.record, seeking);
+        }
+        self.say_not_up(newcomer);
+    }
+
+    /// "I am Joining myself."
+    fn say_not_up(&mut self, newcomer: &Newcomer) {
         let (record, joiners) = (Record::clone(self.me()), self.joiners.waiting.len() as u32);
-        self.decide(newcomer, &Message::NotUp { nonce: newcomer.nonce, record, joiners });
+        let seeking = self.seeking(None);
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Reply);
+        if let Some(seeking) = seeking {
+            packet.push(&Message::Seeking(seeking));
+        }
+        packet.push(&Message::NotUp { nonce: newcomer.nonce, record, joiners });
+        self.transmit(newcomer.from, packet);
+    }
+
+    /// Some of those who asked are told at once of a change in who is to found the cluster.
+    pub(super) fn tell_waiting(&mut self, limit: usize) {
+        let waiting: Vec<Newcomer> = self.joiners.waiting.values().take(limit).cloned().collect();
+        for newcomer in waiting {
+            self.say_not_up(&newcomer);
+        }
     }
 
     /// This node is Up: whoever asked it before is let in now.

@@ -12,6 +12,7 @@ mod codec;
 mod detection;
 mod doubt;
 mod forwarding;
+mod founding;
 mod hostile;
 mod joining;
 mod leadership;

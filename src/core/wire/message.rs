@@ -304,6 +304,38 @@ pub enum Message {
     ChangeVoters(Box<ChangeVoters>),
     /// The leader's answer to [`Message::ChangeVoters`].
     VotersChanged(Box<VotersChanged>),
+    /// Stands before a [`Message::Join`] and a [`Message::NotUp`] of nodes that look for a cluster: what its sender knows
+    /// of who is to found it.
+    Seeking(Seeking),
+}
+
+/// See [`Message::Seeking`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seeking {
+    /// In a question: the receiver's address is one of the sender's seeds.
+    pub asks_seed: bool,
+    /// Whether the sender itself may be the first of its cluster, and why.
+    pub candidacy: Option<Candidacy>,
+    /// The first in line of the candidates that the sender has reached.
+    pub first: Option<Candidate>,
+}
+
+/// Why a node may be the first of its cluster. The listed come before the named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Candidacy {
+    /// Its own list of seeds names it.
+    Listed,
+    /// The lists of others name it.
+    Named,
+}
+
+/// A node that may be the first of its cluster. Of several, the smallest is the first in line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Why it may.
+    pub candidacy: Candidacy,
+    /// Where it is.
+    pub address: SocketAddr,
 }
 
 /// See [`Message::Led`].
@@ -406,7 +438,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 36;
+    pub(super) const KINDS: u32 = 37;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
