@@ -10,7 +10,7 @@
 //! who hears it, and taken back when the subject was heard directly for a while. Several such links at once are evidence
 //! against this node (see `health`).
 //!
-//! Answers tell what the answerer heard *itself*, never what it was told, so that no evidence can go round and grow
+//! Answers tell what the answerer heard *itself* and what counts (see `echo`), never what it was told, so that no evidence can go round and grow
 //! younger on its way.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,6 +79,17 @@ impl Inquiries {
         }
     }
 
+    /// Nothing could be heard for a while: whoever is in doubt is probed and asked about from the beginning.
+    pub(super) fn begin_anew(&mut self) {
+        self.open.clear();
+    }
+
+    /// Whether so many witnesses have answered, or all of fewer that there are.
+    pub(super) fn are_heard(&self, subject: Run, observers: usize) -> bool {
+        let answered = self.open.get(&subject).map_or(0, |inquiry| inquiry.answered.len());
+        answered >= WITNESSES.min(observers)
+    }
+
     /// How many probes were sent in this doubt.
     pub(super) fn probed(&self, subject: Run) -> u32 {
         self.open.get(&subject).filter(|inquiry| !inquiry.is_over).map_or(0, |inquiry| inquiry.probes)
@@ -123,7 +134,7 @@ impl Core {
     /// "When did you last hear from it?" Nothing is said where nothing was heard.
     pub(super) fn bear_witness(&mut self, run: Run) -> Option<Message> {
         let slot = self.view.slot_of_run(run)?;
-        let heard = self.view.entry(slot).peer.session.as_ref()?.heard;
+        let heard = self.view.entry(slot).peer.session.as_ref()?.sign;
         let age_ms = self.now.since(heard).as_nanos().div_ceil(1_000_000) as u64;
         Some(Message::HeardAt { run, age_ms })
     }

@@ -154,6 +154,9 @@ pub const CRASH_REVIEWS: u8 = 2;
 pub const MAX_CRASH_WITNESSES: usize = 128;
 /// At most one case about the same member is opened on the word of others in this time.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
+/// An echo that was held for longer teaches no round trip: clocks that differ by two in a hundred, as bad as any, would
+/// be wrong by more than ten milliseconds.
+pub const MAX_ECHO_HOLD: Duration = Duration::from_millis(500);
 /// The most points of evidence against oneself: timeouts are stretched up to one more than this many times.
 pub const MAX_SELF_DOUBT: u32 = 7;
 /// The most points that bad links alone give: they concern some members only, late ticks concern all.

@@ -28,8 +28,8 @@
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
 //! | who observes whom | `observers` |
 //! | connections between observers; what their breaking means | `links`, `crash` |
-//! | being heard; judging silence; asking others | `heartbeat`, `detector`, `inquiry` |
-//! | doubting oneself; members that keep refuting; many silent at once | `health`, `flapping`, `partition` |
+//! | being heard; hearing both ways; judging silence; asking others | `heartbeat`, `echo`, `detector`, `inquiry` |
+//! | doubting oneself; hearing nobody; members that keep refuting; many silent at once | `health`, `deaf`, `flapping`, `partition` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
 //! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `confirm` |
 //! | electing leaders among voters, apart from all this | `election/` |
@@ -43,8 +43,10 @@ mod change;
 mod confirm;
 mod counters;
 mod crash;
+mod deaf;
 mod detector;
 mod doors;
+mod echo;
 pub mod election;
 mod flapping;
 mod flood;
@@ -334,7 +336,7 @@ impl Core {
 
     /// When to hand in [`Input::Tick`] at the latest; `None` once stopped.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next().filter(|_| !matches!(self.phase, Phase::Stopped))
     }
 
     fn fire(&mut self) {

@@ -1,8 +1,8 @@
 //! Packets in: whom they are from, whether that is believed, and who handles what they say.
 //!
 //! Invariants:
-//! - A packet of a member's run with a fresh sequence number is a sign of life, whatever it says; it never changes a
-//!   status.
+//! - A packet of a member's run with a fresh sequence number is a sign of life, whatever it says, unless the member
+//!   has not heard this node for long (see `echo`); it never changes a status.
 //! - From a run that is not in the view nothing is believed but questions (`Join`, `WhoAreYou`) and the answers to our
 //!   own (`IAm`, and what a joiner waits for), each of which proves by a nonce that we asked.
 //! - One packet is answered by at most one packet to its sender, plus what the join handshake needs. Answers carry the
@@ -224,7 +224,11 @@ impl Core {
     fn dispatch_heartbeat(&mut self, sender: Sender, heartbeat: Heartbeat, answer: &mut Answer) {
         match self.view.slot_of_run_near(answer.sender, sender.run) {
             Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
-                self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
+                let is_news = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
+                let is_recent = heartbeat.echo.is_some_and(|echo| echo.hold < u16::MAX);
+                if is_news && (is_recent || self.observes(slot)) {
+                    self.is_in_contact(slot);
+                }
             }
             _ => answer.stranger = true,
         }
@@ -285,26 +289,39 @@ impl Core {
 
     /// A packet of a member's run: it lives. What it is held as does not change by that.
     fn sign_of_life(&mut self, slot: Slot, arrived: Time) {
-        self.counters.signs_of_life += 1;
-        self.attention.heard(self.now);
         let record = self.view.record(slot);
-        let (id, status, run) = (record.id.clone(), record.status, record.run);
-        if matches!(status, Status::Up | Status::Suspect | Status::Leaving) {
-            self.remember_flapping(slot);
-            let peer = self.view.peer_mut(slot);
-            peer.last_sign = peer.last_sign.max(arrived);
+        let (id, run) = (record.id.clone(), record.run);
+        if self.counts_as_alive(slot) {
+            self.sign_counts(slot, arrived);
         }
-        self.heard_directly(slot);
         self.outputs.push_back(Output::Heard(id));
         if self.is_case(run) {
             self.heard_suspected_crash(slot);
         }
     }
 
+    /// A packet of a member's run shows that the member lives (see `echo`).
+    pub(super) fn sign_counts(&mut self, slot: Slot, arrived: Time) {
+        self.counters.signs_of_life += 1;
+        if self.observes(slot) {
+            self.hear_member();
+        }
+        if matches!(self.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving) {
+            self.remember_flapping(slot);
+            let peer = self.view.peer_mut(slot);
+            peer.last_sign = peer.last_sign.max(arrived);
+        }
+        if let Some(session) = &mut self.view.peer_mut(slot).session {
+            session.sign = session.sign.max(arrived);
+        }
+        self.heard_directly(slot);
+    }
+
     /// The member's address returned a nonce that was sent there.
     fn proved(&mut self, slot: Slot, nonce: Nonce) {
         if self.prover.is_nonce(nonce, self.view.record(slot).address, self.now) {
             self.view.peer_mut(slot).proven = true;
+            self.is_in_contact(slot);
         } else {
             self.counters.drop(Drop::Unasked);
         }

@@ -490,6 +490,11 @@ impl World {
         for node in 0..self.nodes.len() {
             if let Some(observation) = self.observe(node) {
                 checker.look(self.now, node, &observation, None);
+                if let Some(process) = self.nodes[node].running() {
+                    let stretch = process.core.health_score() + 1;
+                    let well_since = process.undisturbed_since;
+                    checker.look_at_suspects(self.now, node, &observation, stretch, well_since);
+                }
                 all.push((node, observation));
             }
         }

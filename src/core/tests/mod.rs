@@ -9,6 +9,7 @@
 
 mod ages;
 mod codec;
+mod deaf;
 mod detection;
 mod doubt;
 mod forwarding;

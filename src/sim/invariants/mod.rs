@@ -8,6 +8,7 @@
 
 mod checker;
 mod leaders;
+mod limbo;
 mod observer;
 
 use std::fmt;
@@ -65,6 +66,8 @@ pub enum Invariant {
     /// Over a network where nothing is wrong, nobody suspects a member that is running well, not even a node that just
     /// woke from a pause.
     HealthyNeverAccused,
+    /// Nobody is held Suspect for longer than a down timeout (as its observer stretches it) without refuting: then it is Down.
+    SuspicionsEnd,
     /// A core stops only if its user or an operator asked for it.
     NoUnaskedStop,
     /// Handing in time that is due moves the next deadline.
@@ -115,6 +118,7 @@ impl Invariant {
             Invariant::RestartsRise => "restarts_rise",
             Invariant::RunsAreFresh => "runs_are_fresh",
             Invariant::HealthyNeverAccused => "healthy_never_accused",
+            Invariant::SuspicionsEnd => "suspicions_end",
             Invariant::NoUnaskedStop => "no_unasked_stop",
             Invariant::TimePasses => "time_passes",
             Invariant::NoPanic => "no_panic",

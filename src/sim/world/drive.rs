@@ -23,8 +23,10 @@ const REWRITE: Duration = Duration::from_millis(100);
 const LOOKUP: Duration = Duration::from_millis(1);
 
 /// What is remembered from before an input, to tell what it did.
+#[derive(Default)]
 struct Before {
     suspicions_raised: u64,
+    suspicions_believed: u64,
     sponsor: Option<Run>,
 }
 
@@ -257,9 +259,10 @@ impl World {
     }
 
     fn look_before(&mut self, node: usize, input: &Input<'_>) -> Before {
-        let mut before = Before { suspicions_raised: 0, sponsor: None };
+        let mut before = Before::default();
         if let (Some(checker), Some(process)) = (&mut self.checker, &self.nodes[node].process) {
             before.suspicions_raised = process.core.counters().suspicions_raised;
+            before.suspicions_believed = process.core.counters().suspicions_believed;
             if let Input::Packet { bytes, .. } = input
                 && !checker.was_up(node)
             {
@@ -271,12 +274,12 @@ impl World {
 
     /// Carries out what a core gives out before its first event.
     pub(super) fn give_out_of_newborn(&mut self, node: usize, output: Output) {
-        self.give_out(node, output, &Before { suspicions_raised: 0, sponsor: None });
+        self.give_out(node, output, &Before::default());
     }
 
     /// Drains a core that was just born.
     pub(super) fn drain_newborn(&mut self, node: usize) {
-        self.finish_step(node, &Before { suspicions_raised: 0, sponsor: None });
+        self.finish_step(node, &Before::default());
     }
 
     fn finish_step(&mut self, node: usize, before: &Before) {
@@ -418,10 +421,14 @@ impl World {
         let run = change.record.run;
         let (healthy_for, running_for) = (self.healthy_for(subject, run), self.running_for(subject, run));
         if let (true, Some(healthy_for), Some(process)) = (accuses, healthy_for, &self.nodes[node].process) {
-            // Only who raises the suspicion is to blame, not who believes it.
-            let raised = process.core.counters().suspicions_raised > before.suspicions_raised
+            // Who believes a suspicion is to blame like who raises it, unless it is just reading what had waited for it.
+            let counters = process.core.counters();
+            let raises = counters.suspicions_raised > before.suspicions_raised;
+            let well_for = process.undisturbed_since.map(|since| Duration::from_nanos(self.now - since));
+            let healthy_for = if raises { healthy_for } else { healthy_for.min(well_for.unwrap_or_default()) };
+            let believes = counters.suspicions_believed > before.suspicions_believed
                 || self.tamper.as_mut().is_some_and(|tamper| tamper.accuses(node));
-            if let (true, Some(checker)) = (raised, &mut self.checker) {
+            if let (true, Some(checker)) = (believes, &mut self.checker) {
                 checker.accused(self.now, node, &change.record.id, healthy_for);
             }
         }
