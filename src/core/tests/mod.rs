@@ -17,6 +17,7 @@ mod joining;
 mod leadership;
 mod leaving;
 mod limits;
+mod linking;
 mod merging;
 mod net;
 mod partition;
