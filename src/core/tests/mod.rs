@@ -9,6 +9,7 @@
 
 mod ages;
 mod codec;
+mod crashing;
 mod detection;
 mod doubt;
 mod forwarding;

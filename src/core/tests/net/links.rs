@@ -171,8 +171,7 @@ impl Net {
 
     /// The kernel closes what a process leaves behind.
     pub(super) fn close_links_of(&mut self, node: usize) {
-        let links: Vec<LinkId> =
-            self.wires.ends.keys().filter(|end| end.node == node).map(|end| end.link).collect();
+        let links: Vec<LinkId> = self.wires.ends.keys().filter(|end| end.node == node).map(|end| end.link).collect();
         for link in links {
             self.close_link(node, link);
         }
