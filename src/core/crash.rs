@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! link broke ─▶ opened again at once ──connected──▶ nothing happened
-//!                    │ refused
+//!                    │ refused  (as the first link to a newcomer may be, too)
 //!                    ▼
 //!      three probes, and at each "I cannot reach it" to the other observers
 //!                    │                          ├── heard by anybody since the refusal ──▶ it lives; looked into again
@@ -88,6 +88,12 @@ impl Crashes {
         self.were_in_vain(run, PROBES)
     }
 
+    /// Of how many observers words are kept: that they are sure, that they ask.
+    #[cfg(test)]
+    pub(super) fn words_about(&self, run: Run) -> (usize, usize) {
+        self.cases.get(&run).map_or((0, 0), |case| (case.sure.len(), case.askers.len()))
+    }
+
     fn refused_at(&self, run: Run) -> Option<Time> {
         match self.cases.get(&run)?.stage {
             Stage::Refused { at, .. } => Some(at),
@@ -118,10 +124,14 @@ impl Core {
         (is_live && matches!(self.phase, Phase::Up)).then_some(slot)
     }
 
-    /// The port of a member refused a link.
-    pub(super) fn refused_link(&mut self, run: Run) {
+    /// The port of a member refused a link. `is_first`: no other attempt has failed since a link stood, or since ever; that
+    /// may be how the end of a process shows that had no link yet.
+    pub(super) fn refused_link(&mut self, run: Run, is_first: bool) {
         if self.suspect_of_crash(run).is_none() {
             return self.crashes.close(run);
+        }
+        if is_first && !self.is_case(run) {
+            self.open_case(run, CRASH_REVIEWS);
         }
         if let Some(case) = self.crashes.cases.get_mut(&run) {
             case.stage = Stage::Refused { at: self.now, rounds: 0 };
@@ -143,7 +153,10 @@ impl Core {
     /// A link was opened, and closed before the process answered over it. That is a proxy, another run, or a process that is
     /// just dying: a kernel may close its connections before the port that still takes new ones. So a case is looked into
     /// again in a moment.
-    pub(super) fn closed_unanswered(&mut self, run: Run) {
+    pub(super) fn closed_unanswered(&mut self, run: Run, is_first: bool) {
+        if is_first && !self.is_case(run) && self.suspect_of_crash(run).is_some() {
+            self.open_case(run, CRASH_REVIEWS);
+        }
         let Some(case) = self.crashes.cases.get_mut(&run).filter(|case| case.reviews > 0) else {
             return self.no_link(run);
         };

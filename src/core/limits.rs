@@ -54,6 +54,13 @@ pub const REPLAY_WINDOW: u64 = 1_024;
 /// Messages in one packet; a datagram with more is malformed.
 pub const MAX_MESSAGES_PER_PACKET: usize = 256;
 
+/// A joiner that was silent for this long is looked for: its port refuses a connection if its process is gone …
+pub const JOINER_SILENCE: Duration = Duration::from_millis(400);
+/// … and refuses it so many times before the joiner is dropped …
+pub const JOINER_REFUSALS: u8 = 2;
+/// … this long apart.
+pub const JOINER_REVIEW: Duration = Duration::from_millis(150);
+
 /// The smallest payload of a `Join` or of a first `WhoAreYou`: what is answered to an unproven address is never larger.
 pub const MIN_QUESTION_BYTES: usize = 256;
 /// The longest header of a packet: its sequence number grows up to ten bytes.
@@ -131,6 +138,13 @@ pub const MAX_FRAME_BYTES: usize = 64 * 1024;
 pub const MAX_LINKS: usize = 256;
 /// A link to a new neighbour is opened after up to this long: in a growing cluster neighbours change with every joiner.
 pub const LINK_SETTLE: Duration = Duration::from_millis(500);
+/// … or in a cluster without rings, where every newcomer is a neighbour for good, after up to this long.
+pub const LINK_MESH_SETTLE: Duration = Duration::from_millis(100);
+/// A node that is newly Up opens its links after this long, and up to as much more: once the others have heard of it, and
+/// before it could die without anybody noticing.
+pub const LINK_FIRST_PAUSE: Duration = Duration::from_millis(30);
+/// A newcomer with the smaller address is left this long to open its links; and up to half as much more.
+pub const LINK_NEWCOMER_COURTESY: Duration = Duration::from_millis(250);
 /// The node with the larger address leaves it to the other one to open their link for this much longer.
 pub const LINK_COURTESY: Duration = Duration::from_secs(3);
 /// Opening a link and being greeted over it takes at most this long.

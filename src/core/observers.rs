@@ -219,12 +219,9 @@ impl Core {
         }
     }
 
-    /// This node has become Up: its neighbours are all there already.
-    pub(super) fn plan_links(&mut self) {
-        let neighbours: Vec<Slot> = self.observers.neighbours.iter().copied().collect();
-        for slot in neighbours {
-            self.plan_link(slot);
-        }
+    /// Whether everybody observes everybody.
+    pub(super) fn is_full_mesh(&self) -> bool {
+        self.observers.is_full_mesh(self.view.live().len())
     }
 
     /// Everybody observed by this node.

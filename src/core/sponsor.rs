@@ -3,14 +3,15 @@
 //! Invariants:
 //! - Before the cookie came back nothing is remembered of a joiner, and no answer is larger than its question.
 //! - A joiner is held *beside* the view (listed as joining; neither hashed, gossiped nor synced), at most
-//!   [`MAX_JOINERS`]; silent for its down timeout, it is dropped.
+//!   [`MAX_JOINERS`]; silent for its down timeout, it is dropped; at
+//!   once, if its port refuses connections, too.
 //! - A name that a live member holds is only given away after that member was asked (see `names`).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::limits::{MAX_JOINERS, MAX_JOINERS_PER_HOST};
+use super::limits::{JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOINERS, MAX_JOINERS_PER_HOST};
 use super::receive::Sender;
 use super::time::Time;
 use super::timers::Timer;
@@ -31,6 +32,8 @@ struct Joiner {
     /// Where its cookie came back from.
     from: SocketAddr,
     heard: Time,
+    /// How often its port refused a connection since then.
+    refusals: u8,
     /// Reported as joining: its name is in no other way in the listing.
     is_listed: bool,
 }
@@ -241,27 +244,47 @@ impl Core {
         if is_listed && previous.as_ref() != Some(&record) {
             self.report(previous.as_ref(), &record, None);
         }
-        self.timers.set_by(Timer::Joiner(record.run), self.now + self.settings.down_timeout);
-        let joiner = Joiner { from: newcomer.from, heard: self.now, is_listed, record };
+        self.timers.set_by(Timer::Joiner(record.run), self.now + JOINER_SILENCE);
+        let joiner = Joiner { from: newcomer.from, heard: self.now, refusals: 0, is_listed, record };
         self.joiners.held.insert(joiner.record.run, joiner);
     }
 
     /// A joiner of ours pulls: it lives.
     pub(super) fn heard_joiner(&mut self, run: Run) {
         if let Some(joiner) = self.joiners.held.get_mut(&run) {
-            joiner.heard = self.now;
+            (joiner.heard, joiner.refusals) = (self.now, 0);
         }
     }
 
-    /// A joiner may have been silent for its down timeout.
+    /// A joiner may have been silent for its down timeout, or so long that it is looked for: whoever joins is busy, and
+    /// is Up soon.
     pub(super) fn judge_joiner(&mut self, run: Run) {
         let Some(joiner) = self.joiners.held.get(&run) else { return };
         // By our own pace: a joiner's may be anything, and places are few.
         let deadline = joiner.heard + self.settings.down_timeout;
-        if deadline > self.now {
-            return self.timers.set(Timer::Joiner(run), deadline);
+        if deadline <= self.now {
+            return self.drop_joiner(run);
         }
-        self.drop_joiner(run);
+        let (look_at, address) = (joiner.heard + JOINER_SILENCE, joiner.record.address);
+        if look_at > self.now {
+            return self.timers.set(Timer::Joiner(run), deadline.min(look_at));
+        }
+        self.timers.set(Timer::Joiner(run), deadline.min(self.now + JOINER_SILENCE));
+        self.visit_joiner(run, address);
+    }
+
+    /// Nobody listens at a silent joiner's address: looked for once more, it is dropped. One that lives, behind a firewall
+    /// that refuses, comes again.
+    pub(super) fn joiner_refused(&mut self, run: Run) {
+        let Some(joiner) = self.joiners.held.get_mut(&run) else { return };
+        if self.now.since(joiner.heard) < JOINER_SILENCE {
+            return;
+        }
+        joiner.refusals += 1;
+        if joiner.refusals >= JOINER_REFUSALS {
+            return self.drop_joiner(run);
+        }
+        self.timers.set(Timer::Joiner(run), self.now + JOINER_REVIEW);
     }
 
     /// A listed joiner of this name is taken out of the listing; says whether there was one.
@@ -284,6 +307,7 @@ impl Core {
 
     fn drop_joiner(&mut self, run: Run) {
         self.timers.cancel(Timer::Joiner(run));
+        self.end_visit(run);
         if let Some(joiner) = self.joiners.held.remove(&run)
             && joiner.is_listed
         {

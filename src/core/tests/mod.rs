@@ -9,6 +9,7 @@
 
 mod ages;
 mod codec;
+mod crashing;
 mod deaf;
 mod detection;
 mod doubt;
@@ -19,6 +20,7 @@ mod joining;
 mod leadership;
 mod leaving;
 mod limits;
+mod linking;
 mod merging;
 mod net;
 mod partition;
