@@ -26,7 +26,7 @@
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; letting somebody in; crowds; who owns a name | `join`, `sponsor`, `referral`, `names` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
-//! | who observes whom | `observers` |
+//! | who observes whom; whom else, while some are doubted | `observers`, `walk` |
 //! | connections between observers; what their breaking means | `links`, `crash` |
 //! | being heard; judging silence; asking others | `heartbeat`, `detector`, `inquiry` |
 //! | doubting oneself; members that keep refuting; many silent at once | `health`, `flapping`, `partition` |
@@ -87,6 +87,7 @@ mod timers;
 mod tombstones;
 mod transfer;
 mod view;
+mod walk;
 pub mod wire;
 
 #[cfg(test)]
@@ -358,6 +359,7 @@ impl Core {
                 Timer::Partition => self.suspect_partition(),
                 Timer::PartitionOver => self.partition_over(),
                 Timer::Leadership => self.tend_leadership(),
+                Timer::Walk => self.walk(),
             }
             if matches!(self.phase, Phase::Stopped) {
                 break;

@@ -289,6 +289,7 @@ impl Core {
         }
         self.heard_directly(slot);
         self.outputs.push_back(Output::Heard(id));
+        self.heard_on_the_way(slot);
         if self.is_case(run) {
             self.heard_suspected_crash(slot);
         }
