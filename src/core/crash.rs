@@ -29,7 +29,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::limits::{
-    CRASH_HEARSAY_INTERVAL, CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MAX_CRASH_WITNESSES, MIN_CRASH_PROBE_GAP,
+    CRASH_HEARSAY_INTERVAL, CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES,
+    MIN_CRASH_PROBE_GAP,
 };
 use super::peer::is_due;
 use super::time::Time;
@@ -82,6 +83,16 @@ impl Crashes {
     fn were_in_vain(&self, run: Run, probes: u32) -> bool {
         let case = self.cases.get(&run);
         case.is_some_and(|case| matches!(case.stage, Stage::Refused { rounds, .. } if rounds > probes))
+    }
+
+    /// Whether the port refused, and a probe was in vain.
+    pub(super) fn is_in_vain(&self, run: Run) -> bool {
+        self.were_in_vain(run, 1)
+    }
+
+    /// All those.
+    pub(super) fn in_vain(&self) -> impl Iterator<Item = Run> {
+        self.cases.keys().copied().filter(|run| self.is_in_vain(*run))
     }
 
     fn is_sure(&self, run: Run) -> bool {
@@ -190,11 +201,15 @@ impl Core {
                 if over >= PROBES && self.convict_if_confirmed(slot) {
                     return;
                 }
-                if over >= PROBES + CRASH_PATIENCE {
+                let patience = if self.observers.walk.is_on() { MANY_CRASHES_PATIENCE } else { CRASH_PATIENCE };
+                if over >= PROBES + patience {
                     // Nobody else is sure: its silence will tell.
                     return self.crashes.close(run);
                 }
                 self.probe(slot);
+                if over == 1 {
+                    self.doubts_changed(slot);
+                }
                 self.say_severed(slot);
                 let gap = self.crash_probe_gap(slot);
                 self.timers.set(Timer::Crash(run), self.now + gap);
@@ -270,6 +285,15 @@ impl Core {
         }
     }
 
+    /// A process near this one is gone: a link to it tells at once whether this one is, too.
+    pub(super) fn look_for_crash(&mut self, subject: Slot) {
+        let run = self.view.record(subject).run;
+        if self.suspect_of_crash(run).is_some() && !self.is_linked(run) && !self.is_case(run) {
+            self.open_case(run, CRASH_REVIEWS);
+            self.reopen(subject);
+        }
+    }
+
     /// Opens a link, or waits for the one that is being opened: either way there will be an answer.
     fn reopen(&mut self, slot: Slot) {
         if !self.ensure_link(slot) {
@@ -293,6 +317,10 @@ impl Core {
             return;
         }
         self.counters.crashes_refuted += 1;
+        if let Some(slot) = self.view.slot_of_run(run) {
+            self.doubts_changed(slot);
+        }
+        let Some(case) = self.crashes.cases.get_mut(&run) else { return };
         if case.reviews == 0 {
             return self.process_answers(run);
         }
@@ -334,9 +362,13 @@ impl Core {
         let fresh = self.now - self.crash_probe_gap(subject) * 2;
         let is_confirmed =
             self.crashes.cases.get(&run).is_some_and(|case| case.sure.values().any(|said| *said >= fresh));
+        let is_silenced = |slot: &Slot| {
+            let entry = self.view.entry(*slot);
+            *slot == subject || entry.status == Status::Suspect || self.crashes.is_sure(entry.record.run)
+        };
         let is_alone = || {
             self.crashes.were_in_vain(run, PROBES_ALONE)
-                && self.observers_of(subject).iter().all(|slot| self.crashes.is_sure(self.view.record(*slot).run))
+                && self.observers_of(subject).iter().chain(self.observers.walk.doubted()).all(is_silenced)
         };
         if !is_confirmed && !is_alone() {
             return false;

@@ -53,8 +53,11 @@ impl Core {
     }
 
     fn judge_at(&mut self, run: Run, at: Time) {
-        if at > self.now {
-            self.inquiries.is_over(run);
+        if at > self.now
+            && self.inquiries.is_over(run)
+            && let Some(slot) = self.view.slot_of_run(run)
+        {
+            self.doubts_changed(slot);
         }
         // A note may be older than its deadline: that is due now, it is no pause of ours.
         let at = at.max(self.now);
@@ -65,7 +68,7 @@ impl Core {
     }
 
     /// When the member's silence or age reaches the next threshold of its status.
-    fn next_threshold(&self, slot: Slot) -> Option<Time> {
+    pub(super) fn next_threshold(&self, slot: Slot) -> Option<Time> {
         let entry = self.view.entry(slot);
         let silent_since = self.silent_since(slot);
         let (timing, stretch) = (entry.record.timing, self.attention.stretch());
@@ -138,6 +141,7 @@ impl Core {
         self.inquiries.probe_sent(run);
         if probed > 0 {
             self.inquire(slot);
+            self.doubts_changed(slot);
         }
         // Three probes fit into the last fifth, also of a member that is quicker than this node.
         let pace = self.settings.probe_timeout.min(timing.suspect_timeout() / 15);

@@ -72,11 +72,13 @@ impl Inquiries {
         self.degraded.remove(&subject);
     }
 
-    /// There was a sign of life. Answers that are still under way are welcome.
-    pub(super) fn is_over(&mut self, subject: Run) {
-        if let Some(inquiry) = self.open.get_mut(&subject) {
+    /// There was a sign of life; says whether that ends a doubt. Answers that are still under way are welcome.
+    pub(super) fn is_over(&mut self, subject: Run) -> bool {
+        let inquiry = self.open.get_mut(&subject).filter(|inquiry| !inquiry.is_over);
+        inquiry.is_some_and(|inquiry| {
             inquiry.is_over = true;
-        }
+            true
+        })
     }
 
     /// Nothing could be heard for a while: whoever is in doubt is probed and asked about from the beginning.
@@ -93,6 +95,11 @@ impl Inquiries {
     /// How many probes were sent in this doubt.
     pub(super) fn probed(&self, subject: Run) -> u32 {
         self.open.get(&subject).filter(|inquiry| !inquiry.is_over).map_or(0, |inquiry| inquiry.probes)
+    }
+
+    /// Members whose first probe of a doubt was not answered.
+    pub(super) fn in_vain(&self) -> impl Iterator<Item = Run> {
+        self.open.iter().filter(|(_, inquiry)| !inquiry.is_over && inquiry.probes > 1).map(|(run, _)| *run)
     }
 
     /// One more was sent.
@@ -152,10 +159,13 @@ impl Core {
         let heard = asked_at.min(self.arrived_at()) - std::time::Duration::from_millis(age_ms);
         let tolerance = self.settings.probe_timeout;
         let missed = self.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
+        // Whom this node observes since it doubts others, it could not have heard before.
+        let taken_over = self.observers.walk.taken_over_since(slot);
         let peer = self.view.peer_mut(slot);
         if heard > peer.last_sign {
             let is_news = heard > peer.last_sign + tolerance;
-            let is_degraded = peer.session.as_ref().is_none_or(|session| heard > session.heard + missed);
+            let is_degraded = peer.session.as_ref().is_none_or(|session| heard > session.heard + missed)
+                && taken_over.is_none_or(|since| heard > since + tolerance);
             peer.last_sign = heard;
             self.watch(slot);
             if is_news {

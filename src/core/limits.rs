@@ -166,6 +166,14 @@ pub const CRASH_REVIEW: Duration = Duration::from_millis(200);
 pub const CRASH_REVIEWS: u8 = 2;
 /// Observers whose word about one case is kept.
 pub const MAX_CRASH_WITNESSES: usize = 128;
+/// … and for which it is awaited while other members are missing, too, who may be those observers.
+pub const MANY_CRASHES_PATIENCE: u32 = 16;
+/// How many members of whom nothing is known are asked behind a doubted neighbour …
+pub const FIRST_REACH: usize = 1;
+/// … and how many times as many after each pause in which they did not answer: five pauses cross a run of a thousand.
+pub const REACH_GROWTH: usize = 4;
+/// The share of the neighbours, as a fraction, that are doubted when all other members are asked at once.
+pub const WIDE_DOUBT: (usize, usize) = (3, 4);
 /// At most one case about the same member is opened on the word of others in this time.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
 /// An echo that was held for longer teaches no round trip: clocks that differ by two in a hundred, as bad as any, would

@@ -310,6 +310,7 @@ impl Core {
         let record = self.view.record(slot);
         let is_live = record.status.is_live();
         let is_no_subject = record.run != held.run || record.status != Status::Up;
+        let has_changed_status = record.status != held.status;
         if record.run != held.run || is_live != held.status.is_live() {
             if record.run != held.run || !is_live {
                 self.drop_link(held.run);
@@ -317,6 +318,8 @@ impl Core {
             }
             self.reobserve(slot);
             self.plan_link(slot);
+        } else if has_changed_status {
+            self.doubts_changed(slot);
         }
         if is_no_subject {
             self.inquiries.forget(held.run);

@@ -26,7 +26,7 @@
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; being its first member; letting somebody in; crowds; who owns a name | `join`, `founding`, `sponsor`, `referral`, `names` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
-//! | who observes whom | `observers` |
+//! | who observes whom; whom else, while some are doubted | `observers`, `walk` |
 //! | connections between observers; what their breaking means | `links`, `crash` |
 //! | being heard; hearing both ways; judging silence; asking others | `heartbeat`, `echo`, `detector`, `inquiry` |
 //! | doubting oneself; hearing nobody; members that keep refuting; many silent at once | `health`, `deaf`, `flapping`, `partition` |
@@ -90,6 +90,7 @@ mod timers;
 mod tombstones;
 mod transfer;
 mod view;
+mod walk;
 pub mod wire;
 
 #[cfg(test)]
@@ -361,6 +362,7 @@ impl Core {
                 Timer::Partition => self.suspect_partition(),
                 Timer::PartitionOver => self.partition_over(),
                 Timer::Leadership => self.tend_leadership(),
+                Timer::Walk => self.walk(),
             }
             if matches!(self.phase, Phase::Stopped) {
                 break;

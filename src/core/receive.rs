@@ -295,6 +295,7 @@ impl Core {
             self.sign_counts(slot, arrived);
         }
         self.outputs.push_back(Output::Heard(id));
+        self.heard_on_the_way(slot);
         if self.is_case(run) {
             self.heard_suspected_crash(slot);
         }

@@ -55,6 +55,8 @@ pub(super) enum Timer {
     PartitionOver,
     /// An election goes on, news of the leader is old, or contents of a view are missing.
     Leadership,
+    /// Those behind doubted neighbours are looked at.
+    Walk,
 }
 
 impl Key for Timer {
@@ -79,6 +81,7 @@ impl Key for Timer {
             Timer::Partition => (16, 0),
             Timer::PartitionOver => (17, 0),
             Timer::Leadership => (18, 0),
+            Timer::Walk => (19, 0),
         };
         (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
     }

@@ -27,12 +27,14 @@ use crate::core::election::{LeaseTiming, Term};
 use crate::core::{ChangeKind, Core, NodeId, Profile, Run, Settings, StopReason};
 
 mod agreement;
+mod cuts;
 mod drive;
 mod form;
 mod life;
 mod links;
 mod voting;
 
+pub use cuts::PartitionSighting;
 pub use voting::{ElectionSighting, LeaderNews};
 
 /// What a world is made of.
@@ -148,6 +150,7 @@ pub struct World {
     network_calm_since: Option<Nanos>,
     sightings: Option<Vec<Sighting>>,
     elections_seen: Option<Vec<ElectionSighting>>,
+    partitions_seen: Option<Vec<PartitionSighting>>,
     /// Members that somebody has forgotten, and when the first one did.
     reaped: BTreeMap<(NodeId, u64), Nanos>,
     has_failed: bool,
@@ -250,6 +253,7 @@ impl World {
             network_calm_since: Some(0),
             sightings: None,
             elections_seen: None,
+            partitions_seen: None,
             reaped: BTreeMap::new(),
             has_failed: false,
             options,
@@ -335,11 +339,12 @@ impl World {
         self.has_failed = true;
     }
 
-    /// From now on, changes are kept for [`World::sightings`], and what is told of leaders for
-    /// [`World::elections_seen`].
+    /// From now on, changes are kept for [`World::sightings`], what is told of leaders for [`World::elections_seen`], and of
+    /// partitions for [`World::partitions_seen`].
     pub fn watch(&mut self) {
         self.sightings.get_or_insert_default();
         self.elections_seen.get_or_insert_default();
+        self.partitions_seen.get_or_insert_default();
     }
 
     /// The changes since [`World::watch`].

@@ -365,6 +365,7 @@ impl World {
             Output::Persist(durable) => self.persist(node, durable),
             Output::EndWork { term } => self.begin_to_end_work(node, term),
             Output::LeaderElected { .. } | Output::LeaderLost { .. } => self.elections_saw(node, output),
+            Output::PartitionSuspected { .. } | Output::PartitionHealed { .. } => self.saw_partition(node, output),
             Output::ResolveSeeds => {
                 if let Some(process) = self.nodes[node].process.as_ref() {
                     let event = Event::Resolved { node, process: process.number };
