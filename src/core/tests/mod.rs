@@ -7,6 +7,7 @@
     reason = "small texts, known figures"
 )]
 
+mod admission;
 mod ages;
 mod codec;
 mod detection;
@@ -21,6 +22,7 @@ mod limits;
 mod merging;
 mod net;
 mod partition;
+mod reachable;
 mod reunion;
 mod sleeping;
 mod traffic;
