@@ -511,6 +511,22 @@ pub enum Notice {
     RejoiningAfterIsolation,
     /// About electing leaders.
     Election(Alarm),
+    /// A joiner is not let in: nothing answers at the address that it advertises.
+    JoinerUnreachable {
+        /// Its name.
+        id: NodeId,
+        /// The address in its record.
+        advertised: SocketAddr,
+        /// Where its packets come from.
+        heard_from: SocketAddr,
+    },
+    /// This node has a sponsor, but no member of the other address family reaches it.
+    NotReached {
+        /// This node's address.
+        advertised: SocketAddr,
+        /// Those that were asked.
+        others: Vec<SocketAddr>,
+    },
     /// A newcomer was turned away because its name is in use.
     NameRefused {
         /// The name.
@@ -572,6 +588,18 @@ impl fmt::Display for Notice {
                 f.write_str("heard nobody for longer than reap_after: dropping the view and joining anew")
             }
             Notice::Election(alarm) => alarm.fmt(f),
+            Notice::JoinerUnreachable { id, advertised, heard_from } => write!(
+                f,
+                "{id:?} is not let in: it advertises {advertised}, but is heard from {heard_from}, and nothing answers at \
+                 {advertised}: check its --advertise, NAT, firewall"
+            ),
+            Notice::NotReached { advertised, others } => {
+                write!(f, "not up yet: this node advertises {advertised}, and is not reached there by")?;
+                for (place, other) in others.iter().enumerate() {
+                    write!(f, "{} {other}", if place == 0 { "" } else { "," })?;
+                }
+                f.write_str(": check that both address families (IPv4, IPv6) work between them; still trying")
+            }
             Notice::NameRefused { id, newcomer } => {
                 write!(f, "turned {newcomer} away: the name {id:?} is in use by a node that answers")
             }

@@ -25,6 +25,7 @@ use super::founding::Founding;
 use super::limits::{
     FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_JOIN_WAIT, MAX_JOINERS, MIN_QUESTION_BYTES,
 };
+use super::reachable::Reach;
 use super::receive::Sender;
 use super::referral::Referrals;
 use super::time::Time;
@@ -59,6 +60,8 @@ pub(super) struct Joining {
     pub(super) reached: Option<Time>,
     /// Refusals, by whoever refused.
     pub(super) refused: Option<(SocketAddr, Refusal)>,
+    /// Members of the other address family are asked whether they reach this node.
+    pub(super) reach: Option<Reach>,
     /// The sponsor whose view was to be pulled and did not come.
     avoid: Option<Run>,
     /// Members that busy sponsors named.
@@ -105,6 +108,7 @@ impl Core {
             founding: Box::default(),
             reached: None,
             refused: None,
+            reach: None,
             avoid: None,
             referrals: Box::default(),
         });
@@ -162,9 +166,10 @@ impl Core {
         }
     }
 
-    /// Whether the view is on its way to us.
+    /// Whether the view is on its way to us, or looked at.
     pub(super) fn is_pulling(&self) -> bool {
-        self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled())
+        matches!(&self.phase, Phase::Joining(joining) if joining.reach.is_some())
+            || self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled())
     }
 
     pub(super) fn ask_to_join(&mut self, to: SocketAddr) {
@@ -305,6 +310,12 @@ impl Core {
             let id = self.me().id.clone();
             return self.stop(StopReason::NameInUse { id, holder });
         }
+        if let Refusal::Unreachable { .. } = refusal {
+            // There is a cluster, and it takes this node as soon as it is reached.
+            joining.reached = Some(now);
+            joining.refused = Some((by, refusal.clone()));
+            return self.notice("unreachable", Notice::Refused { by, refusal });
+        }
         let is_final = joining.waited(now) >= patience && joining.reached.is_none() && !joining.founding.met_rivals;
         joining.refused = Some((by, refusal.clone()));
         if is_final {
@@ -331,7 +342,9 @@ impl Core {
                 // Its welcome echoed the nonce that was sent there.
                 self.view.peer_mut(slot).proven = true;
             }
-            self.become_up();
+            if !self.must_be_reached() {
+                self.become_up();
+            }
         }
     }
 
@@ -339,7 +352,7 @@ impl Core {
     pub(super) fn become_up(&mut self) {
         self.phase = Phase::Up;
         self.plan_links();
-        for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer] {
+        for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
             self.timers.cancel(timer);
         }
         self.transfer = None;

@@ -100,6 +100,32 @@ pub const FOUNDING_RETRIES: u32 = 3;
 pub const MAX_CANDIDATES_ASKED: u32 = 8;
 /// Seeds, and nodes that have this one for a seed, that are told at once of a candidate that comes first.
 pub const MAX_CANDIDATES_TOLD: usize = 64;
+/// Joiners of one host (an IPv4 address, or the first half of an IPv6 address) that a sponsor lets in …
+pub const MAX_ADMISSIONS_PER_HOST: u32 = 128;
+/// … and of one network (/24, /48) …
+pub const MAX_ADMISSIONS_PER_NETWORK: u32 = 512;
+/// … in this time …
+pub const ADMISSION_INTERVAL: Duration = Duration::from_secs(1);
+/// … counted for so many hosts and networks.
+pub const MAX_ADMITTED_PREFIXES: usize = 4_096;
+/// A place among those who are handed the view whose holder did not go on for this long may be given to another one.
+pub const IDLE_PLACE: Duration = Duration::from_millis(50);
+/// However fast its holder goes on, a place may be given to another one after this long.
+pub const LONGEST_PLACE: Duration = Duration::from_secs(2);
+/// Who was given a place and did not pull gets none of the last ones for this long …
+pub const IDLERS_WAIT: Duration = Duration::from_secs(5);
+/// … if it is one of the last so many.
+pub const MAX_IDLERS: usize = 256;
+/// Joiners that a sponsor cannot reach at their addresses, and remembers since when; the oldest go first.
+pub const MAX_UNREACHED: usize = 256;
+/// A joiner that is heard from elsewhere is told so when its address did not answer for this long.
+pub const UNREACHED_PATIENCE: Duration = Duration::from_secs(1);
+/// Members of the other address family that a joiner asks whether they reach it …
+pub const REACH_ASKED: usize = 3;
+/// … after this long again …
+pub const REACH_RETRY: Duration = Duration::from_millis(250);
+/// … and for this long, before it tries to join anew.
+pub const REACH_PATIENCE: Duration = Duration::from_secs(1);
 /// The first pause between two tries to join; it doubles up to the retry interval.
 pub const FIRST_JOIN_RETRY: Duration = Duration::from_millis(100);
 /// A joiner whose sponsor was busy asks again within this time.
@@ -147,6 +173,9 @@ pub const LINK_FIRST_PAUSE: Duration = Duration::from_millis(30);
 pub const LINK_NEWCOMER_COURTESY: Duration = Duration::from_millis(250);
 /// The node with the larger address leaves it to the other one to open their link for this much longer.
 pub const LINK_COURTESY: Duration = Duration::from_secs(3);
+/// Before a link to an unproven address is opened, it is probed and looked at again after twice this long; the pause
+/// doubles up to [`MAX_LINK_BACKOFF`].
+pub const LINK_PROOF_RETRY: Duration = Duration::from_millis(25);
 /// Opening a link and being greeted over it takes at most this long.
 pub const LINK_TIMEOUT: Duration = Duration::from_secs(5);
 /// A link to somebody who is no neighbour any more is kept this long: he may become one again.

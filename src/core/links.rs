@@ -29,8 +29,8 @@ use rand::RngExt;
 
 use super::doors::{LinkEvent, LinkId};
 use super::limits::{
-    LINK_BACKOFF, LINK_COURTESY, LINK_FIRST_PAUSE, LINK_LINGER, LINK_MESH_SETTLE, LINK_NEWCOMER_COURTESY, LINK_SETTLE,
-    LINK_TIMEOUT, MAX_FRAME_BYTES, MAX_LINK_BACKOFF, MAX_LINKS,
+    LINK_BACKOFF, LINK_COURTESY, LINK_FIRST_PAUSE, LINK_LINGER, LINK_MESH_SETTLE, LINK_NEWCOMER_COURTESY,
+    LINK_PROOF_RETRY, LINK_SETTLE, LINK_TIMEOUT, MAX_FRAME_BYTES, MAX_LINK_BACKOFF, MAX_LINKS,
 };
 use super::peer::is_due;
 use super::receive::Sender;
@@ -57,6 +57,8 @@ struct Link {
     state: State,
     /// Attempts that failed in a row.
     failures: u32,
+    /// Looks at the member's address that was not proven, before the first attempt.
+    unproven: u8,
     /// When a lost link was last opened again at once.
     reopened: Option<Time>,
 }
@@ -213,6 +215,7 @@ impl Core {
             return self.drop_link(run);
         }
         match self.links.of.get(&run).map(|link| link.state).unwrap_or_default() {
+            State::Idle if !self.view.entry(slot).peer.proven => self.await_proof(slot),
             State::Idle => {
                 self.open_link(slot);
             }
@@ -222,6 +225,18 @@ impl Core {
             }
             State::Open(_) => {}
         }
+    }
+
+    /// No connection is opened to an address that never answered: it may be a third party's. It is probed, and looked at
+    /// again soon; the longer it does not answer, the later.
+    fn await_proof(&mut self, slot: Slot) {
+        let run = self.view.record(slot).run;
+        let packet = self.packet_to(slot);
+        self.send_to(slot, packet);
+        let link = self.links.of.entry(run).or_default();
+        link.unproven = link.unproven.saturating_add(1);
+        let pause = LINK_PROOF_RETRY * 2_u32.saturating_pow(u32::from(link.unproven).min(16));
+        self.timers.set(Timer::Link(run), self.now + pause.min(MAX_LINK_BACKOFF));
     }
 
     /// Opens a link now, unless one is being opened or stands; `false` if there are too many.

@@ -35,9 +35,11 @@
 //! | electing leaders among voters, apart from all this | `election/` |
 //! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
+//! | being reachable before being Up; how many are let in | `reachable`, `admission` |
 //! | proofs of address, rate limits, bounds | `proof`, `rates`, `limits` |
 //! | reading early what many cores in one process need next | `ahead` |
 
+mod admission;
 pub mod ahead;
 mod change;
 mod confirm;
@@ -71,6 +73,7 @@ mod peer;
 mod pool;
 mod proof;
 mod rates;
+mod reachable;
 mod reap;
 mod receive;
 mod recent;
@@ -118,6 +121,7 @@ pub use settings::{OutOfRange, Profile, Settings, Timing};
 pub use tags::{InvalidTags, Tags};
 pub use time::Time;
 
+use admission::Admissions;
 use confirm::Confirmations;
 use crash::Crashes;
 use flood::Flooding;
@@ -193,6 +197,8 @@ pub struct Core {
     questions: Questions,
     /// Strangers let into the view because they introduced themselves.
     introductions: Questions,
+    /// Joiners let in.
+    admissions: Admissions,
     /// Words to those we buried.
     burials: Questions,
     notices: NoticeRate,
@@ -275,6 +281,7 @@ impl Core {
             name_probes: NameProbes::default(),
             questions: Questions::default(),
             introductions: Questions::default(),
+            admissions: Admissions::default(),
             burials: Questions::default(),
             notices: NoticeRate::default(),
             leading: None,
@@ -346,6 +353,7 @@ impl Core {
                 Timer::JoinTry => self.try_to_join(),
                 Timer::Found => self.consider_founding(),
                 Timer::Transfer => self.pull_again(),
+                Timer::Reach => self.ask_to_be_reached(),
                 Timer::CatchUp => self.catch_up(),
                 Timer::Gossip => self.gossip(),
                 Timer::Flood => self.flood(),

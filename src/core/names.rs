@@ -101,6 +101,14 @@ impl Core {
             // from a member.
             return;
         }
+        let is_its_name = self.view.slot_of(record.id.as_str()).is_some_and(|slot| {
+            let held = self.view.record(slot);
+            held.run == probe.holder
+        });
+        if !is_its_name && probe.address == record.address {
+            // Another member answers at the newcomer's address.
+            return self.decide(&probe.newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
+        }
         let refusal = Refusal::NameInUse { holder: probe.address };
         self.decide(&probe.newcomer, &Message::Refused { nonce, refusal });
     }

@@ -188,6 +188,8 @@ impl Core {
             Message::Join { nonce, record, cookie } => {
                 self.asked_to_admit(sender, nonce, record, cookie, answer.seeking.take());
             }
+            Message::ReachMe { nonce, address } => self.asked_to_reach(nonce, address),
+            Message::Reached { nonce } => self.reached_by(nonce),
             Message::Seeking(seeking) => answer.seeking = Some(seeking),
             Message::Challenge { nonce, cookie } => self.challenged(sender.from, nonce, cookie),
             Message::Welcome { nonce, sponsor, .. } => self.welcomed(sender, nonce, &sponsor),

@@ -3,8 +3,8 @@
 //! Invariants:
 //! - Before the cookie came back nothing is remembered of a joiner, and no answer is larger than its question.
 //! - A joiner is held *beside* the view (listed as joining; neither hashed, gossiped nor synced), at most
-//!   [`MAX_JOINERS`]; silent for its down timeout, it is dropped; at
-//!   once, if its port refuses connections, too.
+//!   [`MAX_JOINERS`]; silent for its down timeout, it is dropped; at once, if its port refuses connections, too.
+//! - A joiner is let in only after its *advertised* address brought back a cookie (see `reachable`).
 //! - A name that a live member holds is only given away after that member was asked (see `names`).
 
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::limits::{JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOINERS, MAX_JOINERS_PER_HOST};
+use super::reachable::Unreached;
 use super::receive::Sender;
 use super::time::Time;
 use super::timers::Timer;
@@ -24,6 +25,8 @@ pub(super) struct Joiners {
     held: BTreeMap<Run, Joiner>,
     /// Asked while this node was Joining itself; welcomed when it is Up.
     waiting: BTreeMap<Run, Newcomer>,
+    /// Not let in, because nothing answers where they want to be spoken to.
+    pub(super) unreached: Unreached,
 }
 
 #[derive(Debug)]
@@ -108,11 +111,14 @@ impl Core {
         cookie: Option<Nonce>,
         seeking: Option<Seeking>,
     ) {
-        if matches!(self.phase, Phase::Up) && self.serving.is_busy_for(sender.run, self.now) {
+        if matches!(self.phase, Phase::Up) && self.serving.is_busy_for(sender.run, sender.from, self.now) {
             let elsewhere = self.refer(sender.from, nonce);
             return self.answer_with(sender, &elsewhere);
         }
-        let is_proven = cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, sender.from, sender.run, self.now));
+        let is_of = |address| cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, address, sender.run, self.now));
+        // A cookie that came back from the advertised address proves that one, wherever this packet comes from.
+        let is_from_advertised = sender.from == record.address || is_of(record.address);
+        let is_proven = is_of(sender.from) || is_of(record.address);
         if !is_proven {
             let cookie = self.prover.cookie(sender.from, sender.run, self.now);
             return self.answer_with(sender, &Message::Challenge { nonce, cookie });
@@ -120,7 +126,8 @@ impl Core {
         if record.run != sender.run || record.status != Status::Joining {
             return self.counters.drop(Drop::Malformed);
         }
-        let newcomer = Newcomer { from: sender.from, nonce, record };
+        let from = if is_from_advertised { record.address } else { sender.from };
+        let newcomer = Newcomer { from, nonce, record };
         if !newcomer.record.protocol.overlaps(ProtocolRange::OURS) {
             self.notice("other protocol", Notice::OtherProtocol { from: sender.from });
             if !self.questions.allow(self.now, sender.from) {
@@ -195,6 +202,9 @@ impl Core {
         if let Some(incarnation) = last.filter(|last| record.incarnation <= *last) {
             return self.decide(&newcomer, &Message::Behind { nonce, incarnation });
         }
+        if !self.is_reached(&newcomer) {
+            return;
+        }
         let rival = self.joiners.of_name(&record.id).map(|joiner| Arc::clone(&joiner.record));
         let is_held = |held: &Arc<Record>| matches!(held.status, Status::Up | Status::Suspect | Status::Leaving);
         let owner = held.clone().filter(is_held).or(rival).filter(|owner| owner.run != record.run);
@@ -205,22 +215,42 @@ impl Core {
         {
             return self.probe_name(newcomer, &owner);
         }
+        if let Some(owner) = self.other_at(record).filter(|owner| vacated_by != Some(owner.run)) {
+            return self.probe_name(newcomer, &owner);
+        }
         let is_stale = self.joiners.held.get(&record.run).is_some_and(|j| j.record.incarnation > record.incarnation);
         if is_stale {
             // A late copy: the joiner has raised its incarnation since.
             return self.counters.drop(Drop::Outdated);
         }
         let is_full = self.joiners.held.len() >= MAX_JOINERS || self.joiners.of_host(from.ip()) >= MAX_JOINERS_PER_HOST;
-        if is_full && !self.joiners.contains(record.run) {
+        let is_held = self.joiners.contains(record.run);
+        if is_full && !is_held {
             return self.decide(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
         }
-        if !self.serving.begin(record.run, self.now) {
+        if !is_held && !self.admissions.allow(self.now, from.ip()) {
+            // Others have their own share of it.
+            let elsewhere = self.refer(from, nonce);
+            return self.decide(&newcomer, &elsewhere);
+        }
+        if !self.serving.begin(record.run, from, self.now) {
             let elsewhere = self.refer(from, nonce);
             return self.decide(&newcomer, &elsewhere);
         }
         self.hold(&newcomer, held.is_some());
         let (sponsor, count) = (Record::clone(self.me()), self.view.len() as u32);
         self.decide(&newcomer, &Message::Welcome { nonce, sponsor, count });
+    }
+
+    /// A live member of another name at the joiner's address. It is asked before the joiner is let in: one process at one
+    /// address is one member.
+    fn other_at(&self, record: &Record) -> Option<Arc<Record>> {
+        if self.joiners.contains(record.run) {
+            return None;
+        }
+        let members = self.view.live().iter().map(|slot| self.view.record(*slot));
+        let others = members.filter(|member| member.run != record.run && member.id != record.id);
+        others.filter(|member| member.address == record.address).max_by_key(|member| member.incarnation).map(Arc::clone)
     }
 
     /// Holds a joiner beside the view, and reports it if its name is new in the listing.

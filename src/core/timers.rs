@@ -23,6 +23,8 @@ pub(super) enum Timer {
     Found,
     /// Ask for the missing pages again.
     Transfer,
+    /// Ask again whether members of the other address family reach this node.
+    Reach,
     /// Compare the view with a random member's, newly Up.
     CatchUp,
     /// Gossip to the next peers.
@@ -82,6 +84,7 @@ impl Key for Timer {
             Timer::PartitionOver => (17, 0),
             Timer::Leadership => (18, 0),
             Timer::Walk => (19, 0),
+            Timer::Reach => (20, 0),
         };
         (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
     }

@@ -144,11 +144,14 @@ fn one_of_each() -> Vec<Message> {
         changed(Ok(Electorate::founded_by(vec![voter()]))),
         changed(Err(ChangeError::NoChange { reason: Unchanged::VotesAlready })),
         changed(Err(ChangeError::NoAnswer { id: id("d") })),
+        Message::Refused { nonce, refusal: Refusal::Unreachable { advertised: address(0), heard_from: address(1) } },
         Message::Seeking(Seeking {
             asks_seed: true,
             candidacy: Some(Candidacy::Named),
             first: Some(Candidate { candidacy: Candidacy::Listed, address: address(0) }),
         }),
+        Message::ReachMe { nonce, address: address(0) },
+        Message::Reached { nonce },
     ]
 }
 

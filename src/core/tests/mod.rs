@@ -7,6 +7,7 @@
     reason = "small texts, known figures"
 )]
 
+mod admission;
 mod ages;
 mod codec;
 mod crashing;
@@ -24,6 +25,7 @@ mod linking;
 mod merging;
 mod net;
 mod partition;
+mod reachable;
 mod reunion;
 mod sleeping;
 mod traffic;

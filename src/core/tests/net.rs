@@ -64,6 +64,11 @@ pub(super) struct Net {
     pub(super) full_disks: BTreeMap<usize, Option<Durable>>,
     /// Nobody looks names up but the test.
     pub(super) lookups_hang: bool,
+    /// Further addresses of nodes: packets to them arrive, and they are the source of what goes to their own family of
+    /// addresses, if that is not the family of the first address.
+    pub(super) further: Vec<(usize, SocketAddr)>,
+    /// Where nodes wanted to open connections to.
+    pub(super) opened: Vec<SocketAddr>,
     in_flight: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     cut: BTreeSet<(usize, usize)>,
     /// Nodes whose datagrams wait, in both directions, and what waits.
@@ -100,6 +105,8 @@ impl Net {
             disks: BTreeMap::new(),
             full_disks: BTreeMap::new(),
             lookups_hang: false,
+            further: Vec::new(),
+            opened: Vec::new(),
             in_flight: BTreeMap::new(),
             cut: BTreeSet::new(),
             held_up: BTreeSet::new(),
@@ -271,20 +278,26 @@ impl Net {
                 Output::Transmit { to, bytes } => {
                     node.largest = node.largest.max(bytes.len());
                     node.sent += 1;
+                    let is_of_family = |address: &SocketAddr| address.is_ipv6() == to.is_ipv6();
+                    let further = self.further.iter().filter(|(of, _)| *of == at).map(|(_, address)| *address);
+                    let Some(from) = [node.address].into_iter().chain(further).find(is_of_family) else { continue };
                     if let Some(sent) = &mut self.sent {
-                        sent.push((node.address, to, bytes.clone()));
+                        sent.push((from, to, bytes.clone()));
                     }
                     self.counter += 1;
                     // By a hash, so that no pattern of packets is always or never hit.
                     let lot = xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes());
                     if !lot.is_multiple_of(self.drop_one_in) {
-                        self.in_flight.insert((self.now + self.latency, self.counter), (node.address, to, bytes));
+                        self.in_flight.insert((self.now + self.latency, self.counter), (from, to, bytes));
                     }
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
                 Output::Heard(_) => {}
                 // Unless wires are laid, this is a network without TCP: everything must work without links.
-                Output::OpenLink { link, to } => self.open_link(at, link, to),
+                Output::OpenLink { link, to } => {
+                    self.opened.push(to);
+                    self.open_link(at, link, to);
+                }
                 Output::SendFrame { link, bytes } => self.send_frame(at, link, bytes),
                 Output::CloseLink { link } => self.close_link(at, link),
                 Output::Persist(durable) => persist = Some(durable),
@@ -376,6 +389,8 @@ impl Net {
     }
 
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
+        let further = |address| self.further.iter().find(|(_, further)| *further == address).map(|(of, _)| *of);
+        let to = further(to).map_or(to, |of| self.nodes[of].address);
         let find = |address| self.nodes.iter().rposition(|node| node.address == address && node.stopped.is_none());
         let Some(to) = find(to) else {
             self.undelivered.push((to, bytes.to_vec()));

@@ -90,6 +90,13 @@ pub enum Refusal {
         /// What the refuser speaks.
         speaks: ProtocolRange,
     },
+    /// Nothing answers at the address that the joiner advertises; it is heard from another one.
+    Unreachable {
+        /// Where it wants to be spoken to.
+        advertised: SocketAddr,
+        /// Where its packets come from.
+        heard_from: SocketAddr,
+    },
 }
 
 impl fmt::Display for Refusal {
@@ -97,6 +104,11 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::NameInUse { holder } => write!(f, "the name is already in use by {holder}"),
             Refusal::OtherCluster => f.write_str("it belongs to another cluster: check the cluster name and the seeds"),
+            Refusal::Unreachable { advertised, heard_from } => write!(
+                f,
+                "this node advertises {advertised}, but is heard from {heard_from}, and nothing answers at {advertised}: \
+                 check --advertise, NAT, firewall"
+            ),
             Refusal::Protocol { speaks } => {
                 write!(f, "no common protocol version: it speaks {} to {}; upgrade one side", speaks.min, speaks.max)
             }
@@ -307,6 +319,18 @@ pub enum Message {
     /// Stands before a [`Message::Join`] and a [`Message::NotUp`] of nodes that look for a cluster: what its sender knows
     /// of who is to found it.
     Seeking(Seeking),
+    /// "Do you reach me at this address?" To be answered there with [`Message::Reached`], by members alone.
+    ReachMe {
+        /// To be repeated.
+        nonce: Nonce,
+        /// Where the sender wants to be spoken to.
+        address: SocketAddr,
+    },
+    /// The answer to [`Message::ReachMe`].
+    Reached {
+        /// The question's.
+        nonce: Nonce,
+    },
 }
 
 /// See [`Message::Seeking`].
@@ -438,7 +462,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 37;
+    pub(super) const KINDS: u32 = 39;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
