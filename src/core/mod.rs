@@ -22,12 +22,12 @@
 //! |---|---|
 //! | names, records and how they merge | `id`, `tags`, `record` |
 //! | the table of members and its fingerprint | `view`, `order`, `runs`, `table`; what one observer alone knows: `peer` |
-//! | packets in, packets out; one copy of a record for many cores | `inbox`, `receive`, `send`, `wire/`; `pool` |
+//! | whose packet it is; packets in, packets out; one copy of a record for many cores | `standing`; `inbox`, `receive`, `send`, `wire/`; `pool` |
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; letting somebody in; crowds; who owns a name | `join`, `sponsor`, `referral`, `names` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
 //! | who observes whom | `observers` |
-//! | connections between observers; what their breaking means | `links`, `crash` |
+//! | connections between observers; those that prove nothing yet; what their breaking means | `links`, `guests`, `crash` |
 //! | being heard; judging silence; asking others | `heartbeat`, `detector`, `inquiry` |
 //! | doubting oneself; members that keep refuting; many silent at once | `health`, `flapping`, `partition` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
@@ -49,6 +49,7 @@ pub mod election;
 mod flapping;
 mod flood;
 mod gossip;
+mod guests;
 mod health;
 mod heartbeat;
 mod id;
@@ -79,6 +80,7 @@ mod runs;
 mod send;
 mod settings;
 mod sponsor;
+mod standing;
 mod sync;
 mod table;
 mod tags;
@@ -118,6 +120,7 @@ use confirm::Confirmations;
 use crash::Crashes;
 use flood::Flooding;
 use gossip::Gossiping;
+use guests::Guests;
 use health::Attention;
 use inbox::{Inbox, Versions};
 use inquiry::Inquiries;
@@ -130,9 +133,10 @@ use observers::Observers;
 use partition::Partition;
 use peer::Peer;
 use proof::Prover;
-use rates::{NoticeRate, Questions};
+use rates::{Contacted, NoticeRate, Questions};
 use reunion::Reunion;
 use sponsor::Joiners;
+use standing::Standings;
 use sync::Disagreement;
 use timers::{Timer, Timers};
 use tombstones::Tombstones;
@@ -174,6 +178,7 @@ pub struct Core {
     observers: Observers,
     inquiries: Inquiries,
     links: Links,
+    guests: Guests,
     crashes: Crashes,
     partition: Partition,
     gossiping: Gossiping,
@@ -191,6 +196,13 @@ pub struct Core {
     introductions: Questions,
     /// Words to those we buried.
     burials: Questions,
+    /// Words of those who are not in the view, and proved their addresses, about what they hold of this node.
+    objections: Questions,
+    /// Refusals to other clusters and versions.
+    refusals: Questions,
+    /// Who was contacted by this node itself.
+    contacted: Contacted,
+    standings: Standings,
     notices: NoticeRate,
     /// Who leads; `None` if leaders are not elected here.
     leading: Option<Box<Leading>>,
@@ -258,6 +270,7 @@ impl Core {
             ),
             inquiries: Inquiries::default(),
             links: Links::default(),
+            guests: Guests::default(),
             crashes: Crashes::default(),
             partition: Partition::default(),
             gossiping: Gossiping::default(),
@@ -269,9 +282,13 @@ impl Core {
             reunion: Reunion::new(birth.seeds, birth.remembered),
             joiners: Joiners::default(),
             name_probes: NameProbes::default(),
-            questions: Questions::default(),
-            introductions: Questions::default(),
-            burials: Questions::default(),
+            questions: Questions::to_strangers(),
+            introductions: Questions::of_weight(),
+            burials: Questions::of_weight(),
+            objections: Questions::of_weight(),
+            refusals: Questions::of_weight(),
+            contacted: Contacted::default(),
+            standings: Standings::default(),
             notices: NoticeRate::default(),
             leading: None,
             settings: birth.settings,
@@ -350,6 +367,7 @@ impl Core {
                 Timer::Judge(run) => self.judge(run),
                 Timer::Heartbeat(run) => self.heartbeat(run),
                 Timer::Link(run) => self.tend_link(run),
+                Timer::Guests => self.tend_guests(),
                 Timer::Crash(run) => self.investigate(run),
                 Timer::Joiner(run) => self.judge_joiner(run),
                 Timer::NameProbe(run) => self.probe_name_again(run),

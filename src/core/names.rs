@@ -65,6 +65,7 @@ impl Core {
 
     /// "Who are you?", to an address.
     pub(super) fn ask_who(&mut self, address: SocketAddr) {
+        self.contacted.note(self.now, address);
         let nonce = self.prover.nonce(address, self.now);
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::WhoAreYou { nonce, echo: None });
@@ -72,8 +73,12 @@ impl Core {
         self.transmit(address, packet);
     }
 
-    /// Somebody answered a question of ours: it may be what a newcomer waits for.
+    /// Somebody answered a question of ours: it may be what a newcomer waits for. Who does not say who it is says so when
+    /// its address is asked again, and that of this node is proven to it.
     pub(super) fn name_answered(&mut self, sender: Sender, nonce: Nonce) {
+        if sender.run.is_nobody() {
+            return;
+        }
         let answered: Vec<(Run, bool)> = self
             .name_probes
             .open

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::flapping::Refutations;
-use super::limits::REPLAY_WINDOW;
+use super::limits::{MAX_SEQUENCE, REPLAY_WINDOW, SEQUENCE_BURST, SEQUENCES_PER_MS};
 use super::record::DetectionMethod;
 use super::settings::Timing;
 use super::time::Time;
@@ -116,21 +116,35 @@ impl Peer {
         self.session.as_ref().map_or(0, |session| session.replay.highest)
     }
 
-    /// Takes note of a packet; `false` if its sequence number is not fresh.
+    /// What a packet's sequence number says of it, before anything else of it is looked at.
     ///
-    /// Only packets from the member's own address move the window far: one forged number from anywhere else must not
-    /// make all its real ones look old.
-    pub(super) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64, is_from_its_address: bool) -> bool {
+    /// All packets of a process are numbered in one row, so this node sees gaps: as large as what was sent to others
+    /// since the last packet that came here. That is [`SEQUENCES_PER_MS`] at the very most; and packets that waited
+    /// together (in a kernel, while this process stood still) are read at one moment, which the burst allows for.
+    pub(super) fn freshness(&self, now: Time, sequence: u64) -> Freshness {
+        let Some(session) = &self.session else {
+            return if sequence <= MAX_SEQUENCE { Freshness::Fresh } else { Freshness::Jumped };
+        };
+        let elapsed = now.since(session.heard).as_millis() as u64;
+        let farthest = session.replay.highest + SEQUENCE_BURST + elapsed.saturating_mul(SEQUENCES_PER_MS);
+        if sequence > farthest.min(MAX_SEQUENCE) { Freshness::Jumped } else { session.replay.freshness(sequence) }
+    }
+
+    /// Takes note of a packet that is fresh.
+    pub(super) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64) {
         let session = self.session.get_or_insert_with(|| {
             Box::new(Session { heard: now, fingerprint, stamp: None, rtt: None, replay: ReplayWindow::default() })
         });
-        let farthest = if is_from_its_address { MAX_SEQUENCE } else { session.replay.highest + REPLAY_WINDOW };
-        if sequence > farthest || !session.replay.accept(sequence) {
-            return false;
-        }
+        session.replay.accept(sequence);
         session.heard = now;
         session.fingerprint = fingerprint;
-        true
+    }
+
+    /// The member proved that this is the number it is at: what came before counts as seen.
+    pub(super) fn restart_window(&mut self, sequence: u64) {
+        if let Some(session) = &mut self.session {
+            session.replay = ReplayWindow { highest: sequence - 1, seen: [u64::MAX; (REPLAY_WINDOW / 64) as usize] };
+        }
     }
 
     /// Learns the round trip time from an echo, and keeps the stamp to echo it.
@@ -157,8 +171,19 @@ impl Peer {
     }
 }
 
-/// No process sends so many packets.
-const MAX_SEQUENCE: u64 = 1 << 48;
+/// What a sequence number says of its packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Freshness {
+    /// Not seen before.
+    Fresh,
+    /// Seen before.
+    Seen,
+    /// Behind the window: perhaps seen before.
+    Old,
+    /// Further ahead than the member can be.
+    Jumped,
+}
+
 const NANOS_PER_TICK: u128 = 100_000;
 
 /// Tenths of a millisecond, modulo 2^16.
@@ -185,8 +210,23 @@ impl Default for ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// Marks a number as seen; `false` if it was, or may have been.
+    fn freshness(&self, sequence: u64) -> Freshness {
+        if sequence > self.highest {
+            Freshness::Fresh
+        } else if self.highest - sequence >= REPLAY_WINDOW {
+            Freshness::Old
+        } else if self.is_marked(sequence) {
+            Freshness::Seen
+        } else {
+            Freshness::Fresh
+        }
+    }
+
+    /// Marks a fresh number as seen; `false` if it is not fresh.
     fn accept(&mut self, sequence: u64) -> bool {
+        if self.freshness(sequence) != Freshness::Fresh {
+            return false;
+        }
         if sequence > self.highest {
             if sequence - self.highest >= REPLAY_WINDOW {
                 self.seen.fill(0);
@@ -196,8 +236,6 @@ impl ReplayWindow {
                 }
             }
             self.highest = sequence;
-        } else if self.highest - sequence >= REPLAY_WINDOW || self.is_marked(sequence) {
-            return false;
         }
         self.mark(sequence, true);
         true
@@ -244,12 +282,42 @@ mod tests {
     }
 
     #[test]
+    fn numbers_go_no_further_than_time_allows() {
+        let mut peer = Peer::new(Time::ORIGIN);
+        assert_eq!(peer.freshness(Time::ORIGIN, MAX_SEQUENCE + 1), Freshness::Jumped, "the first one, too");
+        assert_eq!(peer.freshness(Time::ORIGIN, MAX_SEQUENCE), Freshness::Fresh);
+        peer.receive(Time::ORIGIN, 10, 0);
+        let later = Time::ORIGIN + Duration::from_secs(1);
+        let farthest = 10 + SEQUENCE_BURST + 1_000 * SEQUENCES_PER_MS;
+        assert_eq!(peer.freshness(later, farthest), Freshness::Fresh);
+        assert_eq!(peer.freshness(later, farthest + 1), Freshness::Jumped);
+        let much_later = Time::ORIGIN + Duration::from_secs(u64::from(u32::MAX));
+        assert_eq!(peer.freshness(much_later, MAX_SEQUENCE + 1), Freshness::Jumped);
+    }
+
+    #[test]
+    fn a_restarted_window_takes_what_follows_and_nothing_before() {
+        let mut peer = Peer::new(Time::ORIGIN);
+        peer.receive(Time::ORIGIN, 50_000, 0);
+        peer.restart_window(2_000);
+        for (sequence, expected) in [
+            (2_000, Freshness::Fresh),
+            (1_999, Freshness::Seen),
+            (1_999 - REPLAY_WINDOW, Freshness::Old),
+            (2_001, Freshness::Fresh),
+        ] {
+            assert_eq!(peer.freshness(Time::ORIGIN, sequence), expected, "{sequence}");
+        }
+    }
+
+    #[test]
     fn both_ends_learn_the_round_trip_however_long_a_stamp_is_held() {
         let one_way = Duration::from_millis(20);
         for hold in [0, 3, 7_000, 70_000] {
             let (mut a, mut b) = (Peer::new(Time::ORIGIN), Peer::new(Time::ORIGIN));
             let sent = Time::ORIGIN + Duration::from_secs(1);
-            assert!(b.receive(sent + one_way, 1, 0, true) && a.receive(sent, 1, 0, true));
+            b.receive(sent + one_way, 1, 0);
+            a.receive(sent, 1, 0);
             b.heartbeat(sent + one_way, a.stamp(sent));
             let answered = sent + one_way + Duration::from_millis(hold);
             a.heartbeat(answered + one_way, b.stamp(answered));

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::limits::{MAX_JOINERS, MAX_JOINERS_PER_HOST};
 use super::receive::Sender;
+use super::standing::Standing;
 use super::time::Time;
 use super::timers::Timer;
 use super::wire::{Message, Nonce, Refusal};
@@ -57,14 +58,21 @@ impl Joiners {
         self.held.contains_key(&run)
     }
 
-    /// Whether this is a joiner's own record, under the name it was let in by.
-    pub(super) fn is_admitted(&self, run: Run, record: &Record) -> bool {
-        record.run == run && self.held.get(&run).is_some_and(|joiner| joiner.record.id == record.id)
+    /// Whether this is a joiner's own record, under the name it was let in by, from where its cookie came back.
+    pub(super) fn is_admitted(&self, run: Run, from: SocketAddr, record: &Record) -> bool {
+        let is_its_own = |joiner: &Joiner| joiner.from == from && joiner.record.id == record.id;
+        record.run == run && self.held.get(&run).is_some_and(is_its_own)
     }
 
-    /// Where a joiner's pages go.
-    pub(super) fn proven_address(&self, run: Run) -> Option<SocketAddr> {
-        self.held.get(&run).map(|joiner| joiner.from)
+    /// Whether a joiner's cookie came back from this address.
+    pub(super) fn is_here(&self, run: Run, from: SocketAddr) -> bool {
+        self.held.get(&run).is_some_and(|joiner| joiner.from == from)
+    }
+
+    /// Whether this run asked to be let in from another address.
+    fn is_elsewhere(&self, run: Run, from: SocketAddr) -> bool {
+        self.held.get(&run).is_some_and(|joiner| joiner.from != from)
+            || self.waiting.get(&run).is_some_and(|newcomer| newcomer.from != from)
     }
 
     /// How many are listed as joining.
@@ -107,13 +115,18 @@ impl Core {
             let cookie = self.prover.cookie(sender.from, sender.run, self.now);
             return self.answer_with(sender, &Message::Challenge { nonce, cookie });
         }
-        if record.run != sender.run || record.status != Status::Joining {
+        if record.run != sender.run || record.status != Status::Joining || record.run.is_nobody() {
             return self.counters.drop(Drop::Malformed);
+        }
+        let is_known_elsewhere = matches!(sender.standing, Standing::Claimed(_));
+        if is_known_elsewhere || self.joiners.is_elsewhere(sender.run, sender.from) {
+            // One process is in one place: the member, or the joiner, of that run is in another.
+            return self.counters.drop(Drop::Claimed);
         }
         let newcomer = Newcomer { from: sender.from, nonce, record };
         if !newcomer.record.protocol.overlaps(ProtocolRange::OURS) {
             self.notice("other protocol", Notice::OtherProtocol { from: sender.from });
-            if !self.questions.allow(self.now, sender.from) {
+            if !self.refusals.allow(self.now, sender.from, false) {
                 return self.counters.drop(Drop::RateLimited);
             }
             let refusal = Refusal::Protocol { speaks: ProtocolRange::OURS };

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use super::limits::{MAX_PULL_RETRIES, MAX_VIEWS_SERVED, PAGES_IN_FLIGHT, VIEW_PATIENCE};
 use super::receive::Sender;
+use super::standing::Standing;
 use super::time::Time;
 use super::timers::Timer;
 use super::wire::Message;
@@ -133,9 +134,10 @@ impl Core {
         self.pull_next();
     }
 
-    /// Whether updates of this run belong to the pull under way.
-    pub(super) fn is_pulling_from(&self, run: Run) -> bool {
-        self.transfer.as_ref().is_some_and(|transfer| transfer.run == run)
+    /// Whether updates of this sender belong to the pull under way.
+    pub(super) fn is_pulling_from(&self, sender: Sender) -> bool {
+        let is_it = |transfer: &Transfer| (transfer.run, transfer.address) == (sender.run, sender.from);
+        self.transfer.as_ref().is_some_and(is_it)
     }
 
     fn pull_next(&mut self) {
@@ -217,20 +219,18 @@ impl Core {
 
     /// Serves a pull to a member or to a joiner of ours.
     pub(super) fn serve(&mut self, sender: Sender, after: Option<&NodeId>, pages: u8) {
-        let to = match self.view.slot_of_run(sender.run) {
-            Some(slot) if self.view.entry(slot).peer.proven => self.view.record(slot).address,
-            Some(slot) => {
+        let to = match sender.standing {
+            Standing::Member(slot) if self.view.entry(slot).peer.proven => self.view.record(slot).address,
+            Standing::Member(slot) => {
                 // Carries a probe: the next attempt will find the address proven.
                 let packet = self.packet_to(slot);
                 return self.send_to(slot, packet);
             }
-            None => match self.joiners.proven_address(sender.run) {
-                Some(address) => {
-                    self.heard_joiner(sender.run);
-                    address
-                }
-                None => return self.counters.drop(Drop::UnknownRun),
-            },
+            Standing::Claimed(_) | Standing::Stranger if self.joiners.is_here(sender.run, sender.from) => {
+                self.heard_joiner(sender.run);
+                sender.from
+            }
+            Standing::Claimed(_) | Standing::Stranger => return self.counters.drop(Drop::UnknownRun),
         };
         if matches!(self.phase, Phase::Joining(_)) {
             return self.counters.drop(Drop::WrongState);

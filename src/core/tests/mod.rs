@@ -22,5 +22,6 @@ mod net;
 mod partition;
 mod reunion;
 mod sleeping;
+mod strangers;
 mod traffic;
 mod waiting;
