@@ -12,12 +12,12 @@ use crate::core::{
     Record, Reply, Run, Status, StopReason, Tags, Timing,
 };
 
-const FORCED: Status = Status::Left(LeaveReason::Forced);
+pub(super) const FORCED: Status = Status::Left(LeaveReason::Forced);
 /// Where the attacker listens.
-const EVIL: usize = 99;
-const EVIL_RUN: Run = Run(0xe);
+pub(super) const EVIL: usize = 99;
+pub(super) const EVIL_RUN: Run = Run(0xe);
 
-fn packet(run: Run, sequence: u64, messages: &[Message]) -> Vec<u8> {
+pub(super) fn packet(run: Run, sequence: u64, messages: &[Message]) -> Vec<u8> {
     let header = Header { cluster: Header::cluster_hash("test"), run, sequence, fingerprint: 0 };
     let mut packet = PacketBuilder::new(&header, 1400);
     for message in messages {
@@ -27,22 +27,22 @@ fn packet(run: Run, sequence: u64, messages: &[Message]) -> Vec<u8> {
     packet.finish()
 }
 
-fn send(net: &mut Net, to: usize, from: usize, bytes: &[u8]) {
+pub(super) fn send(net: &mut Net, to: usize, from: usize, bytes: &[u8]) {
     net.input(to, Input::Packet { from: address(from), bytes });
 }
 
 /// What arrived at an address where no node is.
-fn mail(net: &Net, at: SocketAddr) -> Vec<Message> {
+pub(super) fn mail(net: &Net, at: SocketAddr) -> Vec<Message> {
     let to_it = net.undelivered.iter().filter(|(to, _)| *to == at);
     to_it.flat_map(|(_, bytes)| Packet::decode(bytes).expect("decodes").messages).collect()
 }
 
-fn bytes_to(net: &Net, at: SocketAddr) -> usize {
+pub(super) fn bytes_to(net: &Net, at: SocketAddr) -> usize {
     net.undelivered.iter().filter(|(to, _)| *to == at).map(|(_, bytes)| bytes.len()).sum()
 }
 
 /// A stranger asks and is asked back: the nonce for its address.
-fn nonce_of(net: &mut Net, to: usize) -> Nonce {
+pub(super) fn nonce_of(net: &mut Net, to: usize) -> Nonce {
     send(net, to, EVIL, &packet(EVIL_RUN, 1, &[Message::Probe { nonce: Nonce(1), doubted: false }]));
     net.run(ms(5));
     let asked = mail(net, address(EVIL)).into_iter().find_map(|message| match message {
@@ -52,7 +52,7 @@ fn nonce_of(net: &mut Net, to: usize) -> Nonce {
     asked.expect("a stranger is asked who it is")
 }
 
-fn evil(name: &str, incarnation: u64, status: Status) -> Record {
+pub(super) fn evil(name: &str, incarnation: u64, status: Status) -> Record {
     let mut record = record(name, incarnation, status);
     record.run = EVIL_RUN;
     record.address = address(EVIL);
@@ -60,7 +60,7 @@ fn evil(name: &str, incarnation: u64, status: Status) -> Record {
 }
 
 /// A stranger joins as far as the cookie.
-fn join(net: &mut Net, to: usize, record: &Record) {
+pub(super) fn join(net: &mut Net, to: usize, record: &Record) {
     let run = record.run;
     let question = |cookie| Message::Join { nonce: Nonce(5), record: record.clone(), cookie };
     let seen = net.undelivered.len();

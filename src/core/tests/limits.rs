@@ -48,7 +48,7 @@ impl Alone {
     fn with_teller() -> Self {
         let mut alone = Self::new(0);
         let mut teller = member(19_999, Status::Joining);
-        teller.run = TELLER;
+        (teller.run, teller.address) = (TELLER, address(19_999));
         assert!(matches!(alone.joins(&teller)[..], [Message::Welcome { .. }]));
         alone.told_by(TELLER, &[(None, Record { status: Status::Up, ..teller })]);
         assert_eq!(alone.core.counts()[Status::Up.index()], 2);
@@ -201,7 +201,10 @@ fn so_many_links_are_held_and_one_that_ends_makes_room() {
     let mut greet = |host: usize| {
         let (link, peer) = (LinkId::Accepted(host as u64), member(host, Status::Up));
         let header = Header { cluster: Header::cluster_hash("test"), run: peer.run, sequence: 1, fingerprint: 0 };
-        let bytes = PacketBuilder::new(&header, 1_400).finish();
+        let mut frame = PacketBuilder::new(&header, 1_400);
+        // It proves that it is where its record says.
+        frame.push(&Message::Ack { nonce: alone.core.prover.nonce(peer.address, alone.now) });
+        let bytes = frame.finish();
         let event = LinkEvent::Frame { from: peer.address, bytes: &bytes };
         alone.core.handle(alone.now, Input::Link { link, event });
         let mut is_closed = false;

@@ -28,5 +28,6 @@ mod partition;
 mod reachable;
 mod reunion;
 mod sleeping;
+mod strangers;
 mod traffic;
 mod waiting;

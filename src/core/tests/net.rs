@@ -54,6 +54,8 @@ pub(super) struct Net {
     pub(super) drop_one_in: u64,
     /// Every packet that was sent, and where from and to, if that is of interest.
     pub(super) sent: Option<Vec<(SocketAddr, SocketAddr, Vec<u8>)>>,
+    /// Nodes whose packets seem to come from elsewhere than where they are reached.
+    pub(super) seen_at: BTreeMap<SocketAddr, SocketAddr>,
     /// Packets to addresses where nobody listens.
     pub(super) undelivered: Vec<(SocketAddr, Vec<u8>)>,
     /// Voters by name, where leaders are elected.
@@ -100,6 +102,7 @@ impl Net {
             settings: profile.settings(),
             drop_one_in: 0,
             sent: None,
+            seen_at: BTreeMap::new(),
             undelivered: Vec::new(),
             voters: Vec::new(),
             disks: BTreeMap::new(),
@@ -391,6 +394,8 @@ impl Net {
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
         let further = |address| self.further.iter().find(|(_, further)| *further == address).map(|(of, _)| *of);
         let to = further(to).map_or(to, |of| self.nodes[of].address);
+        // A translator of addresses passes on both ways.
+        let to = self.seen_at.iter().find(|(_, seen)| **seen == to).map_or(to, |(inside, _)| *inside);
         let find = |address| self.nodes.iter().rposition(|node| node.address == address && node.stopped.is_none());
         let Some(to) = find(to) else {
             self.undelivered.push((to, bytes.to_vec()));
@@ -410,6 +415,7 @@ impl Net {
             self.nodes[to].parked.push((from, bytes.to_vec()));
             return;
         }
+        let from = self.seen_at.get(&from).copied().unwrap_or(from);
         self.input(to, Input::Packet { from, bytes });
     }
 
