@@ -576,7 +576,8 @@ impl Core {
     /// Answers a stranger whose address this very packet proved; says whether there was anything to answer.
     fn answer_proven(&mut self, sender: Sender, answer: &Answer) -> bool {
         let mut packet = self.packet(usize::MAX);
-        let is_introduced = answer.introduction.is_some_and(Introduction::is_proven);
+        // Also a member that is heard from elsewhere: it reads what is sent there, and may know who this is.
+        let is_introduced = answer.introduction.is_some_and(Introduction::is_proven) || answer.has_brought_nonce;
         if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
         }
