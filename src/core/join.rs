@@ -379,6 +379,7 @@ impl Core {
     fn become_up(&mut self) {
         self.phase = Phase::Up;
         self.plan_links();
+        self.begin_to_settle_myself();
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer] {
             self.timers.cancel(timer);
         }

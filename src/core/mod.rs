@@ -26,7 +26,7 @@
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; letting somebody in; crowds; who owns a name | `join`, `sponsor`, `referral`, `names` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
-//! | who observes whom; whom else, while some are doubted | `observers`, `walk` |
+//! | who observes whom; whom besides, while some are new, or doubted | `observers`, `rings`; `settled`, `walk` |
 //! | connections between observers; what their breaking means | `links`, `crash` |
 //! | being heard; judging silence; asking others | `heartbeat`, `detector`, `inquiry` |
 //! | doubting oneself; members that keep refuting; many silent at once | `health`, `flapping`, `partition` |
@@ -75,9 +75,11 @@ mod record;
 mod referral;
 mod remove;
 mod reunion;
+mod rings;
 mod runs;
 mod send;
 mod settings;
+mod settled;
 mod sponsor;
 mod sync;
 mod table;
@@ -360,6 +362,7 @@ impl Core {
                 Timer::PartitionOver => self.partition_over(),
                 Timer::Leadership => self.tend_leadership(),
                 Timer::Walk => self.walk(),
+                Timer::Settle => self.settle_members(),
             }
             if matches!(self.phase, Phase::Stopped) {
                 break;

@@ -57,6 +57,8 @@ pub(super) enum Timer {
     Leadership,
     /// Those behind doubted neighbours are looked at.
     Walk,
+    /// Members may have been live for long enough to be relied on.
+    Settle,
 }
 
 impl Key for Timer {
@@ -82,6 +84,7 @@ impl Key for Timer {
             Timer::PartitionOver => (17, 0),
             Timer::Leadership => (18, 0),
             Timer::Walk => (19, 0),
+            Timer::Settle => (20, 0),
         };
         (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
     }
