@@ -90,10 +90,7 @@ impl Core {
     /// Whether there are two graphs.
     fn has_settled_graph(&self) -> bool {
         let settled = self.view.settled();
-        std::env::var("BREAK").is_err()
-            && self.observers.settled.since.is_some()
-            && settled > 0
-            && settled < self.view.live().len()
+        self.observers.settled.since.is_some() && settled > 0 && settled < self.view.live().len()
     }
 
     /// Looks who has been live for long.

@@ -205,8 +205,7 @@ impl Core {
         let nearest: BTreeSet<Slot> = self.observers.nearest().collect();
         let doubted_nearest = nearest.intersection(&doubted).count();
         self.observers.walk.doubted = doubted;
-        let is_walking = std::env::var("BREAK").is_err()
-            && matches!(self.phase, Phase::Up)
+        let is_walking = matches!(self.phase, Phase::Up)
             && doubted_nearest > 0
             && !self.observers.is_full_mesh(self.view.live().len());
         if !is_walking {
