@@ -149,10 +149,10 @@ impl Core {
         let graph = &self.observers.settled;
         let has_rings = !graph.rings.ends.is_empty();
         if !self.has_settled_graph() || settled <= wanted {
-            let is_about_mesh = graph.mesh.is_empty() || graph.mesh.contains(&slot);
-            let has_changed = has_rings
-                || self.has_settled_graph() != !graph.mesh.is_empty()
-                || self.has_settled_graph() && (is_about_mesh || self.view.get(slot).filter(is_settled).is_some());
+            let has_graph = self.has_settled_graph();
+            let is_on_it = self.view.get(slot).as_ref().is_some_and(is_settled);
+            let is_about_mesh = graph.mesh.is_empty() || graph.mesh.contains(&slot) || is_on_it;
+            let has_changed = has_rings || has_graph == graph.mesh.is_empty() || has_graph && is_about_mesh;
             if has_changed {
                 self.rebuild_settled();
             }

@@ -355,18 +355,15 @@ mod tests {
             let of = |standing| path.slots.iter().filter(|slot| standings[**slot as usize] == standing).count();
             prop_assert!(of(Standing::Unknown) <= reach);
             let nearest = standings.iter().position(|standing| *standing == Standing::Answers);
-            match path.end {
-                Some(end) => {
-                    prop_assert_eq!(Some(end as usize), nearest);
-                    prop_assert_eq!(path.slots.last(), Some(&end));
-                    prop_assert!(path.is_finished);
-                }
-                None => {
-                    prop_assert_eq!(of(Standing::Answers), 0);
-                    let is_limited = of(Standing::Unknown) == reach && path.slots.len() < standings.len();
-                    prop_assert!(is_limited || path.slots.len() == standings.len());
-                    prop_assert_eq!(path.is_finished, of(Standing::Unknown) == 0);
-                }
+            if let Some(end) = path.end {
+                prop_assert_eq!(Some(end as usize), nearest);
+                prop_assert_eq!(path.slots.last(), Some(&end));
+                prop_assert!(path.is_finished);
+            } else {
+                prop_assert_eq!(of(Standing::Answers), 0);
+                let is_limited = of(Standing::Unknown) == reach && path.slots.len() < standings.len();
+                prop_assert!(is_limited || path.slots.len() == standings.len());
+                prop_assert_eq!(path.is_finished, of(Standing::Unknown) == 0);
             }
         }
 
