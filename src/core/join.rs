@@ -384,6 +384,7 @@ impl Core {
     pub(super) fn become_up(&mut self) {
         self.phase = Phase::Up;
         self.plan_links();
+        self.begin_to_settle_myself();
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
             self.timers.cancel(timer);
         }

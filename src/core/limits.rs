@@ -242,6 +242,11 @@ pub const FIRST_REACH: usize = 1;
 pub const REACH_GROWTH: usize = 4;
 /// The share of the neighbours, as a fraction, that are doubted when all other members are asked at once.
 pub const WIDE_DOUBT: (usize, usize) = (3, 4);
+/// A member is settled when it has been live for its down timeout, within which it would have been found out if it never
+/// answered, and for this long …
+pub const SETTLE: Duration = Duration::from_secs(60);
+/// … by at most so much less: those who joined one after the other settle together.
+pub const SETTLE_TOGETHER: Duration = Duration::from_secs(5);
 /// At most one case about the same member is opened on the word of others in this time.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
 /// An echo that was held for longer teaches no round trip: clocks that differ by two in a hundred, as bad as any, would

@@ -26,7 +26,7 @@
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; being its first member; letting somebody in; crowds; who owns a name | `join`, `founding`, `sponsor`, `referral`, `names` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
-//! | who observes whom; whom else, while some are doubted | `observers`, `walk` |
+//! | who observes whom; whom besides, while some are new, or doubted | `observers`, `rings`; `settled`, `walk` |
 //! | connections between observers; those that prove nothing yet; what their breaking means | `links`, `guests`, `crash` |
 //! | being heard; hearing both ways; judging silence; asking others | `heartbeat`, `echo`, `detector`, `inquiry` |
 //! | doubting oneself; hearing nobody; members that keep refuting; many silent at once | `health`, `deaf`, `flapping`, `partition` |
@@ -82,9 +82,11 @@ mod record;
 mod referral;
 mod remove;
 mod reunion;
+mod rings;
 mod runs;
 mod send;
 mod settings;
+mod settled;
 mod sponsor;
 mod standing;
 mod sync;
@@ -389,6 +391,7 @@ impl Core {
                 Timer::PartitionOver => self.partition_over(),
                 Timer::Leadership => self.tend_leadership(),
                 Timer::Walk => self.walk(),
+                Timer::Settle => self.settle_members(),
             }
             if matches!(self.phase, Phase::Stopped) {
                 break;

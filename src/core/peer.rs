@@ -25,6 +25,10 @@ pub(super) struct Peer {
     pub(super) method: Option<DetectionMethod>,
     /// Its address has echoed a nonce of ours.
     pub(super) proven: bool,
+    /// It has been live for long (see `settled`).
+    pub(super) settled: bool,
+    /// When it came to live, in whole seconds, if it is not settled.
+    pub(super) live_since: u32,
 }
 
 /// What only members that have sent us packets need.
@@ -72,7 +76,7 @@ pub(super) struct Errands {
 impl Peer {
     /// A member first seen alive at `last_sign`.
     pub(super) fn new(last_sign: Time) -> Self {
-        Self { last_sign, session: None, errands: None, method: None, proven: false }
+        Self { last_sign, session: None, errands: None, method: None, proven: false, settled: false, live_since: 0 }
     }
 
     pub(super) fn errands(&self) -> Errands {

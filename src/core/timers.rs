@@ -61,6 +61,8 @@ pub(super) enum Timer {
     Leadership,
     /// Those behind doubted neighbours are looked at.
     Walk,
+    /// Members may have been live for long enough to be relied on.
+    Settle,
 }
 
 impl Key for Timer {
@@ -88,6 +90,7 @@ impl Key for Timer {
             Timer::Walk => (19, 0),
             Timer::Reach => (20, 0),
             Timer::Guests => (21, 0),
+            Timer::Settle => (22, 0),
         };
         (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
     }

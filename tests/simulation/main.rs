@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use headcount::Profile;
 
 mod crashes;
+mod crowds;
 mod cuts;
 mod deaf;
 mod joining;
