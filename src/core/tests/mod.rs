@@ -23,5 +23,6 @@ mod net;
 mod partition;
 mod reunion;
 mod sleeping;
+mod succession;
 mod traffic;
 mod waiting;
