@@ -271,8 +271,10 @@ pub const MAX_VOTERS: usize = 7;
 pub const MAX_RENEWALS_IN_FLIGHT: usize = 64;
 /// Names in the difference between two views that travels with a renewal, in bytes; longer ones are asked for.
 pub const MAX_DELTA_BYTES: usize = 600;
-/// How often a leader that resigned releases its voters.
+/// How often a leader that resigned releases its voters …
 pub const RELEASES: u32 = 3;
+/// … and after what pause, at most.
+pub const RELEASE_PAUSE: Duration = Duration::from_millis(25);
 /// How long a node that is to vote is asked who it is, at least.
 pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a leader that leaves waits for the end of what it led, before it leaves without releasing its voters.
@@ -284,7 +286,7 @@ pub const MAX_FLOODED_DELTA_BYTES: usize = 400;
 pub const PULSES: u32 = 3;
 /// At most one question who leads in this time.
 pub const WHO_LEADS_INTERVAL: Duration = Duration::from_millis(100);
-/// Parts of a numbered view that answer one question.
+/// Parts of a numbered view that answer one question, and parts that are kept because they came early.
 pub const VIEW_PARTS: u8 = 8;
 /// A part of a numbered view is asked for again after this long, at least …
 pub const VIEW_FETCH_RETRY: Duration = Duration::from_millis(50);

@@ -501,7 +501,11 @@ impl Core {
         let differs = is_live && self.compare(slot, fingerprint);
         let peer = &self.view.entry(slot).peer;
         let with_updates = differs && !answer.is_reply && is_due(self.now, peer.errands().last_answer, ANSWER_INTERVAL);
-        let confirmed: Vec<u64> = answer.confirmed.iter().copied().filter(|hash| answer.held.contains(hash)).collect();
+        let mut confirmed: Vec<u64> =
+            answer.confirmed.iter().copied().filter(|hash| answer.held.contains(hash)).collect();
+        if !confirmed.is_empty() && !self.may_confirm() {
+            confirmed.clear();
+        }
         let is_proven = peer.proven;
         if !is_proven && !is_due(self.now, peer.errands().last_answer, ANSWER_INTERVAL) {
             return self.counters.drop(Drop::RateLimited);

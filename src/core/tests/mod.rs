@@ -29,5 +29,6 @@ mod reachable;
 mod reunion;
 mod sleeping;
 mod strangers;
+mod succession;
 mod traffic;
 mod waiting;

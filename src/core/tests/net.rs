@@ -49,6 +49,8 @@ pub(super) struct Net {
     pub(super) now: Time,
     pub(super) nodes: Vec<Node>,
     pub(super) latency: Duration,
+    /// Packets take up to so much longer, each by its own lot: they overtake each other.
+    pub(super) jitter: Duration,
     pub(super) settings: Settings,
     /// One packet in so many is lost; none if 0.
     pub(super) drop_one_in: u64,
@@ -60,6 +62,8 @@ pub(super) struct Net {
     pub(super) undelivered: Vec<(SocketAddr, Vec<u8>)>,
     /// Voters by name, where leaders are elected.
     pub(super) voters: Vec<NodeId>,
+    /// The pace of elections.
+    pub(super) lease: LeaseTiming,
     /// What voters must not forget, by name.
     pub(super) disks: BTreeMap<String, Ballot>,
     /// Nodes whose disks take nothing. What was not taken is tried again when they are told to.
@@ -99,12 +103,14 @@ impl Net {
             now: Time::ORIGIN,
             nodes: Vec::new(),
             latency: ms(1),
+            jitter: Duration::ZERO,
             settings: profile.settings(),
             drop_one_in: 0,
             sent: None,
             seen_at: BTreeMap::new(),
             undelivered: Vec::new(),
             voters: Vec::new(),
+            lease: LeaseTiming { lease_duration: ms(2_000), renewal_interval: ms(500) },
             disks: BTreeMap::new(),
             full_disks: BTreeMap::new(),
             lookups_hang: false,
@@ -209,7 +215,7 @@ impl Net {
     fn quorum(&mut self, name: &str) -> QuorumBirth {
         let blank = Ballot::blank(Identity(xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes())));
         QuorumBirth {
-            timing: LeaseTiming { lease_duration: ms(2_000), renewal_interval: ms(500) },
+            timing: self.lease,
             voters: self.voters.clone(),
             ballot: self.disks.get(name).cloned().unwrap_or(blank),
         }
@@ -291,7 +297,8 @@ impl Net {
                     // By a hash, so that no pattern of packets is always or never hit.
                     let lot = xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes());
                     if !lot.is_multiple_of(self.drop_one_in) {
-                        self.in_flight.insert((self.now + self.latency, self.counter), (from, to, bytes));
+                        let at = self.now + self.latency + self.jitter.mul_f64((lot % 1_000) as f64 / 1_000.0);
+                        self.in_flight.insert((at, self.counter), (from, to, bytes));
                     }
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
