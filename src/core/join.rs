@@ -23,6 +23,7 @@ use rand::Rng;
 
 use super::limits::{
     FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_JOIN_WAIT, MAX_JOINERS, MIN_QUESTION_BYTES,
+    TRIES_BEFORE_CALLS,
 };
 use super::receive::Sender;
 use super::referral::Referrals;
@@ -162,8 +163,12 @@ impl Core {
                 self.notice("waiting for seeds", Notice::WaitingForSeeds { answered });
             }
         }
-        for to in targets {
-            self.ask_to_join(to);
+        for to in &targets {
+            self.ask_to_join(*to);
+        }
+        self.end_old_calls();
+        if !reached && answered == 0 && pause >= FIRST_JOIN_RETRY * 2_u32.pow(TRIES_BEFORE_CALLS - 1) {
+            self.call_all(&targets);
         }
     }
 
@@ -187,6 +192,10 @@ impl Core {
         packet.push(&Message::Join { nonce, record, cookie });
         packet.pad_to(MIN_QUESTION_BYTES);
         self.transmit(to, packet);
+        if self.calls.is_any_connected() {
+            // Others that are named are asked as whoever named them is.
+            self.call(to);
+        }
     }
 
     /// Our own packet came back: the address it was sent to is ours.
@@ -379,6 +388,7 @@ impl Core {
     fn become_up(&mut self) {
         self.phase = Phase::Up;
         self.plan_links();
+        self.end_calls_soon();
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer] {
             self.timers.cancel(timer);
         }

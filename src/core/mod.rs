@@ -28,6 +28,7 @@
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
 //! | who observes whom | `observers` |
 //! | connections between observers; what their breaking means | `links`, `crash` |
+//! | where datagrams do not pass: members by links, strangers by calls | `detour`, `calls` |
 //! | being heard; judging silence; asking others | `heartbeat`, `detector`, `inquiry` |
 //! | doubting oneself; members that keep refuting; many silent at once | `health`, `flapping`, `partition` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
@@ -39,11 +40,13 @@
 //! | reading early what many cores in one process need next | `ahead` |
 
 pub mod ahead;
+mod calls;
 mod change;
 mod confirm;
 mod counters;
 mod crash;
 mod detector;
+mod detour;
 mod doors;
 pub mod election;
 mod flapping;
@@ -114,8 +117,10 @@ pub use settings::{OutOfRange, Profile, Settings, Timing};
 pub use tags::{InvalidTags, Tags};
 pub use time::Time;
 
+use calls::Calls;
 use confirm::Confirmations;
 use crash::Crashes;
+use detour::Detours;
 use flood::Flooding;
 use gossip::Gossiping;
 use health::Attention;
@@ -174,6 +179,8 @@ pub struct Core {
     observers: Observers,
     inquiries: Inquiries,
     links: Links,
+    detours: Detours,
+    calls: Calls,
     crashes: Crashes,
     partition: Partition,
     gossiping: Gossiping,
@@ -258,6 +265,8 @@ impl Core {
             ),
             inquiries: Inquiries::default(),
             links: Links::default(),
+            detours: Detours::default(),
+            calls: Calls::default(),
             crashes: Crashes::default(),
             partition: Partition::default(),
             gossiping: Gossiping::default(),
@@ -380,6 +389,7 @@ impl Core {
     /// Ends the core.
     fn stop(&mut self, reason: StopReason) {
         self.drop_links();
+        self.hang_up_all();
         self.phase = Phase::Stopped;
         self.timers.clear();
         self.outputs.push_back(Output::Stopped(reason));

@@ -31,6 +31,8 @@ pub(super) struct Peer {
 pub(super) struct Session {
     /// When the last packet came.
     pub(super) heard: Time,
+    /// When the last one came as a datagram.
+    pub(super) datagram: Option<Time>,
     /// The view's fingerprint in its last packet.
     pub(super) fingerprint: u64,
     stamp: Option<(u16, Time)>,
@@ -122,7 +124,14 @@ impl Peer {
     /// make all its real ones look old.
     pub(super) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64, is_from_its_address: bool) -> bool {
         let session = self.session.get_or_insert_with(|| {
-            Box::new(Session { heard: now, fingerprint, stamp: None, rtt: None, replay: ReplayWindow::default() })
+            Box::new(Session {
+                heard: now,
+                datagram: None,
+                fingerprint,
+                stamp: None,
+                rtt: None,
+                replay: ReplayWindow::default(),
+            })
         });
         let farthest = if is_from_its_address { MAX_SEQUENCE } else { session.replay.highest + REPLAY_WINDOW };
         if sequence > farthest || !session.replay.accept(sequence) {
@@ -131,6 +140,13 @@ impl Peer {
         session.heard = now;
         session.fingerprint = fingerprint;
         true
+    }
+
+    /// A datagram came, be it the later copy of what came by a link.
+    pub(super) fn heard_by_datagram(&mut self, now: Time) {
+        if let Some(session) = &mut self.session {
+            session.datagram = Some(now);
+        }
     }
 
     /// Learns the round trip time from an echo, and keeps the stamp to echo it.

@@ -101,7 +101,11 @@ impl Core {
             let is_from_its_address = self.view.record(slot).address == sender.from;
             let arrived = self.arrived_at();
             let peer = self.view.peer_mut(slot);
-            if !peer.receive(arrived, header.sequence, header.fingerprint, is_from_its_address) {
+            let is_fresh = peer.receive(arrived, header.sequence, header.fingerprint, is_from_its_address);
+            if sender.way == Way::Datagrams {
+                peer.heard_by_datagram(arrived);
+            }
+            if !is_fresh {
                 return self.counters.drop(Drop::Replayed);
             }
             self.sign_of_life(slot, arrived);
@@ -259,6 +263,7 @@ impl Core {
             Message::Alive { run, sequence } => self.told_alive(run, sequence),
             // Over a link it ends it; in a datagram it means nothing.
             Message::Unlink => {}
+            Message::Unheard => self.told_unheard(slot),
             Message::Election(ref word) => self.hear_voter(slot, Word::clone(word)),
             Message::Led(ref led) => self.hear_led(slot, Led::clone(led)),
             Message::Pulse(ref pulse) => self.hear_pulse(slot, pulse),

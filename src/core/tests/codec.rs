@@ -144,6 +144,7 @@ fn one_of_each() -> Vec<Message> {
         changed(Ok(Electorate::founded_by(vec![voter()]))),
         changed(Err(ChangeError::NoChange { reason: Unchanged::VotesAlready })),
         changed(Err(ChangeError::NoAnswer { id: id("d") })),
+        Message::Unheard,
     ]
 }
 

@@ -11,6 +11,7 @@ mod ages;
 mod codec;
 mod crashing;
 mod detection;
+mod detours;
 mod doubt;
 mod forwarding;
 mod hostile;

@@ -304,6 +304,9 @@ pub enum Message {
     ChangeVoters(Box<ChangeVoters>),
     /// The leader's answer to [`Message::ChangeVoters`].
     VotersChanged(Box<VotersChanged>),
+    /// "Your datagrams do not come here." What the receiver sends to the sender goes by their link, too, until this is said
+    /// no more.
+    Unheard,
 }
 
 /// See [`Message::Led`].
@@ -406,7 +409,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 36;
+    pub(super) const KINDS: u32 = 37;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
