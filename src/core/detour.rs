@@ -1,7 +1,7 @@
 //! Where datagrams do not pass and links do: everything travels by the link, too.
 //!
 //! ```text
-//! no datagram of a linked member for half its suspect timeout ─▶ in doubt: all goes both ways, and says "unheard"
+//! no datagram of a linked member for 3/4 of its suspect timeout ─▶ in doubt: all goes both ways, and says "unheard"
 //!        a frame answers ─▶ degraded: the operator is told          a datagram comes ─▶ over
 //! ```
 //!
@@ -95,9 +95,10 @@ impl Core {
         let session = self.view.entry(slot).peer.session.as_ref();
         let (heard, datagram) = (session.map(|session| session.heard), session.and_then(|session| session.datagram));
         let patience = match datagram {
-            Some(_) => timing.suspect_timeout() / 2,
+            // More than one heartbeat is missing in every profile, and its silence is not probed yet.
+            Some(_) => timing.suspect_timeout() * 3 / 4,
             // A neighbour says something with every heartbeat.
-            None => (timing.heartbeat_interval() * DETOUR_HEARTBEATS).min(timing.suspect_timeout() / 2),
+            None => (timing.heartbeat_interval() * DETOUR_HEARTBEATS).min(timing.suspect_timeout() * 3 / 4),
         };
         let awake_since = self.attention.awake_since();
         let since = match (datagram, self.links.open_since(run)) {

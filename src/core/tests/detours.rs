@@ -27,7 +27,7 @@ fn with_all_datagrams_blocked_nobody_is_accused_and_news_travels() {
     for profile in Profile::ALL {
         let mut net = Net::linked(profile, 5);
         net.block_all_datagrams(true);
-        net.run(net.settings.suspect_timeout);
+        net.run(net.settings.suspect_timeout * 2);
         for node in 0..5 {
             assert_eq!(net.nodes[node].core.degraded_links(), 4, "{profile}");
             assert!(net.nodes[node].notices.iter().any(|said| matches!(said, Notice::DatagramsBlocked { .. })));
@@ -91,7 +91,7 @@ fn without_datagrams_newcomers_join_by_links() {
         for n in [2, 5] {
             let mut net = Net::linked(profile, n);
             net.block_all_datagrams(true);
-            net.run(net.settings.suspect_timeout);
+            net.run(net.settings.suspect_timeout * 2);
             for host in n..n + 3 {
                 net.add(&format!("n{host}"), host, &[0]);
             }
