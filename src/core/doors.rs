@@ -507,6 +507,16 @@ pub enum Notice {
         /// The member.
         id: NodeId,
     },
+    /// A member's datagrams do not come, or ours do not reach it, while its link works.
+    DatagramsBlocked {
+        /// The member.
+        id: NodeId,
+    },
+    /// Datagrams pass again.
+    DatagramsPass {
+        /// The member.
+        id: NodeId,
+    },
     /// Slept so long that its view is worthless.
     RejoiningAfterIsolation,
     /// About electing leaders.
@@ -584,6 +594,11 @@ impl fmt::Display for Notice {
                 "{id:?} is heard by {heard_by:?} and others, but not by this node: look at the network between the two"
             ),
             Notice::LinkRecovered { id } => write!(f, "{id:?} is heard directly again"),
+            Notice::DatagramsBlocked { id } => write!(
+                f,
+                "datagrams to and from {id:?} do not pass, links do: everything travels by TCP; check UDP in firewalls"
+            ),
+            Notice::DatagramsPass { id } => write!(f, "datagrams to and from {id:?} pass again"),
             Notice::RejoiningAfterIsolation => {
                 f.write_str("heard nobody for longer than reap_after: dropping the view and joining anew")
             }

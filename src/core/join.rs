@@ -25,6 +25,7 @@ use super::founding::Founding;
 use super::inbox::Inbox;
 use super::limits::{
     FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_JOIN_WAIT, MAX_JOINERS, MIN_QUESTION_BYTES,
+    TRIES_BEFORE_CALLS,
 };
 use super::reachable::Reach;
 use super::receive::Sender;
@@ -162,8 +163,12 @@ impl Core {
                 self.notice("waiting for seeds", Notice::WaitingForSeeds { answered });
             }
         }
-        for to in targets {
-            self.ask_to_join(to);
+        for to in &targets {
+            self.ask_to_join(*to);
+        }
+        self.end_old_calls();
+        if !reached && answered == 0 && pause >= FIRST_JOIN_RETRY * 2_u32.pow(TRIES_BEFORE_CALLS - 1) {
+            self.call_all(&targets);
         }
     }
 
@@ -193,6 +198,10 @@ impl Core {
         packet.push(&Message::Join { nonce, record, cookie });
         packet.pad_to(MIN_QUESTION_BYTES);
         self.transmit(to, packet);
+        if self.calls.is_any_connected() {
+            // Others that are named are asked as whoever named them is.
+            self.call(to);
+        }
     }
 
     /// A packet of our own run came in. If it holds a nonce of ours that was sent to a seed, the seed is this node; anybody
@@ -385,6 +394,7 @@ impl Core {
         self.phase = Phase::Up;
         self.plan_links();
         self.begin_to_settle_myself();
+        self.end_calls_soon();
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
             self.timers.cancel(timer);
         }

@@ -223,6 +223,25 @@ pub const LINK_LINGER: Duration = Duration::from_secs(10);
 pub const LINK_BACKOFF: Duration = Duration::from_secs(1);
 /// … up to this.
 pub const MAX_LINK_BACKOFF: Duration = Duration::from_secs(60);
+/// A neighbour that was never heard by datagram is in doubt after this many of its heartbeats, and a detour lasts for one
+/// more if it is not renewed.
+pub const DETOUR_HEARTBEATS: u32 = 2;
+/// Voters that are no neighbours and are watched for answers.
+pub const MAX_PARTNERS: usize = 2 * MAX_VOTERS;
+/// Calls at one time, made and taken.
+pub const MAX_CALLS: usize = 64;
+/// Calls taken of one IP address.
+pub const MAX_CALLS_PER_HOST: usize = 16;
+/// A call ends after this long …
+pub const CALL_LASTS: Duration = Duration::from_secs(10);
+/// … or this long after this node is Up.
+pub const CALL_LINGER: Duration = Duration::from_secs(2);
+/// Tries of a joiner that nobody answers by datagram, before it calls.
+pub const TRIES_BEFORE_CALLS: u32 = 3;
+/// Of so many questions to a lost seed or member, one goes by a call, too.
+pub const CALL_ONE_IN: usize = 4;
+/// A question is among the first messages of its packet.
+pub const MAX_MESSAGES_IN_QUESTION: usize = 4;
 /// The least time between two probes of a member whose process seems to be gone.
 pub const MIN_CRASH_PROBE_GAP: Duration = Duration::from_millis(50);
 /// Pauses between probes for which a second observer is awaited, after the own probes were in vain.

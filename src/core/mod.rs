@@ -28,6 +28,7 @@
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
 //! | who observes whom; whom besides, while some are new, or doubted | `observers`, `rings`; `settled`, `walk` |
 //! | connections between observers; those that prove nothing yet; what their breaking means | `links`, `guests`, `crash` |
+//! | where datagrams do not pass: members by links, strangers by calls | `detour`, `calls` |
 //! | being heard; hearing both ways; judging silence; asking others | `heartbeat`, `echo`, `detector`, `inquiry` |
 //! | doubting oneself; hearing nobody; members that keep refuting; many silent at once | `health`, `deaf`, `flapping`, `partition` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
@@ -41,12 +42,14 @@
 
 mod admission;
 pub mod ahead;
+mod calls;
 mod change;
 mod confirm;
 mod counters;
 mod crash;
 mod deaf;
 mod detector;
+mod detour;
 mod doors;
 mod echo;
 pub mod election;
@@ -126,8 +129,10 @@ pub use tags::{InvalidTags, Tags};
 pub use time::Time;
 
 use admission::Admissions;
+use calls::Calls;
 use confirm::Confirmations;
 use crash::Crashes;
+use detour::Detours;
 use flood::Flooding;
 use gossip::Gossiping;
 use guests::Guests;
@@ -189,6 +194,8 @@ pub struct Core {
     inquiries: Inquiries,
     links: Links,
     guests: Guests,
+    detours: Detours,
+    calls: Calls,
     crashes: Crashes,
     partition: Partition,
     gossiping: Gossiping,
@@ -283,6 +290,8 @@ impl Core {
             inquiries: Inquiries::default(),
             links: Links::default(),
             guests: Guests::default(),
+            detours: Detours::default(),
+            calls: Calls::default(),
             crashes: Crashes::default(),
             partition: Partition::default(),
             gossiping: Gossiping::default(),
@@ -414,6 +423,7 @@ impl Core {
     /// Ends the core.
     fn stop(&mut self, reason: StopReason) {
         self.drop_links();
+        self.hang_up_all();
         self.phase = Phase::Stopped;
         self.timers.clear();
         self.outputs.push_back(Output::Stopped(reason));

@@ -178,6 +178,9 @@ impl Core {
         match sender.standing {
             Standing::Member(slot) => {
                 let arrived = self.arrived_at();
+                if sender.way == Way::Datagrams {
+                    self.view.peer_mut(slot).heard_by_datagram(arrived);
+                }
                 let freshness = self.view.entry(slot).peer.freshness(arrived, header.sequence);
                 if freshness != Freshness::Fresh && !self.is_restarted(slot, sender, freshness, &messages, inbox) {
                     return Ok(None);
@@ -435,6 +438,7 @@ impl Core {
             Message::Alive { run, sequence } => self.told_alive(run, sequence),
             // Over a link it ends it; in a datagram it means nothing.
             Message::Unlink => {}
+            Message::Unheard => self.told_unheard(slot),
             Message::Election(ref word) => self.hear_voter(slot, Word::clone(word)),
             Message::Led(ref led) => self.hear_led(slot, Led::clone(led)),
             Message::Pulse(ref pulse) => self.hear_pulse(slot, pulse),

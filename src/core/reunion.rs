@@ -18,9 +18,10 @@ use rand::RngExt;
 
 use super::inbox::News;
 use super::limits::{
-    CONTACT_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS,
+    CALL_ONE_IN, CONTACT_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS,
     MIN_PROBE_BYTES, MIN_QUESTION_BYTES,
 };
+use super::links::Way;
 use super::receive::Sender;
 use super::sponsor::Newcomer;
 use super::standing::Standing;
@@ -200,10 +201,16 @@ impl Core {
         self.tombstones.expire(self.now, self.settings.reap_after);
         if let Some(seed) = self.next_missing_seed() {
             self.ask_who(seed);
+            if self.reunion.next_seed.is_multiple_of(CALL_ONE_IN) {
+                self.call(seed);
+            }
             self.outputs.push_back(Output::ResolveSeeds);
         }
         for slot in self.next_lost() {
             self.look_for(slot);
+            if self.reunion.next_seed.is_multiple_of(CALL_ONE_IN) {
+                self.call(self.view.record(slot).address);
+            }
         }
         self.remember_addresses();
     }
@@ -350,6 +357,9 @@ impl Core {
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
                 packet.pad_to(MIN_PROBE_BYTES.min(sender.bytes));
                 self.transmit(record.address, packet);
+                if matches!(sender.way, Way::Link(_)) {
+                    self.call(record.address);
+                }
             }
             return Introduction::Ignored;
         }

@@ -175,7 +175,7 @@ impl Core {
             packet.push(&message);
         }
         self.counters.election_sent += 1;
-        self.send_to(slot, packet);
+        self.send_word_to(slot, packet);
     }
 
     fn lose_claim(&mut self, term: Term, reason: LossReason) {

@@ -152,6 +152,7 @@ fn one_of_each() -> Vec<Message> {
         }),
         Message::ReachMe { nonce, address: address(0) },
         Message::Reached { nonce },
+        Message::Unheard,
     ]
 }
 

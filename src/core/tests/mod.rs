@@ -13,6 +13,7 @@ mod codec;
 mod crashing;
 mod deaf;
 mod detection;
+mod detours;
 mod doubt;
 mod forwarding;
 mod founding;

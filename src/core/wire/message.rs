@@ -331,6 +331,9 @@ pub enum Message {
         /// The question's.
         nonce: Nonce,
     },
+    /// "Your datagrams do not come here." What the receiver sends to the sender goes by their link, too, until this is said
+    /// no more.
+    Unheard,
 }
 
 /// See [`Message::Seeking`].
@@ -462,7 +465,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 39;
+    pub(super) const KINDS: u32 = 40;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
