@@ -165,6 +165,13 @@ pub enum Command {
         /// The new tags.
         tags: Tags,
     },
+    /// This node is reached at another address from now on: its driver has bound a socket there.
+    SetAddress {
+        /// For the reply.
+        ticket: Ticket,
+        /// The new address.
+        address: SocketAddr,
+    },
     /// Add a voter to the electorate. The leader does; any other node asks it to, and gives its answer.
     AddVoter {
         /// For the reply.
@@ -312,6 +319,8 @@ pub enum Reply {
     },
     /// To [`Command::SetTags`].
     TagsSet,
+    /// To [`Command::SetAddress`].
+    AddressSet,
     /// To [`Command::AddVoter`], [`Command::RemoveVoter`] and [`Command::Recover`]: the electorate as it is now.
     Electorate(Electorate),
     /// The command was not carried out; nothing changed.
@@ -345,6 +354,12 @@ pub enum CommandError {
     /// The node is on its way out.
     #[error("this node is leaving")]
     Leaving,
+    /// Nobody could answer to that address.
+    #[error("{address} is no address that others can answer to: give one with an IP address and a port")]
+    Unreachable {
+        /// The address asked for.
+        address: SocketAddr,
+    },
     /// Leaders are not elected by quorum here.
     #[error("leaders are not elected here: set leadership.mode = \"quorum\"")]
     NoQuorumMode,

@@ -13,7 +13,7 @@ use super::view::View;
 use super::wire::{Message, Nonce};
 use super::{
     CommandError, Core, Drop, Durable, LeaveReason, Notice, Output, Phase, Record, Reply, Run, SelfDoubt, Status,
-    StopReason, Tags, Ticket,
+    StopReason, Tags, Ticket, is_reachable,
 };
 
 /// What is durable about the own incarnation.
@@ -37,6 +37,11 @@ impl Incarnation {
     /// Whether a raise waits for the disk.
     pub(super) fn is_waiting(&self) -> bool {
         self.wanted.is_some()
+    }
+
+    /// Whether a raise above this one waits for the disk.
+    fn covers(&self, incarnation: u64) -> bool {
+        self.wanted.is_some_and(|wanted| wanted > incarnation)
     }
 }
 
@@ -121,12 +126,13 @@ impl Core {
             return false;
         }
         match self.phase {
+            // What is raised already, and only waits for the disk, is refuted once.
+            Phase::Joining(_) | Phase::Up if self.incarnation.covers(incarnation) => return false,
             Phase::Joining(_) | Phase::Up => {
                 self.counters.refutations += 1;
                 self.doubt_myself(SelfDoubt::Refuted);
                 self.raise_incarnation(incarnation + 1);
-                let incarnation = self.me().incarnation;
-                self.notice("refuted", Notice::Refuted { incarnation });
+                self.notice("refuted", Notice::Refuted { incarnation: incarnation + 1 });
             }
             Phase::Leaving => self.say_left(incarnation),
             Phase::Stopped => return false,
@@ -176,16 +182,50 @@ impl Core {
         if matches!(self.phase, Phase::Leaving) {
             return self.reply(ticket, Reply::Refused(CommandError::Leaving));
         }
-        if tags != self.me().tags {
-            let incarnation = self.me().incarnation + 1;
-            if incarnation > self.incarnation.stored {
-                self.secure_incarnations();
-                return self.reply(ticket, Reply::Refused(CommandError::Busy));
-            }
-            self.rewrite_myself(Record { incarnation, tags, ..Record::clone(self.me()) });
-            self.secure_incarnations();
+        if tags != self.me().tags && !self.restate_myself(Record { tags, ..Record::clone(self.me()) }) {
+            return self.reply(ticket, Reply::Refused(CommandError::Busy));
         }
         self.reply(ticket, Reply::TagsSet);
+    }
+
+    /// The command to be reached at another address. Others believe it when they hear it from there and the address they
+    /// know does not answer as this run any more (see `names`).
+    pub(super) fn set_address(&mut self, ticket: Ticket, address: SocketAddr) {
+        if matches!(self.phase, Phase::Leaving) {
+            return self.reply(ticket, Reply::Refused(CommandError::Leaving));
+        }
+        if !is_reachable(address) {
+            return self.reply(ticket, Reply::Refused(CommandError::Unreachable { address }));
+        }
+        if address != self.me().address {
+            if !self.restate_myself(Record { address, ..Record::clone(self.me()) }) {
+                return self.reply(ticket, Reply::Refused(CommandError::Busy));
+            }
+            self.introduce_myself();
+        }
+        self.reply(ticket, Reply::AddressSet);
+    }
+
+    /// Says something else about itself, at the next incarnation; `false` if that must wait for the disk.
+    fn restate_myself(&mut self, record: Record) -> bool {
+        let incarnation = self.me().incarnation + 1;
+        let is_stored = incarnation <= self.incarnation.stored;
+        if is_stored {
+            self.rewrite_myself(Record { incarnation, ..record });
+        }
+        self.secure_incarnations();
+        is_stored
+    }
+
+    /// Asks those who observe this node who they are, from its new address: they ask back, and learn where it is.
+    fn introduce_myself(&mut self) {
+        let observers: Vec<SocketAddr> = {
+            let observed = self.view.live().iter().filter(|slot| self.observes(**slot));
+            observed.map(|slot| self.view.record(*slot).address).collect()
+        };
+        for address in observers {
+            self.ask_who(address);
+        }
     }
 
     /// The command to leave. A leader hands over first.
