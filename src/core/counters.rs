@@ -33,11 +33,13 @@ pub enum Drop {
     WrongState,
     /// A command from somewhere else than its member's proven address.
     Unproven,
+    /// News of a member that its owner could not refute, or not soon: an incarnation far ahead of what is held.
+    Implausible,
 }
 
 impl Drop {
     /// All reasons.
-    pub const ALL: [Drop; 14] = [
+    pub const ALL: [Drop; 15] = [
         Drop::Malformed,
         Drop::UnknownVersion,
         Drop::UnknownKey,
@@ -52,6 +54,7 @@ impl Drop {
         Drop::TableFull,
         Drop::WrongState,
         Drop::Unproven,
+        Drop::Implausible,
     ];
 
     /// Its name as a metric label.
@@ -71,6 +74,7 @@ impl Drop {
             Drop::TableFull => "table_full",
             Drop::WrongState => "wrong_state",
             Drop::Unproven => "unproven",
+            Drop::Implausible => "implausible",
         }
     }
 }

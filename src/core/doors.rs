@@ -481,6 +481,24 @@ pub enum Notice {
     RejoiningAfterIsolation,
     /// About electing leaders.
     Election(Alarm),
+    /// Another process says that it has this node's name: it does not answer, or fewer members hold it than this node.
+    NameClaimed {
+        /// Its address.
+        claimant: SocketAddr,
+    },
+    /// A member that lives was removed by force.
+    MemberRemoved {
+        /// Whom.
+        id: NodeId,
+        /// Who told this node so.
+        by: NodeId,
+    },
+    /// The cluster remembers this node's name at an incarnation that this node does not believe, and lets it in only above
+    /// that.
+    FarBehind {
+        /// The incarnation.
+        incarnation: u64,
+    },
     /// A newcomer was turned away because its name is in use.
     NameRefused {
         /// The name.
@@ -542,6 +560,19 @@ impl fmt::Display for Notice {
                 f.write_str("heard nobody for longer than reap_after: dropping the view and joining anew")
             }
             Notice::Election(alarm) => alarm.fmt(f),
+            Notice::NameClaimed { claimant } => write!(
+                f,
+                "another process claims this node's name at {claimant}, and has it not: if it is yours, give it another \
+                 name with --name"
+            ),
+            Notice::MemberRemoved { id, by } => {
+                write!(f, "{id:?} was alive and is removed by force, says {by:?}: restart it if that was not meant")
+            }
+            Notice::FarBehind { incarnation } => write!(
+                f,
+                "the cluster remembers this name at incarnation {incarnation}, far ahead of any clock: choose another \
+                 with --name, or wait until the last holder is forgotten (twice reap_after); still trying"
+            ),
             Notice::NameRefused { id, newcomer } => {
                 write!(f, "turned {newcomer} away: the name {id:?} is in use by a node that answers")
             }

@@ -23,15 +23,15 @@
 //! | names, records and how they merge | `id`, `tags`, `record` |
 //! | the table of members and its fingerprint | `view`, `order`, `runs`, `table`; what one observer alone knows: `peer` |
 //! | packets in, packets out; one copy of a record for many cores | `inbox`, `receive`, `send`, `wire/`; `pool` |
-//! | merging news into the view | `merge`, reported as `change` |
-//! | joining a cluster; letting somebody in; crowds; who owns a name | `join`, `sponsor`, `referral`, `names` |
+//! | merging news into the view | `merge`, reported as `change`; what is not believed: `belief` |
+//! | joining a cluster; letting somebody in; crowds; who owns a name | `join`, `sponsor`, `referral`, `names`, `rivals` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
 //! | who observes whom | `observers` |
 //! | connections between observers; what their breaking means | `links`, `crash` |
 //! | being heard; judging silence; asking others | `heartbeat`, `detector`, `inquiry` |
 //! | doubting oneself; members that keep refuting; many silent at once | `health`, `flapping`, `partition` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
-//! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `confirm` |
+//! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `removal`, `confirm` |
 //! | electing leaders among voters, apart from all this | `election/` |
 //! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
@@ -39,6 +39,7 @@
 //! | reading early what many cores in one process need next | `ahead` |
 
 pub mod ahead;
+mod belief;
 mod change;
 mod confirm;
 mod counters;
@@ -73,8 +74,10 @@ mod receive;
 mod recent;
 mod record;
 mod referral;
+mod removal;
 mod remove;
 mod reunion;
+mod rivals;
 mod runs;
 mod send;
 mod settings;
@@ -114,6 +117,7 @@ pub use settings::{OutOfRange, Profile, Settings, Timing};
 pub use tags::{InvalidTags, Tags};
 pub use time::Time;
 
+use belief::Claims;
 use confirm::Confirmations;
 use crash::Crashes;
 use flood::Flooding;
@@ -131,7 +135,9 @@ use partition::Partition;
 use peer::Peer;
 use proof::Prover;
 use rates::{NoticeRate, Questions};
+use removal::{Acquaintance, Removals};
 use reunion::Reunion;
+use rivals::Rivals;
 use sponsor::Joiners;
 use sync::Disagreement;
 use timers::{Timer, Timers};
@@ -185,6 +191,10 @@ pub struct Core {
     reunion: Reunion,
     joiners: Joiners,
     name_probes: NameProbes,
+    claims: Claims,
+    rivals: Rivals,
+    acquaintance: Acquaintance,
+    removals: Removals,
     /// Questions to strangers.
     questions: Questions,
     /// Strangers let into the view because they introduced themselves.
@@ -269,6 +279,10 @@ impl Core {
             reunion: Reunion::new(birth.seeds, birth.remembered),
             joiners: Joiners::default(),
             name_probes: NameProbes::default(),
+            claims: Claims::default(),
+            rivals: Rivals::default(),
+            acquaintance: Acquaintance::default(),
+            removals: Removals::default(),
             questions: Questions::default(),
             introductions: Questions::default(),
             burials: Questions::default(),
@@ -353,6 +367,8 @@ impl Core {
                 Timer::Crash(run) => self.investigate(run),
                 Timer::Joiner(run) => self.judge_joiner(run),
                 Timer::NameProbe(run) => self.probe_name_again(run),
+                Timer::Rival => self.dispute(),
+                Timer::Removal => self.ask_about_removal(),
                 Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
                 Timer::Contact(ticket) => self.end_contact(ticket),
                 Timer::Partition => self.suspect_partition(),
@@ -421,6 +437,7 @@ impl Core {
         self.flooding.forget(slot);
         let record = Arc::clone(self.view.record(slot));
         let run = record.run;
+        self.acquaintance.forget(run);
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
         self.drop_link(run);

@@ -54,6 +54,8 @@ struct Answer {
     myself: bool,
     /// Something was said that is only believed from members.
     stranger: bool,
+    /// The packet asked whom this node holds under a name: one packet is answered once.
+    has_asked_for_holder: bool,
     /// The packet asked for a change of the electorate: one packet asks once.
     has_asked_for_change: bool,
 }
@@ -192,13 +194,18 @@ impl Core {
             Message::Page { after, more } if self.is_pulling_from(sender.run) => {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
+            Message::WhoHolds { .. } if std::mem::replace(&mut answer.has_asked_for_holder, true) => {
+                self.counters.drop(Drop::RateLimited);
+            }
+            Message::WhoHolds { nonce, id } => self.tell_holder(sender, nonce, &id),
+            Message::Holds { nonce, run } => self.told_holder(sender.from, nonce, run),
             Message::Pull { after, pages } => self.serve(sender, after.as_ref(), pages),
             Message::Told { run, incarnation, status, .. }
                 if answer.introduction.is_some_and(Introduction::is_unlisted) && !matches!(status, Status::Left(_)) =>
             {
                 // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
                 // Removals are only obeyed from members.
-                answer.myself |= self.told(run, incarnation, status);
+                answer.myself |= self.told(None, run, incarnation, status);
             }
             message => match self.view.slot_of_run_near(answer.sender, sender.run) {
                 Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
@@ -247,7 +254,7 @@ impl Core {
             Message::Probe { nonce, .. } => answer.acks.push(nonce),
             Message::Ack { nonce } => self.proved(slot, nonce),
             Message::Told { run, incarnation, status, .. } => {
-                answer.myself |= self.told(run, incarnation, status);
+                answer.myself |= self.told(Some(slot), run, incarnation, status);
             }
             Message::Digest { ref buckets } => self.digested(slot, buckets, answer.way),
             Message::Want { ref buckets } => self.wanted(slot, buckets, answer.way),
@@ -289,6 +296,9 @@ impl Core {
         }
         self.heard_directly(slot);
         self.outputs.push_back(Output::Heard(id));
+        if !self.evicted.is_empty() {
+            self.evict_again(slot);
+        }
         if self.is_case(run) {
             self.heard_suspected_crash(slot);
         }

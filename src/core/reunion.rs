@@ -25,7 +25,7 @@ use super::receive::Sender;
 use super::sponsor::Newcomer;
 use super::time::Time;
 use super::timers::Timer;
-use super::view::Slot;
+use super::view::{Slot, View};
 use super::wire::{Message, Nonce};
 use super::{CommandError, Core, Drop, NodeId, Output, Phase, Record, Reply, Run, Status, Ticket};
 
@@ -160,6 +160,13 @@ impl Reunion {
         is_change
     }
 
+    /// Whether this node was told to contact this address: it is a seed's, or was named by a command.
+    pub(super) fn is_contact(&self, address: SocketAddr) -> bool {
+        self.seeds.contains(&address)
+            || self.extra.contains(&address)
+            || self.contacts.values().any(|contact| contact.results.iter().any(|(asked, _)| *asked == address))
+    }
+
     /// This node met itself under this address.
     pub(super) fn is_me(&mut self, address: SocketAddr) {
         if self.mine.len() < MAX_ALIASES {
@@ -179,6 +186,7 @@ impl Core {
         let pace = 0.9 + 0.1 * self.rng.random::<f64>();
         self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
         self.tombstones.expire(self.now, self.settings.reap_after);
+        self.acquaintance.tidy(self.now);
         if let Some(seed) = self.next_missing_seed() {
             self.ask_who(seed);
             self.outputs.push_back(Output::ResolveSeeds);
@@ -304,13 +312,27 @@ impl Core {
             return Introduction::Buried { incarnation };
         }
         let is_known = self.view.slot_of_run(record.run).is_some();
-        if !is_known && !self.prover.is_nonce(nonce, record.address, self.now) {
+        if !self.prover.is_nonce(nonce, record.address, self.now) {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
             if self.questions.allow(self.now, record.address) {
                 let nonce = self.prover.nonce(record.address, self.now);
                 let mut packet = self.packet(usize::MAX);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
                 self.transmit(record.address, packet);
+            }
+            return Introduction::Ignored;
+        }
+        if record.id == self.me().id {
+            self.met_rival(record);
+            return Introduction::Outdated { newer: View::ME };
+        }
+        if let Some(slot) = self.view.slot_of_run(record.run)
+            && self.view.record(slot).address != record.address
+            && matches!(self.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving)
+        {
+            // It says that it has moved: then it is no more where it was.
+            if record.supersedes(self.view.record(slot)) {
+                self.probe_move(slot, &record);
             }
             return Introduction::Ignored;
         }

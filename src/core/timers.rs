@@ -53,6 +53,10 @@ pub(super) enum Timer {
     Partition,
     /// A partition may be over.
     PartitionOver,
+    /// Another run of this node's name is asked again, or judged.
+    Rival,
+    /// Others are asked again whether they hold this node as removed.
+    Removal,
     /// An election goes on, news of the leader is old, or contents of a view are missing.
     Leadership,
 }
@@ -79,6 +83,8 @@ impl Key for Timer {
             Timer::Partition => (16, 0),
             Timer::PartitionOver => (17, 0),
             Timer::Leadership => (18, 0),
+            Timer::Rival => (19, 0),
+            Timer::Removal => (20, 0),
         };
         (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
     }
