@@ -308,10 +308,12 @@ impl Core {
         let Some(joining) = self.joining(nonce) else { return };
         joining.reached = Some(now);
         // While a raise waits for the disk, every sponsor still finds us behind: asking them again now would go round.
-        let is_behind = self.is_plausible(incarnation) && incarnation >= self.me().incarnation;
-        if is_behind && !self.incarnation.is_waiting() {
-            self.raise_incarnation(incarnation + 1);
-            self.incarnation_raised();
+        if incarnation >= self.me().incarnation && !self.incarnation.is_waiting() {
+            if self.exceed_earlier_run(incarnation) {
+                self.incarnation_raised();
+            } else {
+                self.notice("far behind", Notice::FarBehind { incarnation });
+            }
         }
     }
 
@@ -341,8 +343,13 @@ impl Core {
         }
         let joining = match &mut self.phase {
             Phase::Joining(joining) if joining.nonce == nonce => joining,
-            // A member looking for lost ones met somebody else's cluster.
+            // A member looking for lost ones met somebody else's cluster, or a namesake's.
             _ if self.prover.is_nonce(nonce, by, now) => {
+                if let Refusal::NameInUse { holder } = refusal
+                    && self.questions.allow(now, holder, true)
+                {
+                    self.ask_who(holder);
+                }
                 return self.notice("refused", Notice::Refused { by, refusal });
             }
             _ => return self.counters.drop(Drop::Unasked),
@@ -400,6 +407,7 @@ impl Core {
         }
         self.transfer = None;
         self.attention.start(self.now);
+        self.acquaintance.start(self.now);
         self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
         self.start_gossip();
         self.start_reunion();

@@ -23,8 +23,8 @@
 //! | names, records and how they merge | `id`, `tags`, `record` |
 //! | the table of members and its fingerprint | `view`, `order`, `runs`, `table`; what one observer alone knows: `peer` |
 //! | whose packet it is; packets in, packets out; one copy of a record for many cores | `standing`; `inbox`, `receive`, `send`, `wire/`; `pool` |
-//! | merging news into the view | `merge`, reported as `change` |
-//! | joining a cluster; being its first member; letting somebody in; crowds; who owns a name | `join`, `founding`, `sponsor`, `referral`, `names` |
+//! | merging news into the view | `merge`, reported as `change`; what is not believed: `belief` |
+//! | joining a cluster; being its first member; letting somebody in; crowds; who owns a name | `join`, `founding`, `sponsor`, `referral`, `names`, `rivals` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
 //! | who observes whom; whom besides, while some are new, or doubted | `observers`, `rings`; `settled`, `walk` |
 //! | connections between observers; those that prove nothing yet; what their breaking means | `links`, `guests`, `crash` |
@@ -32,7 +32,7 @@
 //! | being heard; hearing both ways; judging silence; asking others | `heartbeat`, `echo`, `detector`, `inquiry` |
 //! | doubting oneself; hearing nobody; members that keep refuting; many silent at once | `health`, `deaf`, `flapping`, `partition` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
-//! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `confirm` |
+//! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `removal`, `confirm` |
 //! | electing leaders among voters, apart from all this | `election/` |
 //! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
@@ -42,6 +42,7 @@
 
 mod admission;
 pub mod ahead;
+mod belief;
 mod calls;
 mod change;
 mod confirm;
@@ -83,9 +84,11 @@ mod receive;
 mod recent;
 mod record;
 mod referral;
+mod removal;
 mod remove;
 mod reunion;
 mod rings;
+mod rivals;
 mod runs;
 mod send;
 mod settings;
@@ -129,6 +132,7 @@ pub use tags::{InvalidTags, Tags};
 pub use time::Time;
 
 use admission::Admissions;
+use belief::Claims;
 use calls::Calls;
 use confirm::Confirmations;
 use crash::Crashes;
@@ -149,7 +153,9 @@ use partition::Partition;
 use peer::Peer;
 use proof::Prover;
 use rates::{Expected, NoticeRate, Questions};
+use removal::{Acquaintance, Removals};
 use reunion::Reunion;
+use rivals::Rivals;
 use sponsor::Joiners;
 use standing::Standings;
 use sync::Disagreement;
@@ -207,6 +213,10 @@ pub struct Core {
     reunion: Reunion,
     joiners: Joiners,
     name_probes: NameProbes,
+    claims: Claims,
+    rivals: Rivals,
+    acquaintance: Acquaintance,
+    removals: Removals,
     /// Questions to strangers.
     questions: Questions,
     /// Strangers let into the view because they introduced themselves.
@@ -311,6 +321,10 @@ impl Core {
             refusals: Questions::of_weight(),
             expected: Expected::default(),
             standings: Standings::default(),
+            claims: Claims::default(),
+            rivals: Rivals::default(),
+            acquaintance: Acquaintance::default(),
+            removals: Removals::default(),
             notices: NoticeRate::default(),
             leading: None,
             settings: birth.settings,
@@ -394,6 +408,8 @@ impl Core {
                 Timer::Crash(run) => self.investigate(run),
                 Timer::Joiner(run) => self.judge_joiner(run),
                 Timer::NameProbe(run) => self.probe_name_again(run),
+                Timer::Rival => self.dispute(),
+                Timer::Removal => self.ask_about_removal(),
                 Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
                 Timer::Contact(ticket) => self.end_contact(ticket),
                 Timer::Partition => self.suspect_partition(),
@@ -414,6 +430,7 @@ impl Core {
             Command::Leave => self.leave(),
             Command::Remove { ticket, id, force } => self.remove(ticket, &id, force),
             Command::SetTags { ticket, tags } => self.set_tags(ticket, tags),
+            Command::SetAddress { ticket, address } => self.set_address(ticket, address),
             Command::AddVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Add(id)),
             Command::RemoveVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Remove(id)),
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
@@ -464,6 +481,7 @@ impl Core {
         self.flooding.forget(slot);
         let record = Arc::clone(self.view.record(slot));
         let run = record.run;
+        self.acquaintance.forget(run);
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
         self.drop_link(run);

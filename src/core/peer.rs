@@ -69,6 +69,8 @@ pub(super) struct Errands {
     pub(super) contradicted_since: Option<Time>,
     /// Since when this node holds it accused, or gone, at its incarnation.
     pub(super) accused_since: Option<Time>,
+    /// The last time its incarnation was believed to be far higher, on the word of others.
+    pub(super) last_jump: Option<Time>,
     /// How often it was suspected and said otherwise.
     pub(super) refutations: Refutations,
     /// Its accusation is this node's own, made while this node heard nobody (see `deaf`).
