@@ -32,4 +32,4 @@ pub use node::{address_of, node_at};
 pub use random::{Purpose, Random};
 pub use streams::Tcp;
 pub use trace::Trace;
-pub use world::{ElectionSighting, LeaderNews, Sighting, World, WorldOptions};
+pub use world::{ElectionSighting, Judged, LeaderNews, Sighting, World, WorldOptions};

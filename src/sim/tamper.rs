@@ -43,10 +43,4 @@ pub trait Tamper: fmt::Debug + Send {
     fn leadership(&mut self, node: usize, told: &mut Leadership) {
         let _ = (node, told);
     }
-
-    /// Whether a node accuses this healthy member all by itself.
-    fn accuses(&mut self, node: usize) -> bool {
-        let _ = node;
-        false
-    }
 }

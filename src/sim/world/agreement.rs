@@ -68,7 +68,7 @@ impl World {
     fn is_being_forgotten(&self, one: Option<&Arc<Record>>, other: Option<&Arc<Record>>) -> bool {
         let ((Some(held), None) | (None, Some(held))) = (one, other) else { return false };
         let first = self.reaped.get(&(held.id.clone(), held.incarnation));
-        first.is_some_and(|first| self.now - first <= nanos(Self::REAPING_SPREAD))
+        first.is_some_and(|first| self.now - first <= nanos(self.options.reaping_spread))
     }
 }
 

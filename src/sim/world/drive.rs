@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::{Event, Sighting, Waiting, World};
 use crate::core::wire::Packet;
-use crate::core::{Change, ChangeKind, Command, Input, LinkEvent, Output, Run};
+use crate::core::{Change, ChangeKind, Command, Input, LinkEvent, NodeId, Output, Run};
 use crate::sim::invariants::Invariant;
 use crate::sim::network::{Arrival, NodeLoss};
-use crate::sim::node::{Stored, node_at};
+use crate::sim::node::Stored;
 use crate::sim::streams::Answer;
 
 /// Wakings at one instant after which a core is stuck.
@@ -55,12 +55,11 @@ impl World {
             }
             Event::Resume { node, process } => self.resume(node, process),
             Event::Hasten { node, process } => self.hasten(node, process),
-            Event::Heal { cut } => {
-                self.network.heal(cut);
-                self.calmed();
-            }
+            Event::Heal { cut } => self.heal(cut),
             Event::Mend { node } => {
+                self.upheaval(true);
                 self.network.set_node_loss(node, NodeLoss::default());
+                self.relieve(&[node]);
                 self.calmed();
             }
             Event::Start { node } => {
@@ -68,12 +67,19 @@ impl World {
             }
             Event::Restore { epoch } => {
                 if epoch == self.conditions_epoch {
+                    self.upheaval(true);
                     let usual = *self.network.usual();
                     self.network.set_conditions(usual);
                     self.calmed();
                 }
             }
             Event::Compare => self.compare(),
+            Event::Perish { node, process } => {
+                if self.is_process(node, process) {
+                    self.perish(node);
+                }
+            }
+            Event::Expect(due) => self.is_due(due),
             Event::Stream(event) => self.stream_event(event),
         }
     }
@@ -166,6 +172,7 @@ impl World {
         if !running.paused {
             return;
         }
+        self.expectations.upheaval(now, true);
         running.paused = false;
         running.undisturbed_since = (running.slowness == 0).then_some(now);
         running.waiting_packets = 0;
@@ -189,6 +196,7 @@ impl World {
         if let Some(running) = self.nodes[node].process.as_mut().filter(|running| running.number == process)
             && running.slowness > 0
         {
+            self.expectations.upheaval(now, true);
             running.slowness = 0;
             running.undisturbed_since = (!running.paused).then_some(now);
         }
@@ -292,7 +300,7 @@ impl World {
                 None => has_changed |= self.give_out(node, output, before),
                 Some(tamper) => {
                     for output in tamper.output(node, output) {
-                        has_changed |= self.give_out(node, output, before);
+                        has_changed |= self.give_out(node, output, &Before { suspicions_raised: 0, sponsor: None });
                     }
                 }
             }
@@ -316,6 +324,7 @@ impl World {
         if self.options.voters > 0 {
             self.look_at_leadership(node);
         }
+        self.note_up(node);
         let Some(process) = self.nodes[node].process.as_mut() else { return };
         let changes = process.core.changes();
         let counted = std::mem::replace(&mut process.seen_changes, changes) != changes;
@@ -350,6 +359,7 @@ impl World {
         if let Some(checker) = &mut self.checker {
             checker.output(self.now, node, &output);
         }
+        self.compare_with_expectations(node, &output);
         match output {
             Output::Transmit { to, bytes } => self.transmit(node, to, bytes),
             Output::OpenLink { link, to } => self.open_stream(node, link, to),
@@ -380,7 +390,7 @@ impl World {
     }
 
     fn transmit(&mut self, node: usize, to: SocketAddr, bytes: Vec<u8>) {
-        let Some(receiver) = node_at(to).filter(|receiver| *receiver < self.nodes.len()) else {
+        let Some(receiver) = self.place_at(to) else {
             return self.network.send_to_nobody(node, &bytes);
         };
         if let Some(checker) = &mut self.checker
@@ -412,22 +422,32 @@ impl World {
         if !accuses && self.sightings.is_none() {
             return;
         }
-        let Some(subject) = node_at(change.record.address).filter(|subject| *subject < self.nodes.len()) else {
-            return;
-        };
         let run = change.record.run;
+        let Some(subject) = self.runs.get(&run).copied() else { return };
         let (healthy_for, running_for) = (self.healthy_for(subject, run), self.running_for(subject, run));
-        if let (true, Some(healthy_for), Some(process)) = (accuses, healthy_for, &self.nodes[node].process) {
-            // Only who raises the suspicion is to blame, not who believes it.
-            let raised = process.core.counters().suspicions_raised > before.suspicions_raised
-                || self.tamper.as_mut().is_some_and(|tamper| tamper.accuses(node));
-            if let (true, Some(checker)) = (raised, &mut self.checker) {
-                checker.accused(self.now, node, &change.record.id, healthy_for);
-            }
+        if let (true, Some(healthy_for)) = (accuses, healthy_for) {
+            self.accused(node, subject, &change.record.id, healthy_for, before);
         }
         if let Some(sightings) = &mut self.sightings {
             let (at, kind, incarnation) = (self.now, change.kind, change.record.incarnation);
             sightings.push(Sighting { at, observer: node, kind, subject, run, incarnation, healthy_for, running_for });
+        }
+    }
+
+    /// A node reports a member Suspect or Down that has been well for so long. Whoever raises that suspicion is to blame
+    /// even when it just woke from a pause; whoever believes it, unless it was not well itself: old words may have waited.
+    fn accused(&mut self, node: usize, subject: usize, id: &NodeId, healthy_for: Duration, before: &Before) {
+        let Some(process) = &self.nodes[node].process else { return };
+        let Some(untroubled_since) = self.nodes[node].untroubled() else { return };
+        if self.nodes[subject].shares_name {
+            return;
+        }
+        let has_raised = process.core.counters().suspicions_raised > before.suspicions_raised;
+        let well_since = if has_raised { Some(untroubled_since) } else { process.undisturbed_since };
+        let Some(well_since) = well_since.map(|since| since.max(untroubled_since)) else { return };
+        let well_for = Duration::from_nanos(self.now - well_since);
+        if let Some(checker) = &mut self.checker {
+            checker.accused(self.now, node, id, healthy_for.min(well_for));
         }
     }
 

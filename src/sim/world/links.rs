@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::{Event, Waiting, World};
 use crate::core::LinkId;
 use crate::sim::network::Nanos;
-use crate::sim::node::node_at;
 use crate::sim::random::nanos;
 use crate::sim::streams::{Answer, End, Segment, StreamId, Streams, Tcp};
 
@@ -34,6 +33,7 @@ const TCP_BYTES: usize = 24;
 impl World {
     /// What routers do with TCP from now on; connections that stand are reset where it is refused.
     pub fn set_tcp(&mut self, tcp: Tcp) {
+        self.upheaval(true);
         self.tcp = tcp;
         if tcp == Tcp::Rejected {
             for node in 0..self.nodes.len() {
@@ -52,6 +52,7 @@ impl World {
 
     /// A router in the middle forgets all connections of a node and resets them at both ends.
     pub fn reset_links(&mut self, node: usize) {
+        self.upheaval(true);
         for id in self.streams.of_node(node) {
             self.end_stream(id);
         }
@@ -59,6 +60,7 @@ impl World {
 
     /// A firewall drops all datagrams between two nodes from now on, and lets connections pass.
     pub fn block_datagrams(&mut self, one: usize, other: usize) {
+        self.upheaval(true);
         self.network.block_datagrams(one, other);
         self.network_calm_since = None;
     }
@@ -76,7 +78,7 @@ impl World {
     pub(super) fn open_stream(&mut self, node: usize, link: LinkId, to: SocketAddr) {
         let Some(opener) = self.end_of(node, link) else { return };
         self.streams.attempt(opener);
-        if let Some(to) = node_at(to).filter(|to| *to < self.nodes.len()) {
+        if let Some(to) = self.place_at(to) {
             self.network.count(node, TCP_BYTES);
             let at = self.network.latency(self.now);
             self.push(at, Event::Stream(StreamEvent::Syn { opener, to, tries: 1 }));
@@ -132,6 +134,7 @@ impl World {
             StreamEvent::Pump { id, side } => self.pump(id, side),
             StreamEvent::Open { epoch } => {
                 if epoch == self.tcp_epoch {
+                    self.upheaval(true);
                     self.tcp = Tcp::Open;
                 }
             }
