@@ -362,6 +362,11 @@ impl Network {
         is_cut || self.is_lost(from, to) || self.is_lost(to, from)
     }
 
+    /// Bytes of the headers of a datagram.
+    pub(crate) fn header_bytes(&self) -> u64 {
+        self.header_bytes
+    }
+
     /// Sends a datagram to where no node lives: it only counts.
     pub fn send_to_nobody(&mut self, from: usize, bytes: &[u8]) {
         self.count(from, bytes.len());

@@ -32,6 +32,7 @@ mod expect;
 mod form;
 mod life;
 mod links;
+mod stranger;
 mod voting;
 
 pub(crate) use expect::Began;
@@ -168,6 +169,7 @@ pub struct World {
     /// Addresses that were used by more than one node, and who used them last.
     moved: BTreeMap<SocketAddr, usize>,
     expectations: Expectations,
+    stranger: stranger::Stranger,
     has_failed: bool,
 }
 
@@ -229,6 +231,14 @@ enum Event {
         node: usize,
         process: u64,
     },
+    /// It is the adversary's turn.
+    Adversary,
+    /// Something reaches an address of the adversary's.
+    Stranger {
+        at: SocketAddr,
+        from: SocketAddr,
+        bytes: Vec<u8>,
+    },
     /// What was expected should be so by now.
     Expect(expect::Due),
     Stream(links::StreamEvent),
@@ -276,6 +286,7 @@ impl World {
             runs: BTreeMap::new(),
             moved: BTreeMap::new(),
             expectations: Expectations::default(),
+            stranger: stranger::Stranger::default(),
             has_failed: false,
             options,
         };
@@ -575,6 +586,7 @@ impl World {
         self.has_failed |= !checker.violations().is_empty();
         self.checker = Some(checker);
         self.look_for_limbo(&all);
+        self.look_at_floods();
         self.forget_traffic();
         self.push_after(Self::COMPARE_EVERY, Event::Compare);
     }

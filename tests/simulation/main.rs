@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use headcount::Profile;
 
+mod adversary;
 mod crashes;
 mod joining;
 mod large;

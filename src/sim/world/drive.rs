@@ -79,6 +79,8 @@ impl World {
                     self.perish(node);
                 }
             }
+            Event::Adversary => self.let_it_act(),
+            Event::Stranger { at, from, bytes } => self.let_it_hear(at, from, &bytes),
             Event::Expect(due) => self.is_due(due),
             Event::Stream(event) => self.stream_event(event),
         }
@@ -112,7 +114,10 @@ impl World {
 
     fn hand_in(&mut self, node: usize, what: Waiting) {
         match what {
-            Waiting::Packet { from, bytes } => self.step(node, Input::Packet { from, bytes: &bytes }),
+            Waiting::Packet { from, bytes } => {
+                self.takes_in(from);
+                self.step(node, Input::Packet { from, bytes: &bytes });
+            }
             Waiting::Answer { link, answer } => {
                 let event = match answer {
                     Answer::Connected => LinkEvent::Connected,
@@ -122,6 +127,7 @@ impl World {
                 self.step(node, Input::Link { link, event });
             }
             Waiting::Frame { link, from, bytes } => {
+                self.takes_in(from);
                 self.step(node, Input::Link { link, event: LinkEvent::Frame { from, bytes: &bytes } });
             }
             Waiting::Closed { link } => self.step(node, Input::Link { link, event: LinkEvent::Closed }),
@@ -391,8 +397,9 @@ impl World {
 
     fn transmit(&mut self, node: usize, to: SocketAddr, bytes: Vec<u8>) {
         let Some(receiver) = self.place_at(to) else {
-            return self.network.send_to_nobody(node, &bytes);
+            return self.transmit_elsewhere(node, to, bytes);
         };
+        self.let_it_overhear(&bytes);
         if let Some(checker) = &mut self.checker
             && !checker.was_up(receiver)
         {

@@ -328,7 +328,11 @@ impl World {
         let Some(watch) = self.expectations.cut.as_mut().filter(|watch| watch.upheavals == upheavals) else { return };
         match output {
             Output::PartitionSuspected { unreachable, reachable } => {
-                watch.reported.insert(node, (unreachable.clone(), reachable.clone()));
+                let honest = |ids: &[NodeId]| {
+                    let is_honest = |id: &&NodeId| self.nodes.iter().any(|node| node.id == **id);
+                    ids.iter().filter(is_honest).cloned().collect()
+                };
+                watch.reported.insert(node, (honest(unreachable), honest(reachable)));
             }
             Output::Change(change)
                 if matches!(

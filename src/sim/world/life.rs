@@ -192,11 +192,13 @@ impl World {
     fn kill(&mut self, node: usize) -> Option<u64> {
         let reached = self.random.chance(0.5);
         let place = &mut self.nodes[node];
-        let process = place.process.take()?.number;
+        let process = place.process.take()?;
+        let (process, record) = (process.number, Arc::clone(process.core.me()));
         place.disk.crash(reached && place.disk_full_until <= self.now);
         if let Some(checker) = &mut self.checker {
             checker.gone(node);
         }
+        self.note_dead(record);
         Some(process)
     }
 
