@@ -13,7 +13,7 @@ use super::error::AgentError;
 use super::{Agent, ask};
 use crate::config::check_host_port;
 use crate::core::limits::{CONTACT_TIMEOUT, MAX_SEEDS};
-use crate::core::{NodeId, Reply};
+use crate::core::{Contacted, NodeId, Reply};
 use crate::transport::resolve::Resolver;
 
 /// What became of one address of [`Agent::join`].
@@ -21,8 +21,50 @@ use crate::transport::resolve::Resolver;
 pub struct JoinResult {
     /// The `host:port` that was asked for.
     pub address: String,
-    /// Who answered, or why nobody did.
-    pub outcome: Result<NodeId, String>,
+    /// The member that answered, or why none did.
+    pub outcome: Result<NodeId, JoinFailure>,
+}
+
+/// Why no member answered at an address of [`Agent::join`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinFailure {
+    /// A node answered that is joining itself.
+    #[error(
+        "{} answered, but is not up yet: it is joining itself; look at its log, or give the address of a node that is up",
+        .node.as_ref().map_or("a node", |node| node.as_str())
+    )]
+    NotUp {
+        /// Its name, if it said so.
+        node: Option<NodeId>,
+    },
+    /// A node answered, and will have nothing to do with this one.
+    #[error("refused: {reason}")]
+    Refused {
+        /// In words.
+        reason: String,
+    },
+    /// Nobody answered.
+    #[error("nobody answered within {} s: check the address, the firewall and that an agent runs there", CONTACT_TIMEOUT.as_secs())]
+    Silent,
+    /// Nobody could be asked: the address is none, its name does not resolve, or the agent is busy.
+    #[error("{reason}")]
+    NotAsked {
+        /// In words.
+        reason: String,
+    },
+}
+
+impl JoinFailure {
+    /// One word for programs: `not_up`, `refused`, `silent` or `not_asked`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            JoinFailure::NotUp { .. } => "not_up",
+            JoinFailure::Refused { .. } => "refused",
+            JoinFailure::Silent => "silent",
+            JoinFailure::NotAsked { .. } => "not_asked",
+        }
+    }
 }
 
 impl Agent {
@@ -40,14 +82,14 @@ impl Agent {
             let address = address.clone();
             let contact = async move {
                 let contact = timeout_at(deadline, contact(&resolver, &requests, &address)).await;
-                (place, contact.unwrap_or_else(|_| Ok(Err(nobody_answered()))))
+                (place, contact.unwrap_or(Ok(Err(JoinFailure::Silent))))
             };
             // A name server that hangs must not keep the caller's runtime from its end.
             contacts.spawn_on(contact, &self.inner.runtime);
         }
         let mut results: Vec<_> = addresses
             .into_iter()
-            .map(|address| JoinResult { address, outcome: Err("the attempt ended unexpectedly".to_owned()) })
+            .map(|address| JoinResult { address, outcome: Err(not_asked("the attempt ended unexpectedly")) })
             .collect();
         while let Some(contact) = contacts.join_next().await {
             match contact {
@@ -67,21 +109,31 @@ async fn contact(
     resolver: &Resolver,
     requests: &mpsc::Sender<Request>,
     address: &str,
-) -> Result<Result<NodeId, String>, AgentError> {
+) -> Result<Result<NodeId, JoinFailure>, AgentError> {
     if let Err(fault) = check_host_port(address) {
-        return Ok(Err(fault.to_string()));
+        return Ok(Err(not_asked(fault)));
     }
     let addresses = match resolver.resolve(address).await {
         Ok(addresses) => addresses,
-        Err(error) => return Ok(Err(error.to_string())),
+        Err(error) => return Ok(Err(not_asked(error))),
     };
     match ask(requests, |answer| Request::Join { addresses, answer }).await? {
-        Reply::Joined(answers) => Ok(answers.into_iter().find_map(|(_, who)| who).ok_or_else(nobody_answered)),
-        Reply::Refused(error) => Ok(Err(error.to_string())),
+        Reply::Joined(answers) => Ok(best(answers.into_iter().map(|(_, contacted)| contacted))),
+        Reply::Refused(error) => Ok(Err(not_asked(error))),
         _ => Err(AgentError::Stopped),
     }
 }
 
-fn nobody_answered() -> String {
-    format!("nobody answered within {} s", CONTACT_TIMEOUT.as_secs())
+/// Of all addresses behind one name, the one that says most.
+fn best(contacted: impl Iterator<Item = Contacted>) -> Result<NodeId, JoinFailure> {
+    match contacted.max_by_key(Contacted::rank) {
+        Some(Contacted::Answered { id }) => Ok(id),
+        Some(Contacted::Refused(refusal)) => Err(JoinFailure::Refused { reason: refusal.to_string() }),
+        Some(Contacted::NotUp { id }) => Err(JoinFailure::NotUp { node: id }),
+        Some(Contacted::Silent) | None => Err(JoinFailure::Silent),
+    }
+}
+
+fn not_asked(why: impl std::fmt::Display) -> JoinFailure {
+    JoinFailure::NotAsked { reason: why.to_string() }
 }

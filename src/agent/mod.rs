@@ -51,7 +51,7 @@ use crate::transport::resolve::Resolver;
 pub use self::bus::{KEPT_EVENTS, Snapshot};
 pub use self::error::{AgentError, Failure, LeadError, LeaderAddress, StartError, Stop};
 pub use self::info::Info;
-pub use self::join::JoinResult;
+pub use self::join::{JoinFailure, JoinResult};
 pub use self::leadership::{Leadership, LeadershipWatch, LeaseInstant};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
 pub use crate::core::LeadershipState;

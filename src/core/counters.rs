@@ -106,6 +106,8 @@ pub struct Counters {
     pub degraded_links: u64,
     /// Suspicions raised by this node.
     pub suspicions_raised: u64,
+    /// Members that were Up and became Suspect or Down by their silence, at this node's own word or another's.
+    pub suspicions_believed: u64,
     /// Suspicions of anybody that were refuted.
     pub suspicions_refuted: u64,
     /// Suspicions of anybody that ended as Down.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! link broke ─▶ opened again at once ──connected──▶ nothing happened
-//!                    │ refused
+//!                    │ refused  (as the first link to a newcomer may be, too)
 //!                    ▼
 //!      three probes, and at each "I cannot reach it" to the other observers
 //!                    │                          ├── heard by anybody since the refusal ──▶ it lives; looked into again
@@ -29,7 +29,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::limits::{
-    CRASH_HEARSAY_INTERVAL, CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MAX_CRASH_WITNESSES, MIN_CRASH_PROBE_GAP,
+    CRASH_HEARSAY_INTERVAL, CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES,
+    MIN_CRASH_PROBE_GAP,
 };
 use super::peer::is_due;
 use super::time::Time;
@@ -73,6 +74,11 @@ enum Stage {
 }
 
 impl Crashes {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.cases.len()
+    }
+
     /// The member is gone, or its process is another one.
     pub(super) fn close(&mut self, run: Run) {
         self.cases.remove(&run);
@@ -84,8 +90,24 @@ impl Crashes {
         case.is_some_and(|case| matches!(case.stage, Stage::Refused { rounds, .. } if rounds > probes))
     }
 
+    /// Whether the port refused, and a probe was in vain.
+    pub(super) fn is_in_vain(&self, run: Run) -> bool {
+        self.were_in_vain(run, 1)
+    }
+
+    /// All those.
+    pub(super) fn in_vain(&self) -> impl Iterator<Item = Run> {
+        self.cases.keys().copied().filter(|run| self.is_in_vain(*run))
+    }
+
     fn is_sure(&self, run: Run) -> bool {
         self.were_in_vain(run, PROBES)
+    }
+
+    /// Of how many observers words are kept: that they are sure, that they ask.
+    #[cfg(test)]
+    pub(super) fn words_about(&self, run: Run) -> (usize, usize) {
+        self.cases.get(&run).map_or((0, 0), |case| (case.sure.len(), case.askers.len()))
     }
 
     fn refused_at(&self, run: Run) -> Option<Time> {
@@ -118,10 +140,14 @@ impl Core {
         (is_live && matches!(self.phase, Phase::Up)).then_some(slot)
     }
 
-    /// The port of a member refused a link.
-    pub(super) fn refused_link(&mut self, run: Run) {
+    /// The port of a member refused a link. `is_first`: no other attempt has failed since a link stood, or since ever; that
+    /// may be how the end of a process shows that had no link yet.
+    pub(super) fn refused_link(&mut self, run: Run, is_first: bool) {
         if self.suspect_of_crash(run).is_none() {
             return self.crashes.close(run);
+        }
+        if is_first && !self.is_case(run) {
+            self.open_case(run, CRASH_REVIEWS);
         }
         if let Some(case) = self.crashes.cases.get_mut(&run) {
             case.stage = Stage::Refused { at: self.now, rounds: 0 };
@@ -143,7 +169,10 @@ impl Core {
     /// A link was opened, and closed before the process answered over it. That is a proxy, another run, or a process that is
     /// just dying: a kernel may close its connections before the port that still takes new ones. So a case is looked into
     /// again in a moment.
-    pub(super) fn closed_unanswered(&mut self, run: Run) {
+    pub(super) fn closed_unanswered(&mut self, run: Run, is_first: bool) {
+        if is_first && !self.is_case(run) && self.suspect_of_crash(run).is_some() {
+            self.open_case(run, CRASH_REVIEWS);
+        }
         let Some(case) = self.crashes.cases.get_mut(&run).filter(|case| case.reviews > 0) else {
             return self.no_link(run);
         };
@@ -177,11 +206,15 @@ impl Core {
                 if over >= PROBES && self.convict_if_confirmed(slot) {
                     return;
                 }
-                if over >= PROBES + CRASH_PATIENCE {
+                let patience = if self.observers.walk.is_on() { MANY_CRASHES_PATIENCE } else { CRASH_PATIENCE };
+                if over >= PROBES + patience {
                     // Nobody else is sure: its silence will tell.
                     return self.crashes.close(run);
                 }
                 self.probe(slot);
+                if over == 1 {
+                    self.doubts_changed(slot);
+                }
                 self.say_severed(slot);
                 let gap = self.crash_probe_gap(slot);
                 self.timers.set(Timer::Crash(run), self.now + gap);
@@ -257,6 +290,15 @@ impl Core {
         }
     }
 
+    /// A process near this one is gone: a link to it tells at once whether this one is, too.
+    pub(super) fn look_for_crash(&mut self, subject: Slot) {
+        let run = self.view.record(subject).run;
+        if self.suspect_of_crash(run).is_some() && !self.is_linked(run) && !self.is_case(run) {
+            self.open_case(run, CRASH_REVIEWS);
+            self.reopen(subject);
+        }
+    }
+
     /// Opens a link, or waits for the one that is being opened: either way there will be an answer.
     fn reopen(&mut self, slot: Slot) {
         if !self.ensure_link(slot) {
@@ -280,6 +322,10 @@ impl Core {
             return;
         }
         self.counters.crashes_refuted += 1;
+        if let Some(slot) = self.view.slot_of_run(run) {
+            self.doubts_changed(slot);
+        }
+        let Some(case) = self.crashes.cases.get_mut(&run) else { return };
         if case.reviews == 0 {
             return self.process_answers(run);
         }
@@ -321,9 +367,13 @@ impl Core {
         let fresh = self.now - self.crash_probe_gap(subject) * 2;
         let is_confirmed =
             self.crashes.cases.get(&run).is_some_and(|case| case.sure.values().any(|said| *said >= fresh));
+        let is_silenced = |slot: &Slot| {
+            let entry = self.view.entry(*slot);
+            *slot == subject || entry.status == Status::Suspect || self.crashes.is_sure(entry.record.run)
+        };
         let is_alone = || {
             self.crashes.were_in_vain(run, PROBES_ALONE)
-                && self.observers_of(subject).iter().all(|slot| self.crashes.is_sure(self.view.record(*slot).run))
+                && self.observers_of(subject).iter().chain(self.observers.walk.doubted()).all(is_silenced)
         };
         if !is_confirmed && !is_alone() {
             return false;

@@ -13,6 +13,7 @@
 //!
 //! Invariants:
 //! - Nobody is accused before three probes were sent and each had its time to be answered, however late this node comes.
+//! - Nobody stays Suspect for longer than a down timeout, heard or not: who lives and hears has refuted by then.
 //! - An accusation claims no more silence than was demanded for it. What the accuser forgave or slept through would
 //!   otherwise count against the accused everywhere else, and take its chance to refute: others reach Down
 //!   `down_timeout` after the last sign that the accusation tells of.
@@ -52,8 +53,11 @@ impl Core {
     }
 
     fn judge_at(&mut self, run: Run, at: Time) {
-        if at > self.now {
-            self.inquiries.is_over(run);
+        if at > self.now
+            && self.inquiries.is_over(run)
+            && let Some(slot) = self.view.slot_of_run(run)
+        {
+            self.doubts_changed(slot);
         }
         // A note may be older than its deadline: that is due now, it is no pause of ours.
         let at = at.max(self.now);
@@ -64,7 +68,7 @@ impl Core {
     }
 
     /// When the member's silence or age reaches the next threshold of its status.
-    fn next_threshold(&self, slot: Slot) -> Option<Time> {
+    pub(super) fn next_threshold(&self, slot: Slot) -> Option<Time> {
         let entry = self.view.entry(slot);
         let silent_since = self.silent_since(slot);
         let (timing, stretch) = (entry.record.timing, self.attention.stretch());
@@ -75,9 +79,14 @@ impl Core {
             Status::Up => Some(silent_since + probe_after(self.demanded_silence(slot) * stretch)),
             Status::Leaving => Some(silent_since + timing.suspect_timeout()),
             Status::Suspect => {
-                let deadline = silent_since + timing.down_timeout() * stretch;
-                // Who is old news at once may still speak.
-                Some(self.heard_out_at(slot).map_or(deadline, |heard_out_at| deadline.max(heard_out_at)))
+                let patience = timing.down_timeout() * stretch;
+                // A suspect that is heard is told, and refutes; one that does not in all this time does not hear.
+                let accused_since = entry.peer.errands().accused_since.unwrap_or(silent_since);
+                let at_last = accused_since.max(self.attention.awake_since()) + patience;
+                let deadline = (silent_since + patience).min(at_last);
+                // Even an overdue suspect gets its refutation time.
+                let chances = [self.heard_out_at(slot), self.may_refute_until(slot)];
+                chances.into_iter().flatten().chain([deadline]).max()
             }
             Status::Down | Status::Left(_) => Some(entry.peer.last_sign + self.settings.reap_after),
         }
@@ -119,7 +128,10 @@ impl Core {
         let record = self.view.record(slot);
         let (run, timing) = (record.run, record.timing);
         let (demanded, silent_since) = (self.demanded_silence(slot), self.silent_since(slot));
-        let suspect_at = silent_since + demanded * self.attention.stretch();
+        let mut suspect_at = silent_since + demanded * self.attention.stretch();
+        if self.is_heard_in_vain(slot) && !self.inquiries.are_heard(run, self.observers_of(slot).len()) {
+            suspect_at = suspect_at + demanded / 2;
+        }
         let probed = self.inquiries.probed(run);
         if probed >= PROBES && self.now >= suspect_at {
             return self.accuse(slot, demanded);
@@ -129,6 +141,7 @@ impl Core {
         self.inquiries.probe_sent(run);
         if probed > 0 {
             self.inquire(slot);
+            self.doubts_changed(slot);
         }
         // Three probes fit into the last fifth, also of a member that is quicker than this node.
         let pace = self.settings.probe_timeout.min(timing.suspect_timeout() / 15);

@@ -301,8 +301,8 @@ pub struct Durable {
 /// Answers to commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// To [`Command::Join`]: for each address who answered there, `None` if nobody did.
-    Joined(Vec<(SocketAddr, Option<NodeId>)>),
+    /// To [`Command::Join`]: what became of each address.
+    Joined(Vec<(SocketAddr, Contacted)>),
     /// To [`Command::Remove`]: the record stands as Left.
     Removed {
         /// How many peers are known to hold it.
@@ -316,6 +316,51 @@ pub enum Reply {
     Electorate(Electorate),
     /// The command was not carried out; nothing changed.
     Refused(CommandError),
+}
+
+/// What became of one address of [`Command::Join`]; of several answers the last one here counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Contacted {
+    /// Nobody answered.
+    Silent,
+    /// A node answered that is no member yet: it looks for a cluster itself.
+    NotUp {
+        /// Its name, if it said so.
+        id: Option<NodeId>,
+    },
+    /// Somebody answered, and will have nothing to do with this node.
+    Refused(super::wire::Refusal),
+    /// A member answered: the two are in one cluster, or soon will be.
+    Answered {
+        /// Its name.
+        id: NodeId,
+    },
+}
+
+impl Contacted {
+    /// Of two answers the one of the higher rank says more.
+    pub(crate) fn rank(&self) -> u8 {
+        match self {
+            Contacted::Silent => 0,
+            Contacted::NotUp { id: None } => 1,
+            Contacted::NotUp { id: Some(_) } => 2,
+            Contacted::Refused(_) => 3,
+            Contacted::Answered { .. } => 4,
+        }
+    }
+
+    /// Takes note of a further answer.
+    pub(super) fn improve(&mut self, answer: Contacted) {
+        if answer.rank() > self.rank() {
+            *self = answer;
+        }
+    }
+
+    /// Whether nothing more is to be waited for.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self, Contacted::Refused(_) | Contacted::Answered { .. })
+    }
 }
 
 /// Why a command was not carried out. Nothing changed.
@@ -466,6 +511,22 @@ pub enum Notice {
     RejoiningAfterIsolation,
     /// About electing leaders.
     Election(Alarm),
+    /// A joiner is not let in: nothing answers at the address that it advertises.
+    JoinerUnreachable {
+        /// Its name.
+        id: NodeId,
+        /// The address in its record.
+        advertised: SocketAddr,
+        /// Where its packets come from.
+        heard_from: SocketAddr,
+    },
+    /// This node has a sponsor, but no member of the other address family reaches it.
+    NotReached {
+        /// This node's address.
+        advertised: SocketAddr,
+        /// Those that were asked.
+        others: Vec<SocketAddr>,
+    },
     /// A newcomer was turned away because its name is in use.
     NameRefused {
         /// The name.
@@ -527,6 +588,18 @@ impl fmt::Display for Notice {
                 f.write_str("heard nobody for longer than reap_after: dropping the view and joining anew")
             }
             Notice::Election(alarm) => alarm.fmt(f),
+            Notice::JoinerUnreachable { id, advertised, heard_from } => write!(
+                f,
+                "{id:?} is not let in: it advertises {advertised}, but is heard from {heard_from}, and nothing answers at \
+                 {advertised}: check its --advertise, NAT, firewall"
+            ),
+            Notice::NotReached { advertised, others } => {
+                write!(f, "not up yet: this node advertises {advertised}, and is not reached there by")?;
+                for (place, other) in others.iter().enumerate() {
+                    write!(f, "{} {other}", if place == 0 { "" } else { "," })?;
+                }
+                f.write_str(": check that both address families (IPv4, IPv6) work between them; still trying")
+            }
             Notice::NameRefused { id, newcomer } => {
                 write!(f, "turned {newcomer} away: the name {id:?} is in use by a node that answers")
             }

@@ -41,8 +41,10 @@ use super::{Core, Notice, Phase, StopReason};
 pub(super) struct Attention {
     /// Silence before this counts for nothing: we were not looking.
     awake_since: Time,
-    /// The last packet of any member.
+    /// The last sign of life of any member.
     last_heard: Time,
+    /// The first sign of life after nobody had been heard for long.
+    heard_again: Time,
     /// The missed deadline that was already counted as a pause.
     counted: Option<Time>,
     /// Evidence against this node.
@@ -55,11 +57,34 @@ pub(super) struct Attention {
 
 impl Attention {
     pub(super) fn new(now: Time) -> Self {
-        Self { awake_since: now, last_heard: now, counted: None, score: 0, changed: now, is_told: false }
+        Self {
+            awake_since: now,
+            last_heard: now,
+            heard_again: now,
+            counted: None,
+            score: 0,
+            changed: now,
+            is_told: false,
+        }
     }
 
     pub(super) fn heard(&mut self, now: Time) {
         self.last_heard = now;
+    }
+
+    /// Until when this node heard somebody, or could not have.
+    pub(super) fn listened_until(&self) -> Time {
+        self.last_heard.max(self.awake_since)
+    }
+
+    /// Somebody is heard after nobody was for long.
+    pub(super) fn hears_again(&mut self, now: Time) {
+        self.heard_again = now;
+    }
+
+    /// When that was last.
+    pub(super) fn heard_again(&self) -> Time {
+        self.heard_again
     }
 
     /// Observation starts (anew).

@@ -10,7 +10,7 @@
 //! who hears it, and taken back when the subject was heard directly for a while. Several such links at once are evidence
 //! against this node (see `health`).
 //!
-//! Answers tell what the answerer heard *itself*, never what it was told, so that no evidence can go round and grow
+//! Answers tell what the answerer heard *itself* and what counts (see `echo`), never what it was told, so that no evidence can go round and grow
 //! younger on its way.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +61,11 @@ struct Inquiry {
 }
 
 impl Inquiries {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.open.len() + self.degraded.len()
+    }
+
     /// The subject was accused, or is gone.
     pub(super) fn close(&mut self, subject: Run) {
         self.open.remove(&subject);
@@ -72,16 +77,34 @@ impl Inquiries {
         self.degraded.remove(&subject);
     }
 
-    /// There was a sign of life. Answers that are still under way are welcome.
-    pub(super) fn is_over(&mut self, subject: Run) {
-        if let Some(inquiry) = self.open.get_mut(&subject) {
+    /// There was a sign of life; says whether that ends a doubt. Answers that are still under way are welcome.
+    pub(super) fn is_over(&mut self, subject: Run) -> bool {
+        let inquiry = self.open.get_mut(&subject).filter(|inquiry| !inquiry.is_over);
+        inquiry.is_some_and(|inquiry| {
             inquiry.is_over = true;
-        }
+            true
+        })
+    }
+
+    /// Nothing could be heard for a while: whoever is in doubt is probed and asked about from the beginning.
+    pub(super) fn begin_anew(&mut self) {
+        self.open.clear();
+    }
+
+    /// Whether so many witnesses have answered, or all of fewer that there are.
+    pub(super) fn are_heard(&self, subject: Run, observers: usize) -> bool {
+        let answered = self.open.get(&subject).map_or(0, |inquiry| inquiry.answered.len());
+        answered >= WITNESSES.min(observers)
     }
 
     /// How many probes were sent in this doubt.
     pub(super) fn probed(&self, subject: Run) -> u32 {
         self.open.get(&subject).filter(|inquiry| !inquiry.is_over).map_or(0, |inquiry| inquiry.probes)
+    }
+
+    /// Members whose first probe of a doubt was not answered.
+    pub(super) fn in_vain(&self) -> impl Iterator<Item = Run> {
+        self.open.iter().filter(|(_, inquiry)| !inquiry.is_over && inquiry.probes > 1).map(|(run, _)| *run)
     }
 
     /// One more was sent.
@@ -123,7 +146,7 @@ impl Core {
     /// "When did you last hear from it?" Nothing is said where nothing was heard.
     pub(super) fn bear_witness(&mut self, run: Run) -> Option<Message> {
         let slot = self.view.slot_of_run(run)?;
-        let heard = self.view.entry(slot).peer.session.as_ref()?.heard;
+        let heard = self.view.entry(slot).peer.session.as_ref()?.sign;
         let age_ms = self.now.since(heard).as_nanos().div_ceil(1_000_000) as u64;
         Some(Message::HeardAt { run, age_ms })
     }
@@ -141,10 +164,13 @@ impl Core {
         let heard = asked_at.min(self.arrived_at()) - std::time::Duration::from_millis(age_ms);
         let tolerance = self.settings.probe_timeout;
         let missed = self.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
+        // Whom this node observes since it doubts others, it could not have heard before.
+        let taken_over = self.observers.walk.taken_over_since(slot);
         let peer = self.view.peer_mut(slot);
         if heard > peer.last_sign {
             let is_news = heard > peer.last_sign + tolerance;
-            let is_degraded = peer.session.as_ref().is_none_or(|session| heard > session.heard + missed);
+            let is_degraded = peer.session.as_ref().is_none_or(|session| heard > session.heard + missed)
+                && taken_over.is_none_or(|since| heard > since + tolerance);
             peer.last_sign = heard;
             self.watch(slot);
             if is_news {

@@ -11,9 +11,9 @@
 //!
 //! All seeds are tried at once, then every 100 ms doubling up to `retry_interval`, for ever. Who may start a cluster
 //! alone: a node without seeds at once (or, if it remembers addresses, when none of them answered for
-//! 3 × `retry_interval`); a seed that reaches only seeds that are Joining, if its address is the smallest among them,
-//! after [`FOUNDING_DELAY`], counted anew from each new address of a seed, and once all names are looked up; a seed that
-//! reached no Up node for 3 × `retry_interval`. A node with seeds that is none of them never starts alone.
+//! 3 × `retry_interval`); a seed that reaches only seeds that are Joining, if it is the first in line among them (see
+//! `founding`), after [`FOUNDING_DELAY`], counted anew from each new address of a seed, and once all names are looked up;
+//! a seed that reached no Up node for 3 × `retry_interval`. A node with seeds that is nobody's seed never starts alone.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,16 +21,18 @@ use std::time::Duration;
 
 use rand::Rng;
 
+use super::founding::Founding;
 use super::limits::{
     FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_JOIN_WAIT, MAX_JOINERS, MIN_QUESTION_BYTES,
 };
+use super::reachable::Reach;
 use super::receive::Sender;
 use super::referral::Referrals;
 use super::time::Time;
 use super::timers::Timer;
 use super::view::View;
 use super::wire::{Message, Nonce, Refusal};
-use super::{Core, Drop, Notice, Output, Phase, Record, Run, Status, StopReason};
+use super::{Contacted, Core, Drop, Notice, Output, Phase, Record, Run, Status, StopReason};
 
 /// What a joiner knows.
 #[derive(Debug)]
@@ -45,21 +47,21 @@ pub(super) struct Joining {
     /// What sponsors want to see again. Bounded by the answers to what we asked.
     cookies: BTreeMap<SocketAddr, Nonce>,
     /// Our own packets came back, or a seed's address is ours.
-    is_seed: bool,
+    pub(super) is_seed: bool,
     /// Some seed is not ourselves.
-    has_other_seeds: bool,
+    pub(super) has_other_seeds: bool,
     /// Names of seeds are being looked up: behind any of them may be a cluster.
-    awaits_names: bool,
+    pub(super) awaits_names: bool,
     /// When an address of a seed was last met that had not been known.
-    newest_seed_at: Option<Time>,
+    pub(super) newest_seed_at: Option<Time>,
     /// Other nodes that are Joining themselves.
-    not_up: BTreeMap<Run, (SocketAddr, Time)>,
-    /// Some seed of this cluster was Joining, too, at some time.
-    met_rivals: bool,
+    pub(super) founding: Box<Founding>,
     /// The last word of an Up node.
-    reached: Option<Time>,
+    pub(super) reached: Option<Time>,
     /// Refusals, by whoever refused.
-    refused: Option<(SocketAddr, Refusal)>,
+    pub(super) refused: Option<(SocketAddr, Refusal)>,
+    /// Members of the other address family are asked whether they reach this node.
+    pub(super) reach: Option<Reach>,
     /// The sponsor whose view was to be pulled and did not come.
     avoid: Option<Run>,
     /// Members that busy sponsors named.
@@ -68,7 +70,7 @@ pub(super) struct Joining {
 
 impl Joining {
     /// Time since the first try.
-    fn waited(&self, now: Time) -> Duration {
+    pub(super) fn waited(&self, now: Time) -> Duration {
         self.began.map_or(Duration::ZERO, |began| now.since(began))
     }
 
@@ -78,13 +80,9 @@ impl Joining {
         self.pause = FIRST_JOIN_RETRY;
     }
 
-    /// Among the seeds that were reached, all of them Joining, this node comes first.
-    fn is_alone_or_smallest(&self, mine: SocketAddr) -> bool {
-        if self.not_up.is_empty() {
-            !self.has_other_seeds
-        } else {
-            self.not_up.values().all(|(other, _)| mine < *other)
-        }
+    /// The next tries follow each other quickly again.
+    pub(super) fn ask_soon(&mut self) {
+        self.pause = FIRST_JOIN_RETRY;
     }
 }
 
@@ -107,10 +105,10 @@ impl Core {
             has_other_seeds: false,
             awaits_names: false,
             newest_seed_at: None,
-            not_up: BTreeMap::new(),
-            met_rivals: false,
+            founding: Box::default(),
             reached: None,
             refused: None,
+            reach: None,
             avoid: None,
             referrals: Box::default(),
         });
@@ -139,9 +137,10 @@ impl Core {
         let Phase::Joining(joining) = &mut self.phase else { return };
         let pause = joining.pause;
         joining.pause = (pause * 2).min(retry_interval);
-        let (reached, answered) = (joining.reached.is_some() || joining.refused.is_some(), joining.not_up.len());
+        let (reached, answered) = (joining.reached.is_some() || joining.refused.is_some(), joining.founding.answered());
         self.timers.set(Timer::JoinTry, self.now + pause);
-        let targets = self.reunion.join_targets(pause >= retry_interval);
+        let mut targets = self.reunion.join_targets(pause >= retry_interval);
+        targets.extend(joining.founding.target().filter(|target| !self.reunion.is_seed(*target)));
         if targets.is_empty() || pause >= retry_interval {
             self.outputs.push_back(Output::ResolveSeeds);
         }
@@ -167,9 +166,10 @@ impl Core {
         }
     }
 
-    /// Whether the view is on its way to us.
+    /// Whether the view is on its way to us, or looked at.
     pub(super) fn is_pulling(&self) -> bool {
-        self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled())
+        matches!(&self.phase, Phase::Joining(joining) if joining.reach.is_some())
+            || self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled())
     }
 
     pub(super) fn ask_to_join(&mut self, to: SocketAddr) {
@@ -183,7 +183,11 @@ impl Core {
         joining.referrals.ask(to);
         let (nonce, cookie) = (joining.nonce, joining.cookies.get(&to).copied());
         let record = Record::clone(self.me());
+        let seeking = self.seeking(Some(to));
         let mut packet = self.packet(usize::MAX);
+        if let Some(seeking) = seeking {
+            packet.push(&Message::Seeking(seeking));
+        }
         packet.push(&Message::Join { nonce, record, cookie });
         packet.pad_to(MIN_QUESTION_BYTES);
         self.transmit(to, packet);
@@ -258,16 +262,6 @@ impl Core {
         }
     }
 
-    pub(super) fn not_up(&mut self, nonce: Nonce, record: &Record, _joiners: u32) {
-        let now = self.now;
-        let Some(joining) = self.joining(nonce) else { return };
-        joining.met_rivals = true;
-        if joining.not_up.len() < MAX_JOINERS {
-            joining.not_up.insert(record.run, (record.address, now));
-        }
-        self.consider_founding();
-    }
-
     pub(super) fn behind(&mut self, nonce: Nonce, incarnation: u64) {
         let now = self.now;
         let Some(joining) = self.joining(nonce) else { return };
@@ -299,6 +293,11 @@ impl Core {
     pub(super) fn refused(&mut self, by: SocketAddr, nonce: Nonce, refusal: Refusal) {
         let patience = self.settings.retry_interval * FOUNDING_RETRIES;
         let now = self.now;
+        let is_asked = matches!(&self.phase, Phase::Joining(joining) if joining.nonce == nonce)
+            || self.prover.is_nonce(nonce, by, now);
+        if is_asked {
+            self.contacted(by, || Contacted::Refused(refusal.clone()));
+        }
         let joining = match &mut self.phase {
             Phase::Joining(joining) if joining.nonce == nonce => joining,
             // A member looking for lost ones met somebody else's cluster.
@@ -311,7 +310,13 @@ impl Core {
             let id = self.me().id.clone();
             return self.stop(StopReason::NameInUse { id, holder });
         }
-        let is_final = joining.waited(now) >= patience && joining.reached.is_none() && !joining.met_rivals;
+        if let Refusal::Unreachable { .. } = refusal {
+            // There is a cluster, and it takes this node as soon as it is reached.
+            joining.reached = Some(now);
+            joining.refused = Some((by, refusal.clone()));
+            return self.notice("unreachable", Notice::Refused { by, refusal });
+        }
+        let is_final = joining.waited(now) >= patience && joining.reached.is_none() && !joining.founding.met_rivals;
         joining.refused = Some((by, refusal.clone()));
         if is_final {
             return self.stop(StopReason::Refused { by, refusal });
@@ -328,40 +333,6 @@ impl Core {
         self.try_to_join();
     }
 
-    /// Whether to start a cluster alone; asked at the founding delay, with every word of another Joining seed after it,
-    /// and when patience ends.
-    pub(super) fn consider_founding(&mut self) {
-        let patience = self.settings.retry_interval * FOUNDING_RETRIES;
-        let (now, mine, lately) = (self.now, self.me().address, self.settings.retry_interval * 2);
-        let Phase::Joining(joining) = &mut self.phase else { return };
-        joining.not_up.retain(|_, (_, at)| now.since(*at) <= lately);
-        let waited = joining.waited(self.now);
-        if waited < FOUNDING_DELAY {
-            return;
-        }
-        let next_look = match patience.saturating_sub(waited) {
-            Duration::ZERO => self.settings.retry_interval,
-            rest => rest,
-        };
-        self.timers.set_by(Timer::Found, self.now + next_look);
-        let settled_at = joining.newest_seed_at.map_or(now, |newest| newest + FOUNDING_DELAY);
-        if now < settled_at {
-            self.timers.set_by(Timer::Found, settled_at);
-        }
-        let has_asked_all = !joining.awaits_names && now >= settled_at;
-        let is_first =
-            has_asked_all && joining.is_seed && joining.reached.is_none() && joining.is_alone_or_smallest(mine);
-        let unreached = joining.reached.map_or(waited, |at| self.now.since(at));
-        let may_start = joining.is_seed || !self.reunion.has_seeds();
-        let is_refused =
-            joining.refused.is_some() && joining.not_up.is_empty() && joining.has_other_seeds && !joining.met_rivals;
-        let is_patient = may_start && waited >= patience && unreached >= patience && !is_refused;
-        if (is_first || is_patient) && self.transfer.is_none() && !self.incarnation.is_waiting() {
-            self.outputs.push_back(Output::Notice(Notice::Founded));
-            self.become_up();
-        }
-    }
-
     /// The pull from this sponsor is complete.
     pub(super) fn pulled_everything(&mut self, address: SocketAddr, sponsor: Run) {
         if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() {
@@ -371,15 +342,17 @@ impl Core {
                 // Its welcome echoed the nonce that was sent there.
                 self.view.peer_mut(slot).proven = true;
             }
-            self.become_up();
+            if !self.must_be_reached() {
+                self.become_up();
+            }
         }
     }
 
     /// Joining → Up, at the same incarnation.
-    fn become_up(&mut self) {
+    pub(super) fn become_up(&mut self) {
         self.phase = Phase::Up;
         self.plan_links();
-        for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer] {
+        for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
             self.timers.cancel(timer);
         }
         self.transfer = None;

@@ -54,6 +54,13 @@ pub const REPLAY_WINDOW: u64 = 1_024;
 /// Messages in one packet; a datagram with more is malformed.
 pub const MAX_MESSAGES_PER_PACKET: usize = 256;
 
+/// A joiner that was silent for this long is looked for: its port refuses a connection if its process is gone …
+pub const JOINER_SILENCE: Duration = Duration::from_millis(400);
+/// … and refuses it so many times before the joiner is dropped …
+pub const JOINER_REFUSALS: u8 = 2;
+/// … this long apart.
+pub const JOINER_REVIEW: Duration = Duration::from_millis(150);
+
 /// The smallest payload of a `Join` or of a first `WhoAreYou`: what is answered to an unproven address is never larger.
 pub const MIN_QUESTION_BYTES: usize = 256;
 /// The longest header of a packet: its sequence number grows up to ten bytes.
@@ -89,6 +96,36 @@ pub const SYNC_PATIENCE: Duration = Duration::from_secs(1);
 pub const FOUNDING_DELAY: Duration = Duration::from_millis(500);
 /// A seed that reached no Up node starts alone after this many retry intervals.
 pub const FOUNDING_RETRIES: u32 = 3;
+/// Candidates for founding that a joiner asks in one retry interval because others named them.
+pub const MAX_CANDIDATES_ASKED: u32 = 8;
+/// Seeds, and nodes that have this one for a seed, that are told at once of a candidate that comes first.
+pub const MAX_CANDIDATES_TOLD: usize = 64;
+/// Joiners of one host (an IPv4 address, or the first half of an IPv6 address) that a sponsor lets in …
+pub const MAX_ADMISSIONS_PER_HOST: u32 = 128;
+/// … and of one network (/24, /48) …
+pub const MAX_ADMISSIONS_PER_NETWORK: u32 = 512;
+/// … in this time …
+pub const ADMISSION_INTERVAL: Duration = Duration::from_secs(1);
+/// … counted for so many hosts and networks.
+pub const MAX_ADMITTED_PREFIXES: usize = 4_096;
+/// A place among those who are handed the view whose holder did not go on for this long may be given to another one.
+pub const IDLE_PLACE: Duration = Duration::from_millis(50);
+/// However fast its holder goes on, a place may be given to another one after this long.
+pub const LONGEST_PLACE: Duration = Duration::from_secs(2);
+/// Who was given a place and did not pull gets none of the last ones for this long …
+pub const IDLERS_WAIT: Duration = Duration::from_secs(5);
+/// … if it is one of the last so many.
+pub const MAX_IDLERS: usize = 256;
+/// Joiners that a sponsor cannot reach at their addresses, and remembers since when; the oldest go first.
+pub const MAX_UNREACHED: usize = 256;
+/// A joiner that is heard from elsewhere is told so when its address did not answer for this long.
+pub const UNREACHED_PATIENCE: Duration = Duration::from_secs(1);
+/// Members of the other address family that a joiner asks whether they reach it …
+pub const REACH_ASKED: usize = 3;
+/// … after this long again …
+pub const REACH_RETRY: Duration = Duration::from_millis(250);
+/// … and for this long, before it tries to join anew.
+pub const REACH_PATIENCE: Duration = Duration::from_secs(1);
 /// The first pause between two tries to join; it doubles up to the retry interval.
 pub const FIRST_JOIN_RETRY: Duration = Duration::from_millis(100);
 /// A joiner whose sponsor was busy asks again within this time.
@@ -127,8 +164,18 @@ pub const MAX_FRAME_BYTES: usize = 64 * 1024;
 pub const MAX_LINKS: usize = 256;
 /// A link to a new neighbour is opened after up to this long: in a growing cluster neighbours change with every joiner.
 pub const LINK_SETTLE: Duration = Duration::from_millis(500);
+/// … or in a cluster without rings, where every newcomer is a neighbour for good, after up to this long.
+pub const LINK_MESH_SETTLE: Duration = Duration::from_millis(100);
+/// A node that is newly Up opens its links after this long, and up to as much more: once the others have heard of it, and
+/// before it could die without anybody noticing.
+pub const LINK_FIRST_PAUSE: Duration = Duration::from_millis(30);
+/// A newcomer with the smaller address is left this long to open its links; and up to half as much more.
+pub const LINK_NEWCOMER_COURTESY: Duration = Duration::from_millis(250);
 /// The node with the larger address leaves it to the other one to open their link for this much longer.
 pub const LINK_COURTESY: Duration = Duration::from_secs(3);
+/// Before a link to an unproven address is opened, it is probed and looked at again after twice this long; the pause
+/// doubles up to [`MAX_LINK_BACKOFF`].
+pub const LINK_PROOF_RETRY: Duration = Duration::from_millis(25);
 /// Opening a link and being greeted over it takes at most this long.
 pub const LINK_TIMEOUT: Duration = Duration::from_secs(5);
 /// A link to somebody who is no neighbour any more is kept this long: he may become one again.
@@ -148,8 +195,19 @@ pub const CRASH_REVIEW: Duration = Duration::from_millis(200);
 pub const CRASH_REVIEWS: u8 = 2;
 /// Observers whose word about one case is kept.
 pub const MAX_CRASH_WITNESSES: usize = 128;
+/// … and for which it is awaited while other members are missing, too, who may be those observers.
+pub const MANY_CRASHES_PATIENCE: u32 = 16;
+/// How many members of whom nothing is known are asked behind a doubted neighbour …
+pub const FIRST_REACH: usize = 1;
+/// … and how many times as many after each pause in which they did not answer: five pauses cross a run of a thousand.
+pub const REACH_GROWTH: usize = 4;
+/// The share of the neighbours, as a fraction, that are doubted when all other members are asked at once.
+pub const WIDE_DOUBT: (usize, usize) = (3, 4);
 /// At most one case about the same member is opened on the word of others in this time.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
+/// An echo that was held for longer teaches no round trip: clocks that differ by two in a hundred, as bad as any, would
+/// be wrong by more than ten milliseconds.
+pub const MAX_ECHO_HOLD: Duration = Duration::from_millis(500);
 /// The most points of evidence against oneself: timeouts are stretched up to one more than this many times.
 pub const MAX_SELF_DOUBT: u32 = 7;
 /// The most points that bad links alone give: they concern some members only, late ticks concern all.

@@ -15,7 +15,8 @@
 //! - At most one link per member is in use. Of two that cross, the one opened by the smaller address stays; of two opened
 //!   by the other end, the newer.
 //! - Whoever ends a link on purpose says so before ([`Message::Unlink`]), so that the other end suspects nothing.
-//! - The node with the smaller address opens; the other one only if nothing came.
+//! - The node with the smaller address opens; the other one only if nothing came. Between a newcomer and its neighbours all
+//!   is done at once, so that a crash right after joining breaks or refuses a link.
 //! - Every state but Open and an idle one without a plan has a timer.
 //!
 //! Must not know: what a broken link means.
@@ -28,8 +29,10 @@ use rand::RngExt;
 
 use super::doors::{LinkEvent, LinkId};
 use super::limits::{
-    LINK_BACKOFF, LINK_COURTESY, LINK_LINGER, LINK_SETTLE, LINK_TIMEOUT, MAX_FRAME_BYTES, MAX_LINK_BACKOFF, MAX_LINKS,
+    LINK_BACKOFF, LINK_COURTESY, LINK_FIRST_PAUSE, LINK_LINGER, LINK_MESH_SETTLE, LINK_NEWCOMER_COURTESY,
+    LINK_PROOF_RETRY, LINK_SETTLE, LINK_TIMEOUT, MAX_FRAME_BYTES, MAX_LINK_BACKOFF, MAX_LINKS,
 };
+use super::peer::is_due;
 use super::receive::Sender;
 use super::time::Time;
 use super::timers::Timer;
@@ -42,6 +45,10 @@ use super::{Core, Drop, Output, Phase, Run, Status};
 pub(super) struct Links {
     of: BTreeMap<Run, Link>,
     runs: BTreeMap<LinkId, Run>,
+    /// Connections that only find out whether anybody listens at a joiner's address.
+    visits: BTreeMap<LinkId, Run>,
+    /// When this node became Up.
+    up_since: Option<Time>,
     last: u64,
 }
 
@@ -50,6 +57,8 @@ struct Link {
     state: State,
     /// Attempts that failed in a row.
     failures: u32,
+    /// Looks at the member's address that was not proven, before the first attempt.
+    unproven: u8,
     /// When a lost link was last opened again at once.
     reopened: Option<Time>,
 }
@@ -85,6 +94,11 @@ impl State {
 }
 
 impl Links {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.of.len() + self.runs.len()
+    }
+
     /// The open link to a member.
     fn open(&self, run: Run) -> Option<LinkId> {
         match self.of.get(&run)?.state {
@@ -96,6 +110,16 @@ impl Links {
     /// How many are open.
     pub(super) fn count(&self) -> usize {
         self.of.values().filter(|link| matches!(link.state, State::Open(_))).count()
+    }
+
+    /// Connections had or asked for.
+    fn in_use(&self) -> usize {
+        self.runs.len() + self.visits.len()
+    }
+
+    fn next_id(&mut self) -> LinkId {
+        self.last += 1;
+        LinkId::Opened(self.last)
     }
 
     fn set(&mut self, run: Run, state: State) {
@@ -125,13 +149,68 @@ impl Core {
         if self.wants_link(slot) == has_link {
             return;
         }
-        let pause = if has_link {
-            LINK_LINGER
-        } else {
-            let courtesy = if address > self.me().address { Duration::ZERO } else { LINK_COURTESY };
-            courtesy + LINK_SETTLE.mul_f64(self.rng.random::<f64>())
-        };
+        let pause = if has_link { LINK_LINGER } else { self.pause_before_link(slot, address) };
         self.timers.set_by(Timer::Link(run), self.now + pause);
+    }
+
+    /// The time for which a link that is wanted since now is not opened yet.
+    fn pause_before_link(&mut self, slot: Slot, address: SocketAddr) -> Duration {
+        let is_ours = address > self.me().address;
+        let am_new = self.links.up_since == Some(self.now);
+        let peer = &self.view.entry(slot).peer;
+        let is_new = peer.session.is_none() && peer.last_sign == self.now;
+        // What is news to a newcomer is not new.
+        let is_newcomer = is_new && is_due(self.now, self.links.up_since, LINK_SETTLE);
+        let luck = self.rng.random::<f64>();
+        match (is_ours, am_new) {
+            (true, true) => LINK_FIRST_PAUSE.mul_f64(1.0 + luck),
+            (true, false) if self.is_full_mesh() => LINK_MESH_SETTLE.mul_f64(luck),
+            (true, false) => LINK_SETTLE.mul_f64(luck),
+            (false, _) if is_newcomer => LINK_NEWCOMER_COURTESY.mul_f64(1.0 + luck / 2.0),
+            (false, _) => LINK_COURTESY + LINK_SETTLE.mul_f64(luck),
+        }
+    }
+
+    /// This node has become Up: its neighbours are all there already.
+    pub(super) fn plan_links(&mut self) {
+        self.links.up_since = Some(self.now);
+        let neighbours: Vec<Slot> = self.neighbours().collect();
+        for slot in neighbours {
+            self.plan_link(slot);
+        }
+    }
+
+    /// Finds out whether anybody listens at a joiner's address.
+    pub(super) fn visit_joiner(&mut self, run: Run, to: SocketAddr) {
+        self.end_visit(run);
+        if self.links.in_use() >= MAX_LINKS {
+            return self.counters.drop(Drop::TableFull);
+        }
+        let link = self.links.next_id();
+        self.links.visits.insert(link, run);
+        self.outputs.push_back(Output::OpenLink { link, to });
+    }
+
+    /// Nothing is to be found out about a joiner any more.
+    pub(super) fn end_visit(&mut self, run: Run) {
+        let visit = self.links.visits.iter().find(|(_, visited)| **visited == run).map(|(link, _)| *link);
+        if let Some(link) = visit {
+            self.links.visits.remove(&link);
+            self.outputs.push_back(Output::CloseLink { link });
+        }
+    }
+
+    fn visited(&mut self, run: Run, event: LinkEvent<'_>) {
+        match event {
+            LinkEvent::Connected => self.end_visit(run),
+            LinkEvent::Frame { .. } => {}
+            LinkEvent::Refused | LinkEvent::Unreachable | LinkEvent::Closed => {
+                self.links.visits.retain(|_, visited| *visited != run);
+                if event == LinkEvent::Refused {
+                    self.joiner_refused(run);
+                }
+            }
+        }
     }
 
     /// The timer of a link: opens it, closes it, or gives an attempt up.
@@ -141,6 +220,7 @@ impl Core {
             return self.drop_link(run);
         }
         match self.links.of.get(&run).map(|link| link.state).unwrap_or_default() {
+            State::Idle if !self.view.entry(slot).peer.proven => self.await_proof(slot),
             State::Idle => {
                 self.open_link(slot);
             }
@@ -150,6 +230,18 @@ impl Core {
             }
             State::Open(_) => {}
         }
+    }
+
+    /// No connection is opened to an address that never answered: it may be a third party's. It is probed, and looked at
+    /// again soon; the longer it does not answer, the later.
+    fn await_proof(&mut self, slot: Slot) {
+        let run = self.view.record(slot).run;
+        let packet = self.packet_to(slot);
+        self.send_to(slot, packet);
+        let link = self.links.of.entry(run).or_default();
+        link.unproven = link.unproven.saturating_add(1);
+        let pause = LINK_PROOF_RETRY * 2_u32.saturating_pow(u32::from(link.unproven).min(16));
+        self.timers.set(Timer::Link(run), self.now + pause.min(MAX_LINK_BACKOFF));
     }
 
     /// Opens a link now, unless one is being opened or stands; `false` if there are too many.
@@ -162,13 +254,12 @@ impl Core {
     fn open_link(&mut self, slot: Slot) -> bool {
         let record = self.view.record(slot);
         let (run, to) = (record.run, record.address);
-        if self.links.runs.len() >= MAX_LINKS {
+        if self.links.in_use() >= MAX_LINKS {
             self.counters.drop(Drop::TableFull);
             self.back_off(run);
             return false;
         }
-        self.links.last += 1;
-        let link = LinkId::Opened(self.links.last);
+        let link = self.links.next_id();
         self.links.set(run, State::Opening(link));
         self.timers.set(Timer::Link(run), self.now + LINK_TIMEOUT);
         self.outputs.push_back(Output::OpenLink { link, to });
@@ -195,6 +286,9 @@ impl Core {
         let runs: Vec<Run> = self.links.of.keys().copied().collect();
         for run in runs {
             self.drop_link(run);
+        }
+        for link in std::mem::take(&mut self.links.visits).into_keys() {
+            self.outputs.push_back(Output::CloseLink { link });
         }
     }
 
@@ -255,6 +349,9 @@ impl Core {
 
     /// Something happened to a link.
     pub(super) fn link_event(&mut self, link: LinkId, event: LinkEvent<'_>) {
+        if let Some(visited) = self.links.visits.get(&link).copied() {
+            return self.visited(visited, event);
+        }
         let run = self.links.runs.get(&link).copied();
         match (event, run) {
             (LinkEvent::Frame { from, bytes }, run) => self.receive_frame(link, run, from, bytes),
@@ -262,14 +359,14 @@ impl Core {
             (_, None) => {}
             (LinkEvent::Connected, Some(run)) => self.greet(link, run),
             (LinkEvent::Refused, Some(run)) => {
-                self.link_failed(run);
-                self.refused_link(run);
+                let is_first = self.link_failed(run);
+                self.refused_link(run, is_first);
             }
             (LinkEvent::Unreachable, Some(run)) => self.attempt_failed(run),
             (LinkEvent::Closed, Some(run)) if self.is_linked(run) => self.link_lost(run),
             (LinkEvent::Closed, Some(run)) => {
-                self.link_failed(run);
-                self.closed_unanswered(run);
+                let is_first = self.link_failed(run);
+                self.closed_unanswered(run, is_first);
             }
         }
     }
@@ -351,7 +448,7 @@ impl Core {
                 self.dismiss(link);
                 return false;
             }
-            State::Idle if self.links.runs.len() >= MAX_LINKS => {
+            State::Idle if self.links.in_use() >= MAX_LINKS => {
                 self.counters.drop(Drop::TableFull);
                 self.dismiss(link);
                 return false;
@@ -398,7 +495,8 @@ impl Core {
         };
         let Some(link) = self.links.of.get_mut(&run) else { return };
         if link.reopened.is_some_and(|reopened| self.now.since(reopened) < LINK_BACKOFF) {
-            return self.link_failed(run);
+            self.link_failed(run);
+            return;
         }
         link.reopened = Some(self.now);
         if self.open_link(slot) {
@@ -406,13 +504,14 @@ impl Core {
         }
     }
 
-    /// An attempt failed: the next one comes later.
-    fn link_failed(&mut self, run: Run) {
+    /// An attempt failed: the next one comes later. Says whether it is the first since a link stood, or since ever.
+    fn link_failed(&mut self, run: Run) -> bool {
         self.links.set(run, State::Idle);
-        if let Some(link) = self.links.of.get_mut(&run) {
-            link.failures = link.failures.saturating_add(1);
-        }
+        let link = self.links.of.entry(run).or_default();
+        link.failures = link.failures.saturating_add(1);
+        let is_first = link.failures == 1;
         self.back_off(run);
+        is_first
     }
 
     /// The same, and it proves nothing about the process.

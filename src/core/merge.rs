@@ -6,8 +6,8 @@
 //! - What is older than `reap_after`, or covered by a tombstone, is not merged and never provokes a sync.
 //! - A suspicion that waited while this process stood still is not believed: nobody knows how old its age is by now, and
 //!   told on it would make the dead look fresher, or the living older, everywhere. Whoever holds it still says it again.
-//! - `last_sign` only moves forward within one run: it is the freshest of own hearing, notes, and raised incarnations; notes
-//!   only count while the accusation is news, since what waits anywhere looks fresher than it is.
+//! - `last_sign` moves forward within one run (but for a departure, which has its own date): it is the freshest of own
+//!   hearing, notes, and raised incarnations; notes only count while the accusation is news, since what waits anywhere looks fresher than it is.
 //! - Nobody is Down by silence, at anybody's word, who was not Suspect here before, long enough to refute.
 
 use std::net::SocketAddr;
@@ -160,6 +160,7 @@ impl Core {
             let is_dated = held.status == Status::Suspect && held.incarnation == record.incarnation;
             let peer = self.view.peer_mut(slot);
             peer.contradicted(None);
+            peer.judged_unheard(false);
             peer.proven &= held.address == record.address;
             peer.last_sign = match record.status {
                 // Departures are dated, not observed: everybody reaps at the same age.
@@ -170,6 +171,7 @@ impl Core {
             None
         };
         let method = self.note_silence(slot, &record, note.map(|note| note.method));
+        self.count_suspicion(held.status, record.status, method);
         let replaced = self.view.replace(slot, Arc::clone(&record), hash, peer);
         let shown = method.filter(|_| shows_method(record.status));
         self.report_replaced(replaced, record, shown);
@@ -202,7 +204,7 @@ impl Core {
         let is_from_afar = record.status == Status::Down && self.is_on_this_side(record.run);
         let peer = self.view.peer_mut(slot);
         let is_fresh = peer.session.as_ref().is_some_and(|session| {
-            now.since(session.heard) <= timing.heartbeat_interval() && session.heard > (now - note.age()) + tolerance
+            now.since(session.sign) <= timing.heartbeat_interval() && session.sign > (now - note.age()) + tolerance
         });
         if !(is_about_silence && is_accusation && is_held_up && (is_fresh || is_from_afar)) {
             return false;
@@ -269,6 +271,8 @@ impl Core {
         let record = Arc::new(held.with_status(status));
         debug_assert!(record.supersedes(&held));
         let method = self.note_silence(slot, &record, Some(method));
+        self.count_suspicion(held.status, status, method);
+        self.mark_judged(slot, status);
         let peer = self.view.peer_mut(slot);
         peer.method = method;
         if matches!(status, Status::Left(_)) {
@@ -306,6 +310,7 @@ impl Core {
         let record = self.view.record(slot);
         let is_live = record.status.is_live();
         let is_no_subject = record.run != held.run || record.status != Status::Up;
+        let has_changed_status = record.status != held.status;
         if record.run != held.run || is_live != held.status.is_live() {
             if record.run != held.run || !is_live {
                 self.drop_link(held.run);
@@ -313,6 +318,8 @@ impl Core {
             }
             self.reobserve(slot);
             self.plan_link(slot);
+        } else if has_changed_status {
+            self.doubts_changed(slot);
         }
         if is_no_subject {
             self.inquiries.forget(held.run);
@@ -323,9 +330,17 @@ impl Core {
     /// After any change of a member's record: the news.
     fn settle(&mut self, slot: Slot, from: Option<Slot>) {
         self.changed_at = self.now;
-        if !matches!(self.phase, super::Phase::Joining(_)) {
+        if !matches!(self.phase, super::Phase::Joining(_)) && !self.is_kept(slot) {
             self.gossiping.recent.note(slot);
             self.flood_news(slot, from);
+        }
+    }
+
+    /// Counts a member that was Up and is silent, at this node's own word or another's.
+    fn count_suspicion(&mut self, before: Status, after: Status, method: Option<DetectionMethod>) {
+        let is_silence = matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
+        if is_silence && before == Status::Up && matches!(after, Status::Suspect | Status::Down) {
+            self.counters.suspicions_believed += 1;
         }
     }
 

@@ -24,30 +24,35 @@
 //! | the table of members and its fingerprint | `view`, `order`, `runs`, `table`; what one observer alone knows: `peer` |
 //! | packets in, packets out; one copy of a record for many cores | `inbox`, `receive`, `send`, `wire/`; `pool` |
 //! | merging news into the view | `merge`, reported as `change` |
-//! | joining a cluster; letting somebody in; crowds; who owns a name | `join`, `sponsor`, `referral`, `names` |
+//! | joining a cluster; being its first member; letting somebody in; crowds; who owns a name | `join`, `founding`, `sponsor`, `referral`, `names` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
-//! | who observes whom | `observers` |
+//! | who observes whom; whom else, while some are doubted | `observers`, `walk` |
 //! | connections between observers; what their breaking means | `links`, `crash` |
-//! | being heard; judging silence; asking others | `heartbeat`, `detector`, `inquiry` |
-//! | doubting oneself; members that keep refuting; many silent at once | `health`, `flapping`, `partition` |
+//! | being heard; hearing both ways; judging silence; asking others | `heartbeat`, `echo`, `detector`, `inquiry` |
+//! | doubting oneself; hearing nobody; members that keep refuting; many silent at once | `health`, `deaf`, `flapping`, `partition` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
 //! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `confirm` |
 //! | electing leaders among voters, apart from all this | `election/` |
 //! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
-//! | proofs of address, rate limits, bounds | `proof`, `rates`, `limits` |
+//! | being reachable before being Up; how many are let in | `reachable`, `admission` |
+//! | proofs of address, rate limits, bounds; how much is kept | `proof`, `rates`, `limits`; `sizes` |
 //! | reading early what many cores in one process need next | `ahead` |
 
+mod admission;
 pub mod ahead;
 mod change;
 mod confirm;
 mod counters;
 mod crash;
+mod deaf;
 mod detector;
 mod doors;
+mod echo;
 pub mod election;
 mod flapping;
 mod flood;
+mod founding;
 mod gossip;
 mod health;
 mod heartbeat;
@@ -68,6 +73,7 @@ mod peer;
 mod pool;
 mod proof;
 mod rates;
+mod reachable;
 mod reap;
 mod receive;
 mod recent;
@@ -78,6 +84,7 @@ mod reunion;
 mod runs;
 mod send;
 mod settings;
+mod sizes;
 mod sponsor;
 mod sync;
 mod table;
@@ -87,6 +94,7 @@ mod timers;
 mod tombstones;
 mod transfer;
 mod view;
+mod walk;
 pub mod wire;
 
 #[cfg(test)]
@@ -102,8 +110,8 @@ use rand_chacha::ChaCha8Rng;
 pub use change::{Change, ChangeKind};
 pub use counters::{Counters, Drop};
 pub use doors::{
-    Birth, Command, CommandError, Durable, Input, LinkEvent, LinkId, Notice, Output, QuorumBirth, Reply, StopReason,
-    Ticket,
+    Birth, Command, CommandError, Contacted, Durable, Input, LinkEvent, LinkId, Notice, Output, QuorumBirth, Reply,
+    StopReason, Ticket,
 };
 pub use health::{SelfDoubt, TickLateness};
 pub use id::{InvalidName, NodeId, Run, check_name};
@@ -111,9 +119,11 @@ pub use leadership::{Leadership, LeadershipState};
 pub use pool::RecordPool;
 pub use record::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
 pub use settings::{OutOfRange, Profile, Settings, Timing};
+pub use sizes::Sizes;
 pub use tags::{InvalidTags, Tags};
 pub use time::Time;
 
+use admission::Admissions;
 use confirm::Confirmations;
 use crash::Crashes;
 use flood::Flooding;
@@ -189,6 +199,8 @@ pub struct Core {
     questions: Questions,
     /// Strangers let into the view because they introduced themselves.
     introductions: Questions,
+    /// Joiners let in.
+    admissions: Admissions,
     /// Words to those we buried.
     burials: Questions,
     notices: NoticeRate,
@@ -271,6 +283,7 @@ impl Core {
             name_probes: NameProbes::default(),
             questions: Questions::default(),
             introductions: Questions::default(),
+            admissions: Admissions::default(),
             burials: Questions::default(),
             notices: NoticeRate::default(),
             leading: None,
@@ -333,7 +346,7 @@ impl Core {
 
     /// When to hand in [`Input::Tick`] at the latest; `None` once stopped.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next().filter(|_| !matches!(self.phase, Phase::Stopped))
     }
 
     fn fire(&mut self) {
@@ -342,6 +355,7 @@ impl Core {
                 Timer::JoinTry => self.try_to_join(),
                 Timer::Found => self.consider_founding(),
                 Timer::Transfer => self.pull_again(),
+                Timer::Reach => self.ask_to_be_reached(),
                 Timer::CatchUp => self.catch_up(),
                 Timer::Gossip => self.gossip(),
                 Timer::Flood => self.flood(),
@@ -358,6 +372,7 @@ impl Core {
                 Timer::Partition => self.suspect_partition(),
                 Timer::PartitionOver => self.partition_over(),
                 Timer::Leadership => self.tend_leadership(),
+                Timer::Walk => self.walk(),
             }
             if matches!(self.phase, Phase::Stopped) {
                 break;

@@ -33,6 +33,13 @@ struct NameProbe {
     sent: u8,
 }
 
+impl NameProbes {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.open.len()
+    }
+}
+
 impl Core {
     /// Asks a name's holder whether it is still there; meanwhile the newcomer waits.
     pub(super) fn probe_name(&mut self, newcomer: Newcomer, owner: &Record) {
@@ -100,6 +107,14 @@ impl Core {
             // Both live, on two sides of a cut that healed: the older one gives way when it meets the other's record
             // from a member.
             return;
+        }
+        let is_its_name = self.view.slot_of(record.id.as_str()).is_some_and(|slot| {
+            let held = self.view.record(slot);
+            held.run == probe.holder
+        });
+        if !is_its_name && probe.address == record.address {
+            // Another member answers at the newcomer's address.
+            return self.decide(&probe.newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
         }
         let refusal = Refusal::NameInUse { holder: probe.address };
         self.decide(&probe.newcomer, &Message::Refused { nonce, refusal });

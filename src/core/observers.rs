@@ -7,16 +7,19 @@
 //! node computes the same one from the same view. So the load of a node is constant in the size of the cluster.
 //!
 //! Invariants:
-//! - The graph is symmetric: who observes is observed.
+//! - The graph is symmetric: who observes is observed. (While some are doubted, it has more edges; see `walk`.)
 //! - Adding a member costs O(rings); removing one that is no neighbour costs O(rings), and a neighbour O(members).
 //! - The number of rings depends on the number of live members alone, by integers only: about `observers` / 2 in a large
 //!   cluster, more in a small one, where rings overlap.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::detector::probe_after;
+use super::limits::MIN_CRASH_PROBE_GAP;
+use super::time::Time;
 use super::timers::Timer;
 use super::view::{Slot, View};
+use super::walk::Walk;
 use super::{Core, Phase, Status};
 
 /// Rings whose neighbours news is flooded to.
@@ -30,13 +33,15 @@ pub(super) struct Observers {
     rings: Rings,
     /// The last answer of [`ring_count`], and to what.
     counted: (usize, usize),
-    /// Everybody observed by this node, who all observe it.
+    /// What is observed beyond them, while some of them are doubted.
+    pub(super) walk: Walk,
+    /// Everybody observed by this node: the nearest on the rings, and whom it walks past.
     neighbours: BTreeSet<Slot>,
 }
 
 impl Observers {
     pub(super) fn new(wanted: usize, me: u64) -> Self {
-        Self { wanted, rings: Rings::new(me), counted: (0, 0), neighbours: BTreeSet::new() }
+        Self { wanted, rings: Rings::new(me), counted: (0, 0), walk: Walk::default(), neighbours: BTreeSet::new() }
     }
 
     fn ring_count(&mut self, others: usize) -> usize {
@@ -51,15 +56,25 @@ impl Observers {
         others <= self.wanted
     }
 
-    /// The neighbours on the first rings.
+    /// The neighbours on the first rings, and who answers behind doubted ones.
     pub(super) fn flood_targets(&self) -> BTreeSet<Slot> {
-        self.rings.ends.iter().take(FLOOD_RINGS).flat_map(Ends::slots).collect()
+        self.rings.ends.iter().take(FLOOD_RINGS).flat_map(Ends::slots).chain(self.walk.ends()).collect()
+    }
+
+    /// The nearest on all rings; none in a full mesh.
+    pub(super) fn nearest(&self) -> impl Iterator<Item = Slot> {
+        self.rings.ends.iter().flat_map(Ends::slots)
+    }
+
+    /// Every ring, by its number among those of its kind.
+    pub(super) fn all_rings(&self) -> impl Iterator<Item = (&Rings, usize)> {
+        (0..self.rings.ends.len()).map(|ring| (&self.rings, ring))
     }
 }
 
 /// The nearest live members on each ring.
 #[derive(Debug)]
-struct Rings {
+pub(super) struct Rings {
     /// The hash of this node's name.
     me: u64,
     ends: Vec<Ends>,
@@ -95,6 +110,23 @@ impl Ends {
 impl Rings {
     fn new(me: u64) -> Self {
         Self { me, ends: Vec::new() }
+    }
+
+    /// The nearest in one direction.
+    pub(super) fn end(&self, ring: usize, is_ahead: bool) -> Option<Slot> {
+        let ends = self.ends[ring];
+        if is_ahead { ends.next } else { ends.previous }.map(|(_, slot)| slot)
+    }
+
+    /// Whether a member has a place on them.
+    pub(super) fn holds(&self, _view: &View, _slot: Slot) -> bool {
+        true
+    }
+
+    /// The way to a name in one direction.
+    pub(super) fn distance(&self, name: u64, ring: usize, is_ahead: bool) -> u64 {
+        let ahead = place(name, ring).wrapping_sub(place(self.me, ring));
+        if is_ahead { ahead } else { ahead.wrapping_neg() }
     }
 
     /// Finds a place for a new member; says whether it became a neighbour.
@@ -162,9 +194,8 @@ impl Core {
         let others = self.view.live().len();
         let view = &self.view;
         let live = view.live().iter().map(|slot| (*slot, view.entry(*slot).name_hash));
-        let after: BTreeSet<Slot> = if self.observers.is_full_mesh(others) {
+        if self.observers.is_full_mesh(others) {
             self.observers.rings.ends.clear();
-            view.live().iter().copied().collect()
         } else {
             let rings = self.observers.ring_count(others);
             let live_entry = view.get(slot).filter(|entry| entry.record.status.is_live());
@@ -180,7 +211,20 @@ impl Core {
             if !has_changed && !self.observers.neighbours.contains(&slot) {
                 return;
             }
-            self.observers.rings.ends.iter().flat_map(Ends::slots).collect()
+        }
+        self.observers.walk.forget(slot);
+        if self.observers.walk.is_on() {
+            self.timers.set_by(Timer::Walk, self.now + MIN_CRASH_PROBE_GAP);
+        }
+        self.renew_neighbours(&BTreeMap::new());
+    }
+
+    /// Observes those who are neighbours now. Some are taken over who `lived` at a time that others than this node know of.
+    pub(super) fn renew_neighbours(&mut self, lived: &BTreeMap<Slot, Time>) {
+        let after: BTreeSet<Slot> = if self.observers.is_full_mesh(self.view.live().len()) {
+            self.view.live().iter().copied().collect()
+        } else {
+            self.observers.nearest().chain(self.observers.walk.passed()).collect()
         };
         let before = std::mem::take(&mut self.observers.neighbours);
         let stopped: Vec<Slot> = before.difference(&after).copied().collect();
@@ -190,18 +234,21 @@ impl Core {
             self.stop_observing(slot);
         }
         for slot in started {
-            self.start_observing(slot);
+            self.start_observing(slot, lived.get(&slot).copied());
         }
     }
 
     /// A new observer probes its subject at once: what it has not heard itself must not count as heard, and an orphan of
-    /// a mass failure must not be forgiven a whole timeout once more.
-    fn start_observing(&mut self, slot: Slot) {
+    /// a mass failure must not be forgiven a whole timeout once more. Who `lived` at a certain time because nobody accused
+    /// it until then is not forgiven more than that.
+    fn start_observing(&mut self, slot: Slot, lived: Option<Time>) {
         let entry = self.view.entry(slot);
         let is_new = entry.peer.session.is_none() && entry.peer.last_sign == self.now;
         if !is_new && entry.record.status == Status::Up {
-            let forgiven = probe_after(self.demanded_silence(slot));
-            let probed_at_once = self.now - forgiven;
+            let demanded = self.demanded_silence(slot);
+            // What is long ago says nothing of this silence.
+            let lived = lived.filter(|lived| self.now.since(*lived) <= demanded * 5 / 4);
+            let probed_at_once = lived.unwrap_or(self.now - probe_after(demanded));
             let peer = self.view.peer_mut(slot);
             peer.last_sign = peer.last_sign.max(probed_at_once);
         }
@@ -219,12 +266,9 @@ impl Core {
         }
     }
 
-    /// This node has become Up: its neighbours are all there already.
-    pub(super) fn plan_links(&mut self) {
-        let neighbours: Vec<Slot> = self.observers.neighbours.iter().copied().collect();
-        for slot in neighbours {
-            self.plan_link(slot);
-        }
+    /// Whether everybody observes everybody.
+    pub(super) fn is_full_mesh(&self) -> bool {
+        self.observers.is_full_mesh(self.view.live().len())
     }
 
     /// Everybody observed by this node.
@@ -237,13 +281,17 @@ impl Core {
         self.observers.neighbours.contains(&slot)
     }
 
-    /// A member's other observers, by this node's view: who might have heard it.
+    /// A member's other observers, by this node's view: who might have heard it. Above the full mesh they are the nearest
+    /// that this node does not doubt, since those walk past the others, too.
     pub(super) fn observers_of(&self, subject: Slot) -> BTreeSet<Slot> {
         let others = self.view.live().len();
         let live = self.view.live().iter().copied().filter(|slot| *slot != subject);
         if self.observers.is_full_mesh(others) {
             return live.collect();
         }
+        let doubted = self.observers.walk.doubted();
+        let live: Vec<Slot> = live.filter(|slot| doubted.is_empty() || !doubted.contains(slot)).collect();
+        let live = live.into_iter();
         let named = live.map(|slot| (slot, self.view.entry(slot).name_hash));
         let with_me = named.chain([(View::ME, self.view.entry(View::ME).name_hash)]);
         let mut rings = Rings::new(self.view.entry(subject).name_hash);

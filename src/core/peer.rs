@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
+use super::echo::Hearing;
 use super::flapping::Refutations;
-use super::limits::REPLAY_WINDOW;
+use super::limits::{MAX_ECHO_HOLD, REPLAY_WINDOW};
 use super::record::DetectionMethod;
 use super::settings::Timing;
 use super::time::Time;
@@ -31,6 +32,10 @@ pub(super) struct Peer {
 pub(super) struct Session {
     /// When the last packet came.
     pub(super) heard: Time,
+    /// When the last packet came that counts as a sign of life (see `echo`).
+    pub(super) sign: Time,
+    /// Whether it hears this node.
+    pub(super) hearing: Hearing,
     /// The view's fingerprint in its last packet.
     pub(super) fingerprint: u64,
     stamp: Option<(u16, Time)>,
@@ -39,7 +44,7 @@ pub(super) struct Session {
     replay: ReplayWindow,
 }
 
-/// What is remembered of some members only, most of it when what is done at most so often was done last.
+/// Rarely needed state; mostly the last time of rate-limited actions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Errands {
     /// The last packet to it, if it is an observer of this node: others are owed none.
@@ -52,7 +57,7 @@ pub(super) struct Errands {
     pub(super) last_passed_on: Option<Time>,
     /// The last probe, and the last case, because others cannot reach its process.
     pub(super) last_hearsay: Option<Time>,
-    /// See there.
+    /// When a case was last opened on another's word.
     pub(super) last_case: Option<Time>,
     /// Since when others accuse it of a silence that this node knows to be none.
     pub(super) contradicted_since: Option<Time>,
@@ -60,6 +65,8 @@ pub(super) struct Errands {
     pub(super) accused_since: Option<Time>,
     /// How often it was suspected and said otherwise.
     pub(super) refutations: Refutations,
+    /// Its accusation is this node's own, made while this node heard nobody (see `deaf`).
+    pub(super) is_judged_unheard: bool,
 }
 
 impl Peer {
@@ -99,6 +106,21 @@ impl Peer {
         }
     }
 
+    /// Remembers whether its accusation is this node's own, made while this node heard nobody.
+    pub(super) fn judged_unheard(&mut self, is_unheard: bool) {
+        if is_unheard || self.errands.is_some() {
+            self.errands_mut().is_judged_unheard = is_unheard;
+        }
+    }
+
+    /// Something is sent to it; `after_pause` if nothing was for a while.
+    pub(super) fn sent(&mut self, now: Time, pause: Duration) {
+        let before = self.errands_mut().last_sent.replace(now);
+        if let Some(session) = &mut self.session {
+            session.hearing.sent(now, is_due(now, before, pause));
+        }
+    }
+
     /// Remembers since when it is held accused, or that it is not.
     pub(super) fn accused(&mut self, since: Option<Time>) {
         if since.is_some() || self.errands.is_some() {
@@ -122,7 +144,8 @@ impl Peer {
     /// make all its real ones look old.
     pub(super) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64, is_from_its_address: bool) -> bool {
         let session = self.session.get_or_insert_with(|| {
-            Box::new(Session { heard: now, fingerprint, stamp: None, rtt: None, replay: ReplayWindow::default() })
+            let (stamp, rtt, hearing, replay) = (None, None, Hearing::default(), ReplayWindow::default());
+            Box::new(Session { heard: now, sign: now, hearing, fingerprint, stamp, rtt, replay })
         });
         let farthest = if is_from_its_address { MAX_SEQUENCE } else { session.replay.highest + REPLAY_WINDOW };
         if sequence > farthest || !session.replay.accept(sequence) {
@@ -133,26 +156,30 @@ impl Peer {
         true
     }
 
-    /// Learns the round trip time from an echo, and keeps the stamp to echo it.
-    pub(super) fn heartbeat(&mut self, now: Time, heartbeat: Heartbeat) {
-        let Some(session) = &mut self.session else { return };
+    /// Learns the round trip time from an echo, and keeps the stamp to echo it. Says whether the echo is news: the member
+    /// has received something of ours since its last one.
+    ///
+    /// An echo that was held for long teaches nothing: over seconds, two clocks disagree by more than a round trip. One
+    /// that comes back before it was sent, by the same disagreement, took no time.
+    pub(super) fn heartbeat(&mut self, now: Time, heartbeat: Heartbeat) -> bool {
+        let Some(session) = &mut self.session else { return false };
         session.stamp = Some((heartbeat.stamp, now));
-        if let Some(Echo { stamp, hold }) = heartbeat.echo {
+        let Some(Echo { stamp, hold }) = heartbeat.echo else { return false };
+        if u128::from(hold) <= MAX_ECHO_HOLD.as_nanos() / NANOS_PER_TICK {
             let tenths = ticks(now).wrapping_sub(stamp).wrapping_sub(hold);
-            // A hold that was rounded up can exceed a round trip of almost nothing: that wraps to just below 2^16.
-            let sample = if tenths > u16::MAX - 8 { 0 } else { tenths };
+            let sample = if tenths > u16::MAX / 2 { 0 } else { tenths };
             let sample = Duration::from_micros(u64::from(sample) * 100);
             session.rtt = Some(session.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
         }
+        session.hearing.echoed(stamp)
     }
 
     /// The heartbeat to put into a packet to this member.
     pub(super) fn stamp(&self, now: Time) -> Heartbeat {
-        let echo = self
-            .session
-            .as_ref()
-            .and_then(|session| session.stamp)
-            .map(|(stamp, at)| Echo { stamp, hold: (now.since(at).as_nanos() / NANOS_PER_TICK) as u16 });
+        let echo = self.session.as_ref().and_then(|session| session.stamp).map(|(stamp, at)| {
+            let hold = now.since(at).as_nanos() / NANOS_PER_TICK;
+            Echo { stamp, hold: u16::try_from(hold).unwrap_or(u16::MAX) }
+        });
         Heartbeat { stamp: ticks(now), echo }
     }
 }
@@ -221,6 +248,8 @@ impl ReplayWindow {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -244,16 +273,50 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_learn_the_round_trip_however_long_a_stamp_is_held() {
+    fn both_ends_learn_the_round_trip_unless_a_stamp_is_held_for_long() {
         let one_way = Duration::from_millis(20);
-        for hold in [0, 3, 7_000, 70_000] {
+        let most = MAX_ECHO_HOLD.as_millis() as u64;
+        for (hold, is_learnt) in
+            [(0, true), (3, true), (most, true), (most + 1, false), (6_600, false), (70_000, false)]
+        {
             let (mut a, mut b) = (Peer::new(Time::ORIGIN), Peer::new(Time::ORIGIN));
             let sent = Time::ORIGIN + Duration::from_secs(1);
             assert!(b.receive(sent + one_way, 1, 0, true) && a.receive(sent, 1, 0, true));
             b.heartbeat(sent + one_way, a.stamp(sent));
             let answered = sent + one_way + Duration::from_millis(hold);
             a.heartbeat(answered + one_way, b.stamp(answered));
-            assert_eq!(a.rtt(), Some(one_way * 2), "held for {hold} ms");
+            assert_eq!(a.rtt(), is_learnt.then_some(one_way * 2), "held for {hold} ms");
+        }
+    }
+
+    proptest! {
+        /// Clocks that run one in a hundred too fast or too slow, for hours, whatever the stamps are held.
+        #[test]
+        fn clocks_that_drift_invent_no_round_trip(
+            fast in 0.99..1.01_f64,
+            began in 0..100_000_u64,
+            trip in 0..100_u64,
+            holds in prop::collection::vec(0..30_000_u64, 1..50),
+        ) {
+            let one_way = Duration::from_micros(trip * 500);
+            let (mut a, mut b) = (Peer::new(Time::ORIGIN), Peer::new(Time::ORIGIN));
+            let mut now = Duration::from_secs(began);
+            let local = |now: Duration, rate: f64| Time::ORIGIN + now.mul_f64(rate);
+            for (nth, hold) in (1..).zip(holds) {
+                let stamp = a.stamp(local(now, 1.0));
+                now += one_way;
+                prop_assert!(b.receive(local(now, fast), nth, 0, true));
+                b.heartbeat(local(now, fast), stamp);
+                now += Duration::from_millis(hold);
+                let answer = b.stamp(local(now, fast));
+                now += one_way;
+                prop_assert!(a.receive(local(now, 1.0), nth, 0, true));
+                a.heartbeat(local(now, 1.0), answer);
+            }
+            let error = MAX_ECHO_HOLD / 100 + Duration::from_micros(200);
+            if let Some(rtt) = a.rtt() {
+                prop_assert!(rtt <= one_way * 2 + error && rtt + error >= one_way * 2, "{rtt:?} for {:?}", one_way * 2);
+            }
         }
     }
 }

@@ -15,6 +15,11 @@ pub(super) struct Questions {
 }
 
 impl Questions {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.asked.len() + self.before.len()
+    }
+
     /// Whether this address may be answered or asked now; counts it if so.
     pub(super) fn allow(&mut self, now: Time, address: SocketAddr) -> bool {
         if self.began.is_none_or(|began| now.since(began) >= QUESTION_INTERVAL) {

@@ -1,8 +1,8 @@
 //! Packets in: whom they are from, whether that is believed, and who handles what they say.
 //!
 //! Invariants:
-//! - A packet of a member's run with a fresh sequence number is a sign of life, whatever it says; it never changes a
-//!   status.
+//! - A packet of a member's run with a fresh sequence number is a sign of life, whatever it says, unless the member
+//!   has not heard this node for long (see `echo`); it never changes a status.
 //! - From a run that is not in the view nothing is believed but questions (`Join`, `WhoAreYou`) and the answers to our
 //!   own (`IAm`, and what a joiner waits for), each of which proves by a nonce that we asked.
 //! - One packet is answered by at most one packet to its sender, plus what the join handshake needs. Answers carry the
@@ -18,7 +18,9 @@ use super::peer::is_due;
 use super::reunion::Introduction;
 use super::time::Time;
 use super::view::Slot;
-use super::wire::{Confirmation, Header, Heartbeat, Led, Message, Nonce, Packet, PacketError, Refusal, ViewPart};
+use super::wire::{
+    Confirmation, Header, Heartbeat, Led, Message, Nonce, Packet, PacketError, Refusal, Seeking, ViewPart,
+};
 use super::{Core, Drop, NodeId, Notice, Output, Phase, ProtocolRange, Record, Run, Status};
 
 /// What the answer to one packet must hold, gathered message by message.
@@ -54,6 +56,8 @@ struct Answer {
     myself: bool,
     /// Something was said that is only believed from members.
     stranger: bool,
+    /// What the sender, looking for a cluster, knows of who is to found it.
+    seeking: Option<Seeking>,
     /// The packet asked for a change of the electorate: one packet asks once.
     has_asked_for_change: bool,
 }
@@ -181,10 +185,15 @@ impl Core {
                 answer.introduce = Some(nonce);
             }
             Message::IAm { nonce, record } => answer.introduction = Some(self.introduced(sender, nonce, record)),
-            Message::Join { nonce, record, cookie } => self.asked_to_admit(sender, nonce, record, cookie),
+            Message::Join { nonce, record, cookie } => {
+                self.asked_to_admit(sender, nonce, record, cookie, answer.seeking.take());
+            }
+            Message::ReachMe { nonce, address } => self.asked_to_reach(nonce, address),
+            Message::Reached { nonce } => self.reached_by(nonce),
+            Message::Seeking(seeking) => answer.seeking = Some(seeking),
             Message::Challenge { nonce, cookie } => self.challenged(sender.from, nonce, cookie),
             Message::Welcome { nonce, sponsor, .. } => self.welcomed(sender, nonce, &sponsor),
-            Message::NotUp { nonce, record, joiners } => self.not_up(nonce, &record, joiners),
+            Message::NotUp { nonce, record, .. } => self.not_up(sender, nonce, &record, answer.seeking.take()),
             Message::Refused { nonce, refusal } => self.refused(sender.from, nonce, refusal),
             Message::Behind { nonce, incarnation } => self.behind(nonce, incarnation),
             Message::Wait { nonce, wait_ms } => self.told_to_wait(nonce, wait_ms),
@@ -217,7 +226,11 @@ impl Core {
     fn dispatch_heartbeat(&mut self, sender: Sender, heartbeat: Heartbeat, answer: &mut Answer) {
         match self.view.slot_of_run_near(answer.sender, sender.run) {
             Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
-                self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
+                let is_news = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
+                let is_recent = heartbeat.echo.is_some_and(|echo| echo.hold < u16::MAX);
+                if is_news && (is_recent || self.observes(slot)) {
+                    self.is_in_contact(slot);
+                }
             }
             _ => answer.stranger = true,
         }
@@ -278,26 +291,40 @@ impl Core {
 
     /// A packet of a member's run: it lives. What it is held as does not change by that.
     fn sign_of_life(&mut self, slot: Slot, arrived: Time) {
-        self.counters.signs_of_life += 1;
-        self.attention.heard(self.now);
         let record = self.view.record(slot);
-        let (id, status, run) = (record.id.clone(), record.status, record.run);
-        if matches!(status, Status::Up | Status::Suspect | Status::Leaving) {
+        let (id, run) = (record.id.clone(), record.run);
+        if self.counts_as_alive(slot) {
+            self.sign_counts(slot, arrived);
+        }
+        self.outputs.push_back(Output::Heard(id));
+        self.heard_on_the_way(slot);
+        if self.is_case(run) {
+            self.heard_suspected_crash(slot);
+        }
+    }
+
+    /// A packet of a member's run shows that the member lives (see `echo`).
+    pub(super) fn sign_counts(&mut self, slot: Slot, arrived: Time) {
+        self.counters.signs_of_life += 1;
+        if self.observes(slot) {
+            self.hear_member();
+        }
+        if matches!(self.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving) {
             self.remember_flapping(slot);
             let peer = self.view.peer_mut(slot);
             peer.last_sign = peer.last_sign.max(arrived);
         }
-        self.heard_directly(slot);
-        self.outputs.push_back(Output::Heard(id));
-        if self.is_case(run) {
-            self.heard_suspected_crash(slot);
+        if let Some(session) = &mut self.view.peer_mut(slot).session {
+            session.sign = session.sign.max(arrived);
         }
+        self.heard_directly(slot);
     }
 
     /// The member's address returned a nonce that was sent there.
     fn proved(&mut self, slot: Slot, nonce: Nonce) {
         if self.prover.is_nonce(nonce, self.view.record(slot).address, self.now) {
             self.view.peer_mut(slot).proven = true;
+            self.is_in_contact(slot);
         } else {
             self.counters.drop(Drop::Unasked);
         }
@@ -356,7 +383,7 @@ impl Core {
         if answer.stranger {
             self.counters.drop(Drop::UnknownRun);
         }
-        if matches!(self.phase, Phase::Up | Phase::Leaving) && self.answer_proven(sender, answer) {
+        if self.answer_proven(sender, answer) {
             return;
         }
         let is_ignored = answer.stranger && !matches!(self.phase, Phase::Joining(_));
@@ -397,7 +424,7 @@ impl Core {
             }
             _ => {}
         }
-        if answer.has_echoed {
+        if answer.has_echoed && !matches!(self.phase, Phase::Joining(_)) {
             let nonce = self.prover.nonce(sender.from, self.now);
             packet.push(&Message::WhoAreYou { nonce, echo: None });
         }

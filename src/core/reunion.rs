@@ -27,7 +27,7 @@ use super::time::Time;
 use super::timers::Timer;
 use super::view::Slot;
 use super::wire::{Message, Nonce};
-use super::{CommandError, Core, Drop, NodeId, Output, Phase, Record, Reply, Run, Status, Ticket};
+use super::{CommandError, Contacted, Core, Drop, NodeId, Output, Phase, Record, Reply, Run, Status, Ticket};
 
 /// How often the addresses of a `join` command are asked until they answer.
 const CONTACT_RETRY: Duration = Duration::from_millis(500);
@@ -60,7 +60,7 @@ pub(super) struct Reunion {
 #[derive(Debug)]
 struct Contact {
     deadline: Time,
-    results: Vec<(SocketAddr, Option<NodeId>)>,
+    results: Vec<(SocketAddr, Contacted)>,
 }
 
 /// Most addresses that are remembered as this node's own or as another name of a member's.
@@ -71,6 +71,8 @@ const MAX_ALIASES: usize = MAX_SEEDS * MAX_ADDRESSES_PER_SEED;
 pub(super) enum Introduction {
     /// Not asked for, or not to be believed now.
     Ignored,
+    /// Asked for, by a node that is Joining and takes nobody in.
+    Met,
     /// It is in the view.
     Member,
     /// It lives, but we have buried it: it must be told, and refute.
@@ -98,6 +100,11 @@ impl Introduction {
 }
 
 impl Reunion {
+    /// How many other addresses of members, and of this node, are known.
+    pub(super) fn size(&self) -> usize {
+        self.aliases.len() + self.mine.len()
+    }
+
     pub(super) fn new(seeds_configured: usize, mut remembered: Vec<SocketAddr>) -> Self {
         remembered.truncate(MAX_REMEMBERED_ADDRESSES);
         Self {
@@ -123,6 +130,11 @@ impl Reunion {
         self.has_seeds() || !self.remembered.is_empty()
     }
 
+    /// Whether this is an address of one of the seeds.
+    pub(super) fn is_seed(&self, address: SocketAddr) -> bool {
+        self.seeds.binary_search(&address).is_ok()
+    }
+
     /// Seeds if there are any, else what is remembered; both, if the seeds alone did not help for a while.
     pub(super) fn join_targets(&self, is_late: bool) -> Vec<SocketAddr> {
         let mut targets = self.seeds.clone();
@@ -145,6 +157,15 @@ impl Reunion {
         self.seeds.sort_unstable();
         self.seeds.dedup();
         self.seeds.iter().copied().filter(|seed| !before.contains(seed)).collect()
+    }
+
+    /// Addresses to join through, too: the newest are kept.
+    fn join_through(&mut self, addresses: impl Iterator<Item = SocketAddr>) {
+        for address in addresses.filter(|address| super::is_reachable(*address)) {
+            self.extra.retain(|extra| *extra != address);
+            self.extra.push(address);
+        }
+        self.extra.drain(..self.extra.len().saturating_sub(MAX_SEEDS));
     }
 
     pub(super) fn remembered(&self) -> &[SocketAddr] {
@@ -269,6 +290,9 @@ impl Core {
     pub(super) fn echoed(&mut self, sender: Sender, echo: Nonce) -> bool {
         self.name_answered(sender, echo);
         let is_right = self.prover.is_nonce(echo, sender.from, self.now);
+        if is_right {
+            self.contacted(sender.from, || Contacted::NotUp { id: None });
+        }
         if !is_right {
             self.counters.drop(Drop::Unasked);
         } else if let Some(slot) = self.view.slot_of_run(sender.run)
@@ -294,6 +318,12 @@ impl Core {
         }
         // What is said with a note is said by others, never by oneself.
         let says_so_itself = matches!(record.status, Status::Up | Status::Leaving);
+        if record.status == Status::Joining {
+            self.answered_not_up(sender.from, &record.id);
+        }
+        if matches!(self.phase, Phase::Joining(_)) {
+            return Introduction::Met;
+        }
         if !says_so_itself || !matches!(self.phase, Phase::Up | Phase::Leaving) {
             return Introduction::Ignored;
         }
@@ -363,7 +393,7 @@ impl Core {
         if self.reunion.contacts.len() >= MAX_PENDING_COMMANDS {
             return self.reply(ticket, Reply::Refused(CommandError::Busy));
         }
-        let results = addresses.iter().take(MAX_SEEDS).map(|address| (*address, None)).collect();
+        let results = addresses.iter().take(MAX_SEEDS).map(|address| (*address, Contacted::Silent)).collect();
         let contact = Contact { deadline: self.now + CONTACT_TIMEOUT, results };
         self.reunion.contacts.insert(ticket, contact);
         let me = self.me();
@@ -371,8 +401,7 @@ impl Core {
         self.answered_contact(mine, &id);
         if matches!(self.phase, Phase::Joining(_)) {
             // Not a member yet: these are places to join through.
-            self.reunion.extra.extend(addresses.iter().copied().filter(|address| *address != mine));
-            self.reunion.extra.truncate(MAX_SEEDS);
+            self.reunion.join_through(addresses.iter().copied().filter(|address| *address != mine));
             self.timers.set_by(Timer::JoinTry, self.now);
         }
         self.end_contact(ticket);
@@ -388,8 +417,8 @@ impl Core {
     /// Asks again, or ends when all have answered or the time is over.
     pub(super) fn end_contact(&mut self, ticket: Ticket) {
         let Some(contact) = self.reunion.contacts.get(&ticket) else { return };
-        let unanswered: Vec<SocketAddr> =
-            contact.results.iter().filter(|(_, id)| id.is_none()).map(|(address, _)| *address).collect();
+        let unanswered = contact.results.iter().filter(|(_, contacted)| !contacted.is_final());
+        let unanswered: Vec<SocketAddr> = unanswered.map(|(address, _)| *address).collect();
         if unanswered.is_empty() || self.now >= contact.deadline {
             self.timers.cancel(Timer::Contact(ticket));
             if let Some(contact) = self.reunion.contacts.remove(&ticket) {
@@ -406,24 +435,29 @@ impl Core {
         self.timers.set(Timer::Contact(ticket), next);
     }
 
+    /// A member answered at this address.
     pub(super) fn answered_contact(&mut self, from: SocketAddr, id: &NodeId) {
-        let mut answered = Vec::new();
+        self.contacted(from, || Contacted::Answered { id: id.clone() });
+    }
+
+    /// Somebody answered at this address who is no member yet.
+    pub(super) fn answered_not_up(&mut self, from: SocketAddr, id: &NodeId) {
+        self.contacted(from, || Contacted::NotUp { id: Some(id.clone()) });
+    }
+
+    /// Commands that wait for an answer from this address take note of it; those that wait for nothing more end.
+    pub(super) fn contacted(&mut self, from: SocketAddr, what: impl Fn() -> Contacted) {
+        let mut complete = Vec::new();
         for (ticket, contact) in &mut self.reunion.contacts {
-            for (address, result) in contact.results.iter_mut().filter(|(address, _)| *address == from) {
-                debug_assert!(*address == from);
-                result.get_or_insert_with(|| id.clone());
-                answered.push(*ticket);
+            for (_, result) in contact.results.iter_mut().filter(|(address, _)| *address == from) {
+                result.improve(what());
+            }
+            if contact.results.iter().all(|(_, contacted)| contacted.is_final()) {
+                complete.push(*ticket);
             }
         }
-        for ticket in answered {
-            let is_complete = self
-                .reunion
-                .contacts
-                .get(&ticket)
-                .is_some_and(|contact| contact.results.iter().all(|(_, id)| id.is_some()));
-            if is_complete {
-                self.end_contact(ticket);
-            }
+        for ticket in complete {
+            self.end_contact(ticket);
         }
     }
 }

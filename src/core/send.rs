@@ -97,7 +97,11 @@ impl Core {
     /// Adds what is known of a member, if it fits.
     pub(super) fn push_update(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
-        let fits = packet.push_update(self.note_on(entry), &entry.record);
+        let fits = if self.is_kept(slot) {
+            packet.push_update(None, &self.own_word_of(slot))
+        } else {
+            packet.push_update(self.note_on(entry), &entry.record)
+        };
         if fits {
             self.counters.updates_sent += 1;
         }
@@ -120,7 +124,8 @@ impl Core {
     /// Sends a packet to a member.
     pub(super) fn send_to(&mut self, slot: Slot, packet: PacketBuilder) {
         if self.observes(slot) {
-            self.view.peer_mut(slot).errands_mut().last_sent = Some(self.now);
+            let pause = self.settings.suspect_timeout / 2;
+            self.view.peer_mut(slot).sent(self.now, pause);
         }
         let to = self.view.record(slot).address;
         self.transmit(to, packet);

@@ -3,18 +3,20 @@
 //! Invariants:
 //! - Before the cookie came back nothing is remembered of a joiner, and no answer is larger than its question.
 //! - A joiner is held *beside* the view (listed as joining; neither hashed, gossiped nor synced), at most
-//!   [`MAX_JOINERS`]; silent for its down timeout, it is dropped.
+//!   [`MAX_JOINERS`]; silent for its down timeout, it is dropped; at once, if its port refuses connections, too.
+//! - A joiner is let in only after its *advertised* address brought back a cookie (see `reachable`).
 //! - A name that a live member holds is only given away after that member was asked (see `names`).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::limits::{MAX_JOINERS, MAX_JOINERS_PER_HOST};
+use super::limits::{JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOINERS, MAX_JOINERS_PER_HOST};
+use super::reachable::Unreached;
 use super::receive::Sender;
 use super::time::Time;
 use super::timers::Timer;
-use super::wire::{Message, Nonce, Refusal};
+use super::wire::{Message, Nonce, Refusal, Seeking};
 use super::{Change, ChangeKind, Core, Drop, NodeId, Notice, Phase, ProtocolRange, Record, Run, Status};
 
 /// Everybody who asked to be let in, by run.
@@ -23,6 +25,8 @@ pub(super) struct Joiners {
     held: BTreeMap<Run, Joiner>,
     /// Asked while this node was Joining itself; welcomed when it is Up.
     waiting: BTreeMap<Run, Newcomer>,
+    /// Not let in, because nothing answers where they want to be spoken to.
+    pub(super) unreached: Unreached,
 }
 
 #[derive(Debug)]
@@ -31,6 +35,8 @@ struct Joiner {
     /// Where its cookie came back from.
     from: SocketAddr,
     heard: Time,
+    /// How often its port refused a connection since then.
+    refusals: u8,
     /// Reported as joining: its name is in no other way in the listing.
     is_listed: bool,
 }
@@ -53,6 +59,11 @@ pub(super) struct Taken {
 }
 
 impl Joiners {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.held.len() + self.waiting.len()
+    }
+
     pub(super) fn contains(&self, run: Run) -> bool {
         self.held.contains_key(&run)
     }
@@ -97,12 +108,22 @@ impl Joiners {
 
 impl Core {
     /// `Join`: first a challenge, then a decision.
-    pub(super) fn asked_to_admit(&mut self, sender: Sender, nonce: Nonce, record: Record, cookie: Option<Nonce>) {
-        if matches!(self.phase, Phase::Up) && self.serving.is_busy_for(sender.run, self.now) {
+    pub(super) fn asked_to_admit(
+        &mut self,
+        sender: Sender,
+        nonce: Nonce,
+        record: Record,
+        cookie: Option<Nonce>,
+        seeking: Option<Seeking>,
+    ) {
+        if matches!(self.phase, Phase::Up) && self.serving.is_busy_for(sender.run, sender.from, self.now) {
             let elsewhere = self.refer(sender.from, nonce);
             return self.answer_with(sender, &elsewhere);
         }
-        let is_proven = cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, sender.from, sender.run, self.now));
+        let is_of = |address| cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, address, sender.run, self.now));
+        // A cookie that came back from the advertised address proves that one, wherever this packet comes from.
+        let is_from_advertised = sender.from == record.address || is_of(record.address);
+        let is_proven = is_of(sender.from) || is_of(record.address);
         if !is_proven {
             let cookie = self.prover.cookie(sender.from, sender.run, self.now);
             return self.answer_with(sender, &Message::Challenge { nonce, cookie });
@@ -110,7 +131,8 @@ impl Core {
         if record.run != sender.run || record.status != Status::Joining {
             return self.counters.drop(Drop::Malformed);
         }
-        let newcomer = Newcomer { from: sender.from, nonce, record };
+        let from = if is_from_advertised { record.address } else { sender.from };
+        let newcomer = Newcomer { from, nonce, record };
         if !newcomer.record.protocol.overlaps(ProtocolRange::OURS) {
             self.notice("other protocol", Notice::OtherProtocol { from: sender.from });
             if !self.questions.allow(self.now, sender.from) {
@@ -120,7 +142,7 @@ impl Core {
             return self.decide(&newcomer, &Message::Refused { nonce, refusal });
         }
         match self.phase {
-            Phase::Joining(_) => self.keep_waiting(&newcomer),
+            Phase::Joining(_) => self.keep_waiting(&newcomer, seeking),
             Phase::Up => self.admit(newcomer, None),
             Phase::Leaving | Phase::Stopped => self.counters.drop(Drop::WrongState),
         }
@@ -134,13 +156,36 @@ impl Core {
         self.transmit(newcomer.from, packet);
     }
 
-    fn keep_waiting(&mut self, newcomer: &Newcomer) {
+    fn keep_waiting(&mut self, newcomer: &Newcomer, seeking: Option<Seeking>) {
         let run = newcomer.record.run;
         if self.joiners.waiting.len() < MAX_JOINERS || self.joiners.waiting.contains_key(&run) {
             self.joiners.waiting.insert(run, newcomer.clone());
         }
+        if let Some(seeking) = seeking {
+            self.asked_while_joining(newcomer.from, &newcomer.record, seeking);
+        }
+        self.say_not_up(newcomer);
+    }
+
+    /// "I am Joining myself."
+    fn say_not_up(&mut self, newcomer: &Newcomer) {
         let (record, joiners) = (Record::clone(self.me()), self.joiners.waiting.len() as u32);
-        self.decide(newcomer, &Message::NotUp { nonce: newcomer.nonce, record, joiners });
+        let seeking = self.seeking(None);
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Reply);
+        if let Some(seeking) = seeking {
+            packet.push(&Message::Seeking(seeking));
+        }
+        packet.push(&Message::NotUp { nonce: newcomer.nonce, record, joiners });
+        self.transmit(newcomer.from, packet);
+    }
+
+    /// Some of those who asked are told at once of a change in who is to found the cluster.
+    pub(super) fn tell_waiting(&mut self, limit: usize) {
+        let waiting: Vec<Newcomer> = self.joiners.waiting.values().take(limit).cloned().collect();
+        for newcomer in waiting {
+            self.say_not_up(&newcomer);
+        }
     }
 
     /// This node is Up: whoever asked it before is let in now.
@@ -162,6 +207,9 @@ impl Core {
         if let Some(incarnation) = last.filter(|last| record.incarnation <= *last) {
             return self.decide(&newcomer, &Message::Behind { nonce, incarnation });
         }
+        if !self.is_reached(&newcomer) {
+            return;
+        }
         let rival = self.joiners.of_name(&record.id).map(|joiner| Arc::clone(&joiner.record));
         let is_held = |held: &Arc<Record>| matches!(held.status, Status::Up | Status::Suspect | Status::Leaving);
         let owner = held.clone().filter(is_held).or(rival).filter(|owner| owner.run != record.run);
@@ -172,22 +220,42 @@ impl Core {
         {
             return self.probe_name(newcomer, &owner);
         }
+        if let Some(owner) = self.other_at(record).filter(|owner| vacated_by != Some(owner.run)) {
+            return self.probe_name(newcomer, &owner);
+        }
         let is_stale = self.joiners.held.get(&record.run).is_some_and(|j| j.record.incarnation > record.incarnation);
         if is_stale {
             // A late copy: the joiner has raised its incarnation since.
             return self.counters.drop(Drop::Outdated);
         }
         let is_full = self.joiners.held.len() >= MAX_JOINERS || self.joiners.of_host(from.ip()) >= MAX_JOINERS_PER_HOST;
-        if is_full && !self.joiners.contains(record.run) {
+        let is_held = self.joiners.contains(record.run);
+        if is_full && !is_held {
             return self.decide(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
         }
-        if !self.serving.begin(record.run, self.now) {
+        if !is_held && !self.admissions.allow(self.now, from.ip()) {
+            // Others have their own share of it.
+            let elsewhere = self.refer(from, nonce);
+            return self.decide(&newcomer, &elsewhere);
+        }
+        if !self.serving.begin(record.run, from, self.now) {
             let elsewhere = self.refer(from, nonce);
             return self.decide(&newcomer, &elsewhere);
         }
         self.hold(&newcomer, held.is_some());
         let (sponsor, count) = (Record::clone(self.me()), self.view.len() as u32);
         self.decide(&newcomer, &Message::Welcome { nonce, sponsor, count });
+    }
+
+    /// A live member of another name at the joiner's address. It is asked before the joiner is let in: one process at one
+    /// address is one member.
+    fn other_at(&self, record: &Record) -> Option<Arc<Record>> {
+        if self.joiners.contains(record.run) {
+            return None;
+        }
+        let members = self.view.live().iter().map(|slot| self.view.record(*slot));
+        let others = members.filter(|member| member.run != record.run && member.id != record.id);
+        others.filter(|member| member.address == record.address).max_by_key(|member| member.incarnation).map(Arc::clone)
     }
 
     /// Holds a joiner beside the view, and reports it if its name is new in the listing.
@@ -211,27 +279,47 @@ impl Core {
         if is_listed && previous.as_ref() != Some(&record) {
             self.report(previous.as_ref(), &record, None);
         }
-        self.timers.set_by(Timer::Joiner(record.run), self.now + self.settings.down_timeout);
-        let joiner = Joiner { from: newcomer.from, heard: self.now, is_listed, record };
+        self.timers.set_by(Timer::Joiner(record.run), self.now + JOINER_SILENCE);
+        let joiner = Joiner { from: newcomer.from, heard: self.now, refusals: 0, is_listed, record };
         self.joiners.held.insert(joiner.record.run, joiner);
     }
 
     /// A joiner of ours pulls: it lives.
     pub(super) fn heard_joiner(&mut self, run: Run) {
         if let Some(joiner) = self.joiners.held.get_mut(&run) {
-            joiner.heard = self.now;
+            (joiner.heard, joiner.refusals) = (self.now, 0);
         }
     }
 
-    /// A joiner may have been silent for its down timeout.
+    /// A joiner may have been silent for its down timeout, or so long that it is looked for: whoever joins is busy, and
+    /// is Up soon.
     pub(super) fn judge_joiner(&mut self, run: Run) {
         let Some(joiner) = self.joiners.held.get(&run) else { return };
         // By our own pace: a joiner's may be anything, and places are few.
         let deadline = joiner.heard + self.settings.down_timeout;
-        if deadline > self.now {
-            return self.timers.set(Timer::Joiner(run), deadline);
+        if deadline <= self.now {
+            return self.drop_joiner(run);
         }
-        self.drop_joiner(run);
+        let (look_at, address) = (joiner.heard + JOINER_SILENCE, joiner.record.address);
+        if look_at > self.now {
+            return self.timers.set(Timer::Joiner(run), deadline.min(look_at));
+        }
+        self.timers.set(Timer::Joiner(run), deadline.min(self.now + JOINER_SILENCE));
+        self.visit_joiner(run, address);
+    }
+
+    /// Nobody listens at a silent joiner's address: looked for once more, it is dropped. One that lives, behind a firewall
+    /// that refuses, comes again.
+    pub(super) fn joiner_refused(&mut self, run: Run) {
+        let Some(joiner) = self.joiners.held.get_mut(&run) else { return };
+        if self.now.since(joiner.heard) < JOINER_SILENCE {
+            return;
+        }
+        joiner.refusals += 1;
+        if joiner.refusals >= JOINER_REFUSALS {
+            return self.drop_joiner(run);
+        }
+        self.timers.set(Timer::Joiner(run), self.now + JOINER_REVIEW);
     }
 
     /// A listed joiner of this name is taken out of the listing; says whether there was one.
@@ -254,6 +342,7 @@ impl Core {
 
     fn drop_joiner(&mut self, run: Run) {
         self.timers.cancel(Timer::Joiner(run));
+        self.end_visit(run);
         if let Some(joiner) = self.joiners.held.remove(&run)
             && joiner.is_listed
         {

@@ -23,6 +23,8 @@ pub(super) enum Timer {
     Found,
     /// Ask for the missing pages again.
     Transfer,
+    /// Ask again whether members of the other address family reach this node.
+    Reach,
     /// Compare the view with a random member's, newly Up.
     CatchUp,
     /// Gossip to the next peers.
@@ -55,6 +57,8 @@ pub(super) enum Timer {
     PartitionOver,
     /// An election goes on, news of the leader is old, or contents of a view are missing.
     Leadership,
+    /// Those behind doubted neighbours are looked at.
+    Walk,
 }
 
 impl Key for Timer {
@@ -79,6 +83,8 @@ impl Key for Timer {
             Timer::Partition => (16, 0),
             Timer::PartitionOver => (17, 0),
             Timer::Leadership => (18, 0),
+            Timer::Walk => (19, 0),
+            Timer::Reach => (20, 0),
         };
         (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
     }
@@ -98,6 +104,11 @@ pub(super) struct Timers {
 }
 
 impl Timers {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.at.len()
+    }
+
     pub(super) fn new(key: u64) -> Self {
         Self { at: Table::new(key), ..Self::default() }
     }

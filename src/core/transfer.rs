@@ -7,12 +7,17 @@
 //!
 //! Invariants: at most one pull of this node is under way; pages are served only to addresses that have echoed a nonce
 //! of ours, at most [`PAGES_PER_INTERVAL`] in [`SERVING_INTERVAL`], and to at most [`MAX_VIEWS_SERVED`] joiners at one time.
+//! A place is kept by going on alone: one whose holder stands still for [`IDLE_PLACE`], or comes from a host that has
+//! several, is given to whoever has none. There is one for each address, and who did not use its own gets none of the last.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::limits::{MAX_PULL_RETRIES, MAX_VIEWS_SERVED, PAGES_IN_FLIGHT, VIEW_PATIENCE};
+use super::limits::{
+    IDLE_PLACE, IDLERS_WAIT, LONGEST_PLACE, MAX_IDLERS, MAX_PULL_RETRIES, MAX_VIEWS_SERVED, PAGES_IN_FLIGHT,
+    VIEW_PATIENCE,
+};
 use super::receive::Sender;
 use super::time::Time;
 use super::timers::Timer;
@@ -76,13 +81,37 @@ impl Transfer {
     }
 }
 
-/// How much was served lately.
+/// How much was served lately, and to whom.
 #[derive(Debug, Default)]
 pub(super) struct Serving {
     began: Option<Time>,
     pages: u32,
-    /// Who is being handed the view, and until when its place is kept.
-    places: BTreeMap<Run, Time>,
+    /// Who is being handed the view; at most [`MAX_VIEWS_SERVED`].
+    places: BTreeMap<Run, Place>,
+    /// Who had a place and did not pull, and until when that is held against it; at most [`MAX_IDLERS`].
+    idlers: BTreeMap<SocketAddr, Time>,
+}
+
+/// The place of one who is being handed the view.
+#[derive(Debug)]
+struct Place {
+    address: SocketAddr,
+    given: Time,
+    /// When its holder went on last: took the place, or pulled what it had not pulled before.
+    moved: Time,
+    /// The farthest it pulled from; `None` before its first pull.
+    after: Option<Option<NodeId>>,
+}
+
+impl Place {
+    fn is_over(&self, now: Time) -> bool {
+        now.since(self.moved) >= VIEW_PATIENCE
+    }
+
+    /// Whether it is given to somebody who needs one: whoever pulls is served all the same.
+    fn is_spare(&self, now: Time) -> bool {
+        now.since(self.moved) >= IDLE_PLACE || now.since(self.given) >= LONGEST_PLACE
+    }
 }
 
 impl Serving {
@@ -95,19 +124,68 @@ impl Serving {
     }
 
     /// Whether there is no place for this joiner now.
-    pub(super) fn is_busy_for(&self, run: Run, now: Time) -> bool {
-        let others = self.places.iter().filter(|(other, until)| **other != run && **until > now);
-        others.count() >= MAX_VIEWS_SERVED
+    pub(super) fn is_busy_for(&self, run: Run, address: SocketAddr, now: Time) -> bool {
+        let others = self.places.iter().filter(|(other, place)| **other != run && !place.is_over(now)).count();
+        let is_idler = self.idlers.get(&address).is_some_and(|until| now < *until);
+        if is_idler && others + 1 >= MAX_VIEWS_SERVED && !self.places.contains_key(&run) {
+            return true;
+        }
+        others >= MAX_VIEWS_SERVED && self.spare(run, address, now).is_none()
     }
 
-    /// Takes a place for this joiner, or keeps it for longer; says whether there is one.
-    pub(super) fn begin(&mut self, run: Run, now: Time) -> bool {
-        let is_free = !self.is_busy_for(run, now);
-        if is_free {
-            self.places.retain(|_, until| *until > now);
-            self.places.insert(run, now + VIEW_PATIENCE);
+    /// Whose place this joiner gets if there is no free one: that of its own address, the longest idle one, or one of a
+    /// host that has several, if its own host has none.
+    fn spare(&self, run: Run, address: SocketAddr, now: Time) -> Option<Run> {
+        let others = || self.places.iter().filter(|(other, _)| **other != run);
+        if let Some((same, _)) = others().find(|(_, place)| place.address == address) {
+            return Some(*same);
         }
-        is_free
+        let idle = others().filter(|(_, place)| place.is_spare(now)).min_by_key(|(_, place)| place.moved);
+        let of_host = |host| others().filter(|(_, place)| place.address.ip() == host).count();
+        let has_none = of_host(address.ip()) == 0;
+        let crowded = || others().filter(|(_, place)| has_none && of_host(place.address.ip()) > 1);
+        idle.or_else(|| crowded().min_by_key(|(_, place)| place.given)).map(|(run, _)| *run)
+    }
+
+    /// Takes a place for this joiner; says whether there is one. Asking again does not keep it.
+    pub(super) fn begin(&mut self, run: Run, address: SocketAddr, now: Time) -> bool {
+        if self.is_busy_for(run, address, now) {
+            return false;
+        }
+        if self.places.get(&run).is_some_and(|place| !place.is_over(now)) {
+            return true;
+        }
+        let over: Vec<Run> = self.places.iter().filter(|(_, place)| place.is_over(now)).map(|(run, _)| *run).collect();
+        for run in over {
+            self.vacate(run, now);
+        }
+        let same = self.places.iter().find(|(_, place)| place.address == address).map(|(run, _)| *run);
+        let spare = if self.places.len() >= MAX_VIEWS_SERVED { self.spare(run, address, now) } else { same };
+        if let Some(spare) = spare {
+            self.vacate(spare, now);
+        }
+        self.places.insert(run, Place { address, given: now, moved: now, after: None });
+        true
+    }
+
+    /// A place is given up before its holder had the whole view.
+    fn vacate(&mut self, run: Run, now: Time) {
+        if let Some(place) = self.places.remove(&run).filter(|place| place.after.is_none()) {
+            self.idlers.retain(|_, until| now < *until);
+            if self.idlers.len() < MAX_IDLERS {
+                self.idlers.insert(place.address, now + IDLERS_WAIT);
+            }
+        }
+    }
+
+    /// The holder of a place pulls: it goes on if it did not pull from there before.
+    fn pulled(&mut self, run: Run, after: Option<&NodeId>, now: Time) {
+        if let Some(place) = self.places.get_mut(&run) {
+            self.idlers.remove(&place.address);
+            if place.after.as_ref().is_none_or(|farthest| farthest.as_ref() < after) {
+                (place.after, place.moved) = (Some(after.cloned()), now);
+            }
+        }
     }
 
     /// The last page was sent.
@@ -236,7 +314,8 @@ impl Core {
             return self.counters.drop(Drop::WrongState);
         }
         // Who was let in is served: a place lost to a slow network is not held against it.
-        self.serving.begin(sender.run, self.now);
+        self.serving.begin(sender.run, to, self.now);
+        self.serving.pulled(sender.run, after, self.now);
         let mut after = after.cloned();
         for _ in 0..pages {
             if !self.serving.allow(self.now) {

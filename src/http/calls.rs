@@ -81,13 +81,24 @@ pub(super) async fn join(
     if results.iter().any(|result| result.node.is_some()) {
         return Ok(Json(json::JoinResults { results }));
     }
+    let is_not_up = |result: &json::JoinResult| result.outcome == "not_up";
     let detail = match results.as_slice() {
         [only] => format!("{}: {}", only.address, only.error.as_deref().unwrap_or("nobody answered")),
-        all => format!("none of {} addresses answered", all.len()),
+        all => match all.iter().filter(|result| is_not_up(result)).count() {
+            0 => format!("none of {} addresses answered", all.len()),
+            joining => {
+                format!("{joining} of {} addresses answered, none is up yet: they are joining themselves", all.len())
+            }
+        },
     };
-    Err(Refusal::new(StatusCode::BAD_GATEWAY, "nobody-answered", "Nobody answered", detail)
-        .hint("check address and gossip port, firewalls for UDP, and the cluster name on both sides")
-        .results(results))
+    let refusal = if results.iter().any(is_not_up) {
+        Refusal::new(StatusCode::BAD_GATEWAY, "nobody-up", "Nobody is up", detail)
+            .hint("whoever answered looks for a cluster itself: start one of its seeds, or a node without seeds, and join that")
+    } else {
+        Refusal::new(StatusCode::BAD_GATEWAY, "nobody-answered", "Nobody answered", detail)
+            .hint("check address and gossip port, firewalls for UDP, and the cluster name on both sides")
+    };
+    Err(refusal.results(results))
 }
 
 pub(super) async fn leave(State(app): State<App>, _: NoQuery) -> Result<StatusCode, Refusal> {

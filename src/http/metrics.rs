@@ -116,6 +116,11 @@ impl Collector for Figures {
             ("probes_sent", "Probes sent", counters.probes_sent),
             ("degraded_links", "Times others had heard a member that this node had not", counters.degraded_links),
             ("suspicions_raised", "Suspicions raised by this node", counters.suspicions_raised),
+            (
+                "suspicions_believed",
+                "Members held Suspect or Down for their silence, at anybody's word",
+                counters.suspicions_believed,
+            ),
             ("suspicions_refuted", "Suspicions of anybody that were refuted", counters.suspicions_refuted),
             ("suspicions_confirmed", "Suspicions of anybody that ended as down", counters.suspicions_confirmed),
             ("refutations", "Times this node refuted its own suspicion or death", counters.refutations),

@@ -144,19 +144,22 @@ pub struct JoinRequest {
 pub struct JoinResult {
     /// As asked.
     pub address: String,
-    /// Who answered.
+    /// The member that answered.
     pub node: Option<String>,
-    /// Why nobody did.
+    /// Why none did.
     pub error: Option<String>,
+    /// In one word: `answered`, `not_up` (a node answered that is joining itself), `refused`, `silent` or `not_asked`.
+    #[serde(default)]
+    pub outcome: String,
 }
 
 impl From<crate::agent::JoinResult> for JoinResult {
     fn from(result: crate::agent::JoinResult) -> Self {
-        let (node, error) = match result.outcome {
-            Ok(node) => (Some(node.to_string()), None),
-            Err(error) => (None, Some(error)),
+        let (node, error, outcome) = match result.outcome {
+            Ok(node) => (Some(node.to_string()), None, "answered"),
+            Err(failure) => (None, Some(failure.to_string()), failure.kind()),
         };
-        Self { address: result.address, node, error }
+        Self { address: result.address, node, error, outcome: outcome.to_owned() }
     }
 }
 
@@ -262,13 +265,22 @@ mod tests {
 
     #[test]
     fn join_results_have_all_keys() {
+        use crate::agent::JoinFailure;
+        use crate::core::NodeId;
+
+        let result = |address: &str, outcome| {
+            JoinResult::from(crate::agent::JoinResult { address: address.to_owned(), outcome })
+        };
         let results = JoinResults {
             results: vec![
-                JoinResult { address: "10.0.0.1:7117".to_owned(), node: Some("a".to_owned()), error: None },
-                JoinResult { address: "x:1".to_owned(), node: None, error: Some("nobody answered".to_owned()) },
+                result("10.0.0.1:7117", Ok(NodeId::new("a").expect("a name"))),
+                result("x:1", Err(JoinFailure::NotUp { node: None })),
             ],
         };
-        let expected = r#"{"results":[{"address":"10.0.0.1:7117","node":"a","error":null},{"address":"x:1","node":null,"error":"nobody answered"}]}"#;
+        let words = JoinFailure::NotUp { node: None }.to_string();
+        let expected = format!(
+            r#"{{"results":[{{"address":"10.0.0.1:7117","node":"a","error":null,"outcome":"answered"}},{{"address":"x:1","node":null,"error":"{words}","outcome":"not_up"}}]}}"#
+        );
         assert_eq!(serde_json::to_string(&results).expect("JSON"), expected);
     }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use super::adversary::{Mischief, Mood};
 use super::faults::{DiskFate, Operation, Schedule};
 use super::invariants::{Invariant, Violation};
 use super::tamper::Tamper;
@@ -16,6 +17,9 @@ use crate::core::{Core, Profile, Settings, StopReason};
 
 /// After this long without faults, the running nodes have been one cluster for a while, and stay it.
 const QUIET: Duration = Duration::from_secs(8);
+
+/// Members that an adversary invents at one time: each costs time at every node.
+const CROWD: usize = 40;
 
 /// The largest error of a clock's rate that leases are made for: one percent.
 const WORST_CLOCK_PPM: u64 = 10_000;
@@ -51,6 +55,8 @@ pub struct Outcome {
     pub judged: Judged,
     /// Nodes at the beginning.
     pub nodes: usize,
+    /// What an adversary did.
+    pub mischief: Mischief,
     /// Operations that made sense when their time came.
     pub faults: usize,
     /// Virtual time that passed.
@@ -141,9 +147,11 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         hanging_work: 0.1,
         ..WorldOptions::new(seed, schedule.nodes, settings)
     };
-    let mut run = Run { world: None, faults: 0, operations: Vec::new(), converged_after: None, led_after: None };
+    let mut run =
+        Run { world: None, mood: None, faults: 0, operations: Vec::new(), converged_after: None, led_after: None };
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         run.world = Some(World::with_tamper(options, tamper));
+        run.mood = schedule.mood(seed);
         run.through(schedule);
     }))
     .err()
@@ -159,6 +167,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         campaign: if variation.is_large { Campaign::Large } else { Campaign::Small },
         judged: world.map_or_else(Judged::default, World::judged),
         nodes: schedule.nodes,
+        mischief: world.map_or_else(Mischief::default, World::mischief),
         faults: run.faults,
         time: world.map_or(Duration::ZERO, World::now),
         converged_after: run.converged_after,
@@ -173,6 +182,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
 
 struct Run {
     world: Option<World>,
+    mood: Option<Mood>,
     faults: usize,
     operations: Vec<String>,
     converged_after: Option<Duration>,
@@ -182,6 +192,10 @@ struct Run {
 impl Run {
     fn through(&mut self, schedule: &Schedule) {
         let Some(world) = self.world.as_mut() else { return };
+        if let Some(mood) = self.mood {
+            self.operations.push(format!("an adversary all along: {mood:?}"));
+            world.invite(mood, CROWD);
+        }
         for (at, operation) in &schedule.operations {
             world.run_until(*at);
             if !world.violations().is_empty() {
@@ -246,6 +260,7 @@ impl Run {
         let Some(world) = self.world.as_mut() else { return };
         world.run_until(deadline + QUIET);
         check_agreement(world, &format!("{:?} after everything was healed", bound + QUIET));
+        check_what_is_left(world);
     }
 }
 
@@ -280,6 +295,16 @@ fn check_agreement(world: &mut World, when: &str) {
     }
     if let Some(difference) = world.divergence() {
         world.report(None, Invariant::Converges, format!("{when}: {difference}"));
+    }
+}
+
+/// Whoever agreed with all others for a while keeps nothing but members.
+fn check_what_is_left(world: &mut World) {
+    if !world.options().timely || world.mood().is_some() || !world.violations().is_empty() {
+        return;
+    }
+    if let Some((node, left)) = world.left_over() {
+        world.report(Some(node), Invariant::TablesAreBounded, format!("all is quiet, and it keeps {left}"));
     }
 }
 

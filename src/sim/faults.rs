@@ -350,7 +350,13 @@ impl Schedule {
             at += random.duration(Duration::ZERO, pause);
         }
         let heal_at = at + random.duration(Duration::from_secs(1), Duration::from_secs(8));
-        Self { nodes, voters: 0, operations, heal_at, variation: Variation::default() }
+        Self {
+            nodes,
+            voters: 0,
+            operations,
+            heal_at,
+            variation: Variation { has_adversary: true, ..Variation::default() },
+        }
     }
 }
 

@@ -34,4 +34,4 @@ pub use node::{address_of, node_at};
 pub use random::{Purpose, Random};
 pub use streams::Tcp;
 pub use trace::Trace;
-pub use world::{ElectionSighting, Judged, LeaderNews, Sighting, World, WorldOptions};
+pub use world::{ElectionSighting, Judged, LeaderNews, PartitionSighting, Sighting, World, WorldOptions};

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::invariants::Observation;
-use crate::core::{Birth, Durable, Leadership, Output};
+use crate::core::{Birth, Durable, Leadership, Output, Sizes};
 
 /// Changes what a core did. Every method does nothing unless it is written.
 pub trait Tamper: fmt::Debug + Send {
@@ -42,5 +42,10 @@ pub trait Tamper: fmt::Debug + Send {
     /// What is seen of a core's leadership instead.
     fn leadership(&mut self, node: usize, told: &mut Leadership) {
         let _ = (node, told);
+    }
+
+    /// What is seen of the sizes of a core's tables instead.
+    fn sizes(&mut self, node: usize, sizes: &mut Sizes) {
+        let _ = (node, sizes);
     }
 }

@@ -27,14 +27,17 @@ use crate::core::election::{LeaseTiming, Term};
 use crate::core::{ChangeKind, Core, NodeId, Profile, Run, Settings, StopReason};
 
 mod agreement;
+mod cuts;
 mod drive;
 mod expect;
 mod form;
 mod life;
 mod links;
+mod sizes;
 mod stranger;
 mod voting;
 
+pub use cuts::PartitionSighting;
 pub(crate) use expect::Began;
 use expect::Expectations;
 pub use expect::Judged;
@@ -162,8 +165,11 @@ pub struct World {
     network_calm_since: Option<Nanos>,
     sightings: Option<Vec<Sighting>>,
     elections_seen: Option<Vec<ElectionSighting>>,
+    partitions_seen: Option<Vec<PartitionSighting>>,
     /// Members that somebody has forgotten, and when the first one did.
     reaped: BTreeMap<(NodeId, u64), Nanos>,
+    /// Runs that said goodbye, and when they were told to.
+    goodbyes: BTreeMap<Run, Nanos>,
     /// Which node each run was of.
     runs: BTreeMap<Run, usize>,
     /// Addresses that were used by more than one node, and who used them last.
@@ -282,7 +288,9 @@ impl World {
             network_calm_since: Some(0),
             sightings: None,
             elections_seen: None,
+            partitions_seen: None,
             reaped: BTreeMap::new(),
+            goodbyes: BTreeMap::new(),
             runs: BTreeMap::new(),
             moved: BTreeMap::new(),
             expectations: Expectations::default(),
@@ -371,11 +379,12 @@ impl World {
         self.has_failed = true;
     }
 
-    /// From now on, changes are kept for [`World::sightings`], and what is told of leaders for
-    /// [`World::elections_seen`].
+    /// From now on, changes are kept for [`World::sightings`], what is told of leaders for [`World::elections_seen`], and of
+    /// partitions for [`World::partitions_seen`].
     pub fn watch(&mut self) {
         self.sightings.get_or_insert_default();
         self.elections_seen.get_or_insert_default();
+        self.partitions_seen.get_or_insert_default();
     }
 
     /// The changes since [`World::watch`].
@@ -569,6 +578,11 @@ impl World {
         for node in 0..self.nodes.len() {
             if let Some(observation) = self.observe(node) {
                 checker.look(self.now, node, &observation, None);
+                if let Some(process) = self.nodes[node].running() {
+                    let stretch = process.core.health_score() + 1;
+                    let well_since = process.undisturbed_since;
+                    checker.look_at_suspects(self.now, node, &observation, stretch, well_since);
+                }
                 all.push((node, observation));
             }
         }
@@ -585,8 +599,8 @@ impl World {
         checker.compare(self.now, &all, calm_since.filter(|_| untroubled && self.network_calm_since.is_some()));
         self.has_failed |= !checker.violations().is_empty();
         self.checker = Some(checker);
-        self.look_for_limbo(&all);
         self.look_at_floods();
+        self.look_at_sizes();
         self.forget_traffic();
         self.push_after(Self::COMPARE_EVERY, Event::Compare);
     }

@@ -1,8 +1,8 @@
 //! What an adversary with addresses of its own can do to honest nodes, mood by mood: nothing that was promised breaks.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use headcount::sim::adversary::{Mischief, Mood, NOT_YET};
+use headcount::sim::adversary::{MOST_INVENTED, Mischief, Mood, NOT_YET};
 use headcount::sim::campaign::campaign_settings;
 use headcount::sim::{World, WorldOptions};
 use headcount::{Profile, Settings};
@@ -21,7 +21,7 @@ fn against(mood: Mood, seed: u64) -> (Mischief, Result<(), String>) {
     world.run_for(SECOND * 8);
     assert_eq!((world.divergence(), world.violations().first()), (None, None), "formed before");
     let leader = world.leader().expect("somebody leads");
-    world.invite(mood);
+    world.invite(mood, MOST_INVENTED);
     world.run_for(SECOND * 5);
     let result = go_through(&mut world, leader);
     (world.mischief(), result)
@@ -76,9 +76,10 @@ fn no_mood_of_an_adversary_breaks_a_promise() {
     let mut broken = Vec::new();
     for mood in Mood::ALL {
         for seed in [1, 2] {
+            let began = Instant::now();
             let (mischief, result) = against(mood, seed);
             let verdict = result.as_ref().err().map_or("kept", String::as_str);
-            println!("{:<18} {seed} {verdict}\n{:21}{mischief:?}", format!("{mood:?}"), "");
+            println!("{:<18} {seed} {:.1?} {verdict}\n{:21}{mischief:?}", format!("{mood:?}"), began.elapsed(), "");
             // What reached nobody would show nothing.
             assert!(result.is_err() || mischief.delivered >= 250, "{mood:?} did nothing: {mischief:?}");
             if result.is_err() && !NOT_YET.contains(&mood) {

@@ -12,6 +12,8 @@ use headcount::Profile;
 
 mod adversary;
 mod crashes;
+mod cuts;
+mod deaf;
 mod joining;
 mod large;
 mod leading;

@@ -11,8 +11,8 @@ use crate::core::election::{
 use crate::core::limits::MAX_MESSAGES_PER_PACKET;
 use crate::core::record::tests::record;
 use crate::core::wire::{
-    ChangeVoters, Confirmation, Echo, Header, Heartbeat, Led, Message, Nonce, Note, Packet, PacketBuilder, PacketError,
-    Pulse, Refusal, Update, ViewPart, VoterWish, VotersChanged, WantView,
+    Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Header, Heartbeat, Led, Message, Nonce, Note, Packet,
+    PacketBuilder, PacketError, Pulse, Refusal, Seeking, Update, ViewPart, VoterWish, VotersChanged, WantView,
 };
 use crate::core::{DetectionMethod, Drop, Input, NodeId, Profile, ProtocolRange, Run, Status, Tags};
 
@@ -144,6 +144,14 @@ fn one_of_each() -> Vec<Message> {
         changed(Ok(Electorate::founded_by(vec![voter()]))),
         changed(Err(ChangeError::NoChange { reason: Unchanged::VotesAlready })),
         changed(Err(ChangeError::NoAnswer { id: id("d") })),
+        Message::Refused { nonce, refusal: Refusal::Unreachable { advertised: address(0), heard_from: address(1) } },
+        Message::Seeking(Seeking {
+            asks_seed: true,
+            candidacy: Some(Candidacy::Named),
+            first: Some(Candidate { candidacy: Candidacy::Listed, address: address(0) }),
+        }),
+        Message::ReachMe { nonce, address: address(0) },
+        Message::Reached { nonce },
     ]
 }
 

@@ -8,8 +8,8 @@ use crate::core::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
 use crate::core::record::tests::record;
 use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder, Update};
 use crate::core::{
-    Birth, Command, CommandError, DetectionMethod, Input, LeaveReason, Notice, Profile, ProtocolRange, Record, Reply,
-    Run, Status, StopReason, Tags, Timing,
+    Birth, Command, CommandError, Contacted, DetectionMethod, Input, LeaveReason, Notice, Profile, ProtocolRange,
+    Record, Reply, Run, Status, StopReason, Tags, Timing,
 };
 
 const FORCED: Status = Status::Left(LeaveReason::Forced);
@@ -246,7 +246,11 @@ fn the_join_command_helps_a_node_whose_seeds_are_dead() {
     net.run(Duration::from_secs(10));
     net.command(lonely, Command::Join { ticket: 1, addresses: vec![address(0)] });
     net.run(Duration::from_secs(30));
-    assert_eq!(net.nodes[lonely].replies, [Reply::Joined(vec![(address(0), Some(id("n0")))])], "it says it did");
+    assert_eq!(
+        net.nodes[lonely].replies,
+        [Reply::Joined(vec![(address(0), Contacted::Answered { id: id("n0") })])],
+        "it says it did"
+    );
     assert!(net.nodes[lonely].core.is_up(), "and did not: {}", net.describe());
 }
 

@@ -7,19 +7,25 @@
     reason = "small texts, known figures"
 )]
 
+mod admission;
 mod ages;
 mod codec;
+mod crashing;
+mod deaf;
 mod detection;
 mod doubt;
 mod forwarding;
+mod founding;
 mod hostile;
 mod joining;
 mod leadership;
 mod leaving;
 mod limits;
+mod linking;
 mod merging;
 mod net;
 mod partition;
+mod reachable;
 mod reunion;
 mod sleeping;
 mod traffic;

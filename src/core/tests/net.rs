@@ -1,5 +1,7 @@
 //! A few cores and a perfect little network with a fake clock: `step` jumps to the next thing that happens.
 
+mod links;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,6 +12,10 @@ use crate::core::{
     Birth, Change, ChangeKind, Command, Core, Durable, Input, NodeId, Notice, Output, Profile, QuorumBirth, Reply, Run,
     Settings, Status, StopReason, Tags, Time,
 };
+
+use links::{Parked, Wires};
+
+pub(super) use links::Tcp;
 
 /// One node of the network.
 pub(super) struct Node {
@@ -25,6 +31,7 @@ pub(super) struct Node {
     seeds: Vec<SocketAddr>,
     paused: bool,
     parked: Vec<(SocketAddr, Vec<u8>)>,
+    parked_links: Vec<Parked>,
     pub(super) largest: usize,
     pub(super) sent: usize,
 }
@@ -57,12 +64,19 @@ pub(super) struct Net {
     pub(super) full_disks: BTreeMap<usize, Option<Durable>>,
     /// Nobody looks names up but the test.
     pub(super) lookups_hang: bool,
+    /// Further addresses of nodes: packets to them arrive, and they are the source of what goes to their own family of
+    /// addresses, if that is not the family of the first address.
+    pub(super) further: Vec<(usize, SocketAddr)>,
+    /// Where nodes wanted to open connections to.
+    pub(super) opened: Vec<SocketAddr>,
     in_flight: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     cut: BTreeSet<(usize, usize)>,
     /// Nodes whose datagrams wait, in both directions, and what waits.
     held_up: BTreeSet<usize>,
     waiting: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
     counter: u64,
+    /// Connections, if there are any.
+    wires: Wires,
 }
 
 pub(super) fn id(name: &str) -> NodeId {
@@ -91,11 +105,14 @@ impl Net {
             disks: BTreeMap::new(),
             full_disks: BTreeMap::new(),
             lookups_hang: false,
+            further: Vec::new(),
+            opened: Vec::new(),
             in_flight: BTreeMap::new(),
             cut: BTreeSet::new(),
             held_up: BTreeSet::new(),
             waiting: Vec::new(),
             counter: 0,
+            wires: Wires::default(),
         }
     }
 
@@ -106,6 +123,18 @@ impl Net {
             net.add(&format!("n{i}"), i, &[0]);
         }
         net.run(Duration::from_secs(3));
+        net.assert_all_up();
+        net
+    }
+
+    /// The same, with links: neighbours are linked.
+    pub(super) fn linked(profile: Profile, n: usize) -> Self {
+        let mut net = Self::new(profile);
+        net.lay_wires();
+        for i in 0..n {
+            net.add(&format!("n{i}"), i, &[0]);
+        }
+        net.run(Duration::from_secs(10));
         net.assert_all_up();
         net
     }
@@ -163,6 +192,7 @@ impl Net {
             seeds,
             paused: false,
             parked: Vec::new(),
+            parked_links: Vec::new(),
             largest: 0,
             sent: 0,
         };
@@ -185,6 +215,7 @@ impl Net {
     /// Ends a process without a word.
     pub(super) fn kill(&mut self, node: usize) {
         self.nodes[node].stopped = Some(StopReason::Left);
+        self.close_links_of(node);
     }
 
     pub(super) fn pause(&mut self, node: usize, paused: bool) {
@@ -194,6 +225,7 @@ impl Net {
             for (from, bytes) in std::mem::take(&mut self.nodes[node].parked) {
                 self.input(node, Input::Packet { from, bytes: &bytes });
             }
+            self.unpark_links(node);
         }
     }
 
@@ -246,19 +278,28 @@ impl Net {
                 Output::Transmit { to, bytes } => {
                     node.largest = node.largest.max(bytes.len());
                     node.sent += 1;
+                    let is_of_family = |address: &SocketAddr| address.is_ipv6() == to.is_ipv6();
+                    let further = self.further.iter().filter(|(of, _)| *of == at).map(|(_, address)| *address);
+                    let Some(from) = [node.address].into_iter().chain(further).find(is_of_family) else { continue };
                     if let Some(sent) = &mut self.sent {
-                        sent.push((node.address, to, bytes.clone()));
+                        sent.push((from, to, bytes.clone()));
                     }
                     self.counter += 1;
                     // By a hash, so that no pattern of packets is always or never hit.
                     let lot = xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes());
                     if !lot.is_multiple_of(self.drop_one_in) {
-                        self.in_flight.insert((self.now + self.latency, self.counter), (node.address, to, bytes));
+                        self.in_flight.insert((self.now + self.latency, self.counter), (from, to, bytes));
                     }
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
-                // A network without TCP: everything must work without links.
-                Output::Heard(_) | Output::OpenLink { .. } | Output::SendFrame { .. } | Output::CloseLink { .. } => {}
+                Output::Heard(_) => {}
+                // Unless wires are laid, this is a network without TCP: everything must work without links.
+                Output::OpenLink { link, to } => {
+                    self.opened.push(to);
+                    self.open_link(at, link, to);
+                }
+                Output::SendFrame { link, bytes } => self.send_frame(at, link, bytes),
+                Output::CloseLink { link } => self.close_link(at, link),
                 Output::Persist(durable) => persist = Some(durable),
                 Output::EndWork { term } => ended = Some(term),
                 Output::Leadership(_)
@@ -275,7 +316,10 @@ impl Net {
                 Output::PartitionHealed { unreachable, reachable } => {
                     node.partitions.push((self.now, Partition { is_over: true, unreachable, reachable }));
                 }
-                Output::Stopped(reason) => node.stopped = Some(reason),
+                Output::Stopped(reason) => {
+                    node.stopped = Some(reason);
+                    self.close_links_of(at);
+                }
             }
         }
         if let Some(durable) = persist {
@@ -313,6 +357,8 @@ impl Net {
     /// Hands in the packets that arrive next, or the ticks that are due next.
     fn step(&mut self, until: Time) -> bool {
         let packet = self.in_flight.keys().next().copied();
+        let landing = self.wires.next().filter(|landing| packet.is_none_or(|packet| *landing < packet));
+        let packet = landing.or(packet);
         let running = |node: &&Node| node.stopped.is_none() && !node.paused;
         let tick = self.nodes.iter().filter(running).filter_map(|node| node.core.next_deadline()).min();
         let next = match (packet, tick) {
@@ -325,8 +371,12 @@ impl Net {
         }
         self.now = self.now.max(next);
         if let Some(key) = packet.filter(|(at, _)| *at <= next) {
-            let (from, to, bytes) = self.in_flight.remove(&key).expect("just seen");
-            self.deliver(from, to, &bytes);
+            if landing.is_some() {
+                self.land();
+            } else {
+                let (from, to, bytes) = self.in_flight.remove(&key).expect("just seen");
+                self.deliver(from, to, &bytes);
+            }
         } else {
             for at in 0..self.nodes.len() {
                 let node = &self.nodes[at];
@@ -339,13 +389,16 @@ impl Net {
     }
 
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
+        let further = |address| self.further.iter().find(|(_, further)| *further == address).map(|(of, _)| *of);
+        let to = further(to).map_or(to, |of| self.nodes[of].address);
         let find = |address| self.nodes.iter().rposition(|node| node.address == address && node.stopped.is_none());
         let Some(to) = find(to) else {
             self.undelivered.push((to, bytes.to_vec()));
             return;
         };
         let sender = self.nodes.iter().rposition(|node| node.address == from);
-        if sender.is_some_and(|sender| self.cut.contains(&(sender, to))) {
+        let is_cut = sender.is_some_and(|sender| self.cut.contains(&(sender, to)));
+        if is_cut || self.wires.blocks_datagrams(sender, to) {
             return;
         }
         if [Some(to), sender].into_iter().flatten().any(|node| self.held_up.contains(&node)) {

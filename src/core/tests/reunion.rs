@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::{ChangeKind, Command, Profile, Reply, Status, StopReason};
+use crate::core::{ChangeKind, Command, Contacted, Profile, Reply, Status, StopReason};
 
 fn partition(net: &mut Net, side: usize, is_cut: bool) {
     for a in 0..side {
@@ -58,7 +58,7 @@ fn islands_without_common_seeds_are_joined_by_command() {
     assert_eq!(net.nodes[0].core.records().count(), 2);
     net.command(1, Command::Join { ticket: 1, addresses: vec![address(11)] });
     net.run_until(Duration::from_secs(4), "one cluster", Net::all_agree);
-    assert_eq!(net.nodes[1].replies, [Reply::Joined(vec![(address(11), Some(id("b2")))])]);
+    assert_eq!(net.nodes[1].replies, [Reply::Joined(vec![(address(11), Contacted::Answered { id: id("b2") })])]);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn joining_an_address_where_nobody_is_ends_with_nobody() {
     let mut net = Net::cluster(Profile::Default, 1);
     net.command(0, Command::Join { ticket: 1, addresses: vec![address(99), address(0)] });
     net.run(Duration::from_secs(6));
-    let results = vec![(address(99), None), (address(0), Some(id("n0")))];
+    let results = vec![(address(99), Contacted::Silent), (address(0), Contacted::Answered { id: id("n0") })];
     assert_eq!(net.nodes[0].replies, [Reply::Joined(results)]);
 }
 

@@ -90,6 +90,13 @@ pub enum Refusal {
         /// What the refuser speaks.
         speaks: ProtocolRange,
     },
+    /// Nothing answers at the address that the joiner advertises; it is heard from another one.
+    Unreachable {
+        /// Where it wants to be spoken to.
+        advertised: SocketAddr,
+        /// Where its packets come from.
+        heard_from: SocketAddr,
+    },
 }
 
 impl fmt::Display for Refusal {
@@ -97,6 +104,11 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::NameInUse { holder } => write!(f, "the name is already in use by {holder}"),
             Refusal::OtherCluster => f.write_str("it belongs to another cluster: check the cluster name and the seeds"),
+            Refusal::Unreachable { advertised, heard_from } => write!(
+                f,
+                "this node advertises {advertised}, but is heard from {heard_from}, and nothing answers at {advertised}: \
+                 check --advertise, NAT, firewall"
+            ),
             Refusal::Protocol { speaks } => {
                 write!(f, "no common protocol version: it speaks {} to {}; upgrade one side", speaks.min, speaks.max)
             }
@@ -304,6 +316,50 @@ pub enum Message {
     ChangeVoters(Box<ChangeVoters>),
     /// The leader's answer to [`Message::ChangeVoters`].
     VotersChanged(Box<VotersChanged>),
+    /// Stands before a [`Message::Join`] and a [`Message::NotUp`] of nodes that look for a cluster: what its sender knows
+    /// of who is to found it.
+    Seeking(Seeking),
+    /// "Do you reach me at this address?" To be answered there with [`Message::Reached`], by members alone.
+    ReachMe {
+        /// To be repeated.
+        nonce: Nonce,
+        /// Where the sender wants to be spoken to.
+        address: SocketAddr,
+    },
+    /// The answer to [`Message::ReachMe`].
+    Reached {
+        /// The question's.
+        nonce: Nonce,
+    },
+}
+
+/// See [`Message::Seeking`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seeking {
+    /// In a question: the receiver's address is one of the sender's seeds.
+    pub asks_seed: bool,
+    /// Whether the sender itself may be the first of its cluster, and why.
+    pub candidacy: Option<Candidacy>,
+    /// The first in line of the candidates that the sender has reached.
+    pub first: Option<Candidate>,
+}
+
+/// Why a node may be the first of its cluster. The listed come before the named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Candidacy {
+    /// Its own list of seeds names it.
+    Listed,
+    /// The lists of others name it.
+    Named,
+}
+
+/// A node that may be the first of its cluster. Of several, the smallest is the first in line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Why it may.
+    pub candidacy: Candidacy,
+    /// Where it is.
+    pub address: SocketAddr,
 }
 
 /// See [`Message::Led`].
@@ -406,7 +462,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 36;
+    pub(super) const KINDS: u32 = 39;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].

@@ -23,8 +23,8 @@ mod raw;
 mod read;
 
 pub use message::{
-    ChangeVoters, Confirmation, Echo, Heartbeat, Led, Message, Nonce, Note, Pulse, Refusal, Update, ViewPart,
-    VoterWish, VotersChanged, WantView,
+    Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Heartbeat, Led, Message, Nonce, Note, Pulse, Refusal,
+    Seeking, Update, ViewPart, VoterWish, VotersChanged, WantView,
 };
 pub use packet::{Header, Packet, PacketBuilder, PacketError, VERSION};
 pub(super) use raw::RawRecord;

@@ -188,6 +188,8 @@ fn is_well_formed(message: &Message) -> bool {
         }
         Message::Welcome { sponsor, .. } => sponsor.is_well_formed(),
         Message::Elsewhere { members, .. } => members.iter().flatten().all(|address| is_reachable(*address)),
+        Message::Seeking(seeking) => seeking.first.is_none_or(|first| is_reachable(first.address)),
+        Message::ReachMe { address, .. } => is_reachable(*address),
         Message::Digest { buckets } => buckets.len() == DIGEST_BYTES,
         Message::Pull { pages, .. } => (1..=PAGES_IN_FLIGHT).contains(pages),
         Message::Told { incarnation, .. } | Message::Behind { incarnation, .. } => {

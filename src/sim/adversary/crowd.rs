@@ -14,6 +14,8 @@ use crate::core::{NodeId, Record, Run, Status, Tags};
 const SQUATTERS: usize = 6;
 /// Newcomers of a crowd that ask at each turn: two hundred a second.
 const ASK_AT_ONCE: usize = 4;
+/// Every so many turns one that was let in is replaced: ten a second.
+const WEAR: usize = 5;
 /// Invented members that are told of in one packet.
 const TOLD_AT_ONCE: usize = 5;
 
@@ -81,7 +83,7 @@ impl Adversary {
 
     fn come_up_with(&mut self, scene: &Scene) {
         let wanted = match self.mood {
-            Mood::Crowd | Mood::Reflection => MOST_INVENTED,
+            Mood::Crowd | Mood::Reflection => self.crowd,
             Mood::Places => SQUATTERS,
             _ => 1,
         };
@@ -108,8 +110,8 @@ impl Adversary {
         if !matches!(self.mood, Mood::Crowd | Mood::Reflection) {
             return;
         }
-        let place = self.acts as usize % self.invented.len();
-        if self.invented[place].is_in {
+        let place = self.acts as usize / WEAR % self.invented.len();
+        if self.acts as usize % WEAR == 0 && self.invented[place].is_in {
             let from = self.invented[place].from;
             let number = MOST_INVENTED + self.acts as usize;
             self.invented[place] = self.invent(scene, number, from);
@@ -129,7 +131,7 @@ impl Adversary {
         let mut messages = vec![heartbeat(self.acts as u16)];
         if self.mood == Mood::Gossip {
             for _ in 0..TOLD_AT_ONCE {
-                let number = 1 + self.random.index(MOST_INVENTED);
+                let number = 1 + self.random.index(self.crowd);
                 let elsewhere = self.own(3, PORT + number as u16);
                 let mut invented = self.invent(scene, number, elsewhere).record;
                 // The same one each time it is told of.
@@ -175,7 +177,7 @@ impl Adversary {
                 say(self, &[Message::Pull { after: None, pages: 1 }, up]);
             }
             Message::Behind { incarnation, .. } => self.invented[place].record.incarnation = incarnation + 1,
-            Message::Elsewhere { members, .. } => {
+            Message::Elsewhere { members, .. } if self.mood != Mood::Places => {
                 for member in members.into_iter().flatten() {
                     let deed = self.ask(scene, place, member, None);
                     deeds.push(deed);

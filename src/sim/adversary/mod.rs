@@ -101,18 +101,19 @@ pub const NOT_YET: &[Mood] = &[
     Mood::Removals,
     Mood::SecondOwner,
     Mood::Terms,
-    Mood::Crowd,
-    Mood::Gossip,
-    Mood::Reflection,
-    Mood::Places,
+    Mood::DeadSpeak,
+    Mood::Answers,
+    Mood::Severed,
     Mood::ManyJoins,
+    Mood::Questions,
+    Mood::JoinerLies,
     Mood::Frames,
 ];
 
 /// How often it acts.
 pub(crate) const PACE: Duration = Duration::from_millis(20);
-/// Members that it invents at most.
-const MOST_INVENTED: usize = 300;
+/// Members that it invents at one time, at most.
+pub const MOST_INVENTED: usize = 300;
 /// The largest datagram that it sends.
 const MTU: usize = 1_400;
 /// The port of its hosts where it answers; others it only sends from.
@@ -180,6 +181,8 @@ pub(crate) struct Adversary {
     mood: Mood,
     random: Random,
     ipv6: bool,
+    /// Members that it invents at one time.
+    crowd: usize,
     /// Acts so far.
     acts: u64,
     /// The highest sequence number heard of, or used under, each run.
@@ -195,11 +198,12 @@ pub(crate) struct Adversary {
 }
 
 impl Adversary {
-    pub(crate) fn new(seed: u64, mood: Mood, ipv6: bool) -> Self {
+    pub(crate) fn new(seed: u64, mood: Mood, crowd: usize, ipv6: bool) -> Self {
         Self {
             mood,
             random: Random::new(seed, Purpose::Adversary),
             ipv6,
+            crowd: crowd.min(MOST_INVENTED),
             acts: 0,
             sequences: BTreeMap::new(),
             invented: Vec::new(),

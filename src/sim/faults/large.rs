@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::{Beliefs, DiskFate, Operation, Schedule, disk_fate, weather};
 use crate::core::{Profile, Settings};
+use crate::sim::adversary::{Mood, NOT_YET};
 use crate::sim::network::{Conditions, Late, NodeLoss, Stops};
 use crate::sim::random::{Purpose, Random};
 use crate::sim::streams::Tcp;
@@ -17,6 +18,8 @@ use crate::sim::streams::Tcp;
 pub struct Variation {
     /// Whether it is of the large campaign.
     pub is_large: bool,
+    /// Whether an adversary is about under some seeds.
+    pub has_adversary: bool,
     /// If there are any, nodes have these in turns.
     pub mixed: Vec<Settings>,
     /// About how many peers observe each node, if that is not as usual.
@@ -33,6 +36,7 @@ impl Default for Variation {
     fn default() -> Self {
         Self {
             is_large: false,
+            has_adversary: false,
             mixed: Vec::new(),
             observers: None,
             clock_error_ppm: 200,
@@ -86,6 +90,17 @@ impl Schedule {
     }
 }
 
+impl Schedule {
+    /// The mood of the adversary that is about under this seed: under every fourth one.
+    pub fn mood(&self, seed: u64) -> Option<Mood> {
+        if !self.variation.has_adversary || seed % 4 != 2 {
+            return None;
+        }
+        let moods: Vec<Mood> = Mood::ALL.into_iter().filter(|mood| !NOT_YET.contains(mood)).collect();
+        Random::new(seed, Purpose::Adversary).pick(&moods).copied()
+    }
+}
+
 impl Variation {
     fn random(random: &mut Random) -> Self {
         let settings = |profile: Profile, observers: usize| Settings {
@@ -111,6 +126,7 @@ impl Variation {
         let drifts = random.chance(0.25);
         Self {
             is_large: true,
+            has_adversary: true,
             mixed,
             observers: random.chance(0.5).then_some(one),
             clock_error_ppm: if drifts { DRIFT_PPM } else { 200 },

@@ -157,7 +157,13 @@ impl Schedule {
             }
         }
         let heal_at = at + random.duration(Duration::from_secs(1), Duration::from_secs(8));
-        Self { nodes, voters, operations, heal_at, variation: Variation::default() }
+        Self {
+            nodes,
+            voters,
+            operations,
+            heal_at,
+            variation: Variation { has_adversary: true, ..Variation::default() },
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::leaders::Leaders;
+use super::limbo::Limbo;
 use super::observer::{Finding, Observer};
 use super::{Invariant, Observation, Violation};
 use crate::core::election::Term;
@@ -28,6 +29,7 @@ pub struct Checker {
     /// Who was Up at the sender of a first page, by the sender and its packet's sequence.
     pages: BTreeMap<(Run, u64), (Nanos, Vec<NodeId>)>,
     leaders: Leaders,
+    limbo: Limbo,
     violations: Vec<Violation>,
 }
 
@@ -68,6 +70,7 @@ impl Checker {
     /// A process is gone.
     pub fn gone(&mut self, node: usize) {
         self.leaders.gone(node);
+        self.limbo.gone(node);
         if let Some(observer) = self.observers.remove(&node) {
             let used = self.used.entry(node).or_default();
             *used = (*used).max(observer.incarnation());
@@ -162,6 +165,19 @@ impl Checker {
         let Some(observer) = self.observers.get_mut(&node) else { return };
         let finding = observer.look(observation);
         let finding = observer.joined(observation, sponsor).or(finding);
+        self.found(now, node, finding);
+    }
+
+    /// A look at whom a node suspects, which stretches its timeouts so far, and has been running well since then, if it is.
+    pub fn look_at_suspects(
+        &mut self,
+        now: Nanos,
+        node: usize,
+        observation: &Observation,
+        stretch: u32,
+        well_since: Option<Nanos>,
+    ) {
+        let finding = self.limbo.look(now, node, observation, stretch, well_since);
         self.found(now, node, finding);
     }
 

@@ -8,6 +8,7 @@
 
 mod checker;
 mod leaders;
+mod limbo;
 mod observer;
 
 use std::fmt;
@@ -65,6 +66,8 @@ pub enum Invariant {
     /// Over a network where nothing is wrong with either of them, nobody believes that a member which is running well is
     /// Suspect or Down: neither by itself, not even just after a pause, nor because somebody says so.
     HealthyNeverAccused,
+    /// Nobody is held Suspect for longer than a down timeout (as its observer stretches it) without refuting: then it is Down.
+    SuspicionsEnd,
     /// A process that dies is known as dead to all others within a second (two, where most die at once), a host without
     /// power by its down timeout.
     DeathIsKnown,
@@ -72,10 +75,10 @@ pub enum Invariant {
     CutIsKnown,
     /// A cut is reported before the first death by silence, with all of both sides.
     CutIsReportedWhole,
-    /// Nobody stays Suspect for longer than its down timeout after the last sign of life that counts.
-    SuspicionEnds,
     /// Nothing that a core keeps grows without bound, and when all is quiet little of it is left.
     TablesAreBounded,
+    /// Who said goodbye over a network where nothing is wrong is nowhere reported as Down.
+    LeaversHaveLeft,
     /// A leader that is well, and hears a majority of voters that are, goes on leading.
     HealthyLeaderStays,
     /// No address gets more bytes than it, or who named it, sent.
@@ -130,11 +133,12 @@ impl Invariant {
             Invariant::RestartsRise => "restarts_rise",
             Invariant::RunsAreFresh => "runs_are_fresh",
             Invariant::HealthyNeverAccused => "healthy_never_accused",
+            Invariant::SuspicionsEnd => "suspicions_end",
             Invariant::DeathIsKnown => "death_is_known",
             Invariant::CutIsKnown => "cut_is_known",
             Invariant::CutIsReportedWhole => "cut_is_reported_whole",
-            Invariant::SuspicionEnds => "suspicion_ends",
             Invariant::TablesAreBounded => "tables_are_bounded",
+            Invariant::LeaversHaveLeft => "leavers_have_left",
             Invariant::HealthyLeaderStays => "healthy_leader_stays",
             Invariant::NobodyIsFlooded => "nobody_is_flooded",
             Invariant::NoUnaskedStop => "no_unasked_stop",

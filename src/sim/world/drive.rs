@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Event, Sighting, Waiting, World};
 use crate::core::wire::Packet;
 use crate::core::{Change, ChangeKind, Command, Input, LinkEvent, NodeId, Output, Run};
+use crate::sim::adversary::MOST_INVENTED;
 use crate::sim::invariants::Invariant;
 use crate::sim::network::{Arrival, NodeLoss};
 use crate::sim::node::Stored;
@@ -23,6 +24,7 @@ const REWRITE: Duration = Duration::from_millis(100);
 const LOOKUP: Duration = Duration::from_millis(1);
 
 /// What is remembered from before an input, to tell what it did.
+#[derive(Default)]
 struct Before {
     suspicions_raised: u64,
     sponsor: Option<Run>,
@@ -271,7 +273,7 @@ impl World {
     }
 
     fn look_before(&mut self, node: usize, input: &Input<'_>) -> Before {
-        let mut before = Before { suspicions_raised: 0, sponsor: None };
+        let mut before = Before::default();
         if let (Some(checker), Some(process)) = (&mut self.checker, &self.nodes[node].process) {
             before.suspicions_raised = process.core.counters().suspicions_raised;
             if let Input::Packet { bytes, .. } = input
@@ -285,12 +287,12 @@ impl World {
 
     /// Carries out what a core gives out before its first event.
     pub(super) fn give_out_of_newborn(&mut self, node: usize, output: Output) {
-        self.give_out(node, output, &Before { suspicions_raised: 0, sponsor: None });
+        self.give_out(node, output, &Before::default());
     }
 
     /// Drains a core that was just born.
     pub(super) fn drain_newborn(&mut self, node: usize) {
-        self.finish_step(node, &Before { suspicions_raised: 0, sponsor: None });
+        self.finish_step(node, &Before::default());
     }
 
     fn finish_step(&mut self, node: usize, before: &Before) {
@@ -346,7 +348,9 @@ impl World {
     /// A storm is caught while it grows, before it fills the memory.
     fn check_storm(&mut self, node: usize) {
         let since = self.network.sent(node).packets - self.nodes[node].packets_before;
-        if since > MAX_PACKETS_PER_NODE * (self.nodes.len() as u64 + 10) && !self.has_failed {
+        // Nodes know no more members than there are, and those that an adversary invents.
+        let invented = if self.mood().is_some() { MOST_INVENTED } else { 0 };
+        if since > MAX_PACKETS_PER_NODE * (self.nodes.len() + invented + 10) as u64 && !self.has_failed {
             let detail = format!("{since} datagrams since the last comparison of views");
             self.report(Some(node), Invariant::TrafficIsBounded, detail);
         }
@@ -377,7 +381,11 @@ impl World {
             }
             Output::Persist(durable) => self.persist(node, durable),
             Output::EndWork { term } => self.begin_to_end_work(node, term),
-            Output::LeaderElected { .. } | Output::LeaderLost { .. } => self.elections_saw(node, output),
+            Output::LeaderElected { .. } | Output::LeaderLost { .. } => {
+                self.judge_loss(node, &output);
+                self.elections_saw(node, output);
+            }
+            Output::PartitionSuspected { .. } | Output::PartitionHealed { .. } => self.saw_partition(node, output),
             Output::ResolveSeeds => {
                 if let Some(process) = self.nodes[node].process.as_ref() {
                     let event = Event::Resolved { node, process: process.number };
@@ -425,6 +433,7 @@ impl World {
             let reaped = (change.record.id.clone(), change.record.incarnation);
             self.reaped.entry(reaped).or_insert(self.now);
         }
+        self.expectations.judged.suspicions += usize::from(change.kind == ChangeKind::Suspected);
         let accuses = matches!(change.kind, ChangeKind::Suspected | ChangeKind::DetectedDown(_));
         if !accuses && self.sightings.is_none() {
             return;
@@ -432,6 +441,9 @@ impl World {
         let run = change.record.run;
         let Some(subject) = self.runs.get(&run).copied() else { return };
         let (healthy_for, running_for) = (self.healthy_for(subject, run), self.running_for(subject, run));
+        if matches!(change.kind, ChangeKind::DetectedDown(_)) {
+            self.gone_missing(node, subject, run, &change.record.id);
+        }
         if let (true, Some(healthy_for)) = (accuses, healthy_for) {
             self.accused(node, subject, &change.record.id, healthy_for, before);
         }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use super::{Event, Nanos, World};
 use crate::core::limits::{MAX_LINK_BACKOFF, MIN_PARTITION};
-use crate::core::{ChangeKind, DetectionMethod, NodeId, Output, Run, Status};
-use crate::sim::invariants::{Invariant, Observation};
+use crate::core::{ChangeKind, DetectionMethod, NodeId, Output, Run, StopReason};
+use crate::sim::invariants::Invariant;
 use crate::sim::node::Doom;
 use crate::sim::random::nanos;
 
@@ -44,7 +44,7 @@ pub struct Judged {
     pub cuts: usize,
     /// Reports of cuts that had to be complete.
     pub reports: usize,
-    /// Suspicions that were watched until they ended.
+    /// Suspicions, each at one observer.
     pub suspicions: usize,
 }
 
@@ -81,8 +81,6 @@ pub(super) struct Expectations {
     links_peace: Nanos,
     deaths: Vec<Death>,
     cut: Option<CutWatch>,
-    /// Who is Suspect where, as which run at which incarnation, and since when.
-    limbo: BTreeMap<(usize, NodeId), (Run, u64, Nanos)>,
     pub(super) judged: Judged,
 }
 
@@ -379,40 +377,49 @@ impl World {
         }
     }
 
+    /// Whether nothing was wrong with a node, or the network, since then.
+    fn is_well_since(&self, node: usize, since: Nanos) -> bool {
+        let is_calm = |at: Option<Nanos>| at.is_some_and(|at| at < since);
+        let place = &self.nodes[node];
+        let undisturbed = place.process.as_ref().and_then(|process| process.undisturbed_since);
+        is_calm(self.network_calm_since) && is_calm(place.untroubled()) && is_calm(undisturbed)
+    }
+
+    /// A node reports a run as Down: did it say goodbye?
+    pub(super) fn gone_missing(&mut self, node: usize, subject: usize, run: Run, id: &NodeId) {
+        let Some(at) = self.goodbyes.get(&run).copied().filter(|_| self.options.timely) else { return };
+        let was_well = self.nodes[subject].untroubled().is_some_and(|since| since < at);
+        // Whoever died before it had said goodbye did not leave.
+        let has_left = !matches!(self.nodes[subject].ended, None | Some(StopReason::Removed));
+        let peace = at.saturating_sub(nanos(PEACE));
+        if was_well && has_left && self.is_well_since(node, peace) {
+            let detail = format!("reports {id} as Down, which said goodbye at {:.1?}", Duration::from_nanos(at));
+            self.report(Some(node), Invariant::LeaversHaveLeft, detail);
+        }
+    }
+
+    /// A node says that the leader is lost. If that is itself, there has to be a reason.
+    pub(super) fn judge_loss(&mut self, node: usize, output: &Output) {
+        let Output::LeaderLost { leader, term, reason } = output else { return };
+        let place = &self.nodes[node];
+        let was_asked = place.leave_asked || place.removal_asked;
+        if !self.options.timely || *leader != place.id || was_asked {
+            return;
+        }
+        let lease = self.options.lease.lease_duration;
+        let since = self.now.saturating_sub(nanos(lease * 3 + PEACE));
+        let well = (0..self.options.voters).filter(|voter| {
+            let is_up =
+                self.nodes[*voter].running().is_some_and(|process| process.up_since.is_some_and(|up| up < since));
+            is_up && self.is_well_since(*voter, since)
+        });
+        if well.count() * 2 > self.options.voters && self.is_well_since(node, since) {
+            let detail = format!("lost term {term} ({reason:?}), and nothing was wrong with it or most voters");
+            self.report(Some(node), Invariant::HealthyLeaderStays, detail);
+        }
+    }
+
     fn has_one_pace(&self) -> bool {
         self.nodes.windows(2).all(|pair| pair[0].settings.timing() == pair[1].settings.timing())
     }
-
-    /// Nobody stays Suspect for ever.
-    pub(super) fn look_for_limbo(&mut self, all: &[(usize, Observation)]) {
-        if !self.options.timely {
-            return;
-        }
-        let before = std::mem::take(&mut self.expectations.limbo);
-        let mut lasting = None;
-        for (node, observation) in all {
-            let Some(undisturbed) = self.nodes[*node].running().and_then(|process| process.undisturbed_since) else {
-                continue;
-            };
-            for record in observation.records.iter().filter(|record| record.status == Status::Suspect) {
-                let key = (*node, record.id.clone());
-                let known = before.get(&key).filter(|known| (known.0, known.1) == (record.run, record.incarnation));
-                self.expectations.judged.suspicions += usize::from(known.is_none());
-                // A node that slept knows nothing of what was refuted meanwhile.
-                let since = known.map_or(self.now, |known| known.2).max(undisturbed);
-                let bound = record.timing.down_timeout() * LIMBO_TIMES + SILENCE_TOLERANCE;
-                if self.now - since > nanos(bound) {
-                    let lasts = Duration::from_nanos(self.now - since);
-                    lasting = Some((*node, format!("{} has been Suspect for {lasts:.1?}", record.id)));
-                }
-                self.expectations.limbo.insert(key, (record.run, record.incarnation, since));
-            }
-        }
-        if let Some((node, detail)) = lasting {
-            self.report(Some(node), Invariant::SuspicionEnds, detail);
-        }
-    }
 }
-
-/// A suspicion lasts this many down timeouts at most: one after the last sign that counts, which may come while it lasts.
-const LIMBO_TIMES: u32 = 2;

@@ -251,7 +251,11 @@ impl World {
         }
         self.upheaval(false);
         match &command {
-            Command::Leave => self.nodes[node].leave_asked = true,
+            Command::Leave => {
+                self.nodes[node].leave_asked = true;
+                let run = self.nodes[node].running().map(|process| process.run);
+                self.goodbyes.extend(run.map(|run| (run, self.now)));
+            }
             Command::Remove { id, .. } => {
                 for place in self.nodes.iter_mut().filter(|place| place.id == *id) {
                     place.removal_asked = true;

@@ -39,9 +39,9 @@ pub(super) struct Stranger {
 }
 
 impl World {
-    /// From now on an adversary is about, in this mood.
-    pub fn invite(&mut self, mood: Mood) {
-        let adversary = Adversary::new(self.options.seed, mood, self.options.ipv6);
+    /// From now on an adversary is about, in this mood; it invents so many members at one time, if it invents any.
+    pub fn invite(&mut self, mood: Mood, crowd: usize) {
+        let adversary = Adversary::new(self.options.seed, mood, crowd, self.options.ipv6);
         let was_there = self.stranger.adversary.replace(Box::new(adversary)).is_some();
         if !was_there {
             self.push_after(PACE, Event::Adversary);
@@ -202,11 +202,6 @@ impl World {
             return;
         };
         self.report(None, Invariant::NobodyIsFlooded, detail);
-    }
-
-    /// Whether a node with this name is, or was, honest.
-    pub(super) fn is_honest(&self, record: &Record) -> bool {
-        self.stranger.adversary.is_none() || self.nodes.iter().any(|node| node.id == record.id)
     }
 }
 

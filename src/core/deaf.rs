@@ -1,0 +1,74 @@
+//! The deaf tell nobody: who is in contact with no member keeps its verdicts to itself.
+//!
+//! In contact is who hears a member that hears this node (see `echo`): who is heard by nobody is no better placed.
+//!
+//! A node to which nothing gets through finds everybody silent, one after the other, and each of its accusations would
+//! be believed by all that do not observe the accused themselves. (Rapid, ATC 2018, section 2, measures it: one such node
+//! makes a whole cluster suspect itself.) It still judges, since it must know where it stands and report a partition; but
+//! until it has heard again for a while it neither floods, gossips nor syncs what it judged meanwhile. What it sends in
+//! place of such a verdict is the member's own last word.
+//!
+//! ```text
+//! last contact ──suspect_timeout / 2──▶ deaf: verdicts are kept ──contact──▶ doubts begin anew
+//!                                                                            │
+//!                                                         suspect_timeout, for the accused to refute
+//!                                                                            ▼
+//!                                                                what still stands is told
+//! ```
+//!
+//! Invariants:
+//! - The accused themselves are told at once, as always: their refutations are what a node that hears again learns first.
+//! - Nobody is accused by who hears again before three new probes stayed unanswered.
+//!
+//! Must not know: why nothing gets through.
+
+use std::sync::Arc;
+
+use super::limits::MAX_DAMPING;
+use super::time::Time;
+use super::view::Slot;
+use super::{Core, Record, Status};
+
+impl Core {
+    /// Whether this node has been in contact with no member for so long that its word about others is worth nothing.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.now.since(self.attention.listened_until()) >= self.settings.suspect_timeout / 2
+    }
+
+    /// This node is in contact with a member.
+    pub(super) fn hear_member(&mut self) {
+        if self.is_deaf() {
+            self.attention.hears_again(self.now);
+            self.inquiries.begin_anew();
+        }
+        self.attention.heard(self.now);
+    }
+
+    /// Whether a verdict of this node is not to be told (yet).
+    pub(super) fn is_kept(&self, slot: Slot) -> bool {
+        let entry = self.view.entry(slot);
+        entry.peer.errands().is_judged_unheard
+            && matches!(entry.status, Status::Suspect | Status::Down)
+            && (self.is_deaf() || self.now < self.attention.heard_again() + self.settings.suspect_timeout)
+    }
+
+    /// This node judges a member: remembers whether it heard anybody at the time.
+    pub(super) fn mark_judged(&mut self, slot: Slot, status: Status) {
+        let is_unheard = matches!(status, Status::Suspect | Status::Down) && (self.is_deaf() || self.is_kept(slot));
+        self.view.peer_mut(slot).judged_unheard(is_unheard);
+    }
+
+    /// Until when a member that was accused while nobody was heard may still refute.
+    pub(super) fn may_refute_until(&self, slot: Slot) -> Option<Time> {
+        let entry = self.view.entry(slot);
+        let timing = entry.record.timing;
+        let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
+        let until = self.attention.heard_again() + spare / (1 << MAX_DAMPING);
+        entry.peer.errands().is_judged_unheard.then_some(until)
+    }
+
+    /// What a member said of itself last, in place of a verdict that is kept.
+    pub(super) fn own_word_of(&self, slot: Slot) -> Arc<Record> {
+        Arc::new(self.view.record(slot).with_status(Status::Up))
+    }
+}

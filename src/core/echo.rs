@@ -1,0 +1,93 @@
+//! Being heard by those one hears: a packet is a sign of life only while its sender hears this node.
+//!
+//! A member that hears nobody (its firewall drops what comes in, or it tells others a wrong address) still sends packets.
+//! Were they signs of life for ever, it would never be Down, and it can refute nothing. So each packet echoes a stamp of
+//! the last one that came the other way (see [`Heartbeat`](super::wire::Heartbeat)), and an observer that keeps sending
+//! and sees no other stamp echoed, and no answer to a probe, for a suspect timeout, counts the member's packets no more.
+//! What follows is the usual course: probes, witnesses, Suspect, Down, and a refutation once it hears again.
+//!
+//! For the same reason a packet of somebody who is not observed does not show that this node is in contact (see `deaf`),
+//! but by a recent echo: whoever is not heard gets letters of condolence still.
+//!
+//! Where only one direction of one pair is bad, others have contact both ways, and say so when they are asked.
+//!
+//! Invariants:
+//! - Only an observer judges by echoes: nobody else keeps sending.
+//! - What does not count changes no `last_sign`, and is no testimony; the member is still answered, and told what it is
+//!   held as.
+//! - Nobody whose packets arrive is accused before witnesses were heard, or had half as long again to speak: it may be
+//!   this node that is not heard, and its questions with it.
+
+use std::time::Duration;
+
+use super::Core;
+use super::time::Time;
+use super::view::Slot;
+
+/// Whether a member hears this node, as far as its packets show.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Hearing {
+    /// The stamp it echoed last.
+    echo: Option<u16>,
+    /// The first packet to it since it last showed that it received one.
+    unanswered_since: Option<Time>,
+}
+
+impl Hearing {
+    /// It echoes this stamp; says whether it did not do so before.
+    pub(super) fn echoed(&mut self, stamp: u16) -> bool {
+        let is_news = self.echo != Some(stamp);
+        self.echo = Some(stamp);
+        if is_news {
+            self.answered();
+        }
+        is_news
+    }
+
+    /// It has received what was sent to it.
+    pub(super) fn answered(&mut self) {
+        self.unanswered_since = None;
+    }
+
+    /// Something is sent to it, after a long pause perhaps.
+    pub(super) fn sent(&mut self, now: Time, after_pause: bool) {
+        if after_pause || self.unanswered_since.is_none() {
+            self.unanswered_since = Some(now);
+        }
+    }
+
+    /// Whether it has shown nothing of the kind for so long.
+    fn is_missing(&self, now: Time, patience: Duration) -> bool {
+        self.unanswered_since.is_some_and(|since| now.since(since) >= patience)
+    }
+}
+
+impl Core {
+    /// Whether the packets of a member are signs of life: it is not observed, or it hears this node.
+    pub(super) fn counts_as_alive(&self, slot: Slot) -> bool {
+        let entry = self.view.entry(slot);
+        let Some(session) = &entry.peer.session else { return true };
+        // A slow observer sends as seldom as its own timeouts allow.
+        let patience = entry.record.timing.suspect_timeout().max(self.settings.suspect_timeout);
+        !session.hearing.is_missing(self.now, patience) || !self.observes(slot)
+    }
+
+    /// Whether a member's packets arrive, and do not count.
+    pub(super) fn is_heard_in_vain(&self, slot: Slot) -> bool {
+        let entry = self.view.entry(slot);
+        let quiet = entry.record.timing.suspect_timeout();
+        let is_heard = entry.peer.session.as_ref().is_some_and(|session| self.now.since(session.heard) < quiet);
+        is_heard && !self.counts_as_alive(slot)
+    }
+
+    /// A member has received something of ours: the packet that shows it counts, whenever the last one did.
+    pub(super) fn is_in_contact(&mut self, slot: Slot) {
+        let Some(session) = &mut self.view.peer_mut(slot).session else { return };
+        session.hearing.answered();
+        let (heard, sign) = (session.heard, session.sign);
+        self.hear_member();
+        if heard > sign {
+            self.sign_counts(slot, heard);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! From a broken or refused link to a verdict: the evidence each step needs, and how soon it is there.
+
+use super::net::*;
+use crate::core::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// When an observer reported a member Down.
+fn down_at(net: &Net, observer: usize, name: &str) -> Option<Time> {
+    let mut about = net.nodes[observer].changes.iter().filter(|(_, change)| change.record.id == *name);
+    about.find(|(_, change)| matches!(change.kind, ChangeKind::DetectedDown(_))).map(|(at, _)| *at)
+}
+
+/// Nobody runs who holds this node as live, or as joining.
+fn is_over(net: &Net, name: &str) -> bool {
+    net.running().all(|node| {
+        let counts = node.core.counts();
+        let held = node.core.record(&id(name)).map(|record| record.status);
+        counts[Status::Joining.index()] == 0 && held.is_none_or(|status| status == Status::Down)
+    })
+}
+
+fn assert_nobody_is_accused(net: &Net) {
+    for node in net.running() {
+        let accusations = node
+            .changes
+            .iter()
+            .filter(|(_, change)| matches!(change.kind, ChangeKind::DetectedDown(_) | ChangeKind::Suspected));
+        assert_eq!(accusations.count(), 0, "{}", net.describe());
+    }
+}
+
+#[test]
+fn a_crash_is_known_within_a_second_in_every_profile() {
+    for profile in Profile::ALL {
+        for n in [2, 3, 12] {
+            let mut net = Net::linked(profile, n);
+            let at = net.now;
+            net.kill(n - 1);
+            net.run(SECOND);
+            for observer in 0..n - 1 {
+                let down = down_at(&net, observer, &format!("n{}", n - 1));
+                assert!(down.is_some_and(|down| down.since(at) <= SECOND), "{profile} {n}: {down:?} at n{observer}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_crash_right_after_joining_is_known_within_a_second() {
+    for profile in Profile::ALL {
+        for n in [2, 3, 10, 40] {
+            let moments: &[u64] = if n == 40 { &[0, 50, 350] } else { &[0, 20, 50, 100, 200, 350, 500] };
+            for &after in moments {
+                // The newcomer's address is the smallest, the greatest, or in between: the smaller one opens the link.
+                for host in [0, 100, 200] {
+                    let mut net = Net::new(profile);
+                    net.lay_wires();
+                    let seed = if host == 100 { 101 } else { 1 };
+                    for i in 0..n - 1 {
+                        let at = if host == 100 && i % 2 == 0 { 101 + i } else { 1 + i };
+                        net.add(&format!("n{i}"), at, &[seed]);
+                    }
+                    net.run(SECOND * 12);
+                    net.assert_all_up();
+                    let newcomer = net.add("late", host, &[seed]);
+                    let is_up = |net: &Net| net.nodes[newcomer].core.is_up();
+                    net.run_until(SECOND * 10, "it is up", is_up);
+                    net.run(ms(after));
+                    net.kill(newcomer);
+                    net.run(SECOND);
+                    assert!(is_over(&net, "late"), "{profile} {n} after {after} ms at {host}: {}", net.describe());
+                    assert!(net.running().all(|node| node.core.counters().suspicions_raised <= 1));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_joiner_that_dies_before_it_is_up_is_dropped_from_the_listing_within_a_second() {
+    for profile in Profile::ALL {
+        // It dies after so many milliseconds: before, while and after it is let in.
+        for after in 1..12 {
+            let mut net = Net::linked(profile, 3);
+            let newcomer = net.add("late", 9, &[0]);
+            net.run(ms(after));
+            net.kill(newcomer);
+            net.run(SECOND);
+            assert!(is_over(&net, "late"), "{profile} after {after} ms: {}", net.describe());
+        }
+    }
+}
+
+#[test]
+fn a_joiner_that_lives_and_is_silent_keeps_its_place() {
+    let mut net = Net::linked(Profile::Default, 3);
+    let newcomer = net.add("late", 9, &[0]);
+    net.run_until(SECOND, "it is listed", |net| net.nodes[0].core.counts()[Status::Joining.index()] == 1);
+    net.pause(newcomer, true);
+    net.run(SECOND * 5);
+    assert_eq!(net.nodes[0].core.counts()[Status::Joining.index()], 1, "its port answers");
+    net.pause(newcomer, false);
+    net.run(SECOND * 2);
+    net.assert_all_up();
+}
+
+#[test]
+fn a_member_whose_links_are_refused_from_the_beginning_and_who_answers_is_accused_by_nobody() {
+    for n in [2, 3, 12] {
+        let mut net = Net::new(Profile::Local);
+        net.lay_wires();
+        net.set_tcp(Tcp::Rejected);
+        for i in 0..n {
+            net.add(&format!("n{i}"), i, &[0]);
+        }
+        net.run(SECOND * 30);
+        net.assert_all_up();
+        assert_nobody_is_accused(&net);
+    }
+}
+
+#[test]
+fn links_that_break_under_the_living_accuse_nobody() {
+    let mut net = Net::linked(Profile::Local, 5);
+    for round in 0..10 {
+        for other in 1..5 {
+            net.reset_links(0, other);
+        }
+        net.run(SECOND * if round % 2 == 0 { 1 } else { 3 });
+    }
+    assert_nobody_is_accused(&net);
+    net.run(SECOND * 90);
+    assert_eq!(net.nodes[0].core.open_links(), 4);
+}
+
+#[test]
+fn a_host_that_loses_its_power_is_judged_by_its_silence_not_by_its_links() {
+    let mut net = Net::linked(Profile::Local, 3);
+    let at = net.now;
+    net.power_off(2);
+    net.run(SECOND * 60);
+    for observer in 0..2 {
+        let down = down_at(&net, observer, "n2").expect("silence tells");
+        // Its last word may have been a heartbeat before.
+        assert!(down.since(at) >= net.settings.down_timeout - net.settings.heartbeat_interval, "{:?}", down.since(at));
+    }
+    assert!(net.nodes.iter().all(|node| node.core.counters().crashes_detected == 0));
+}
+
+#[test]
+fn one_observer_that_is_refused_and_hears_nothing_is_not_believed_alone() {
+    let mut net = Net::linked(Profile::Local, 4);
+    // What n0 sends to n3 reaches nobody who answers: as behind a proxy that died.
+    net.block_datagrams(0, 3, true);
+    net.block_datagrams(3, 0, true);
+    net.set_tcp(Tcp::Rejected);
+    net.run(SECOND * 20);
+    assert_nobody_is_accused(&net);
+    assert_eq!(net.nodes[0].core.counters().crashes_detected, 0);
+}
+
+#[test]
+fn two_of_three_observers_that_are_refused_are_refuted_by_the_third() {
+    let mut net = Net::linked(Profile::Local, 4);
+    for observer in [0, 1] {
+        net.block_datagrams(observer, 3, true);
+        net.block_datagrams(3, observer, true);
+    }
+    net.set_tcp(Tcp::Rejected);
+    net.run(SECOND * 20);
+    assert!(down_at(&net, 2, "n3").is_none(), "n2 hears it and says so: {}", net.describe());
+    assert!(net.nodes[0].core.counters().crashes_refuted + net.nodes[1].core.counters().crashes_refuted > 0);
+    assert_eq!(net.nodes[2].core.counters().crashes_detected, 0);
+}
+
+#[test]
+fn packets_of_the_dead_that_come_late_delay_the_verdict_and_do_not_prevent_it() {
+    let mut net = Net::linked(Profile::Default, 4);
+    let at = net.now;
+    // What it sent last waits in the network until its case is open.
+    net.hold_up(3, true);
+    net.run(ms(300));
+    net.kill(3);
+    net.run(ms(150));
+    net.hold_up(3, false);
+    net.run(SECOND * 2);
+    for observer in 0..3 {
+        let down = down_at(&net, observer, "n3").expect("known");
+        assert!(down.since(at) <= SECOND * 2, "{:?}", down.since(at));
+    }
+}
+
+#[test]
+fn words_about_a_case_are_kept_of_a_bounded_number_of_observers() {
+    use crate::core::limits::MAX_CRASH_WITNESSES;
+    let mut net = Net::new(Profile::Local);
+    for i in 0..MAX_CRASH_WITNESSES + 4 {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(SECOND * 8);
+    net.assert_all_up();
+    let run = net.nodes[1].core.me().run;
+    let subject = net.nodes[0].core.view.slot_of_run(run).expect("a member");
+    let witnesses: Vec<_> = net.nodes[2..].iter().map(|node| node.core.me().run).collect();
+    let core = &mut net.nodes[0].core;
+    core.lost_link(run);
+    // The oldest word of all: nobody has heard it since.
+    core.view.peer_mut(subject).session = None;
+    for witness in witnesses {
+        let witness = core.view.slot_of_run(witness).expect("a member");
+        core.told_severed(witness, run, 0, true);
+    }
+    assert_eq!(core.crashes.words_about(run), (MAX_CRASH_WITNESSES, MAX_CRASH_WITNESSES));
+    while core.poll().is_some() {}
+}

@@ -1,0 +1,129 @@
+//! Members that do not hear, or are not heard: what they say of others, and how it ends with them.
+
+use std::time::Duration;
+
+use super::net::{Net, id, ms};
+use crate::core::{ChangeKind, Notice, Profile, Status};
+
+fn cluster(profile: Profile, n: usize) -> Net {
+    let mut net = Net::cluster(profile, n);
+    net.run(net.settings.suspect_timeout * 3);
+    net.forget_reports();
+    net
+}
+
+/// Nothing reaches this node any more.
+fn deafen(net: &mut Net, node: usize) {
+    for other in (0..net.nodes.len()).filter(|other| *other != node) {
+        net.cut_one_way(other, node);
+    }
+}
+
+/// Nothing of this node gets through any more.
+fn mute(net: &mut Net, node: usize) {
+    for other in (0..net.nodes.len()).filter(|other| *other != node) {
+        net.cut_one_way(node, other);
+    }
+}
+
+fn heal(net: &mut Net, node: usize) {
+    for other in (0..net.nodes.len()).filter(|other| *other != node) {
+        net.cut(node, other, false);
+    }
+}
+
+/// What others reported about anybody but this node.
+fn reported_of_others(net: &Net, ill: usize) -> usize {
+    let name = id(&format!("n{ill}"));
+    let well = net.nodes.iter().enumerate().filter(|(node, _)| *node != ill).map(|(_, node)| node);
+    let silent = |kind: ChangeKind| !matches!(kind, ChangeKind::Updated);
+    well.flat_map(|node| &node.changes).filter(|(_, change)| change.record.id != name && silent(change.kind)).count()
+}
+
+#[test]
+fn a_node_that_hears_nobody_makes_nobody_suspect_anybody() {
+    for profile in Profile::ALL {
+        let mut net = cluster(profile, 30);
+        deafen(&mut net, 3);
+        net.run(net.settings.down_timeout * 6);
+        assert_eq!(reported_of_others(&net, 3), 0, "{profile}");
+        let down = (0..30).filter(|node| *node != 3 && net.status(3, &format!("n{node}")) == Some(Status::Down));
+        assert!(down.count() > 10, "{profile}: it judges all the same");
+        heal(&mut net, 3);
+        net.run_until(net.settings.down_timeout * 3, "all agree again", Net::all_agree);
+        assert_eq!(reported_of_others(&net, 3), 0, "{profile}: nor when it hears again");
+    }
+}
+
+#[test]
+fn who_is_heard_and_does_not_hear_ends_as_down_everywhere_and_returns_when_it_hears() {
+    for profile in Profile::ALL {
+        for nodes in [2, 3, 5, 20] {
+            let mut net = cluster(profile, nodes);
+            deafen(&mut net, 1);
+            let patience = net.settings.suspect_timeout + net.settings.down_timeout * 2;
+            let others = || (0..nodes).filter(|node| *node != 1);
+            net.run_until(patience, "it is Down everywhere", |net| {
+                others().all(|node| net.status(node, "n1") == Some(Status::Down))
+            });
+            net.run(patience);
+            assert!(
+                others().all(|node| net.status(node, "n1") == Some(Status::Down)),
+                "{profile}, {nodes}: and stays so"
+            );
+            heal(&mut net, 1);
+            net.run_until(net.settings.down_timeout * 3, "it returns", Net::all_agree);
+            assert_eq!(reported_of_others(&net, 1), 0, "{profile}, {nodes}");
+        }
+    }
+}
+
+#[test]
+fn who_is_not_heard_is_down_everywhere_and_finds_itself_alone() {
+    for profile in Profile::ALL {
+        let mut net = cluster(profile, 8);
+        mute(&mut net, 2);
+        net.run(net.settings.suspect_timeout * 4 + net.settings.down_timeout * 2);
+        for node in (0..8).filter(|node| *node != 2) {
+            assert_eq!(net.status(node, "n2"), Some(Status::Down), "{profile}: at n{node}");
+            assert_eq!(net.status(2, &format!("n{node}")), Some(Status::Down), "{profile}: n{node} at the mute one");
+        }
+        assert_eq!(reported_of_others(&net, 2), 0, "{profile}");
+        assert!(net.nodes[2].partitions.iter().any(|(_, said)| said.unreachable.len() == 7), "{profile}: it says so");
+        let is_told = |notice: &Notice| matches!(notice, Notice::Refuted { .. });
+        assert!(net.nodes[2].notices.iter().any(is_told), "{profile}: it is told what the others hold it as");
+        heal(&mut net, 2);
+        net.run_until(net.settings.down_timeout * 3, "it returns", Net::all_agree);
+    }
+}
+
+#[test]
+fn one_bad_direction_of_one_pair_accuses_nobody() {
+    for profile in Profile::ALL {
+        for nodes in [3, 6, 30] {
+            let mut net = cluster(profile, nodes);
+            net.cut_one_way(0, 1);
+            net.run(net.settings.down_timeout * 10);
+            assert!(net.nodes.iter().all(|node| node.changes.is_empty()), "{profile}, {nodes}: {}", net.describe());
+        }
+    }
+}
+
+#[test]
+fn a_suspect_that_is_heard_and_never_refutes_ends_as_down() {
+    // Its packets arrive, and whatever is sent to it is lost: first it is silent long enough to be suspected.
+    for profile in Profile::ALL {
+        let mut net = cluster(profile, 4);
+        for other in 0..3 {
+            net.cut(3, other, true);
+        }
+        net.run(net.settings.suspect_timeout + ms(100));
+        assert_eq!(net.status(0, "n3"), Some(Status::Suspect), "{profile}");
+        heal(&mut net, 3);
+        deafen(&mut net, 3);
+        net.run(net.settings.down_timeout + Duration::from_secs(1));
+        for node in 0..3 {
+            assert_eq!(net.status(node, "n3"), Some(Status::Down), "{profile}, at n{node}");
+        }
+    }
+}

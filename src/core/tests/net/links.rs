@@ -1,0 +1,260 @@
+//! The network's TCP: connections between processes, with the latency of datagrams.
+//!
+//! What one end sends arrives in order, and its end last. A process that ends closes its connections (its kernel does), a
+//! host that loses its power closes nothing. A port where nobody listens refuses; what is dropped is answered by nobody.
+//!
+//! Must not know: what frames say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use super::Net;
+use crate::core::{Input, LinkEvent, LinkId, StopReason, Time};
+
+/// A node and one of its links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct End {
+    node: usize,
+    link: LinkId,
+}
+
+/// What firewalls do with TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::core::tests) enum Tcp {
+    /// It passes.
+    #[default]
+    Open,
+    /// New connections are refused, and those that stand are reset.
+    Rejected,
+    /// Everything is dropped.
+    Dropped,
+}
+
+/// What is under way.
+#[derive(Debug)]
+enum Flight {
+    Syn { opener: End, to: SocketAddr },
+    Outcome { end: End, is_connected: bool },
+    Frame { end: End, bytes: Vec<u8> },
+    Fin { end: End },
+}
+
+/// What waits at a process that is paused.
+#[derive(Debug)]
+pub(super) struct Parked(LinkId, Arrival);
+
+#[derive(Debug)]
+enum Arrival {
+    Connected,
+    Refused,
+    Frame(SocketAddr, Vec<u8>),
+    Closed,
+}
+
+/// All connections.
+#[derive(Debug, Default)]
+pub(super) struct Wires {
+    /// Whether there is TCP at all.
+    is_laid: bool,
+    tcp: Tcp,
+    /// The other end of each end.
+    ends: BTreeMap<End, End>,
+    attempts: BTreeSet<End>,
+    in_flight: BTreeMap<(Time, u64), Flight>,
+    /// Nodes whose hosts have no power.
+    off: BTreeSet<usize>,
+    accepted: u64,
+    /// Attempts of each node.
+    opened: BTreeMap<usize, usize>,
+    /// Pairs between which no datagram passes, from one to the other.
+    no_datagrams: BTreeSet<(usize, usize)>,
+    /// No datagram passes between anybody.
+    has_no_datagrams: bool,
+}
+
+impl Wires {
+    pub(super) fn next(&self) -> Option<(Time, u64)> {
+        self.in_flight.keys().next().copied()
+    }
+
+    pub(super) fn blocks_datagrams(&self, from: Option<usize>, to: usize) -> bool {
+        self.has_no_datagrams || from.is_some_and(|from| self.no_datagrams.contains(&(from, to)))
+    }
+}
+
+impl Net {
+    /// Nodes can open links from now on.
+    pub(in crate::core::tests) fn lay_wires(&mut self) {
+        self.wires.is_laid = true;
+    }
+
+    /// What firewalls do with TCP from now on.
+    pub(in crate::core::tests) fn set_tcp(&mut self, tcp: Tcp) {
+        self.wires.tcp = tcp;
+        if tcp == Tcp::Rejected {
+            for end in std::mem::take(&mut self.wires.ends).into_keys() {
+                self.fly(Flight::Fin { end });
+            }
+        }
+    }
+
+    /// Blocks all datagrams, or lets them pass.
+    pub(in crate::core::tests) fn block_all_datagrams(&mut self, is_blocked: bool) {
+        self.wires.has_no_datagrams = is_blocked;
+    }
+
+    /// Blocks the datagrams of one node to another, or lets them pass.
+    pub(in crate::core::tests) fn block_datagrams(&mut self, from: usize, to: usize, is_blocked: bool) {
+        if is_blocked {
+            self.wires.no_datagrams.insert((from, to));
+        } else {
+            self.wires.no_datagrams.remove(&(from, to));
+        }
+    }
+
+    /// A host loses its power: nobody says goodbye, and nobody answers.
+    pub(in crate::core::tests) fn power_off(&mut self, node: usize) {
+        self.nodes[node].stopped = Some(StopReason::Left);
+        self.wires.off.insert(node);
+        self.wires.ends.retain(|end, _| end.node != node);
+    }
+
+    /// Ends all connections between two nodes, as a router does that forgets them.
+    pub(in crate::core::tests) fn reset_links(&mut self, one: usize, other: usize) {
+        let between = |a: &End, b: &End| (a.node, b.node) == (one, other) || (a.node, b.node) == (other, one);
+        let ends: Vec<End> = self.wires.ends.iter().filter(|(a, b)| between(a, b)).map(|(end, _)| *end).collect();
+        for end in ends {
+            self.wires.ends.remove(&end);
+            self.fly(Flight::Fin { end });
+        }
+    }
+
+    /// Connections between two nodes.
+    pub(in crate::core::tests) fn connections(&self, one: usize, other: usize) -> usize {
+        self.wires.ends.iter().filter(|(a, b)| (a.node, b.node) == (one, other)).count()
+    }
+
+    /// How often a node tried to open a link.
+    pub(in crate::core::tests) fn attempts_of(&self, node: usize) -> usize {
+        self.wires.opened.get(&node).copied().unwrap_or(0)
+    }
+
+    fn fly(&mut self, flight: Flight) {
+        self.counter += 1;
+        self.wires.in_flight.insert((self.now + self.latency, self.counter), flight);
+    }
+
+    pub(super) fn open_link(&mut self, node: usize, link: LinkId, to: SocketAddr) {
+        *self.wires.opened.entry(node).or_default() += 1;
+        if self.wires.is_laid {
+            let opener = End { node, link };
+            self.wires.attempts.insert(opener);
+            self.fly(Flight::Syn { opener, to });
+        }
+    }
+
+    pub(super) fn send_frame(&mut self, node: usize, link: LinkId, bytes: Vec<u8>) {
+        if let Some(end) = self.wires.ends.get(&End { node, link }).copied() {
+            self.fly(Flight::Frame { end, bytes });
+        }
+    }
+
+    pub(super) fn close_link(&mut self, node: usize, link: LinkId) {
+        let end = End { node, link };
+        self.wires.attempts.remove(&end);
+        if let Some(other) = self.wires.ends.get(&end).copied() {
+            // What was sent before arrives before; nothing comes back.
+            self.wires.ends.remove(&end);
+            self.fly(Flight::Fin { end: other });
+        }
+    }
+
+    /// The kernel closes what a process leaves behind.
+    pub(super) fn close_links_of(&mut self, node: usize) {
+        let links: Vec<LinkId> = self.wires.ends.keys().filter(|end| end.node == node).map(|end| end.link).collect();
+        for link in links {
+            self.close_link(node, link);
+        }
+        self.wires.attempts.retain(|end| end.node != node);
+    }
+
+    /// Hands in what arrives first.
+    pub(super) fn land(&mut self) {
+        let Some((_, flight)) = self.wires.in_flight.pop_first() else { return };
+        match flight {
+            Flight::Syn { opener, to } => self.asked_to_connect(opener, to),
+            Flight::Outcome { end, is_connected } => {
+                if self.wires.attempts.remove(&end) {
+                    self.arrive(end, if is_connected { Arrival::Connected } else { Arrival::Refused });
+                }
+            }
+            Flight::Frame { end, bytes } => {
+                let sender = self.wires.ends.get(&end).copied();
+                let is_cut = sender.is_some_and(|sender| self.cut.contains(&(sender.node, end.node)));
+                if self.wires.tcp == Tcp::Dropped || is_cut {
+                    return;
+                }
+                let from = match (end.link, sender) {
+                    (LinkId::Opened(_), Some(sender)) => self.nodes[sender.node].address,
+                    // As a kernel tells it: the other end's port is a passing one.
+                    (LinkId::Accepted(number), Some(sender)) => {
+                        let mut from = self.nodes[sender.node].address;
+                        from.set_port(40_000 + (number % 20_000) as u16);
+                        from
+                    }
+                    (_, None) => SocketAddr::from(([10, 0, 0, 0], 1)),
+                };
+                self.arrive(end, Arrival::Frame(from, bytes));
+            }
+            Flight::Fin { end } => {
+                self.wires.ends.remove(&end);
+                self.arrive(end, Arrival::Closed);
+            }
+        }
+    }
+
+    fn asked_to_connect(&mut self, opener: End, to: SocketAddr) {
+        if !self.wires.attempts.contains(&opener) || self.wires.tcp == Tcp::Dropped {
+            return;
+        }
+        let host = self.nodes.iter().rposition(|node| node.address == to);
+        let Some(host) = host.filter(|host| !self.wires.off.contains(host)) else { return };
+        if self.cut.contains(&(opener.node, host)) || self.cut.contains(&(host, opener.node)) {
+            return;
+        }
+        let running = self.nodes.iter().rposition(|node| node.address == to && node.stopped.is_none());
+        let is_connected = running.is_some() && self.wires.tcp == Tcp::Open;
+        if let Some(node) = running.filter(|_| is_connected) {
+            self.wires.accepted += 1;
+            let accepted = End { node, link: LinkId::Accepted(self.wires.accepted) };
+            self.wires.ends.insert(opener, accepted);
+            self.wires.ends.insert(accepted, opener);
+        }
+        self.fly(Flight::Outcome { end: opener, is_connected });
+    }
+
+    fn arrive(&mut self, end: End, arrival: Arrival) {
+        if self.nodes[end.node].paused {
+            self.nodes[end.node].parked_links.push(Parked(end.link, arrival));
+        } else {
+            self.hand_in(end.node, end.link, &arrival);
+        }
+    }
+
+    /// What waited while a process was paused.
+    pub(super) fn unpark_links(&mut self, node: usize) {
+        for Parked(link, arrival) in std::mem::take(&mut self.nodes[node].parked_links) {
+            self.hand_in(node, link, &arrival);
+        }
+    }
+
+    fn hand_in(&mut self, node: usize, link: LinkId, arrival: &Arrival) {
+        let event = match arrival {
+            Arrival::Connected => LinkEvent::Connected,
+            Arrival::Refused => LinkEvent::Refused,
+            Arrival::Frame(from, bytes) => LinkEvent::Frame { from: *from, bytes },
+            Arrival::Closed => LinkEvent::Closed,
+        };
+        self.input(node, Input::Link { link, event });
+    }
+}

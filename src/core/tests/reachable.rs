@@ -1,0 +1,149 @@
+//! Up means reachable: wrong advertised addresses, translated ones, and families of addresses that do not meet.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::net::{Net, address, id, ms};
+use crate::core::limits::INCARNATION_STEP;
+use crate::core::wire::Refusal;
+use crate::core::{Birth, ChangeKind, Command, Input, Notice, Profile, Run, Status, Tags};
+
+/// A node that advertises one address and speaks from another one.
+fn add_at(net: &mut Net, name: &str, advertised: SocketAddr, real: SocketAddr, seed: SocketAddr) -> usize {
+    let birth = Birth {
+        leadership: None,
+        id: id(name),
+        run: Run(0xff_0000 + net.nodes.len() as u64),
+        cluster: id("test"),
+        incarnation: 2_000_000,
+        stored_bound: 2_000_000 + INCARNATION_STEP,
+        address: advertised,
+        api_address: None,
+        tags: Tags::default(),
+        version: "0.1.0".into(),
+        settings: net.settings.clone(),
+        seeds: 1,
+        remembered: Vec::new(),
+        random_seed: net.nodes.len() as u64,
+    };
+    net.lookups_hang = true;
+    let node = net.add_birth(birth, vec![seed]);
+    net.nodes[node].address = real;
+    net.lookups_hang = false;
+    net.input(node, Input::SeedAddresses(vec![vec![seed]]));
+    node
+}
+
+fn v6(host: u16) -> SocketAddr {
+    SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, host], 7117))
+}
+
+#[test]
+fn a_joiner_whose_advertised_address_is_wrong_never_becomes_up_and_both_sides_name_the_addresses() {
+    for profile in Profile::ALL {
+        let mut net = Net::cluster(profile, 3);
+        net.forget_reports();
+        let (advertised, heard_from) = (address(77), address(20));
+        let wrong = add_at(&mut net, "wrong", advertised, heard_from, address(0));
+        net.run(net.settings.down_timeout * 3 + Duration::from_secs(10));
+        assert_eq!((net.nodes[wrong].core.is_up(), &net.nodes[wrong].stopped), (false, &None), "{profile}");
+        let refusal = Refusal::Unreachable { advertised, heard_from };
+        assert!(net.nodes[wrong].notices.contains(&Notice::Refused { by: address(0), refusal }), "{}", net.describe());
+        let told = Notice::JoinerUnreachable { id: id("wrong"), advertised, heard_from };
+        assert!(net.nodes[0].notices.contains(&told), "{}", net.describe());
+        assert!((0..3).all(|observer| net.reported(observer, "wrong").is_empty()), "nobody lists it");
+        let words = told.to_string();
+        assert!(words.contains("10.0.0.78:7117") && words.contains("10.0.0.21:7117"), "{words}");
+    }
+}
+
+#[test]
+fn an_unreachable_joiner_joins_as_soon_as_its_address_answers() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let node = add_at(&mut net, "late", address(77), address(20), address(0));
+    net.run(Duration::from_secs(20));
+    assert!(!net.nodes[node].core.is_up());
+    net.further.push((node, address(77)));
+    net.run_until(net.settings.retry_interval * 2, "it is up", |net| net.nodes[node].core.is_up());
+}
+
+#[test]
+fn a_joiner_behind_a_translated_address_is_let_in_where_it_says_it_is() {
+    let mut net = Net::cluster(Profile::Default, 3);
+    net.nodes.reserve(1);
+    net.further.push((3, address(77)));
+    let node = add_at(&mut net, "inside", address(77), address(20), address(0));
+    assert_eq!(node, 3);
+    net.run_until(ms(100), "it is up", |net| net.nodes[node].core.is_up());
+}
+
+#[test]
+fn a_third_party_whose_address_is_advertised_gets_a_small_packet_a_second() {
+    let mut net = Net::cluster(Profile::Local, 6);
+    let victim = address(77);
+    net.sent = Some(Vec::new());
+    for fake in 0..17 {
+        add_at(&mut net, &format!("fake{fake}"), victim, address(20 + fake), address(fake % 6));
+    }
+    net.run(Duration::from_secs(30));
+    let sent = net.sent.take().expect("recorded");
+    let bytes = |of: &dyn Fn(&(SocketAddr, SocketAddr, Vec<u8>)) -> bool| -> usize {
+        sent.iter().filter(|packet| of(packet)).map(|(_, _, bytes)| bytes.len()).sum()
+    };
+    let got = bytes(&|(_, to, _)| *to == victim);
+    let spent = bytes(&|(from, to, _)| (20..37).any(|host| address(host) == *from) && *to != victim);
+    assert!(got * 2 < spent, "{got} bytes at the victim, the attackers sent {spent}");
+    assert!(net.opened.iter().all(|to| *to != victim), "no connection");
+    assert_eq!(net.nodes[0].core.records().count(), 6);
+}
+
+#[test]
+fn a_joiner_that_only_its_sponsor_reaches_does_not_become_up_and_says_whom_it_does_not_reach() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    // n0 has both families; the others and their records are IPv4.
+    net.further.push((0, v6(1)));
+    net.forget_reports();
+    let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
+    net.run(net.settings.retry_interval * 4);
+    assert!(!net.nodes[node].core.is_up(), "{}", net.describe());
+    let others = |notice: &Notice| matches!(notice, Notice::NotReached { advertised, .. } if *advertised == v6(9));
+    assert!(net.nodes[node].notices.iter().any(others), "{}", net.describe());
+    assert!((1..3).all(|observer| !net.reported(observer, "six").contains(&ChangeKind::Joined)));
+}
+
+#[test]
+fn a_joiner_of_another_family_that_the_others_reach_becomes_up() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    for host in 0..3 {
+        net.further.push((host, v6(1 + host as u16)));
+    }
+    net.further.push((3, address(9)));
+    let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
+    net.run_until(ms(200), "it is up", |net| net.nodes[node].core.is_up());
+    net.run_until(Duration::from_secs(2), "all agree", Net::all_agree);
+}
+
+#[test]
+fn a_joiner_of_another_family_is_not_kept_waiting_for_the_dead() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.further.push((0, v6(1)));
+    // Alone with a member of its own family, and with the dead.
+    let sponsor = add_at(&mut net, "gone", v6(5), v6(5), v6(1));
+    net.kill(sponsor);
+    for node in [1, 2] {
+        net.kill(node);
+    }
+    net.further.push((4, address(9)));
+    let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
+    net.run_until(Duration::from_secs(20), "it is up", |net| net.nodes[node].core.is_up());
+    net.run_until(ms(100), "n0 knows it", |net| net.status(0, "six") == Some(Status::Up));
+}
+
+#[test]
+fn an_ordinary_joiner_is_asked_for_no_further_proof() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let joiner = net.add("late", 20, &[0]);
+    // Join, Challenge, Join, Welcome, Pull, Page.
+    net.run_until(net.latency * 6, "it is up", |net| net.nodes[joiner].core.is_up());
+    net.command(joiner, Command::Leave);
+}

@@ -1,0 +1,115 @@
+//! Nobody stays Suspect: who lives and hears has refuted, and all others are Down, after a down timeout.
+//!
+//! Must not know: why somebody is suspected, or whether he is well.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::observer::Finding;
+use super::{Invariant, Observation, in_short};
+use crate::core::{Run, Status};
+use crate::sim::network::Nanos;
+use crate::sim::random::nanos;
+
+/// Beyond the timeout: clocks that run one in twenty too slowly, and the looks, which are not at every instant.
+const TOLERANCE: Duration = Duration::from_secs(1);
+
+/// Whom each node holds Suspect, and since when.
+#[derive(Debug, Default)]
+pub(super) struct Limbo {
+    held: BTreeMap<(usize, Run, u64), Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    since: Nanos,
+    /// By how much the observer has stretched its timeouts meanwhile, at most.
+    stretch: u32,
+}
+
+impl Limbo {
+    /// A look at a node that has been running well since `well_since`; not at all if it is not.
+    pub(super) fn look(
+        &mut self,
+        now: Nanos,
+        node: usize,
+        observation: &Observation,
+        stretch: u32,
+        well_since: Option<Nanos>,
+    ) -> Option<Finding> {
+        let is_suspect = |record: &&std::sync::Arc<crate::core::Record>| record.status == Status::Suspect;
+        let suspects: Vec<_> = observation.records.iter().filter(is_suspect).collect();
+        let is_held = |run: Run, incarnation: u64| {
+            suspects.iter().any(|record| (record.run, record.incarnation) == (run, incarnation))
+        };
+        self.held.retain(|(by, run, incarnation), _| *by != node || is_held(*run, *incarnation));
+        let well_since = well_since.filter(|_| observation.is_up);
+        let mut finding = None;
+        for record in suspects {
+            let key = (node, record.run, record.incarnation);
+            let held = self.held.entry(key).or_insert(Held { since: now, stretch });
+            held.stretch = held.stretch.max(stretch);
+            let Some(well_since) = well_since else {
+                held.since = now;
+                continue;
+            };
+            let patience = record.timing.down_timeout() * held.stretch;
+            let allowed = nanos(patience + patience / 20 + TOLERANCE);
+            let lasting = now - held.since.max(well_since);
+            if lasting > allowed {
+                let detail = format!("{} for {:.1?}", in_short(record), Duration::from_nanos(lasting));
+                finding = finding.or(Some((Invariant::SuspicionsEnd, detail)));
+            }
+        }
+        finding
+    }
+
+    /// A process is gone.
+    pub(super) fn gone(&mut self, node: usize) {
+        self.held.retain(|(by, ..), _| *by != node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::core::{NodeId, Profile, ProtocolRange, Record, Tags};
+
+    fn record(name: &str, incarnation: u64, status: Status) -> Record {
+        Record {
+            id: NodeId::new(name).expect("a good name"),
+            run: Run(7),
+            incarnation,
+            status,
+            address: "10.0.0.1:7117".parse().expect("an address"),
+            api_address: None,
+            tags: Tags::default(),
+            timing: Profile::Local.settings().timing().expect("the profile's"),
+            version: "0.1.0".into(),
+            protocol: ProtocolRange::OURS,
+        }
+    }
+
+    #[test]
+    fn a_suspicion_that_outlives_its_time_is_found_and_one_that_changes_is_not() {
+        let observation = |incarnation: u64| {
+            let (me, other) = (record("a", 1, Status::Up), record("b", incarnation, Status::Suspect));
+            let records = vec![Arc::new(me.clone()), Arc::new(other)];
+            Observation { me: Arc::new(me), is_up: true, fingerprint: 0, records }
+        };
+        let down = record("b", 1, Status::Suspect).timing.down_timeout();
+        let look = |limbo: &mut Limbo, at: Duration, incarnation: u64, stretch: u32| {
+            limbo.look(nanos(at), 0, &observation(incarnation), stretch, Some(0)).is_some()
+        };
+        let mut limbo = Limbo::default();
+        assert!(!look(&mut limbo, Duration::ZERO, 1, 1));
+        assert!(!look(&mut limbo, down, 1, 1));
+        assert!(!look(&mut limbo, down * 2, 2, 1), "another suspicion");
+        assert!(!look(&mut limbo, down * 4, 2, 3), "a node that doubts itself takes its time");
+        assert!(look(&mut limbo, down * 6, 2, 1));
+        limbo.gone(0);
+        assert!(!look(&mut limbo, down * 9, 2, 1));
+    }
+}

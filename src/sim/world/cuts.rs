@@ -1,0 +1,80 @@
+//! What nodes told of partitions, and two questions about any failure of many: was everybody judged in time, and did
+//! the reports name both sides before the first death?
+//!
+//! Must not know: how the failure was made.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::World;
+use crate::core::{ChangeKind, NodeId, Output};
+use crate::sim::network::Nanos;
+
+/// What one node told of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionSighting {
+    /// True time.
+    pub at: Nanos,
+    /// Who tells.
+    pub observer: usize,
+    /// Whether it tells of the end.
+    pub is_over: bool,
+    /// One side, in the order of names.
+    pub unreachable: Vec<NodeId>,
+    /// The other one, with the teller.
+    pub reachable: Vec<NodeId>,
+}
+
+impl World {
+    /// What the nodes told of partitions since [`World::watch`].
+    pub fn partitions_seen(&self) -> &[PartitionSighting] {
+        self.partitions_seen.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn saw_partition(&mut self, observer: usize, output: Output) {
+        let Some(seen) = &mut self.partitions_seen else { return };
+        let (is_over, unreachable, reachable) = match output {
+            Output::PartitionSuspected { unreachable, reachable } => (false, unreachable, reachable),
+            Output::PartitionHealed { unreachable, reachable } => (true, unreachable, reachable),
+            _ => return,
+        };
+        seen.push(PartitionSighting { at: self.now, observer, is_over, unreachable, reachable });
+    }
+
+    /// Which of these observers had not reported which of these members Down `by` a time: none, if all was well.
+    /// [`World::watch`] must have been called before the failure.
+    pub fn missed_verdicts(&self, observers: &[usize], dead: &[usize], by: Duration) -> Vec<(usize, usize)> {
+        let is_in_time = |at: Nanos| Duration::from_nanos(at) <= by;
+        let judged: BTreeSet<(usize, usize)> = self
+            .sightings()
+            .iter()
+            .filter(|seen| matches!(seen.kind, ChangeKind::DetectedDown(_)) && is_in_time(seen.at))
+            .map(|seen| (seen.observer, seen.subject))
+            .collect();
+        let all = observers.iter().flat_map(|observer| dead.iter().map(move |subject| (*observer, *subject)));
+        all.filter(|pair| !judged.contains(pair)).collect()
+    }
+
+    /// Which of the nodes on the `near` side had not named both sides of a cut, whole, before they first reported somebody
+    /// Down; with what they had named: none, if all was well.
+    pub fn incomplete_reports(&self, near: &[usize], far: &[usize]) -> Vec<(usize, Option<PartitionSighting>)> {
+        let names = |side: &[usize]| {
+            let mut names: Vec<NodeId> = side.iter().map(|node| self.id(*node).clone()).collect();
+            names.sort();
+            names
+        };
+        let (near_names, far_names) = (names(near), names(far));
+        let mut first_down: BTreeMap<usize, Nanos> = BTreeMap::new();
+        for seen in self.sightings().iter().filter(|seen| matches!(seen.kind, ChangeKind::DetectedDown(_))) {
+            first_down.entry(seen.observer).or_insert(seen.at);
+        }
+        let last_report = |observer: usize| {
+            let until = first_down.get(&observer).copied().unwrap_or(Nanos::MAX);
+            let mut reports = self.partitions_seen().iter().rev();
+            reports.find(|seen| seen.observer == observer && seen.at <= until && !seen.is_over).cloned()
+        };
+        let reports = near.iter().map(|observer| (*observer, last_report(*observer)));
+        let is_whole = |report: &PartitionSighting| report.unreachable == far_names && report.reachable == near_names;
+        reports.filter(|(_, report)| !report.as_ref().is_some_and(is_whole)).collect()
+    }
+}
