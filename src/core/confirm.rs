@@ -1,7 +1,9 @@
 //! Knowing that others know: a departure or a removal is done when a few peers say that they hold the record.
 //!
 //! The update goes out with `Confirm{hash}`, again every [`CONFIRM_RETRY`] to peers that have not answered, until
-//! [`CONFIRMATIONS`] of them (or all live ones) have, or the time is over. It always ends.
+//! [`CONFIRMATIONS`] of them (or all there are) have, or the time is over. It always ends. Peers are those that are Up:
+//! where nine of ten leave at once, fellow leavers would confirm each other and vanish with the news. So who is on its way
+//! out itself confirms nothing while it knows of anybody who stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +15,7 @@ use super::time::Time;
 use super::timers::Timer;
 use super::view::Slot;
 use super::wire::{Confirmation, Message, Nonce};
-use super::{Core, Reply, Run, StopReason, Ticket};
+use super::{Core, Phase, Reply, Run, Status, StopReason, Ticket};
 
 /// What happens at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,16 +83,12 @@ impl Core {
         let Some(open) = self.confirmations.open.get(&ticket) else { return };
         let (slot, hash, deadline) = (open.slot, open.hash, open.deadline);
         let is_current = self.view.get(slot).is_some_and(|entry| entry.hash == hash);
-        if self.now >= deadline || !is_current || open.by.len() >= self.confirmations_needed() {
+        let witnesses = self.witnesses();
+        if self.now >= deadline || !is_current || self.is_confirmed(open, &witnesses) {
             return self.end_confirmation(ticket);
         }
-        let unasked: Vec<Slot> = self
-            .view
-            .live()
-            .iter()
-            .copied()
-            .filter(|peer| !open.by.contains(&self.view.record(*peer).run) && *peer != slot)
-            .collect();
+        let is_unasked = |peer: &Slot| !open.by.contains(&self.view.record(*peer).run) && *peer != slot;
+        let unasked: Vec<Slot> = witnesses.into_iter().filter(is_unasked).collect();
         let peers: Vec<Slot> =
             unasked.sample(&mut self.rng, FLOOD_FANOUT.max(self.settings.observers)).copied().collect();
         for peer in peers {
@@ -106,14 +104,13 @@ impl Core {
     /// A peer holds a record.
     pub(super) fn confirmed(&mut self, peer: Slot, hash: u64) {
         let run = self.view.record(peer).run;
-        let needed = self.confirmations_needed();
-        let mut done = Vec::new();
-        for (ticket, open) in self.confirmations.open.iter_mut().filter(|(_, open)| open.hash == hash) {
+        for open in self.confirmations.open.values_mut().filter(|open| open.hash == hash) {
             open.by.insert(run);
-            if open.by.len() >= needed {
-                done.push(*ticket);
-            }
         }
+        let witnesses = self.witnesses();
+        let is_done = |open: &Open| open.hash == hash && self.is_confirmed(open, &witnesses);
+        let done: Vec<Ticket> =
+            self.confirmations.open.iter().filter(|(_, open)| is_done(open)).map(|(ticket, _)| *ticket).collect();
         for ticket in done {
             self.end_confirmation(ticket);
         }
@@ -126,8 +123,24 @@ impl Core {
         }
     }
 
-    fn confirmations_needed(&self) -> usize {
-        CONFIRMATIONS.min(self.view.live().len())
+    /// Whose word counts: members that are Up. Who is on its way out itself takes what it knows along, and counts only
+    /// where nobody else is left.
+    fn witnesses(&self) -> Vec<Slot> {
+        let live = self.view.live();
+        let up: Vec<Slot> = live.iter().copied().filter(|slot| self.view.entry(*slot).status == Status::Up).collect();
+        if up.is_empty() { live.to_vec() } else { up }
+    }
+
+    /// Whether this node's own confirmation is worth anything: it stays, or nobody does.
+    pub(super) fn may_confirm(&self) -> bool {
+        let is_up = |slot: &Slot| self.view.entry(*slot).status == Status::Up;
+        matches!(self.phase, Phase::Up) || !self.view.live().iter().any(is_up)
+    }
+
+    fn is_confirmed(&self, open: &Open, witnesses: &[Slot]) -> bool {
+        let is_known_to = |slot: &&Slot| open.by.contains(&self.view.record(**slot).run);
+        let needed = CONFIRMATIONS.min(witnesses.len());
+        witnesses.iter().filter(is_known_to).take(needed).count() >= needed
     }
 
     fn end_confirmation(&mut self, ticket: Ticket) {
@@ -138,7 +151,7 @@ impl Core {
             Purpose::Left => self.stop(StopReason::Left),
             Purpose::Removal(ticket) => {
                 let held_by = open.by.len();
-                let confirmed = held_by >= self.confirmations_needed();
+                let confirmed = self.is_confirmed(&open, &self.witnesses());
                 self.reply(ticket, Reply::Removed { held_by, confirmed });
             }
         }

@@ -33,11 +33,17 @@ pub enum Drop {
     WrongState,
     /// A command from somewhere else than its member's proven address.
     Unproven,
+    /// A member's run in a packet from where the member is not known to be.
+    Claimed,
+    /// A sequence number further ahead than its sender can be.
+    Jumped,
+    /// The rest of a stranger's packet, behind the few messages that are looked at.
+    Unread,
 }
 
 impl Drop {
     /// All reasons.
-    pub const ALL: [Drop; 14] = [
+    pub const ALL: [Drop; 17] = [
         Drop::Malformed,
         Drop::UnknownVersion,
         Drop::UnknownKey,
@@ -52,6 +58,9 @@ impl Drop {
         Drop::TableFull,
         Drop::WrongState,
         Drop::Unproven,
+        Drop::Claimed,
+        Drop::Jumped,
+        Drop::Unread,
     ];
 
     /// Its name as a metric label.
@@ -71,6 +80,9 @@ impl Drop {
             Drop::TableFull => "table_full",
             Drop::WrongState => "wrong_state",
             Drop::Unproven => "unproven",
+            Drop::Claimed => "claimed",
+            Drop::Jumped => "sequence_jump",
+            Drop::Unread => "unread",
         }
     }
 }

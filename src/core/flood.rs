@@ -42,6 +42,8 @@ impl Flooding {
 
     pub(super) fn forget(&mut self, slot: Slot) {
         self.fresh.remove(slot);
+        // Whoever gets this slot next has told nothing yet.
+        self.fresh.for_each_mut(|from| *from = from.filter(|from| *from != slot));
         self.own.remove(&slot);
         self.again.remove(&slot);
     }
@@ -128,5 +130,20 @@ impl Core {
             return live.to_vec();
         }
         live.sample(&mut self.rng, FLOOD_FANOUT).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gets_the_slot_of_a_forgotten_member_has_told_nothing() {
+        let mut flooding = Flooding::default();
+        flooding.fresh.insert(1, Some(7));
+        flooding.fresh.insert(2, Some(8));
+        flooding.fresh.insert(7, None);
+        flooding.forget(7);
+        assert_eq!(flooding.fresh.take_sorted(), [(1, None), (2, Some(8))]);
     }
 }

@@ -192,6 +192,16 @@ impl<'de> Deserialize<'de> for NodeId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Run(pub u64);
 
+impl Run {
+    /// In packets that do not say whose they are. No process has it.
+    pub const NOBODY: Run = Run(0);
+
+    /// Whether this is no process's.
+    pub const fn is_nobody(self) -> bool {
+        self.0 == 0
+    }
+}
+
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)

@@ -1,7 +1,8 @@
 //! What a packet says, once it is believed.
 //!
 //! Invariants:
-//! - A packet is believed as a whole or not at all: it is read to its end before anything in it is acted on.
+//! - A member's packet is believed as a whole or not at all: it is read to its end before anything in it is acted on.
+//! - Of a stranger's packet at most [`MAX_STRANGER_MESSAGES`] messages are looked at: the rest costs nothing, and says nothing.
 //! - News of a record that is held already is recognised by the record's hash, and costs neither decoding nor memory. A
 //!   forger who finds other bytes of the same hash achieves that they are taken for what is held: that nothing happens.
 //! - A record that is new is hashed as it came, since there is one encoding of everything.
@@ -9,13 +10,14 @@
 //! The room for messages is kept from packet to packet, at most for [`MAX_MESSAGES_PER_PACKET`] of them.
 //!
 //! [`MAX_MESSAGES_PER_PACKET`]: super::limits::MAX_MESSAGES_PER_PACKET
+//! [`MAX_STRANGER_MESSAGES`]: super::limits::MAX_STRANGER_MESSAGES
 
 use std::sync::Arc;
 
-use super::limits::MAX_SHARED_VERSIONS;
+use super::limits::{MAX_SHARED_VERSIONS, MAX_STRANGER_MESSAGES};
 use super::view::Slot;
-use super::wire::{Header, Heartbeat, Message, Note, PacketError, RawRecord, RawUpdate, Read, read};
-use super::{Core, Record};
+use super::wire::{Heartbeat, Message, Messages, Note, PacketError, RawRecord, RawUpdate, Read};
+use super::{Core, Drop, Record};
 
 /// The messages of the packet at hand.
 #[derive(Debug, Default)]
@@ -103,18 +105,29 @@ impl Versions {
 
 impl Core {
     /// Reads a packet to its end. After an error the inbox holds nothing of meaning.
-    pub(super) fn open(&mut self, datagram: &[u8], inbox: &mut Inbox) -> Result<Header, PacketError> {
-        debug_assert!(inbox.received.is_empty() && inbox.unknown == 0);
-        let (header, messages) = read(datagram)?;
-        for message in messages {
-            match message? {
-                Read::Update(raw) => inbox.received.push(Received::News(self.recognise(&raw)?)),
-                Read::Heartbeat(heartbeat) => inbox.received.push(Received::Heartbeat(heartbeat)),
-                Read::Message(message) => inbox.received.push(Received::Message(message)),
-                Read::Unknown => inbox.unknown += 1,
-            }
+    pub(super) fn read_whole(&mut self, messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
+        inbox.clear();
+        messages.into_iter().try_for_each(|message| self.take_in(message?, inbox))
+    }
+
+    /// Reads the first messages of a packet, which is a stranger's for all that is known.
+    pub(super) fn read_few(&mut self, mut messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
+        inbox.clear();
+        messages.by_ref().take(MAX_STRANGER_MESSAGES).try_for_each(|message| self.take_in(message?, inbox))?;
+        if !messages.is_over() {
+            self.counters.drop(Drop::Unread);
         }
-        Ok(header)
+        Ok(())
+    }
+
+    fn take_in(&mut self, message: Read<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
+        match message {
+            Read::Update(raw) => inbox.received.push(Received::News(self.recognise(&raw)?)),
+            Read::Heartbeat(heartbeat) => inbox.received.push(Received::Heartbeat(heartbeat)),
+            Read::Message(message) => inbox.received.push(Received::Message(message)),
+            Read::Unknown => inbox.unknown += 1,
+        }
+        Ok(())
     }
 
     /// The record that news is about.

@@ -22,6 +22,7 @@ use std::time::Duration;
 use rand::Rng;
 
 use super::founding::Founding;
+use super::inbox::Inbox;
 use super::limits::{
     FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_JOIN_WAIT, MAX_JOINERS, MIN_QUESTION_BYTES,
 };
@@ -181,6 +182,7 @@ impl Core {
         }
         joining.has_other_seeds = true;
         joining.referrals.ask(to);
+        self.expected.note(self.now, to);
         let (nonce, cookie) = (joining.nonce, joining.cookies.get(&to).copied());
         let record = Record::clone(self.me());
         let seeking = self.seeking(Some(to));
@@ -193,10 +195,40 @@ impl Core {
         self.transmit(to, packet);
     }
 
-    /// Our own packet came back: the address it was sent to is ours.
-    pub(super) fn met_myself(&mut self, from: SocketAddr) {
-        self.reunion.is_me(from);
-        if let Phase::Joining(joining) = &mut self.phase {
+    /// A packet of our own run came in. If it holds a nonce of ours that was sent to a seed, the seed is this node; anybody
+    /// may know the run.
+    pub(super) fn met_myself(&mut self, from: SocketAddr, inbox: &Inbox) {
+        let mut is_me = false;
+        for message in inbox.messages() {
+            match *message {
+                Message::Join { nonce, .. } => {
+                    if matches!(&self.phase, Phase::Joining(joining) if joining.nonce == nonce) {
+                        self.reunion.is_me(from);
+                        is_me = true;
+                    }
+                }
+                Message::WhoAreYou { nonce, .. } => {
+                    let seeds = self.reunion.seeds();
+                    let mine = if seeds.contains(&from) && self.prover.is_nonce(nonce, from, self.now) {
+                        Some(from)
+                    } else if self.may_ask_about(self.run) {
+                        // A translator of addresses may have sent it back from another one.
+                        let seeds = self.reunion.seeds().iter().copied();
+                        seeds.into_iter().find(|seed| self.prover.is_nonce(nonce, *seed, self.now))
+                    } else {
+                        None
+                    };
+                    if let Some(mine) = mine {
+                        self.reunion.is_me(mine);
+                        is_me = true;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if let Phase::Joining(joining) = &mut self.phase
+            && is_me
+        {
             joining.is_seed |= self.reunion.has_seeds();
         }
     }
@@ -352,6 +384,7 @@ impl Core {
     pub(super) fn become_up(&mut self) {
         self.phase = Phase::Up;
         self.plan_links();
+        self.begin_to_settle_myself();
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
             self.timers.cancel(timer);
         }

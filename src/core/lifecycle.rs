@@ -231,8 +231,15 @@ impl Core {
         self.reunion.remember(addresses.into_iter().filter(|address| *address != mine));
         self.forget_everybody();
         self.begin_joining();
-        self.rewrite_myself(self.me().with_status(Status::Joining));
-        self.raise_incarnation(self.me().incarnation + 1);
+        // In one step: at one incarnation, nobody who was Up is Joining again.
+        let (mine, incarnation) = (self.me().with_status(Status::Joining), self.me().incarnation + 1);
+        if incarnation <= self.incarnation.stored {
+            self.rewrite_myself(Record { incarnation, ..mine });
+            self.secure_incarnations();
+        } else {
+            self.rewrite_myself(mine);
+            self.raise_incarnation(incarnation);
+        }
         self.seek_cluster();
     }
 }

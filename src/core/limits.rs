@@ -76,8 +76,39 @@ pub const TOLD_INTERVAL: Duration = Duration::from_millis(200);
 pub const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
 /// At most one `WhoAreYou` per address in this time …
 pub const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
-/// … and this many in the same time in all.
-pub const MAX_QUESTIONS_PER_INTERVAL: usize = 100;
+/// … this many in the same time per host (an IPv4 address, or 64 bits of an IPv6 one), which may have many agents …
+pub const MAX_QUESTIONS_PER_HOST: usize = 1_000;
+/// … and this many in all. None of them is larger than what it answers, and none leaves anything behind.
+pub const MAX_QUESTIONS: usize = 4_000;
+/// What costs more, or changes something (letting in whoever introduced itself, refusing, telling the buried), happens at
+/// most this often in the same time per host …
+pub const MAX_WORDS_PER_HOST: usize = 50;
+/// … and this often in all, each kind by itself.
+pub const MAX_WORDS: usize = 100;
+/// Addresses that this node contacted itself and remembers as such: their answers and questions need no share of the above.
+pub const MAX_CONTACTED: usize = 1_024;
+/// They are remembered for this long.
+pub const CONTACT_MEMORY: Duration = Duration::from_secs(10);
+/// Other addresses of one run …
+pub const MAX_ALIASES_PER_RUN: usize = 4;
+/// … and of all members together.
+pub const MAX_ALIASES: usize = 1_024;
+/// A member is asked at most once in this time whether packets from elsewhere that bear its run are its own …
+pub const CLAIM_INTERVAL: Duration = Duration::from_millis(200);
+/// … and this many members in the same time.
+pub const MAX_CLAIMS_PER_INTERVAL: usize = 256;
+/// Members that are asked at one time for a nonce that restarts their window …
+pub const MAX_RESTARTS: usize = 256;
+/// … which counts for this long.
+pub const RESTART_TIMEOUT: Duration = Duration::from_secs(2);
+/// Messages in a stranger's packet that are looked at.
+pub const MAX_STRANGER_MESSAGES: usize = 4;
+/// Sequence numbers are believed that are this far beyond the highest one received …
+pub const SEQUENCE_BURST: u64 = 1 << 16;
+/// … and so much further for each millisecond since then: no process sends so many packets.
+pub const SEQUENCES_PER_MS: u64 = 1_000;
+/// The largest sequence number that the first packet of a run may have.
+pub const MAX_SEQUENCE: u64 = 1 << 48;
 /// New updates are gathered for this long before they are sent on …
 pub const FLOOD_BATCH: Duration = Duration::from_millis(10);
 /// … and this long while many come: the last ones were sent on a moment ago.
@@ -162,6 +193,14 @@ pub const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 pub const MAX_FRAME_BYTES: usize = 64 * 1024;
 /// Connections held with members at one time. Those that this node does not want end after [`LINK_LINGER`].
 pub const MAX_LINKS: usize = 256;
+/// Connections that others opened in members' names from elsewhere than the members' hosts, and that were not proven yet.
+pub const MAX_FOREIGN_GUESTS: usize = 64;
+/// Connections that others opened in one member's name and that were not proven yet.
+pub const MAX_GUESTS_PER_RUN: usize = 2;
+/// Frames over a connection before it is proven.
+pub const MAX_GUEST_FRAMES: u32 = 16;
+/// The member in whose name a connection was opened is asked this often whether it is its own.
+pub const GUEST_PROBE_INTERVAL: Duration = Duration::from_millis(250);
 /// A link to a new neighbour is opened after up to this long: in a growing cluster neighbours change with every joiner.
 pub const LINK_SETTLE: Duration = Duration::from_millis(500);
 /// … or in a cluster without rings, where every newcomer is a neighbour for good, after up to this long.
@@ -203,6 +242,11 @@ pub const FIRST_REACH: usize = 1;
 pub const REACH_GROWTH: usize = 4;
 /// The share of the neighbours, as a fraction, that are doubted when all other members are asked at once.
 pub const WIDE_DOUBT: (usize, usize) = (3, 4);
+/// A member is settled when it has been live for its down timeout, within which it would have been found out if it never
+/// answered, and for this long …
+pub const SETTLE: Duration = Duration::from_secs(60);
+/// … by at most so much less: those who joined one after the other settle together.
+pub const SETTLE_TOGETHER: Duration = Duration::from_secs(5);
 /// At most one case about the same member is opened on the word of others in this time.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
 /// An echo that was held for longer teaches no round trip: clocks that differ by two in a hundred, as bad as any, would
@@ -227,8 +271,10 @@ pub const MAX_VOTERS: usize = 7;
 pub const MAX_RENEWALS_IN_FLIGHT: usize = 64;
 /// Names in the difference between two views that travels with a renewal, in bytes; longer ones are asked for.
 pub const MAX_DELTA_BYTES: usize = 600;
-/// How often a leader that resigned releases its voters.
+/// How often a leader that resigned releases its voters …
 pub const RELEASES: u32 = 3;
+/// … and after what pause, at most.
+pub const RELEASE_PAUSE: Duration = Duration::from_millis(25);
 /// How long a node that is to vote is asked who it is, at least.
 pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a leader that leaves waits for the end of what it led, before it leaves without releasing its voters.
@@ -240,7 +286,7 @@ pub const MAX_FLOODED_DELTA_BYTES: usize = 400;
 pub const PULSES: u32 = 3;
 /// At most one question who leads in this time.
 pub const WHO_LEADS_INTERVAL: Duration = Duration::from_millis(100);
-/// Parts of a numbered view that answer one question.
+/// Parts of a numbered view that answer one question, and parts that are kept because they came early.
 pub const VIEW_PARTS: u8 = 8;
 /// A part of a numbered view is asked for again after this long, at least …
 pub const VIEW_FETCH_RETRY: Duration = Duration::from_millis(50);

@@ -18,6 +18,8 @@
 //! - The node with the smaller address opens; the other one only if nothing came. Between a newcomer and its neighbours all
 //!   is done at once, so that a crash right after joining breaks or refuses a link.
 //! - Every state but Open and an idle one without a plan has a timer.
+//! - A link is a member's if this node opened it to the address in the member's record and was greeted by its run, or if
+//!   the member opened it and proved that it is there (see `guests`); and only as long as the record says that address.
 //!
 //! Must not know: what a broken link means.
 
@@ -30,14 +32,15 @@ use rand::RngExt;
 use super::doors::{LinkEvent, LinkId};
 use super::limits::{
     LINK_BACKOFF, LINK_COURTESY, LINK_FIRST_PAUSE, LINK_LINGER, LINK_MESH_SETTLE, LINK_NEWCOMER_COURTESY,
-    LINK_PROOF_RETRY, LINK_SETTLE, LINK_TIMEOUT, MAX_FRAME_BYTES, MAX_LINK_BACKOFF, MAX_LINKS,
+    LINK_PROOF_RETRY, LINK_SETTLE, LINK_TIMEOUT, MAX_FRAME_BYTES, MAX_LINK_BACKOFF, MAX_LINKS, MIN_PROBE_BYTES,
 };
 use super::peer::is_due;
 use super::receive::Sender;
+use super::standing::Standing;
 use super::time::Time;
 use super::timers::Timer;
 use super::view::{Slot, View};
-use super::wire::{Message, PacketBuilder};
+use super::wire::{Message, PacketBuilder, read};
 use super::{Core, Drop, Output, Phase, Run, Status};
 
 /// All links, by the member's run.
@@ -61,6 +64,8 @@ struct Link {
     unproven: u8,
     /// When a lost link was last opened again at once.
     reopened: Option<Time>,
+    /// The address that the link leads to: opened to it, or accepted and proven by what was sent there.
+    home: Option<SocketAddr>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -105,6 +110,23 @@ impl Links {
             State::Open(link) => Some(link),
             _ => None,
         }
+    }
+
+    /// Whether this is the open link to a member at this address.
+    pub(super) fn leads_to(&self, run: Run, link: LinkId, home: SocketAddr) -> bool {
+        self.of.get(&run).is_some_and(|held| held.state == State::Open(link) && held.home == Some(home))
+    }
+
+    /// The link to a member that stands, and that was not answered yet.
+    pub(super) fn greeting(&self, run: Run) -> Option<LinkId> {
+        match self.of.get(&run)?.state {
+            State::Greeting(link) => Some(link),
+            _ => None,
+        }
+    }
+
+    fn set_home(&mut self, run: Run, home: SocketAddr) {
+        self.of.entry(run).or_default().home = Some(home);
     }
 
     /// How many are open.
@@ -261,6 +283,7 @@ impl Core {
         }
         let link = self.links.next_id();
         self.links.set(run, State::Opening(link));
+        self.links.set_home(run, to);
         self.timers.set(Timer::Link(run), self.now + LINK_TIMEOUT);
         self.outputs.push_back(Output::OpenLink { link, to });
         true
@@ -290,6 +313,7 @@ impl Core {
         for link in std::mem::take(&mut self.links.visits).into_keys() {
             self.outputs.push_back(Output::CloseLink { link });
         }
+        self.dismiss_guests();
     }
 
     /// A goodbye, and the end of a link.
@@ -353,6 +377,9 @@ impl Core {
             return self.visited(visited, event);
         }
         let run = self.links.runs.get(&link).copied();
+        if event == LinkEvent::Closed {
+            self.guests.forget(link);
+        }
         match (event, run) {
             (LinkEvent::Frame { from, bytes }, run) => self.receive_frame(link, run, from, bytes),
             // Of a link that was given up: nobody waits for it.
@@ -375,70 +402,81 @@ impl Core {
     fn greet(&mut self, link: LinkId, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return self.drop_link(run) };
         self.links.set(run, State::Greeting(link));
-        let packet = self.packet_to(slot);
+        let mut packet = self.packet_to(slot);
+        // As large as the probe that it provokes.
+        packet.pad_to(MIN_PROBE_BYTES);
         self.send_frame(link, packet);
     }
 
     fn receive_frame(&mut self, link: LinkId, known: Option<Run>, from: SocketAddr, bytes: &[u8]) {
         self.counters.frames_received += 1;
         self.counters.frame_bytes_received += bytes.len() as u64;
-        let mut inbox = std::mem::take(&mut self.inbox);
-        match self.open(bytes, &mut inbox) {
-            Ok(header) if self.may_speak(link, known, header.cluster, header.run) => {
-                let is_over = inbox.messages().any(|message| *message == Message::Unlink);
-                self.receive_packet(
-                    Sender { from, run: header.run, way: Way::Link(link), bytes: bytes.len() },
-                    header,
-                    &mut inbox,
-                );
-                if is_over {
-                    self.unlinked(link);
-                }
+        let Ok((header, messages)) = read(bytes) else {
+            self.counters.drop(Drop::Malformed);
+            self.guests.forget(link);
+            self.close(link);
+            if let Some(run) = known {
+                self.attempt_failed(run);
             }
-            Ok(_) => self.close(link),
-            Err(_) => {
-                self.counters.drop(Drop::Malformed);
-                self.close(link);
-                if let Some(run) = known {
-                    self.attempt_failed(run);
-                }
-            }
-        }
-        inbox.clear();
-        self.inbox = inbox;
-    }
-
-    /// Whether a frame of this run is taken from this link; the first one is what names an accepted link, and opens one
-    /// that was greeted.
-    fn may_speak(&mut self, link: LinkId, known: Option<Run>, cluster: u32, run: Run) -> bool {
-        let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
-        let Some(slot) = slot.filter(|_| cluster == self.cluster && matches!(self.phase, Phase::Up)) else {
-            self.counters.drop(Drop::UnknownRun);
-            if let Some(known) = known {
-                self.attempt_failed(known);
-            }
-            return false;
+            return;
         };
-        match (known, link) {
-            (Some(known), _) if known == run => {
-                if self.links.of.get(&run).is_some_and(|link| matches!(link.state, State::Greeting(_))) {
-                    self.link_opened(run, link);
-                }
-                true
-            }
-            (Some(known), _) => {
-                // Another process answers at that address.
-                self.attempt_failed(known);
-                false
-            }
-            (None, LinkId::Accepted(_)) => self.accept(slot, link),
-            // Given up while the frame was on its way.
-            (None, LinkId::Opened(_)) => false,
+        let Some(run) = known else {
+            return match link {
+                LinkId::Accepted(_) => self.receive_from_guest(link, from, bytes.len(), header, messages),
+                // Given up while the frame was on its way.
+                LinkId::Opened(_) => self.close(link),
+            };
+        };
+        let is_open = self.links.open(run).is_some();
+        if !is_open && messages.clone().any(|message| message.is_err()) {
+            // What cannot be read greets nobody.
+            return self.garbled(link, run);
+        }
+        if !self.may_speak(link, run, header.cluster, header.run) {
+            return self.close(link);
+        }
+        let way = Way::Link(link);
+        let standing = self.standing_of(run, from, way);
+        if !matches!(standing, Standing::Member(_)) {
+            // Its record says another address by now.
+            return self.drop_link(run);
+        }
+        let is_over = messages.hold(Message::UNLINK_KIND);
+        let sender = Sender { from, run, standing, way, bytes: bytes.len() };
+        if self.receive_packet(sender, header, messages).is_err() {
+            self.garbled(link, run);
+        } else if is_over {
+            self.unlinked(link);
         }
     }
 
-    /// A member opened a link: of two that cross, one stays.
-    fn accept(&mut self, slot: Slot, link: LinkId) -> bool {
+    /// A frame cannot be read.
+    pub(super) fn garbled(&mut self, link: LinkId, run: Run) {
+        self.counters.drop(Drop::Malformed);
+        self.close(link);
+        self.attempt_failed(run);
+    }
+
+    /// Whether a frame of this run is taken from the link to `known`; the first one opens a link that was greeted.
+    fn may_speak(&mut self, link: LinkId, known: Run, cluster: u32, run: Run) -> bool {
+        let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
+        let is_member = slot.is_some() && cluster == self.cluster && matches!(self.phase, Phase::Up);
+        if !is_member {
+            self.counters.drop(Drop::UnknownRun);
+        }
+        if !is_member || known != run {
+            // Another process answers at that address.
+            self.attempt_failed(known);
+            return false;
+        }
+        if self.links.of.get(&run).is_some_and(|link| matches!(link.state, State::Greeting(_))) {
+            self.link_opened(run, link);
+        }
+        true
+    }
+
+    /// A member opened a link, and proved it (see `guests`): of two that cross, one stays.
+    pub(super) fn accept(&mut self, slot: Slot, link: LinkId) -> bool {
         let record = self.view.record(slot);
         let (run, address) = (record.run, record.address);
         let state = self.links.of.get(&run).map(|link| link.state).unwrap_or_default();
@@ -457,6 +495,7 @@ impl Core {
             State::Opening(old) => self.close(old),
             State::Greeting(old) | State::Open(old) => self.dismiss(old),
         }
+        self.links.set_home(run, address);
         self.link_opened(run, link);
         let packet = self.packet_to(slot);
         self.send_frame(link, packet);

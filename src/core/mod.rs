@@ -22,12 +22,12 @@
 //! |---|---|
 //! | names, records and how they merge | `id`, `tags`, `record` |
 //! | the table of members and its fingerprint | `view`, `order`, `runs`, `table`; what one observer alone knows: `peer` |
-//! | packets in, packets out; one copy of a record for many cores | `inbox`, `receive`, `send`, `wire/`; `pool` |
+//! | whose packet it is; packets in, packets out; one copy of a record for many cores | `standing`; `inbox`, `receive`, `send`, `wire/`; `pool` |
 //! | merging news into the view | `merge`, reported as `change` |
 //! | joining a cluster; being its first member; letting somebody in; crowds; who owns a name | `join`, `founding`, `sponsor`, `referral`, `names` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
-//! | who observes whom; whom else, while some are doubted | `observers`, `walk` |
-//! | connections between observers; what their breaking means | `links`, `crash` |
+//! | who observes whom; whom besides, while some are new, or doubted | `observers`, `rings`; `settled`, `walk` |
+//! | connections between observers; those that prove nothing yet; what their breaking means | `links`, `guests`, `crash` |
 //! | being heard; hearing both ways; judging silence; asking others | `heartbeat`, `echo`, `detector`, `inquiry` |
 //! | doubting oneself; hearing nobody; members that keep refuting; many silent at once | `health`, `deaf`, `flapping`, `partition` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
@@ -54,6 +54,7 @@ mod flapping;
 mod flood;
 mod founding;
 mod gossip;
+mod guests;
 mod health;
 mod heartbeat;
 mod id;
@@ -81,11 +82,14 @@ mod record;
 mod referral;
 mod remove;
 mod reunion;
+mod rings;
 mod runs;
 mod send;
 mod settings;
+mod settled;
 mod sizes;
 mod sponsor;
+mod standing;
 mod sync;
 mod table;
 mod tags;
@@ -128,6 +132,7 @@ use confirm::Confirmations;
 use crash::Crashes;
 use flood::Flooding;
 use gossip::Gossiping;
+use guests::Guests;
 use health::Attention;
 use inbox::{Inbox, Versions};
 use inquiry::Inquiries;
@@ -140,9 +145,10 @@ use observers::Observers;
 use partition::Partition;
 use peer::Peer;
 use proof::Prover;
-use rates::{NoticeRate, Questions};
+use rates::{Expected, NoticeRate, Questions};
 use reunion::Reunion;
 use sponsor::Joiners;
+use standing::Standings;
 use sync::Disagreement;
 use timers::{Timer, Timers};
 use tombstones::Tombstones;
@@ -184,6 +190,7 @@ pub struct Core {
     observers: Observers,
     inquiries: Inquiries,
     links: Links,
+    guests: Guests,
     crashes: Crashes,
     partition: Partition,
     gossiping: Gossiping,
@@ -203,6 +210,13 @@ pub struct Core {
     admissions: Admissions,
     /// Words to those we buried.
     burials: Questions,
+    /// Words of those who are not in the view, and proved their addresses, about what they hold of this node.
+    objections: Questions,
+    /// Refusals to other clusters and versions.
+    refusals: Questions,
+    /// Who was contacted by this node itself.
+    expected: Expected,
+    standings: Standings,
     notices: NoticeRate,
     /// Who leads; `None` if leaders are not elected here.
     leading: Option<Box<Leading>>,
@@ -270,6 +284,7 @@ impl Core {
             ),
             inquiries: Inquiries::default(),
             links: Links::default(),
+            guests: Guests::default(),
             crashes: Crashes::default(),
             partition: Partition::default(),
             gossiping: Gossiping::default(),
@@ -281,10 +296,14 @@ impl Core {
             reunion: Reunion::new(birth.seeds, birth.remembered),
             joiners: Joiners::default(),
             name_probes: NameProbes::default(),
-            questions: Questions::default(),
-            introductions: Questions::default(),
+            questions: Questions::to_strangers(),
+            introductions: Questions::of_weight(),
             admissions: Admissions::default(),
-            burials: Questions::default(),
+            burials: Questions::of_weight(),
+            objections: Questions::of_weight(),
+            refusals: Questions::of_weight(),
+            expected: Expected::default(),
+            standings: Standings::default(),
             notices: NoticeRate::default(),
             leading: None,
             settings: birth.settings,
@@ -364,6 +383,7 @@ impl Core {
                 Timer::Judge(run) => self.judge(run),
                 Timer::Heartbeat(run) => self.heartbeat(run),
                 Timer::Link(run) => self.tend_link(run),
+                Timer::Guests => self.tend_guests(),
                 Timer::Crash(run) => self.investigate(run),
                 Timer::Joiner(run) => self.judge_joiner(run),
                 Timer::NameProbe(run) => self.probe_name_again(run),
@@ -373,6 +393,7 @@ impl Core {
                 Timer::PartitionOver => self.partition_over(),
                 Timer::Leadership => self.tend_leadership(),
                 Timer::Walk => self.walk(),
+                Timer::Settle => self.settle_members(),
             }
             if matches!(self.phase, Phase::Stopped) {
                 break;

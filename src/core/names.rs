@@ -72,6 +72,7 @@ impl Core {
 
     /// "Who are you?", to an address.
     pub(super) fn ask_who(&mut self, address: SocketAddr) {
+        self.expected.note(self.now, address);
         let nonce = self.prover.nonce(address, self.now);
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::WhoAreYou { nonce, echo: None });
@@ -79,8 +80,12 @@ impl Core {
         self.transmit(address, packet);
     }
 
-    /// Somebody answered a question of ours: it may be what a newcomer waits for.
+    /// Somebody answered a question of ours: it may be what a newcomer waits for. Who does not say who it is says so when
+    /// its address is asked again, and that of this node is proven to it.
     pub(super) fn name_answered(&mut self, sender: Sender, nonce: Nonce) {
+        if sender.run.is_nobody() {
+            return;
+        }
         let answered: Vec<(Run, bool)> = self
             .name_probes
             .open
@@ -101,7 +106,7 @@ impl Core {
     fn name_is_taken(&mut self, newcomer: Run) {
         self.timers.cancel(Timer::NameProbe(newcomer));
         let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
-        let Newcomer { from, nonce, ref record } = probe.newcomer;
+        let Newcomer { from, nonce, ref record, .. } = probe.newcomer;
         self.notice("name refused", Notice::NameRefused { id: record.id.clone(), newcomer: from });
         if !probe.is_joiner {
             // Both live, on two sides of a cut that healed: the older one gives way when it meets the other's record

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::echo::Hearing;
 use super::flapping::Refutations;
-use super::limits::{MAX_ECHO_HOLD, REPLAY_WINDOW};
+use super::limits::{MAX_ECHO_HOLD, MAX_SEQUENCE, REPLAY_WINDOW, SEQUENCE_BURST, SEQUENCES_PER_MS};
 use super::record::DetectionMethod;
 use super::settings::Timing;
 use super::time::Time;
@@ -25,6 +25,10 @@ pub(super) struct Peer {
     pub(super) method: Option<DetectionMethod>,
     /// Its address has echoed a nonce of ours.
     pub(super) proven: bool,
+    /// It has been live for long (see `settled`).
+    pub(super) settled: bool,
+    /// When it came to live, in whole seconds, if it is not settled.
+    pub(super) live_since: u32,
 }
 
 /// What only members that have sent us packets need.
@@ -72,7 +76,7 @@ pub(super) struct Errands {
 impl Peer {
     /// A member first seen alive at `last_sign`.
     pub(super) fn new(last_sign: Time) -> Self {
-        Self { last_sign, session: None, errands: None, method: None, proven: false }
+        Self { last_sign, session: None, errands: None, method: None, proven: false, settled: false, live_since: 0 }
     }
 
     pub(super) fn errands(&self) -> Errands {
@@ -138,22 +142,36 @@ impl Peer {
         self.session.as_ref().map_or(0, |session| session.replay.highest)
     }
 
-    /// Takes note of a packet; `false` if its sequence number is not fresh.
+    /// What a packet's sequence number says of it, before anything else of it is looked at.
     ///
-    /// Only packets from the member's own address move the window far: one forged number from anywhere else must not
-    /// make all its real ones look old.
-    pub(super) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64, is_from_its_address: bool) -> bool {
+    /// All packets of a process are numbered in one row, so this node sees gaps: as large as what was sent to others
+    /// since the last packet that came here. That is [`SEQUENCES_PER_MS`] at the very most; and packets that waited
+    /// together (in a kernel, while this process stood still) are read at one moment, which the burst allows for.
+    pub(super) fn freshness(&self, now: Time, sequence: u64) -> Freshness {
+        let Some(session) = &self.session else {
+            return if sequence <= MAX_SEQUENCE { Freshness::Fresh } else { Freshness::Jumped };
+        };
+        let elapsed = now.since(session.heard).as_millis() as u64;
+        let farthest = session.replay.highest + SEQUENCE_BURST + elapsed.saturating_mul(SEQUENCES_PER_MS);
+        if sequence > farthest.min(MAX_SEQUENCE) { Freshness::Jumped } else { session.replay.freshness(sequence) }
+    }
+
+    /// Takes note of a packet that is fresh.
+    pub(super) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64) {
         let session = self.session.get_or_insert_with(|| {
             let (stamp, rtt, hearing, replay) = (None, None, Hearing::default(), ReplayWindow::default());
             Box::new(Session { heard: now, sign: now, hearing, fingerprint, stamp, rtt, replay })
         });
-        let farthest = if is_from_its_address { MAX_SEQUENCE } else { session.replay.highest + REPLAY_WINDOW };
-        if sequence > farthest || !session.replay.accept(sequence) {
-            return false;
-        }
+        session.replay.accept(sequence);
         session.heard = now;
         session.fingerprint = fingerprint;
-        true
+    }
+
+    /// The member proved that this is the number it is at: what came before counts as seen.
+    pub(super) fn restart_window(&mut self, sequence: u64) {
+        if let Some(session) = &mut self.session {
+            session.replay = ReplayWindow { highest: sequence - 1, seen: [u64::MAX; (REPLAY_WINDOW / 64) as usize] };
+        }
     }
 
     /// Learns the round trip time from an echo, and keeps the stamp to echo it. Says whether the echo is news: the member
@@ -184,8 +202,19 @@ impl Peer {
     }
 }
 
-/// No process sends so many packets.
-const MAX_SEQUENCE: u64 = 1 << 48;
+/// What a sequence number says of its packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Freshness {
+    /// Not seen before.
+    Fresh,
+    /// Seen before.
+    Seen,
+    /// Behind the window: perhaps seen before.
+    Old,
+    /// Further ahead than the member can be.
+    Jumped,
+}
+
 const NANOS_PER_TICK: u128 = 100_000;
 
 /// Tenths of a millisecond, modulo 2^16.
@@ -212,8 +241,23 @@ impl Default for ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// Marks a number as seen; `false` if it was, or may have been.
+    fn freshness(&self, sequence: u64) -> Freshness {
+        if sequence > self.highest {
+            Freshness::Fresh
+        } else if self.highest - sequence >= REPLAY_WINDOW {
+            Freshness::Old
+        } else if self.is_marked(sequence) {
+            Freshness::Seen
+        } else {
+            Freshness::Fresh
+        }
+    }
+
+    /// Marks a fresh number as seen; `false` if it is not fresh.
     fn accept(&mut self, sequence: u64) -> bool {
+        if self.freshness(sequence) != Freshness::Fresh {
+            return false;
+        }
         if sequence > self.highest {
             if sequence - self.highest >= REPLAY_WINDOW {
                 self.seen.fill(0);
@@ -223,8 +267,6 @@ impl ReplayWindow {
                 }
             }
             self.highest = sequence;
-        } else if self.highest - sequence >= REPLAY_WINDOW || self.is_marked(sequence) {
-            return false;
         }
         self.mark(sequence, true);
         true
@@ -273,6 +315,35 @@ mod tests {
     }
 
     #[test]
+    fn numbers_go_no_further_than_time_allows() {
+        let mut peer = Peer::new(Time::ORIGIN);
+        assert_eq!(peer.freshness(Time::ORIGIN, MAX_SEQUENCE + 1), Freshness::Jumped, "the first one, too");
+        assert_eq!(peer.freshness(Time::ORIGIN, MAX_SEQUENCE), Freshness::Fresh);
+        peer.receive(Time::ORIGIN, 10, 0);
+        let later = Time::ORIGIN + Duration::from_secs(1);
+        let farthest = 10 + SEQUENCE_BURST + 1_000 * SEQUENCES_PER_MS;
+        assert_eq!(peer.freshness(later, farthest), Freshness::Fresh);
+        assert_eq!(peer.freshness(later, farthest + 1), Freshness::Jumped);
+        let much_later = Time::ORIGIN + Duration::from_secs(u64::from(u32::MAX));
+        assert_eq!(peer.freshness(much_later, MAX_SEQUENCE + 1), Freshness::Jumped);
+    }
+
+    #[test]
+    fn a_restarted_window_takes_what_follows_and_nothing_before() {
+        let mut peer = Peer::new(Time::ORIGIN);
+        peer.receive(Time::ORIGIN, 50_000, 0);
+        peer.restart_window(2_000);
+        for (sequence, expected) in [
+            (2_000, Freshness::Fresh),
+            (1_999, Freshness::Seen),
+            (1_999 - REPLAY_WINDOW, Freshness::Old),
+            (2_001, Freshness::Fresh),
+        ] {
+            assert_eq!(peer.freshness(Time::ORIGIN, sequence), expected, "{sequence}");
+        }
+    }
+
+    #[test]
     fn both_ends_learn_the_round_trip_unless_a_stamp_is_held_for_long() {
         let one_way = Duration::from_millis(20);
         let most = MAX_ECHO_HOLD.as_millis() as u64;
@@ -281,7 +352,8 @@ mod tests {
         {
             let (mut a, mut b) = (Peer::new(Time::ORIGIN), Peer::new(Time::ORIGIN));
             let sent = Time::ORIGIN + Duration::from_secs(1);
-            assert!(b.receive(sent + one_way, 1, 0, true) && a.receive(sent, 1, 0, true));
+            b.receive(sent + one_way, 1, 0);
+            a.receive(sent, 1, 0);
             b.heartbeat(sent + one_way, a.stamp(sent));
             let answered = sent + one_way + Duration::from_millis(hold);
             a.heartbeat(answered + one_way, b.stamp(answered));
@@ -305,12 +377,12 @@ mod tests {
             for (nth, hold) in (1..).zip(holds) {
                 let stamp = a.stamp(local(now, 1.0));
                 now += one_way;
-                prop_assert!(b.receive(local(now, fast), nth, 0, true));
+                b.receive(local(now, fast), nth, 0);
                 b.heartbeat(local(now, fast), stamp);
                 now += Duration::from_millis(hold);
                 let answer = b.stamp(local(now, fast));
                 now += one_way;
-                prop_assert!(a.receive(local(now, 1.0), nth, 0, true));
+                a.receive(local(now, 1.0), nth, 0);
                 a.heartbeat(local(now, 1.0), answer);
             }
             let error = MAX_ECHO_HOLD / 100 + Duration::from_micros(200);

@@ -66,14 +66,14 @@ pub(super) struct Reach {
 impl Core {
     /// Whether a newcomer advertises an address where this node can reach it; if not, it is asked there and told to wait.
     pub(super) fn is_reached(&mut self, newcomer: &Newcomer) -> bool {
-        let Newcomer { from, nonce, ref record } = *newcomer;
+        let Newcomer { from, nonce, ref record, .. } = *newcomer;
         let (run, address) = (record.run, record.address);
         if from == address {
             self.joiners.unreached.forget(run);
             return true;
         }
         let since = self.joiners.unreached.ask(run, self.now, self.settings.retry_interval * 3);
-        if self.questions.allow(self.now, address) {
+        if self.questions.allow(self.now, address, false) {
             let cookie = self.prover.cookie(address, run, self.now);
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);
@@ -139,7 +139,7 @@ impl Core {
 
     /// Somebody wants to know whether this node reaches an address. One small packet goes there, at most one a second.
     pub(super) fn asked_to_reach(&mut self, nonce: Nonce, address: SocketAddr) {
-        if matches!(self.phase, Phase::Up) && self.questions.allow(self.now, address) {
+        if matches!(self.phase, Phase::Up) && self.questions.allow(self.now, address, false) {
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);
             packet.push(&Message::Reached { nonce });

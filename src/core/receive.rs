@@ -1,12 +1,14 @@
 //! Packets in: whom they are from, whether that is believed, and who handles what they say.
 //!
 //! Invariants:
-//! - A packet of a member's run with a fresh sequence number is a sign of life, whatever it says, unless the member
-//!   has not heard this node for long (see `echo`); it never changes a status.
-//! - From a run that is not in the view nothing is believed but questions (`Join`, `WhoAreYou`) and the answers to our
-//!   own (`IAm`, and what a joiner waits for), each of which proves by a nonce that we asked.
-//! - One packet is answered by at most one packet to its sender, plus what the join handshake needs. Answers carry the
-//!   reply flag and are never answered with updates.
+//! - A packet of a member (see `standing`) with a fresh sequence number is a sign of life, whatever it says, unless the
+//!   member has not heard this node for long (see `echo`); it never changes a status.
+//! - From everybody else nothing is believed but questions (`Join`, `WhoAreYou`) and the answers to our own (`IAm`, and
+//!   what a joiner waits for), each of which proves by a nonce that we asked; and of their packets only the first few
+//!   messages are looked at.
+//! - One packet is answered by at most one packet to its sender; of several steps of a handshake in one packet the first
+//!   counts. Answers carry the reply flag and are never answered with updates.
+//! - No stranger is told our run before its address echoed a nonce of ours: until then answers are anonymous.
 
 use std::net::SocketAddr;
 
@@ -14,23 +16,25 @@ use super::election::Word;
 use super::inbox::{Inbox, News, Received};
 use super::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
 use super::links::Way;
-use super::peer::is_due;
+use super::peer::{Freshness, is_due};
 use super::reunion::Introduction;
+use super::standing::Standing;
 use super::time::Time;
 use super::view::Slot;
 use super::wire::{
-    Confirmation, Header, Heartbeat, Led, Message, Nonce, Packet, PacketError, Refusal, Seeking, ViewPart,
+    Confirmation, Header, Heartbeat, Led, Message, Messages, Nonce, Packet, PacketError, Refusal, Seeking, ViewPart,
+    read,
 };
 use super::{Core, Drop, NodeId, Notice, Output, Phase, ProtocolRange, Record, Run, Status};
 
 /// What the answer to one packet must hold, gathered message by message.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent marks, not a state")]
 struct Answer {
     /// How the packet came.
     way: Way,
-    /// Where the sender was in the view when the packet came.
-    sender: Option<Slot>,
+    /// What the sender is, now that the packet is read so far.
+    standing: Standing,
     is_reply: bool,
     acks: Vec<Nonce>,
     introduce: Option<Nonce>,
@@ -48,8 +52,10 @@ struct Answer {
     is_page: bool,
     /// The last name that the packet brought news about, where it is a page.
     last_on_page: Option<NodeId>,
-    /// The sender echoed a nonce that was sent to where the packet came from.
+    /// The sender's own question echoed a nonce that was sent to where the packet came from.
     has_echoed: bool,
+    /// The sender's introduction brought such a nonce.
+    has_brought_nonce: bool,
     /// What became of the sender's introduction.
     introduction: Option<Introduction>,
     /// Our own record, because the sender's picture of us is old.
@@ -60,6 +66,38 @@ struct Answer {
     seeking: Option<Seeking>,
     /// The packet asked for a change of the electorate: one packet asks once.
     has_asked_for_change: bool,
+    /// A step of the join handshake was taken: one packet takes one.
+    has_taken_step: bool,
+    /// The packet asked for records: one packet asks once.
+    has_asked_for_records: bool,
+}
+
+impl Answer {
+    fn new(standing: Standing, way: Way) -> Self {
+        Self {
+            way,
+            standing,
+            is_reply: false,
+            acks: Vec::new(),
+            introduce: None,
+            probed: None,
+            testimony: Vec::new(),
+            is_asked_to_confirm: false,
+            held: Vec::new(),
+            confirmed: Vec::new(),
+            is_page: false,
+            last_on_page: None,
+            has_echoed: false,
+            has_brought_nonce: false,
+            introduction: None,
+            myself: false,
+            stranger: false,
+            seeking: None,
+            has_asked_for_change: false,
+            has_taken_step: false,
+            has_asked_for_records: false,
+        }
+    }
 }
 
 /// Where a packet came from.
@@ -67,6 +105,8 @@ struct Answer {
 pub(super) struct Sender {
     pub(super) from: SocketAddr,
     pub(super) run: Run,
+    /// What it was to this node when the packet came.
+    pub(super) standing: Standing,
     /// How it came; answers go the same way.
     pub(super) way: Way,
     /// Size of the packet: no answer to an unproven address is larger.
@@ -77,42 +117,126 @@ impl Core {
     pub(super) fn receive(&mut self, from: SocketAddr, bytes: &[u8]) {
         self.counters.packets_received += 1;
         self.counters.bytes_received += bytes.len() as u64;
+        let taken = read(bytes).and_then(|(header, messages)| {
+            let way = Way::Datagrams;
+            let standing = self.standing_of(header.run, from, way);
+            let sender = Sender { from, run: header.run, standing, way, bytes: bytes.len() };
+            self.receive_packet(sender, header, messages)
+        });
+        if let Err(error) = taken {
+            self.reject(from, error);
+        }
+    }
+
+    /// Takes a packet in. After an error nothing of it was believed.
+    pub(super) fn receive_packet(
+        &mut self,
+        sender: Sender,
+        header: Header,
+        messages: Messages<'_>,
+    ) -> Result<(), PacketError> {
         let mut inbox = std::mem::take(&mut self.inbox);
-        match self.open(bytes, &mut inbox) {
-            Ok(header) => {
-                let sender = Sender { from, run: header.run, way: Way::Datagrams, bytes: bytes.len() };
-                self.receive_packet(sender, header, &mut inbox);
-            }
-            Err(error) => self.reject(from, error),
+        let believed = self.believe(sender, header, messages, &mut inbox);
+        if let Ok(Some(sender)) = believed {
+            self.act_on(sender, header, &mut inbox);
         }
         inbox.clear();
         self.inbox = inbox;
+        believed.map(|_| ())
     }
 
-    pub(super) fn receive_packet(&mut self, sender: Sender, header: Header, inbox: &mut Inbox) {
-        for _ in 0..inbox.unknown {
-            self.counters.drop(Drop::UnknownMessage);
-        }
+    /// Reads as much of a packet as its sender is believed; gives back the sender if something is to be acted on.
+    fn believe(
+        &mut self,
+        mut sender: Sender,
+        header: Header,
+        messages: Messages<'_>,
+        inbox: &mut Inbox,
+    ) -> Result<Option<Sender>, PacketError> {
         if header.cluster != self.cluster {
-            return self.receive_from_other_cluster(sender, inbox);
+            self.read_few(messages, inbox)?;
+            self.receive_from_other_cluster(sender, inbox);
+            return Ok(None);
         }
         if sender.run == self.run {
             self.counters.drop(Drop::Own);
-            return self.met_myself(sender.from);
+            self.read_few(messages, inbox)?;
+            self.met_myself(sender.from, inbox);
+            return Ok(None);
         }
-        let slot = self.view.slot_of_run(sender.run);
-        if let Some(slot) = slot {
-            let is_from_its_address = self.view.record(slot).address == sender.from;
-            let arrived = self.arrived_at();
-            let peer = self.view.peer_mut(slot);
-            if !peer.receive(arrived, header.sequence, header.fingerprint, is_from_its_address) {
-                return self.counters.drop(Drop::Replayed);
+        if let Standing::Claimed(slot) = sender.standing
+            && matches!(sender.way, Way::Datagrams)
+        {
+            self.read_few(messages.clone(), inbox)?;
+            if self.brings_proof(slot, inbox) {
+                self.add_alias(slot, sender.from);
+                sender.standing = Standing::Member(slot);
+            } else if !self.is_awaited(sender) {
+                return Ok(Some(sender));
             }
-            self.sign_of_life(slot, arrived);
+        }
+        match sender.standing {
+            Standing::Member(slot) => {
+                let arrived = self.arrived_at();
+                let freshness = self.view.entry(slot).peer.freshness(arrived, header.sequence);
+                if freshness != Freshness::Fresh && !self.is_restarted(slot, sender, freshness, &messages, inbox) {
+                    return Ok(None);
+                }
+                self.read_whole(messages, inbox)?;
+                let peer = self.view.peer_mut(slot);
+                if freshness != Freshness::Fresh {
+                    peer.restart_window(header.sequence);
+                }
+                peer.receive(arrived, header.sequence, header.fingerprint);
+                self.sign_of_life(slot, arrived);
+            }
+            _ if self.is_awaited(sender) => self.read_whole(messages, inbox)?,
+            _ => self.read_few(messages, inbox)?,
+        }
+        Ok(Some(sender))
+    }
+
+    /// Whether somebody who is not in the view, or not known to be here, is in the middle of joining through this node, or
+    /// lets it join: what it says is wanted whole.
+    fn is_awaited(&self, sender: Sender) -> bool {
+        self.is_pulling_from(sender) || self.joiners.is_here(sender.run, sender.from)
+    }
+
+    /// A member's packet has a number that is not believed: whether it proves that its number is right after all.
+    fn is_restarted(
+        &mut self,
+        slot: Slot,
+        sender: Sender,
+        freshness: Freshness,
+        messages: &Messages<'_>,
+        inbox: &mut Inbox,
+    ) -> bool {
+        if freshness != Freshness::Seen && self.awaits_restart(sender.run) {
+            // An answer comes first in its packet.
+            let is_read = self.read_few(messages.clone(), inbox).is_ok();
+            if is_read && self.restarts(slot, inbox) {
+                return true;
+            }
+        }
+        match freshness {
+            Freshness::Fresh => return true,
+            Freshness::Jumped => self.counters.drop(Drop::Jumped),
+            Freshness::Seen | Freshness::Old => self.counters.drop(Drop::Replayed),
+        }
+        if freshness != Freshness::Seen {
+            self.ask_for_restart(slot, sender.bytes);
+        }
+        false
+    }
+
+    /// Does what a packet says, as far as its sender may say it, and answers.
+    fn act_on(&mut self, sender: Sender, header: Header, inbox: &mut Inbox) {
+        for _ in 0..inbox.unknown {
+            self.counters.drop(Drop::UnknownMessage);
         }
         let (is_asked_to_confirm, is_page) = (inbox.is_asked_to_confirm(), inbox.is_page());
-        let way = sender.way;
-        let mut answer = Answer { sender: slot, is_asked_to_confirm, is_page, way, ..Answer::default() };
+        let (standing, way) = (sender.standing, sender.way);
+        let mut answer = Answer { is_asked_to_confirm, is_page, ..Answer::new(standing, way) };
         for received in inbox.drain() {
             match received {
                 Received::Message(message) => self.dispatch(sender, *message, &mut answer),
@@ -122,10 +246,26 @@ impl Core {
             if matches!(self.phase, Phase::Stopped) {
                 return;
             }
+            if !matches!(answer.standing, Standing::Member(_)) {
+                // It may have introduced itself, or said that it is Up.
+                answer.standing = self.standing_of(sender.run, sender.from, way);
+            }
         }
-        match self.view.slot_of_run_near(answer.sender, sender.run) {
-            Some(slot) => self.answer_member(slot, sender, header.fingerprint, &answer),
-            None => self.answer_stranger(sender, &answer),
+        match (self.member(sender, &answer), answer.standing) {
+            (Some(slot), _) => self.answer_member(slot, sender, header.fingerprint, &answer),
+            (None, Standing::Claimed(slot)) => {
+                self.claimed(slot, sender, answer.probed);
+                self.answer_stranger(sender, &answer);
+            }
+            (None, _) => self.answer_stranger(sender, &answer),
+        }
+    }
+
+    /// The member whose packet is at hand, if it is a member's and that is still held.
+    fn member(&self, sender: Sender, answer: &Answer) -> Option<Slot> {
+        match answer.standing {
+            Standing::Member(slot) => self.view.slot_of_run_near(Some(slot), sender.run),
+            Standing::Claimed(_) | Standing::Stranger => None,
         }
     }
 
@@ -140,7 +280,7 @@ impl Core {
             PacketError::UnknownVersion { found } => {
                 self.counters.drop(Drop::UnknownVersion);
                 self.notice("unknown version", Notice::UnknownVersion { from, version: found });
-                if self.questions.allow(self.now, from) {
+                if self.refusals.allow(self.now, from, false) {
                     let bytes = Packet::refusal(ProtocolRange::OURS);
                     self.outputs.push_back(Output::Transmit { to: from, bytes });
                 }
@@ -156,7 +296,7 @@ impl Core {
                 Message::Refused { nonce, refusal } => return self.refused(sender.from, *nonce, refusal.clone()),
                 Message::Join { nonce, .. } | Message::WhoAreYou { nonce, .. } => {
                     self.notice("other cluster", Notice::OtherCluster { from: sender.from });
-                    if self.questions.allow(self.now, sender.from) {
+                    if self.refusals.allow(self.now, sender.from, false) {
                         self.answer_with(sender, &Message::Refused { nonce: *nonce, refusal: Refusal::OtherCluster });
                     }
                     return;
@@ -167,9 +307,9 @@ impl Core {
         self.notice("other cluster", Notice::OtherCluster { from: sender.from });
     }
 
-    /// Answers a stranger with one message, never larger than its question.
+    /// Answers a stranger with one message, never larger than its question, and does not say who answers.
     pub(super) fn answer_with(&mut self, sender: Sender, message: &Message) {
-        let mut packet = self.packet(sender.bytes.max(MIN_QUESTION_BYTES));
+        let mut packet = self.anonymous_packet(sender.bytes.max(MIN_QUESTION_BYTES));
         packet.push(&Message::Reply);
         if packet.push(message) && packet.len() <= sender.bytes {
             self.transmit(sender.from, packet);
@@ -177,6 +317,24 @@ impl Core {
     }
 
     fn dispatch(&mut self, sender: Sender, message: Message, answer: &mut Answer) {
+        let is_first = match message {
+            Message::Join { .. }
+            | Message::Challenge { .. }
+            | Message::Welcome { .. }
+            | Message::NotUp { .. }
+            | Message::Refused { .. }
+            | Message::Behind { .. }
+            | Message::Wait { .. }
+            | Message::Elsewhere { .. } => !std::mem::replace(&mut answer.has_taken_step, true),
+            Message::Pull { .. } | Message::Digest { .. } | Message::Want { .. } => {
+                !std::mem::replace(&mut answer.has_asked_for_records, true)
+            }
+            Message::IAm { .. } => answer.introduction.is_none(),
+            _ => true,
+        };
+        if !is_first {
+            return self.counters.drop(Drop::RateLimited);
+        }
         match message {
             Message::Reply => answer.is_reply = true,
             Message::Padding(_) => {}
@@ -184,7 +342,10 @@ impl Core {
                 answer.has_echoed = echo.is_some_and(|echo| self.echoed(sender, echo));
                 answer.introduce = Some(nonce);
             }
-            Message::IAm { nonce, record } => answer.introduction = Some(self.introduced(sender, nonce, record)),
+            Message::IAm { nonce, record } => {
+                answer.has_brought_nonce = self.prover.is_nonce(nonce, sender.from, self.now);
+                answer.introduction = Some(self.introduced(sender, nonce, record));
+            }
             Message::Join { nonce, record, cookie } => {
                 self.asked_to_admit(sender, nonce, record, cookie, answer.seeking.take());
             }
@@ -198,7 +359,7 @@ impl Core {
             Message::Behind { nonce, incarnation } => self.behind(nonce, incarnation),
             Message::Wait { nonce, wait_ms } => self.told_to_wait(nonce, wait_ms),
             Message::Elsewhere { nonce, members } => self.referred(sender.from, nonce, &members),
-            Message::Page { after, more } if self.is_pulling_from(sender.run) => {
+            Message::Page { after, more } if self.is_pulling_from(sender) => {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
             Message::Pull { after, pages } => self.serve(sender, after.as_ref(), pages),
@@ -207,9 +368,11 @@ impl Core {
             {
                 // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
                 // Removals are only obeyed from members.
-                answer.myself |= self.told(run, incarnation, status);
+                if self.objections.allow(self.now, sender.from, false) {
+                    answer.myself |= self.told(run, incarnation, status);
+                }
             }
-            message => match self.view.slot_of_run_near(answer.sender, sender.run) {
+            message => match self.member(sender, answer) {
                 Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
                     self.dispatch_from_member(slot, sender, &message, answer);
                 }
@@ -224,7 +387,7 @@ impl Core {
     }
 
     fn dispatch_heartbeat(&mut self, sender: Sender, heartbeat: Heartbeat, answer: &mut Answer) {
-        match self.view.slot_of_run_near(answer.sender, sender.run) {
+        match self.member(sender, answer) {
             Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
                 let is_news = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
                 let is_recent = heartbeat.echo.is_some_and(|echo| echo.hold < u16::MAX);
@@ -237,8 +400,8 @@ impl Core {
     }
 
     fn dispatch_news(&mut self, sender: Sender, news: News, answer: &mut Answer) {
-        let from = self.view.slot_of_run_near(answer.sender, sender.run);
-        if answer.is_page && self.is_pulling_from(sender.run) {
+        let from = self.member(sender, answer);
+        if answer.is_page && self.is_pulling_from(sender) {
             answer.last_on_page = Some(self.subject(&news).id.clone());
         } else if (from.is_none() || matches!(self.phase, Phase::Joining(_))) && !self.is_joiner_up(sender, &news) {
             answer.stranger = true;
@@ -252,7 +415,7 @@ impl Core {
 
     /// A joiner of ours says that it is Up: its address is proven, it need not introduce itself again.
     fn is_joiner_up(&self, sender: Sender, news: &News) -> bool {
-        self.joiners.is_admitted(sender.run, self.subject(news))
+        self.joiners.is_admitted(sender.run, sender.from, self.subject(news))
     }
 
     fn dispatch_from_member(&mut self, slot: Slot, sender: Sender, message: &Message, answer: &mut Answer) {
@@ -338,7 +501,11 @@ impl Core {
         let differs = is_live && self.compare(slot, fingerprint);
         let peer = &self.view.entry(slot).peer;
         let with_updates = differs && !answer.is_reply && is_due(self.now, peer.errands().last_answer, ANSWER_INTERVAL);
-        let confirmed: Vec<u64> = answer.confirmed.iter().copied().filter(|hash| answer.held.contains(hash)).collect();
+        let mut confirmed: Vec<u64> =
+            answer.confirmed.iter().copied().filter(|hash| answer.held.contains(hash)).collect();
+        if !confirmed.is_empty() && !self.may_confirm() {
+            confirmed.clear();
+        }
         let is_proven = peer.proven;
         if !is_proven && !is_due(self.now, peer.errands().last_answer, ANSWER_INTERVAL) {
             return self.counters.drop(Drop::RateLimited);
@@ -353,6 +520,7 @@ impl Core {
         if !is_needed {
             return;
         }
+        self.acknowledge_over_greeting(slot, &answer.acks);
         let mut packet = self.answer_of(slot, sender.bytes, &answer.acks);
         for testimony in &answer.testimony {
             packet.push(testimony);
@@ -386,15 +554,23 @@ impl Core {
         if self.answer_proven(sender, answer) {
             return;
         }
-        let is_ignored = answer.stranger && !matches!(self.phase, Phase::Joining(_));
+        let is_of_nobody_known = !matches!(answer.standing, Standing::Claimed(_));
+        let is_ignored = answer.stranger && is_of_nobody_known && !matches!(self.phase, Phase::Joining(_));
         if answer.introduce.is_none() && !is_ignored {
             return;
         }
-        if !self.questions.allow(self.now, sender.from) {
+        let is_expected = self.expected.contains(self.now, sender.from);
+        // A joiner has no record yet by which to introduce itself; but whose address is proven may know its run, as do
+        // those whom this node asked before.
+        let is_proven = answer.has_echoed || answer.has_brought_nonce;
+        let is_introduction = is_proven && matches!(self.phase, Phase::Joining(_));
+        let may_know = is_introduction || is_expected;
+        let limit = if is_introduction { &mut self.introductions } else { &mut self.questions };
+        if !limit.allow(self.now, sender.from, is_expected) {
             return self.counters.drop(Drop::RateLimited);
         }
         let nonce = self.prover.nonce(sender.from, self.now);
-        let mut packet = self.packet(usize::MAX);
+        let mut packet = if may_know { self.packet(usize::MAX) } else { self.anonymous_packet(usize::MAX) };
         packet.push(&Message::WhoAreYou { nonce, echo: answer.introduce.or(answer.probed) });
         if packet.len() <= sender.bytes {
             self.transmit(sender.from, packet);
@@ -404,18 +580,19 @@ impl Core {
     /// Answers a stranger whose address this very packet proved; says whether there was anything to answer.
     fn answer_proven(&mut self, sender: Sender, answer: &Answer) -> bool {
         let mut packet = self.packet(usize::MAX);
-        let is_introduced = answer.introduction.is_some_and(Introduction::is_proven);
+        // Also a member that is heard from elsewhere: it reads what is sent there, and may know who this is.
+        let is_introduced = answer.introduction.is_some_and(Introduction::is_proven) || answer.has_brought_nonce;
         if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
         }
         match answer.introduction {
-            Some(Introduction::Buried { incarnation }) if self.burials.allow(self.now, sender.from) => {
+            Some(Introduction::Buried { incarnation }) if self.burials.allow(self.now, sender.from, false) => {
                 let nonce = self.prover.nonce(sender.from, self.now);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
                 packet.push(&Message::Told { run: sender.run, incarnation, status: Status::Down, age_ms: 0 });
             }
             Some(Introduction::Outdated { newer }) => {
-                if self.burials.allow(self.now, sender.from) {
+                if self.burials.allow(self.now, sender.from, false) {
                     // It will raise its incarnation above this record, and may say so at once.
                     let nonce = self.prover.nonce(sender.from, self.now);
                     packet.push(&Message::WhoAreYou { nonce, echo: None });

@@ -19,10 +19,11 @@ use rand::RngExt;
 use super::inbox::News;
 use super::limits::{
     CONTACT_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS,
-    MIN_QUESTION_BYTES,
+    MIN_PROBE_BYTES, MIN_QUESTION_BYTES,
 };
 use super::receive::Sender;
 use super::sponsor::Newcomer;
+use super::standing::Standing;
 use super::time::Time;
 use super::timers::Timer;
 use super::view::Slot;
@@ -44,8 +45,6 @@ pub(super) struct Reunion {
     remembered: Vec<SocketAddr>,
     /// Addresses under which this node met itself.
     mine: BTreeSet<SocketAddr>,
-    /// Other addresses of members: who answered there.
-    aliases: BTreeMap<SocketAddr, Run>,
     /// The run that was Up at a seed's address the last time all members were looked at.
     seats: BTreeMap<SocketAddr, Run>,
     next_seed: usize,
@@ -63,8 +62,8 @@ struct Contact {
     results: Vec<(SocketAddr, Contacted)>,
 }
 
-/// Most addresses that are remembered as this node's own or as another name of a member's.
-const MAX_ALIASES: usize = MAX_SEEDS * MAX_ADDRESSES_PER_SEED;
+/// Most addresses that are remembered as this node's own.
+const MAX_MINE: usize = MAX_SEEDS * MAX_ADDRESSES_PER_SEED;
 
 /// What became of an introduction.
 #[derive(Debug, Clone, Copy)]
@@ -100,9 +99,9 @@ impl Introduction {
 }
 
 impl Reunion {
-    /// How many other addresses of members, and of this node, are known.
+    /// How many addresses of its own are known.
     pub(super) fn size(&self) -> usize {
-        self.aliases.len() + self.mine.len()
+        self.mine.len()
     }
 
     pub(super) fn new(seeds_configured: usize, mut remembered: Vec<SocketAddr>) -> Self {
@@ -113,7 +112,6 @@ impl Reunion {
             extra: Vec::new(),
             remembered,
             mine: BTreeSet::new(),
-            aliases: BTreeMap::new(),
             seats: BTreeMap::new(),
             next_seed: 0,
             remembered_at: None,
@@ -168,6 +166,11 @@ impl Reunion {
         self.extra.drain(..self.extra.len().saturating_sub(MAX_SEEDS));
     }
 
+    /// What the seeds' names resolved to last.
+    pub(super) fn seeds(&self) -> &[SocketAddr] {
+        &self.seeds
+    }
+
     pub(super) fn remembered(&self) -> &[SocketAddr] {
         &self.remembered
     }
@@ -183,7 +186,7 @@ impl Reunion {
 
     /// This node met itself under this address.
     pub(super) fn is_me(&mut self, address: SocketAddr) {
-        if self.mine.len() < MAX_ALIASES {
+        if self.mine.len() < MAX_MINE {
             self.mine.insert(address);
         }
     }
@@ -254,7 +257,7 @@ impl Core {
             slot.map(|slot| self.view.record(slot)).filter(|record| record.status == Status::Up)
         };
         self.reunion.mine.contains(&seed)
-            || self.reunion.aliases.get(&seed).and_then(up).is_some()
+            || self.standings.runs_at(seed).any(|(run, home)| up(&run).is_some_and(|record| record.address == home))
             || self.reunion.seats.get(&seed).and_then(up).is_some_and(|record| record.address == seed)
     }
 
@@ -295,7 +298,7 @@ impl Core {
         }
         if !is_right {
             self.counters.drop(Drop::Unasked);
-        } else if let Some(slot) = self.view.slot_of_run(sender.run)
+        } else if let Standing::Member(slot) = sender.standing
             && self.view.record(slot).address == sender.from
         {
             self.view.peer_mut(slot).proven = true;
@@ -312,8 +315,14 @@ impl Core {
             self.counters.drop(Drop::Unasked);
             return Introduction::Ignored;
         }
-        if record.run != sender.run {
+        if record.run != sender.run || record.run.is_nobody() {
             self.counters.drop(Drop::Malformed);
+            return Introduction::Ignored;
+        }
+        if matches!(sender.standing, Standing::Claimed(_)) {
+            // A known run is introduced from where it is known to be. (Did it move? Then its old address does not answer
+            // as that run; nothing is made of that yet.)
+            self.counters.drop(Drop::Claimed);
             return Introduction::Ignored;
         }
         // What is said with a note is said by others, never by oneself.
@@ -327,41 +336,44 @@ impl Core {
         if !says_so_itself || !matches!(self.phase, Phase::Up | Phase::Leaving) {
             return Introduction::Ignored;
         }
-        self.answered_contact(sender.from, &record.id);
+        let (is_here, is_at_home) =
+            (self.prover.is_nonce(nonce, sender.from, self.now), self.prover.is_nonce(nonce, record.address, self.now));
+        if is_here {
+            self.answered_contact(sender.from, &record.id);
+        }
         if let Some(incarnation) = self.tombstones.incarnation(record.id.as_str()).filter(|b| record.incarnation <= *b)
         {
             self.counters.drop(Drop::Outdated);
             return Introduction::Buried { incarnation };
         }
-        let is_known = self.view.slot_of_run(record.run).is_some();
-        if !is_known && !self.prover.is_nonce(nonce, record.address, self.now) {
+        let is_known = matches!(sender.standing, Standing::Member(_));
+        if !is_known && !is_at_home {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
-            if self.questions.allow(self.now, record.address) {
+            if self.questions.allow(self.now, record.address, false) {
                 let nonce = self.prover.nonce(record.address, self.now);
-                let mut packet = self.packet(usize::MAX);
+                let mut packet = self.anonymous_packet(usize::MAX);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
+                packet.pad_to(MIN_PROBE_BYTES.min(sender.bytes));
                 self.transmit(record.address, packet);
             }
             return Introduction::Ignored;
         }
         if let Some(held) = self.live_holder(&record)
-            && held.address != sender.from
+            && !self.prover.is_nonce(nonce, held.address, self.now)
         {
             if let Some(newer) = self.view.slot_of(record.id.as_str()).filter(|_| held.supersedes(&record)) {
                 return Introduction::Outdated { newer };
             }
-            let newcomer = Newcomer { from: sender.from, nonce, record };
+            let newcomer = Newcomer { from: sender.from, heard_from: sender.from, nonce, record };
             self.probe_name(newcomer, &held);
             return Introduction::Ignored;
-        }
-        if sender.from != record.address && self.reunion.aliases.len() < MAX_ALIASES {
-            self.reunion.aliases.insert(sender.from, record.run);
         }
         let held = self.view.slot_of(record.id.as_str());
         if let Some(newer) = held.filter(|slot| !is_known && self.view.record(*slot).supersedes(&record)) {
             return Introduction::Outdated { newer };
         }
-        if !is_known && !self.introductions.allow(self.now, sender.from) {
+        let is_expected = self.expected.contains(self.now, sender.from);
+        if !is_known && !self.introductions.allow(self.now, sender.from, is_expected) {
             // One question lets one stranger in.
             self.counters.drop(Drop::RateLimited);
             return Introduction::Ignored;
@@ -370,8 +382,11 @@ impl Core {
         self.learn(News::told(record), None);
         match self.view.slot_of_run(run) {
             Some(slot) => {
-                let is_there = self.view.record(slot).address == sender.from;
-                self.view.peer_mut(slot).proven |= is_there;
+                if self.view.record(slot).address == sender.from {
+                    self.view.peer_mut(slot).proven = true;
+                } else if is_at_home && !is_known {
+                    self.add_alias(slot, sender.from);
+                }
                 Introduction::Member
             }
             None => match self.view.slot_of(id.as_str()) {

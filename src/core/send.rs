@@ -13,7 +13,8 @@ use super::wire::{Header, Message, Nonce, Note, PacketBuilder};
 use super::{Core, LeaveReason, Output, Status};
 
 impl Core {
-    /// A packet to a stranger: at most `limit` bytes, no heartbeat.
+    /// A packet of at most `limit` bytes, no heartbeat: to a place that this node asks of itself, or that has proven its
+    /// address.
     pub(super) fn packet(&mut self, limit: usize) -> PacketBuilder {
         self.sequence += 1;
         let header = Header {
@@ -23,6 +24,11 @@ impl Core {
             fingerprint: self.view.fingerprint(),
         };
         PacketBuilder::new(&header, limit.min(self.settings.mtu))
+    }
+
+    /// A packet to a stranger that has proven nothing: it does not say whose it is.
+    pub(super) fn anonymous_packet(&self, limit: usize) -> PacketBuilder {
+        PacketBuilder::new(&Header::anonymous(self.cluster), limit.min(self.settings.mtu))
     }
 
     /// A packet to a member: heartbeat, a probe if its address is unproven, and what it must be told about itself.

@@ -26,7 +26,7 @@ pub struct Sizes {
     pub name_probes: usize,
     /// Departures and removals that wait to be confirmed.
     pub confirmations: usize,
-    /// Other addresses of members.
+    /// Other addresses of members and of this node.
     pub aliases: usize,
     /// Strangers that were answered or asked lately.
     pub strangers: usize,
@@ -47,7 +47,7 @@ impl Core {
             inquiries: self.inquiries.size(),
             name_probes: self.name_probes.size(),
             confirmations: self.confirmations.size(),
-            aliases: self.reunion.size(),
+            aliases: self.standings.size() + self.reunion.size(),
             strangers: self.questions.size() + self.introductions.size() + self.burials.size(),
             evicted: self.evicted.len(),
         }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use super::limits::{JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOINERS, MAX_JOINERS_PER_HOST};
 use super::reachable::Unreached;
 use super::receive::Sender;
+use super::standing::Standing;
 use super::time::Time;
 use super::timers::Timer;
 use super::wire::{Message, Nonce, Refusal, Seeking};
@@ -32,8 +33,10 @@ pub(super) struct Joiners {
 #[derive(Debug)]
 struct Joiner {
     record: Arc<Record>,
-    /// Where its cookie came back from.
+    /// Where its cookie was sent, and came back.
     from: SocketAddr,
+    /// Where its packets come from: elsewhere, if addresses are translated on the way.
+    heard_from: SocketAddr,
     heard: Time,
     /// How often its port refused a connection since then.
     refusals: u8,
@@ -44,7 +47,10 @@ struct Joiner {
 /// Somebody whose cookie came back.
 #[derive(Debug, Clone)]
 pub(super) struct Newcomer {
+    /// Where answers go: the cookie was sent there.
     pub(super) from: SocketAddr,
+    /// Where its packets come from.
+    pub(super) heard_from: SocketAddr,
     pub(super) nonce: Nonce,
     pub(super) record: Record,
 }
@@ -58,6 +64,12 @@ pub(super) struct Taken {
     pub(super) proven: bool,
 }
 
+impl Joiner {
+    fn is_at(&self, address: SocketAddr) -> bool {
+        self.from == address || self.heard_from == address
+    }
+}
+
 impl Joiners {
     /// How much is kept.
     pub(super) fn size(&self) -> usize {
@@ -68,14 +80,27 @@ impl Joiners {
         self.held.contains_key(&run)
     }
 
-    /// Whether this is a joiner's own record, under the name it was let in by.
-    pub(super) fn is_admitted(&self, run: Run, record: &Record) -> bool {
-        record.run == run && self.held.get(&run).is_some_and(|joiner| joiner.record.id == record.id)
+    /// Whether this is a joiner's own record, under the name it was let in by, from where its cookie came back.
+    pub(super) fn is_admitted(&self, run: Run, from: SocketAddr, record: &Record) -> bool {
+        let is_its_own = |joiner: &Joiner| joiner.is_at(from) && joiner.record.id == record.id;
+        record.run == run && self.held.get(&run).is_some_and(is_its_own)
     }
 
-    /// Where a joiner's pages go.
-    pub(super) fn proven_address(&self, run: Run) -> Option<SocketAddr> {
-        self.held.get(&run).map(|joiner| joiner.from)
+    /// Where a joiner that is heard from this address is answered.
+    pub(super) fn home_of(&self, run: Run, from: SocketAddr) -> Option<SocketAddr> {
+        self.held.get(&run).filter(|joiner| joiner.is_at(from)).map(|joiner| joiner.from)
+    }
+
+    /// Whether a joiner's cookie came back from this address.
+    pub(super) fn is_here(&self, run: Run, from: SocketAddr) -> bool {
+        self.home_of(run, from).is_some()
+    }
+
+    /// Whether this run asked to be let in from another address, and not as one that is to be found at this one.
+    fn is_elsewhere(&self, run: Run, from: SocketAddr) -> bool {
+        let is_not_here = |at: SocketAddr, record: &Record| at != from && record.address != from;
+        self.held.get(&run).is_some_and(|joiner| is_not_here(joiner.from, &joiner.record))
+            || self.waiting.get(&run).is_some_and(|newcomer| is_not_here(newcomer.from, &newcomer.record))
     }
 
     /// How many are listed as joining.
@@ -128,14 +153,19 @@ impl Core {
             let cookie = self.prover.cookie(sender.from, sender.run, self.now);
             return self.answer_with(sender, &Message::Challenge { nonce, cookie });
         }
-        if record.run != sender.run || record.status != Status::Joining {
+        if record.run != sender.run || record.status != Status::Joining || record.run.is_nobody() {
             return self.counters.drop(Drop::Malformed);
         }
         let from = if is_from_advertised { record.address } else { sender.from };
-        let newcomer = Newcomer { from, nonce, record };
+        let is_known_elsewhere = matches!(sender.standing, Standing::Claimed(_));
+        if is_known_elsewhere || self.joiners.is_elsewhere(sender.run, from) {
+            // One process is in one place: the member, or the joiner, of that run is in another.
+            return self.counters.drop(Drop::Claimed);
+        }
+        let newcomer = Newcomer { from, heard_from: sender.from, nonce, record };
         if !newcomer.record.protocol.overlaps(ProtocolRange::OURS) {
             self.notice("other protocol", Notice::OtherProtocol { from: sender.from });
-            if !self.questions.allow(self.now, sender.from) {
+            if !self.refusals.allow(self.now, sender.from, false) {
                 return self.counters.drop(Drop::RateLimited);
             }
             let refusal = Refusal::Protocol { speaks: ProtocolRange::OURS };
@@ -197,7 +227,7 @@ impl Core {
 
     /// Lets a newcomer in, or says why not (yet). `vacated_by` is the run that was asked for this name and is gone.
     pub(super) fn admit(&mut self, newcomer: Newcomer, vacated_by: Option<Run>) {
-        let Newcomer { from, nonce, ref record } = newcomer;
+        let Newcomer { from, nonce, ref record, .. } = newcomer;
         if record.id == self.me().id {
             let refusal = Refusal::NameInUse { holder: self.me().address };
             return self.decide(&newcomer, &Message::Refused { nonce, refusal });
@@ -280,7 +310,8 @@ impl Core {
             self.report(previous.as_ref(), &record, None);
         }
         self.timers.set_by(Timer::Joiner(record.run), self.now + JOINER_SILENCE);
-        let joiner = Joiner { from: newcomer.from, heard: self.now, refusals: 0, is_listed, record };
+        let Newcomer { from, heard_from, .. } = *newcomer;
+        let joiner = Joiner { from, heard_from, heard: self.now, refusals: 0, is_listed, record };
         self.joiners.held.insert(joiner.record.run, joiner);
     }
 

@@ -217,6 +217,13 @@ impl<K: Key, V: Copy> Table<K, V> {
         Some(value)
     }
 
+    /// Changes all values, in no particular order.
+    pub(super) fn for_each_mut(&mut self, mut change: impl FnMut(&mut V)) {
+        for (_, value) in &mut self.entries {
+            change(value);
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         self.cells.clear();
         self.entries.clear();

@@ -41,6 +41,8 @@ pub(super) enum Timer {
     Heartbeat(Run),
     /// The link to a member is to be opened, closed, or given up.
     Link(Run),
+    /// Connections that prove nothing yet are asked about again, or given up.
+    Guests,
     /// The next step in finding out whether a member's process is gone.
     Crash(Run),
     /// A joiner held beside the view may have gone silent.
@@ -59,6 +61,8 @@ pub(super) enum Timer {
     Leadership,
     /// Those behind doubted neighbours are looked at.
     Walk,
+    /// Members may have been live for long enough to be relied on.
+    Settle,
 }
 
 impl Key for Timer {
@@ -85,6 +89,8 @@ impl Key for Timer {
             Timer::Leadership => (18, 0),
             Timer::Walk => (19, 0),
             Timer::Reach => (20, 0),
+            Timer::Guests => (21, 0),
+            Timer::Settle => (22, 0),
         };
         (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
     }

@@ -19,6 +19,7 @@ use super::limits::{
     VIEW_PATIENCE,
 };
 use super::receive::Sender;
+use super::standing::Standing;
 use super::time::Time;
 use super::timers::Timer;
 use super::wire::Message;
@@ -211,9 +212,10 @@ impl Core {
         self.pull_next();
     }
 
-    /// Whether updates of this run belong to the pull under way.
-    pub(super) fn is_pulling_from(&self, run: Run) -> bool {
-        self.transfer.as_ref().is_some_and(|transfer| transfer.run == run)
+    /// Whether updates of this sender belong to the pull under way.
+    pub(super) fn is_pulling_from(&self, sender: Sender) -> bool {
+        let is_it = |transfer: &Transfer| (transfer.run, transfer.address) == (sender.run, sender.from);
+        self.transfer.as_ref().is_some_and(is_it)
     }
 
     fn pull_next(&mut self) {
@@ -295,17 +297,17 @@ impl Core {
 
     /// Serves a pull to a member or to a joiner of ours.
     pub(super) fn serve(&mut self, sender: Sender, after: Option<&NodeId>, pages: u8) {
-        let to = match self.view.slot_of_run(sender.run) {
-            Some(slot) if self.view.entry(slot).peer.proven => self.view.record(slot).address,
-            Some(slot) => {
+        let to = match sender.standing {
+            Standing::Member(slot) if self.view.entry(slot).peer.proven => self.view.record(slot).address,
+            Standing::Member(slot) => {
                 // Carries a probe: the next attempt will find the address proven.
                 let packet = self.packet_to(slot);
                 return self.send_to(slot, packet);
             }
-            None => match self.joiners.proven_address(sender.run) {
-                Some(address) => {
+            Standing::Claimed(_) | Standing::Stranger => match self.joiners.home_of(sender.run, sender.from) {
+                Some(home) => {
                     self.heard_joiner(sender.run);
-                    address
+                    home
                 }
                 None => return self.counters.drop(Drop::UnknownRun),
             },

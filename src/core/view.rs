@@ -58,6 +58,8 @@ pub(super) struct View {
     by_id: Order,
     by_run: Runs,
     live: Vec<Slot>,
+    /// How many of them are settled.
+    settled: usize,
     fingerprint: u64,
     /// The same sum for each bucket of names; empty until the first member.
     buckets: Vec<u64>,
@@ -93,6 +95,18 @@ impl View {
     /// Live members other than this node, in no particular (but reproducible) order.
     pub(super) fn live(&self) -> &[Slot] {
         &self.live
+    }
+
+    /// How many of them have been so for long.
+    pub(super) fn settled(&self) -> usize {
+        self.settled
+    }
+
+    /// A live member has been so for long.
+    pub(super) fn settle(&mut self, slot: Slot) {
+        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
+        debug_assert!(entry.live_at != LiveAt::NOWHERE);
+        self.settled += usize::from(!std::mem::replace(&mut entry.peer.settled, true));
     }
 
     pub(super) fn slot_of(&self, id: &str) -> Option<Slot> {
@@ -222,6 +236,9 @@ impl View {
         let old = std::mem::replace(&mut entry.record, record);
         entry.status = status;
         if let Some(peer) = new_peer {
+            let is_counted = entry.live_at != LiveAt::NOWHERE && entry.peer.settled;
+            self.settled -= usize::from(is_counted);
+            debug_assert!(!peer.settled, "a new run is a new acquaintance");
             entry.peer = peer;
         }
         let name_hash = entry.name_hash;
@@ -276,7 +293,9 @@ impl View {
         if live && !listed {
             let at = self.live.len() as u32;
             push(&mut self.live, slot);
-            self.entries[slot as usize].as_mut().expect("just looked at").live_at = LiveAt(at);
+            let entry = self.entries[slot as usize].as_mut().expect("just looked at");
+            entry.live_at = LiveAt(at);
+            self.settled += usize::from(entry.peer.settled);
         } else if listed && !live {
             self.unlist_live(slot);
         }
@@ -286,6 +305,7 @@ impl View {
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         let LiveAt(at) = std::mem::replace(&mut entry.live_at, LiveAt::NOWHERE);
         if LiveAt(at) != LiveAt::NOWHERE {
+            self.settled -= usize::from(entry.peer.settled);
             self.live.swap_remove(at as usize);
             if let Some(moved) = self.live.get(at as usize).copied() {
                 self.entries[moved as usize].as_mut().expect("live members are in the table").live_at = LiveAt(at);

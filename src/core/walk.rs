@@ -30,7 +30,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::limits::{FIRST_REACH, MIN_CRASH_PROBE_GAP, REACH_GROWTH, WIDE_DOUBT};
-use super::observers::Rings;
+use super::observers::FLOOD_RINGS;
+use super::rings::Rings;
 use super::time::Time;
 use super::timers::Timer;
 use super::view::{Slot, View};
@@ -204,8 +205,7 @@ impl Core {
         let nearest: BTreeSet<Slot> = self.observers.nearest().collect();
         let doubted_nearest = nearest.intersection(&doubted).count();
         self.observers.walk.doubted = doubted;
-        let is_walking = std::env::var("BREAK").is_err()
-            && matches!(self.phase, Phase::Up)
+        let is_walking = matches!(self.phase, Phase::Up)
             && doubted_nearest > 0
             && !self.observers.is_full_mesh(self.view.live().len());
         if !is_walking {
@@ -241,12 +241,11 @@ impl Core {
 
     fn step(&self, since: Time, reach: usize) -> Step {
         let mut step = Step { is_finished: true, ..Step::default() };
-        for (nth, ring) in self.observers.all_rings().enumerate() {
-            let (rings, ring) = ring;
+        for (rings, ring, is_settled) in self.observers.all_rings() {
             for is_ahead in [true, false] {
-                let path = self.path_on(rings, ring, is_ahead, since, reach);
+                let path = self.path_on((rings, ring, is_settled), is_ahead, since, reach);
                 step.is_finished &= path.is_finished;
-                if nth < super::observers::FLOOD_RINGS {
+                if ring < FLOOD_RINGS {
                     step.ends.extend(path.end);
                 }
                 let (mut lived, mut is_behind_crashed) = (None, false);
@@ -272,7 +271,8 @@ impl Core {
         step
     }
 
-    fn path_on(&self, rings: &Rings, ring: usize, is_ahead: bool, since: Time, reach: usize) -> Path {
+    fn path_on(&self, ring: (&Rings, usize, bool), is_ahead: bool, since: Time, reach: usize) -> Path {
+        let (rings, ring, is_settled) = ring;
         let doubted = &self.observers.walk.doubted;
         if !rings.end(ring, is_ahead).is_some_and(|end| doubted.contains(&end)) {
             return Path { is_finished: true, ..Path::default() };
@@ -287,7 +287,8 @@ impl Core {
                 Standing::Unknown
             }
         };
-        let on_ring = self.view.live().iter().copied().filter(|slot| rings.holds(&self.view, *slot));
+        let is_on_ring = |slot: &Slot| !is_settled || self.view.entry(*slot).peer.settled;
+        let on_ring = self.view.live().iter().copied().filter(is_on_ring);
         let mut places: Vec<Place> = on_ring
             .map(|slot| {
                 let distance = rings.distance(self.view.entry(slot).name_hash, ring, is_ahead);
@@ -314,5 +315,81 @@ impl Core {
         if is_behind_crashed {
             self.look_for_crash(slot);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn places(standings: &[Standing]) -> Vec<Place> {
+        let place = |(nth, standing): (usize, &Standing)| Place {
+            distance: (nth as u64 + 1) * 10,
+            slot: nth as Slot,
+            standing: *standing,
+        };
+        let mut places: Vec<Place> = standings.iter().enumerate().map(place).collect();
+        // They come in the order of the table, not of the ring.
+        places.reverse();
+        places
+    }
+
+    fn standing() -> impl Strategy<Value = Standing> {
+        prop_oneof![4 => Just(Standing::Doubted), 2 => Just(Standing::Unknown), 1 => Just(Standing::Answers)]
+    }
+
+    proptest! {
+        #[test]
+        fn a_way_holds_the_nearest_that_answers_and_all_before_it(
+            standings in prop::collection::vec(standing(), 1..60), reach in 1usize..80,
+        ) {
+            let path = path(&mut places(&standings), reach);
+            if standings[0] != Standing::Doubted {
+                prop_assert_eq!(path, Path { is_finished: true, ..Path::default() }, "nobody near is doubted");
+                return Ok(());
+            }
+            let whole: Vec<Slot> = (0..path.slots.len() as Slot).collect();
+            prop_assert_eq!(&path.slots, &whole, "in order, and nobody is left out");
+            let of = |standing| path.slots.iter().filter(|slot| standings[**slot as usize] == standing).count();
+            prop_assert!(of(Standing::Unknown) <= reach);
+            let nearest = standings.iter().position(|standing| *standing == Standing::Answers);
+            if let Some(end) = path.end {
+                prop_assert_eq!(Some(end as usize), nearest);
+                prop_assert_eq!(path.slots.last(), Some(&end));
+                prop_assert!(path.is_finished);
+            } else {
+                prop_assert_eq!(of(Standing::Answers), 0);
+                let is_limited = of(Standing::Unknown) == reach && path.slots.len() < standings.len();
+                prop_assert!(is_limited || path.slots.len() == standings.len());
+                prop_assert_eq!(path.is_finished, of(Standing::Unknown) == 0);
+            }
+        }
+
+        /// Both ends of a run of doubted members find each other: whoever walks to it is walked to.
+        #[test]
+        fn two_that_doubt_the_same_walk_to_each_other(dead in 1usize..60) {
+            let mut standings = vec![Standing::Doubted; dead];
+            standings.push(Standing::Answers);
+            let there = path(&mut places(&standings), FIRST_REACH);
+            prop_assert_eq!(there.end, Some(dead as Slot));
+            prop_assert_eq!(there.slots.len(), dead + 1);
+        }
+    }
+
+    #[test]
+    fn a_run_of_a_thousand_is_crossed_in_six_pauses() {
+        let mut known = 1;
+        let mut reach = FIRST_REACH;
+        let mut pauses = 0;
+        while known < 1_000 {
+            let standings: Vec<Standing> =
+                (0..1_000).map(|nth| if nth < known { Standing::Doubted } else { Standing::Unknown }).collect();
+            known = path(&mut places(&standings), reach).slots.len();
+            reach *= REACH_GROWTH;
+            pauses += 1;
+        }
+        assert!(pauses <= 6, "{pauses}");
     }
 }

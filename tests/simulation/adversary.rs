@@ -41,12 +41,15 @@ fn go_through(world: &mut World, leader: usize) -> Result<(), String> {
     unbroken(world)?;
     // Somebody dies, then somebody who came late.
     for dies in [NODES - 1, newcomer] {
+        let run = world.core(dies).map(|core| core.me().run);
         world.crash(dies);
         world.run_for(SECOND);
         unbroken(world)?;
         let id = world.id(dies).clone();
+        // Under its name somebody else may be there by now: names are free when their owners are dead.
         let lists = |node: &usize| {
-            world.core(*node).and_then(|core| core.record(&id)).is_some_and(|record| record.status.is_live())
+            let held = world.core(*node).and_then(|core| core.record(&id));
+            held.is_some_and(|held| Some(held.run) == run && held.status.is_live())
         };
         let late: Vec<usize> = (0..world.nodes()).filter(lists).collect();
         if !late.is_empty() {

@@ -12,6 +12,7 @@ use headcount::Profile;
 
 mod adversary;
 mod crashes;
+mod crowds;
 mod cuts;
 mod deaf;
 mod joining;

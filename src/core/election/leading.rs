@@ -18,7 +18,7 @@ use super::term::Term;
 use super::view::{NumberedView, ViewRef};
 use super::{Action, Election, LeaseTiming, LossReason, Role, Surroundings};
 use crate::core::id::NodeId;
-use crate::core::limits::{MAX_RENEWALS_IN_FLIGHT, RELEASES};
+use crate::core::limits::{MAX_RENEWALS_IN_FLIGHT, RELEASE_PAUSE, RELEASES};
 use crate::core::time::Time;
 
 /// A term in which this node leads.
@@ -344,7 +344,7 @@ impl Election {
         }
         let is_first = resigning.releases == 0;
         resigning.releases += 1;
-        resigning.release_at = around.now + retry;
+        resigning.release_at = around.now + retry.min(RELEASE_PAUSE);
         let is_last = resigning.releases >= RELEASES;
         self.send_to_all(&Body::Release { term, successor: successor.unwrap_or(me) });
         if is_first {

@@ -106,6 +106,7 @@ impl Core {
             self.with_election(Election::members_changed);
             self.publish_leadership(LossReason::Expired);
         }
+        self.leave_if_released();
     }
 
     pub(in crate::core) fn ballot_stored(&mut self, version: u64) {
@@ -198,6 +199,14 @@ impl Core {
             self.schedule_leadership();
         }
         is_leading
+    }
+
+    /// Leaves when the last release of the voters is under way, or one of them leads already. After the first one alone,
+    /// lost packets could leave them waiting for the end of the lease.
+    fn leave_if_released(&mut self) {
+        if self.election().is_none_or(|election| !election.is_resigning()) {
+            self.leave_now();
+        }
     }
 
     /// The voters are released, or will be by time alone.

@@ -227,6 +227,9 @@ impl Core {
 
     /// Sets the one timer of this room.
     fn schedule_leadership(&mut self) {
+        if matches!(self.phase, Phase::Stopped) {
+            return;
+        }
         let is_up = matches!(self.phase, Phase::Up);
         let Some(leading) = &self.leading else { return };
         let deadlines = [

@@ -59,7 +59,6 @@ impl Core {
         leading.term = leading.term.max(term);
         self.publish_leadership(LossReason::Resigned);
         self.flood_leadership();
-        self.leave_now();
         self.schedule_leadership();
     }
 

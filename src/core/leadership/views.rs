@@ -1,15 +1,18 @@
 //! Agreed views: how every member gets the contents of what voters agreed on, and how a voter gets what is put to it.
 //!
 //! News names a view by number and hash, and most often says how it differs from the one before. Who cannot follow asks
-//! for all of it, in parts, and checks the hash of the whole.
+//! for all of it, in parts, and checks the hash of the whole. Parts may come in any order; who told of the view is asked
+//! first, and if that does not answer (it may be the leader that died of it), voters and others in turn.
 //!
 //! Invariants: one view is fetched at a time, the newest that was heard of; its names are bounded by the members that a
-//! view of the cluster may have; what does not hash to what was promised is thrown away.
+//! view of the cluster may have, its parts that came early by [`VIEW_PARTS`]; what does not hash to what was promised is thrown away.
 //!
 //! Must not know: what agreement is.
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use rand::seq::IndexedRandom;
 
 use super::{Core, NodeId, NumberedView, Output, Term, View};
 use crate::core::Drop;
@@ -24,8 +27,12 @@ use crate::core::wire::{Message, ViewPart, WantView};
 #[derive(Debug)]
 pub(super) struct Fetch {
     view: ViewRef,
-    /// Whom from.
+    /// Who told of it.
     from: Run,
+    /// Who was asked for it.
+    asked: Vec<Run>,
+    /// Parts that came before the ones they follow.
+    early: Vec<ViewPart>,
     /// Whether it is known to be agreed, or put to us as a voter only.
     is_agreed: bool,
     members: Vec<NodeId>,
@@ -39,6 +46,23 @@ pub(super) struct Fetch {
 impl Fetch {
     pub(super) fn deadline(&self) -> Time {
         self.retry_at
+    }
+
+    /// Takes a part that follows what is there, and all that came early and follows it. Says whether the view is whole.
+    fn take(&mut self, part: ViewPart) -> bool {
+        let mut next = Some(part);
+        while let Some(part) = next.take() {
+            if part.after.is_none() {
+                self.electorate = part.electorate.map(|electorate| (electorate, part.change));
+            }
+            self.members.extend(part.members);
+            if !part.more || self.members.len() > MAX_MEMBERS {
+                return true;
+            }
+            let follows = |early: &ViewPart| early.after.as_ref() == self.members.last();
+            next = self.early.iter().position(follows).map(|at| self.early.swap_remove(at));
+        }
+        false
     }
 }
 
@@ -108,6 +132,8 @@ impl Core {
         leading.fetch = Some(Fetch {
             view,
             from: run,
+            asked: Vec::new(),
+            early: Vec::new(),
             is_agreed,
             members: Vec::new(),
             electorate: None,
@@ -124,11 +150,19 @@ impl Core {
         let Some(leading) = &mut self.leading else { return };
         let Some(fetch) = leading.fetch.as_mut().filter(|fetch| now >= fetch.retry_at) else { return };
         fetch.tries += 1;
-        let slot = self.view.slot_of_run(fetch.from).filter(|slot| *slot != View::ME);
-        let Some(slot) = slot.filter(|_| fetch.tries <= MAX_FETCH_TRIES) else {
-            leading.fetch = None;
+        let (from, tries) = (fetch.from, fetch.tries);
+        let Some(slot) = self.whom_to_ask(from, tries) else {
+            if let Some(leading) = &mut self.leading {
+                leading.fetch = None;
+            }
             return;
         };
+        let run = self.view.record(slot).run;
+        let Some(fetch) = self.leading.as_mut().and_then(|leading| leading.fetch.as_mut()) else { return };
+        if !fetch.asked.contains(&run) {
+            fetch.asked.truncate(usize::from(MAX_FETCH_TRIES));
+            fetch.asked.insert(0, run);
+        }
         let rtt = self.view.entry(slot).peer.rtt().unwrap_or(Duration::ZERO);
         fetch.retry_at = now + (rtt * 2).max(VIEW_FETCH_RETRY);
         fetch.awaited = VIEW_PARTS;
@@ -137,6 +171,26 @@ impl Core {
         packet.push(&Message::WantView(want));
         self.send_to(slot, packet);
         self.schedule_leadership();
+    }
+
+    /// Who told of the view, at first; then a voter or, now and then, anybody: whoever holds the view answers.
+    fn whom_to_ask(&mut self, from: Run, tries: u8) -> Option<Slot> {
+        if tries > MAX_FETCH_TRIES {
+            return None;
+        }
+        let is_there = |slot: &Slot| *slot != View::ME && self.view.entry(*slot).status.is_live();
+        let teller = self.view.slot_of_run(from).filter(is_there);
+        if tries == 1 && teller.is_some() {
+            return teller;
+        }
+        let electorate = self.electorate();
+        let voters = electorate.iter().flat_map(|electorate| &electorate.voters);
+        let voters: Vec<Slot> =
+            voters.filter_map(|voter| self.view.slot_of(voter.id.as_str())).filter(is_there).collect();
+        if tries.is_multiple_of(3) || voters.is_empty() {
+            return self.view.live().choose(&mut self.rng).copied().or(teller);
+        }
+        voters.choose(&mut self.rng).copied()
     }
 
     /// Somebody wants parts of a view.
@@ -188,18 +242,26 @@ impl Core {
         let now = self.now;
         let fetch = self.leading.as_mut().and_then(|leading| leading.fetch.as_mut());
         let is_awaited = |fetch: &&mut Fetch| {
-            fetch.from == run && fetch.view.digest == part.digest && fetch.members.last() == part.after.as_ref()
+            fetch.asked.contains(&run)
+                && fetch.view.digest == part.digest
+                && fetch.members.last() <= part.after.as_ref()
         };
         let Some(fetch) = fetch.filter(is_awaited) else { return self.counters.drop(Drop::Unasked) };
-        if part.after.is_none() {
-            fetch.electorate = part.electorate.map(|electorate| (electorate, part.change));
-        }
-        fetch.members.extend(part.members);
-        fetch.tries = 0;
         fetch.awaited = fetch.awaited.saturating_sub(1);
+        let is_early = fetch.members.last() != part.after.as_ref();
+        if is_early && (fetch.early.len() >= usize::from(VIEW_PARTS) || fetch.early.contains(&part)) {
+            return self.counters.drop(Drop::Unasked);
+        }
+        let is_whole = if is_early {
+            fetch.early.push(part);
+            false
+        } else {
+            fetch.tries = 0;
+            fetch.take(part)
+        };
         if fetch.members.len() > MAX_MEMBERS {
             self.drop_fetch();
-        } else if !part.more {
+        } else if is_whole {
             self.complete_fetch();
         } else if fetch.awaited == 0 {
             fetch.retry_at = now;

@@ -131,3 +131,37 @@ fn who_is_on_its_way_out_accuses_nobody_of_not_speaking_to_it() {
     let accused = net.nodes[3].changes.iter().filter(|(_, change)| change.record.id != *"n3").count();
     assert_eq!(accused, 0);
 }
+
+#[test]
+fn nine_of_ten_leave_at_once_and_all_are_reported_as_having_left() {
+    for (nodes, leavers) in [(30, 27), (60, 54), (100, 80), (100, 90)] {
+        let mut net = Net::cluster(Profile::Lan, nodes);
+        net.run(Duration::from_secs(20));
+        net.forget_reports();
+        for leaver in nodes - leavers..nodes {
+            net.command(leaver, Command::Leave);
+        }
+        net.run(net.settings.down_timeout * 3);
+        for observer in 0..nodes - leavers {
+            for leaver in nodes - leavers..nodes {
+                let kinds = net.reported(observer, &format!("n{leaver}"));
+                let has_left = kinds.last() == Some(&ChangeKind::Left(GRACEFUL));
+                let is_down = kinds.iter().any(|kind| matches!(kind, ChangeKind::DetectedDown(_)));
+                assert!(has_left && !is_down, "{leavers} of {nodes}: n{leaver} at n{observer}: {kinds:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_due_to_a_leader_that_left_alone() {
+    let mut net = Net::new(Profile::Local);
+    net.voters = vec![id("n0")];
+    net.add("n0", 0, &[0]);
+    net.run(Duration::from_secs(5));
+    assert!(net.nodes[0].core.leadership().is_me);
+    net.command(0, Command::Leave);
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.nodes[0].stopped, Some(StopReason::Left));
+    assert_eq!(net.nodes[0].core.next_deadline(), None);
+}

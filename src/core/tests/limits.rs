@@ -48,7 +48,7 @@ impl Alone {
     fn with_teller() -> Self {
         let mut alone = Self::new(0);
         let mut teller = member(19_999, Status::Joining);
-        teller.run = TELLER;
+        (teller.run, teller.address) = (TELLER, address(19_999));
         assert!(matches!(alone.joins(&teller)[..], [Message::Welcome { .. }]));
         alone.told_by(TELLER, &[(None, Record { status: Status::Up, ..teller })]);
         assert_eq!(alone.core.counts()[Status::Up.index()], 2);
@@ -198,10 +198,13 @@ fn so_many_of_the_evicted_are_remembered() {
 fn so_many_links_are_held_and_one_that_ends_makes_room() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..MAX_LINKS + 1, Status::Up);
-    let mut greet = |host: usize| {
+    let greet = |alone: &mut Alone, host: usize| {
         let (link, peer) = (LinkId::Accepted(host as u64), member(host, Status::Up));
         let header = Header { cluster: Header::cluster_hash("test"), run: peer.run, sequence: 1, fingerprint: 0 };
-        let bytes = PacketBuilder::new(&header, 1_400).finish();
+        let mut frame = PacketBuilder::new(&header, 1_400);
+        // It proves that it is where its record says.
+        frame.push(&Message::Ack { nonce: alone.core.prover.nonce(peer.address, alone.now) });
+        let bytes = frame.finish();
         let event = LinkEvent::Frame { from: peer.address, bytes: &bytes };
         alone.core.handle(alone.now, Input::Link { link, event });
         let mut is_closed = false;
@@ -211,10 +214,11 @@ fn so_many_links_are_held_and_one_that_ends_makes_room() {
         (is_closed, alone.core.open_links(), alone.core.counters().dropped(Drop::TableFull))
     };
     for host in 0..MAX_LINKS {
-        assert_eq!(greet(host), (false, host + 1, 0));
+        assert_eq!(greet(&mut alone, host), (false, host + 1, 0));
     }
-    assert_eq!(greet(MAX_LINKS), (true, MAX_LINKS, 1), "one more is closed");
+    assert_eq!(greet(&mut alone, MAX_LINKS), (true, MAX_LINKS, 1), "one more is closed");
     alone.core.handle(alone.now, Input::Link { link: LinkId::Accepted(0), event: LinkEvent::Closed });
     while alone.core.poll().is_some() {}
-    assert!(alone.core.open_links() < MAX_LINKS);
+    assert_eq!(alone.core.open_links(), MAX_LINKS - 1);
+    assert_eq!(greet(&mut alone, MAX_LINKS), (false, MAX_LINKS, 1), "there is room for one more");
 }

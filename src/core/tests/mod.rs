@@ -28,5 +28,7 @@ mod partition;
 mod reachable;
 mod reunion;
 mod sleeping;
+mod strangers;
+mod succession;
 mod traffic;
 mod waiting;

@@ -49,15 +49,21 @@ pub(super) struct Net {
     pub(super) now: Time,
     pub(super) nodes: Vec<Node>,
     pub(super) latency: Duration,
+    /// Packets take up to so much longer, each by its own lot: they overtake each other.
+    pub(super) jitter: Duration,
     pub(super) settings: Settings,
     /// One packet in so many is lost; none if 0.
     pub(super) drop_one_in: u64,
     /// Every packet that was sent, and where from and to, if that is of interest.
     pub(super) sent: Option<Vec<(SocketAddr, SocketAddr, Vec<u8>)>>,
+    /// Nodes whose packets seem to come from elsewhere than where they are reached.
+    pub(super) seen_at: BTreeMap<SocketAddr, SocketAddr>,
     /// Packets to addresses where nobody listens.
     pub(super) undelivered: Vec<(SocketAddr, Vec<u8>)>,
     /// Voters by name, where leaders are elected.
     pub(super) voters: Vec<NodeId>,
+    /// The pace of elections.
+    pub(super) lease: LeaseTiming,
     /// What voters must not forget, by name.
     pub(super) disks: BTreeMap<String, Ballot>,
     /// Nodes whose disks take nothing. What was not taken is tried again when they are told to.
@@ -97,11 +103,14 @@ impl Net {
             now: Time::ORIGIN,
             nodes: Vec::new(),
             latency: ms(1),
+            jitter: Duration::ZERO,
             settings: profile.settings(),
             drop_one_in: 0,
             sent: None,
+            seen_at: BTreeMap::new(),
             undelivered: Vec::new(),
             voters: Vec::new(),
+            lease: LeaseTiming { lease_duration: ms(2_000), renewal_interval: ms(500) },
             disks: BTreeMap::new(),
             full_disks: BTreeMap::new(),
             lookups_hang: false,
@@ -206,7 +215,7 @@ impl Net {
     fn quorum(&mut self, name: &str) -> QuorumBirth {
         let blank = Ballot::blank(Identity(xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes())));
         QuorumBirth {
-            timing: LeaseTiming { lease_duration: ms(2_000), renewal_interval: ms(500) },
+            timing: self.lease,
             voters: self.voters.clone(),
             ballot: self.disks.get(name).cloned().unwrap_or(blank),
         }
@@ -288,7 +297,8 @@ impl Net {
                     // By a hash, so that no pattern of packets is always or never hit.
                     let lot = xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes());
                     if !lot.is_multiple_of(self.drop_one_in) {
-                        self.in_flight.insert((self.now + self.latency, self.counter), (from, to, bytes));
+                        let at = self.now + self.latency + self.jitter.mul_f64((lot % 1_000) as f64 / 1_000.0);
+                        self.in_flight.insert((at, self.counter), (from, to, bytes));
                     }
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
@@ -391,6 +401,8 @@ impl Net {
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
         let further = |address| self.further.iter().find(|(_, further)| *further == address).map(|(of, _)| *of);
         let to = further(to).map_or(to, |of| self.nodes[of].address);
+        // A translator of addresses passes on both ways.
+        let to = self.seen_at.iter().find(|(_, seen)| **seen == to).map_or(to, |(inside, _)| *inside);
         let find = |address| self.nodes.iter().rposition(|node| node.address == address && node.stopped.is_none());
         let Some(to) = find(to) else {
             self.undelivered.push((to, bytes.to_vec()));
@@ -410,6 +422,7 @@ impl Net {
             self.nodes[to].parked.push((from, bytes.to_vec()));
             return;
         }
+        let from = self.seen_at.get(&from).copied().unwrap_or(from);
         self.input(to, Input::Packet { from, bytes });
     }
 

@@ -136,7 +136,7 @@ fn a_joiner_of_another_family_is_not_kept_waiting_for_the_dead() {
     net.further.push((4, address(9)));
     let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
     net.run_until(Duration::from_secs(20), "it is up", |net| net.nodes[node].core.is_up());
-    net.run_until(ms(100), "n0 knows it", |net| net.status(0, "six") == Some(Status::Up));
+    net.run_until(ms(2_000), "n0 knows it", |net| net.status(0, "six") == Some(Status::Up));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::hostile::large;
 use super::net::{Net, address, id};
-use crate::core::{ChangeKind, Command, Profile, StopReason};
+use crate::core::{ChangeKind, Command, Profile, Status, StopReason};
 
 /// Lets a node sleep longer than the dead are kept.
 fn sleep(net: &mut Net, node: usize) {
@@ -103,4 +103,16 @@ fn who_joins_anew_sends_nothing_malformed() {
     sleep(&mut net, sleeper);
     net.run(Duration::from_secs(2));
     assert_eq!(malformed(&net) - before, 0, "packets of an honest node");
+}
+
+#[test]
+fn who_joins_anew_after_a_long_sleep_does_so_at_a_higher_incarnation() {
+    let mut net = Net::with_short_memory(4);
+    net.forget_reports();
+    sleep(&mut net, 3);
+    net.run(Duration::from_secs(10));
+    let own = net.nodes[3].changes.iter().filter(|(_, change)| change.record.id == *"n3");
+    let steps: Vec<_> = own.map(|(_, change)| (change.record.incarnation, change.record.status)).collect();
+    assert!(steps.iter().any(|(_, status)| *status == Status::Joining), "it joined anew: {steps:?}");
+    assert!(steps.is_sorted(), "nobody falls back at one incarnation: {steps:?}");
 }

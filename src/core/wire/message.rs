@@ -467,4 +467,6 @@ impl Message {
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
     pub(super) const UPDATE_KIND: u32 = 2;
+    /// The kind of [`Message::Unlink`].
+    pub(in crate::core) const UNLINK_KIND: u32 = 24;
 }

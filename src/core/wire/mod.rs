@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A key id of 255 is no key: `"HC"  version u8  255  oldest u8  newest u8` refuses a packet whose version its sender does
-//! not speak, and is never answered.
+//! not speak, and is never answered. A packet with run 0, sequence 0 and fingerprint 0 does not say whose it is.
 //!
 //! Fields are postcard's: integers are LEB128 varints, texts and lists carry their length, options a 0 or 1 byte. Runs,
 //! nonces, hashes and fingerprints are eight raw bytes, little endian; heartbeat stamps two. Messages carry their length,
@@ -28,4 +28,4 @@ pub use message::{
 };
 pub use packet::{Header, Packet, PacketBuilder, PacketError, VERSION};
 pub(super) use raw::RawRecord;
-pub(super) use read::{RawUpdate, Read, read, sender_of};
+pub(super) use read::{Messages, RawUpdate, Read, read, sender_of};

@@ -20,15 +20,20 @@ pub(super) const REFUSAL_KEY: u8 = 0xff;
 pub struct Header {
     /// The low half of the XXH3-64 of the cluster's name.
     pub cluster: u32,
-    /// The sender.
+    /// The sender; [`Run::NOBODY`] if the packet does not say.
     pub run: Run,
-    /// Counts the sender's packets from 1; what is not fresh is not believed.
+    /// Counts the sender's packets from 1; what is not fresh is not believed. 0 in anonymous packets, and only there.
     pub sequence: u64,
     /// Of the sender's view.
     pub fingerprint: u64,
 }
 
 impl Header {
+    /// The header of a packet that does not say whose it is: strangers are told no run before they proved their address.
+    pub const fn anonymous(cluster: u32) -> Self {
+        Header { cluster, run: Run::NOBODY, sequence: 0, fingerprint: 0 }
+    }
+
     /// The cluster's hash as it stands in headers.
     pub fn cluster_hash(name: &str) -> u32 {
         xxhash_rust::xxh3::xxh3_64(name.as_bytes()) as u32

@@ -93,7 +93,7 @@ pub(in crate::core) fn read(datagram: &[u8]) -> Result<(Header, Messages<'_>), P
     let mut rest = Bytes::new(rest);
     let sequence = rest.varint()?;
     let fingerprint = u64::from_le_bytes(rest.array()?);
-    if sequence == 0 {
+    if (sequence == 0) != run.is_nobody() {
         return Err(PacketError::Malformed);
     }
     Ok((Header { cluster, run, sequence, fingerprint }, Messages { rest, left: MAX_MESSAGES_PER_PACKET }))
@@ -105,7 +105,8 @@ pub(in crate::core) fn sender_of(datagram: &[u8]) -> Option<Run> {
     Some(Run(u64::from_le_bytes(*run)))
 }
 
-/// The messages of a packet, in order.
+/// The messages of a packet, in order. Clones read the same ones again.
+#[derive(Clone)]
 pub(in crate::core) struct Messages<'a> {
     rest: Bytes<'a>,
     /// How many more there may be.
@@ -128,6 +129,21 @@ impl<'a> Iterator for Messages<'a> {
 }
 
 impl<'a> Messages<'a> {
+    /// Whether there is a message of this kind, found out without decoding any.
+    pub(in crate::core) fn hold(&self, kind: u32) -> bool {
+        let mut rest = self.rest;
+        let mut next = || {
+            let length = usize::try_from(rest.varint().ok()?).ok()?;
+            Bytes::new(rest.take(length).ok()?).varint().ok()
+        };
+        std::iter::from_fn(&mut next).any(|found| found == u64::from(kind))
+    }
+
+    /// Whether all have been read.
+    pub(in crate::core) fn is_over(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     fn read_next(&mut self) -> Result<Read<'a>, PacketError> {
         self.left = self.left.checked_sub(1).ok_or(PacketError::Malformed)?;
         let length = usize::try_from(self.rest.varint()?).map_err(|_| PacketError::Malformed)?;

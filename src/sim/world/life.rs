@@ -285,7 +285,10 @@ impl World {
             StopReason::Left => place.leave_asked,
             StopReason::Removed => place.removal_asked,
             // One of two of a name has to go.
-            StopReason::NameInUse { .. } => place.shares_name,
+            // And a name that nobody has belongs to whoever comes first, friend or foe.
+            StopReason::NameInUse { holder, .. } => {
+                place.shares_name || process.up_since.is_none() && self.stranger.owns(*holder)
+            }
             StopReason::Refused { .. } => false,
         };
         place.disk.crash(true);

@@ -3,7 +3,7 @@
 //! Must not know: why anything is kept.
 
 use super::World;
-use crate::core::limits::{MAX_JOINERS, MAX_LINKS, MAX_NAME_PROBES, MAX_TOMBSTONES};
+use crate::core::limits::{MAX_ALIASES, MAX_JOINERS, MAX_LINKS, MAX_NAME_PROBES, MAX_TOMBSTONES};
 use crate::core::{NodeId, Sizes};
 use crate::sim::invariants::Invariant;
 
@@ -46,6 +46,7 @@ impl World {
             ("crash cases", sizes.crashes, sizes.members),
             ("doubts", sizes.inquiries, 2 * sizes.members),
             ("name probes", sizes.name_probes, MAX_NAME_PROBES),
+            ("aliases", sizes.aliases, MAX_ALIASES + 2 * sizes.members),
             ("strangers", sizes.strangers, MAX_STRANGERS),
         ];
         let (what, size, most) = bounds.into_iter().find(|(_, size, most)| size > most)?;

@@ -206,7 +206,7 @@ impl World {
 }
 
 impl Stranger {
-    fn owns(&self, address: SocketAddr) -> bool {
+    pub(super) fn owns(&self, address: SocketAddr) -> bool {
         self.adversary.as_ref().is_some_and(|adversary| adversary.owns(address))
     }
 }

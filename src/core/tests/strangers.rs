@@ -1,0 +1,407 @@
+//! What nobody achieves who knows a member's run, or nobody's: a packet is a member's only from where the member is.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::hostile::{EVIL, EVIL_RUN, FORCED, evil, mail, packet, send};
+use super::net::{Net, address, id, ms};
+use crate::core::limits::{
+    LINK_TIMEOUT, MAX_FOREIGN_GUESTS, MAX_STRANGER_MESSAGES, MIN_QUESTION_BYTES, SEQUENCE_BURST,
+};
+use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder, Update};
+use crate::core::{
+    Command, DetectionMethod, Drop, Input, LeaveReason, LinkEvent, LinkId, Output, Profile, Record, Reply, Run, Status,
+};
+
+fn run_of(net: &Net, node: usize) -> Run {
+    net.nodes[node].core.me().run
+}
+
+fn bare(run: Run, sequence: u64, messages: &[Message]) -> Vec<u8> {
+    let header = Header { cluster: Header::cluster_hash("test"), run, sequence, fingerprint: 0 };
+    let mut packet = PacketBuilder::new(&header, 1400);
+    for message in messages {
+        assert!(packet.push(message));
+    }
+    packet.finish()
+}
+
+fn dropped(net: &Net, node: usize, reason: Drop) -> u64 {
+    net.nodes[node].core.counters().dropped(reason)
+}
+
+fn is_ever_down(net: &Net, name: &str) -> bool {
+    let is_down =
+        |change: &(_, crate::core::Change)| change.1.record.id == *name && change.1.record.status != Status::Up;
+    net.nodes.iter().any(|node| node.changes.iter().any(is_down))
+}
+
+#[test]
+fn a_stolen_run_says_nothing_from_elsewhere() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.forget_reports();
+    let (stolen, victim) = (run_of(&net, 1), run_of(&net, 2));
+    let twin = Record { incarnation: 1 << 41, ..evil("n1", 1, Status::Up) };
+    let left = Record { status: Status::Left(LeaveReason::Graceful), ..Record::clone(net.nodes[1].core.me()) };
+    let down = Record { status: Status::Suspect, ..Record::clone(net.nodes[0].core.me()) };
+    let note = Some(Note { age_ms: 60_000, method: DetectionMethod::HeartbeatTimeout });
+    let words = [
+        Message::Told { run: victim, incarnation: 1, status: FORCED, age_ms: 0 },
+        Message::Update(Update { note: None, record: twin }),
+        Message::Update(Update { note, record: left }),
+        Message::Update(Update { note, record: down }),
+        Message::Pull { after: None, pages: 8 },
+        Message::Probe { nonce: Nonce(7), doubted: false },
+        Message::Severed { run: run_of(&net, 0), age_ms: 0, is_sure: true },
+    ];
+    for (i, word) in words.iter().enumerate() {
+        send(&mut net, 2, EVIL, &packet(stolen, 900 + i as u64, std::slice::from_ref(word)));
+        net.run(ms(50));
+    }
+    assert_eq!(dropped(&net, 2, Drop::Claimed), words.len() as u64);
+    net.run(Duration::from_secs(5));
+    assert!(net.nodes.iter().all(|node| node.stopped.is_none()), "{}", net.describe());
+    assert!(!["n0", "n1", "n2"].iter().any(|name| is_ever_down(&net, name)), "{}", net.describe());
+    assert_eq!(mail(&net, address(EVIL)), [], "nothing is said to whoever bears a member's run elsewhere");
+}
+
+#[test]
+fn signs_of_life_from_elsewhere_keep_nobody_alive() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let stolen = run_of(&net, 1);
+    net.kill(1);
+    for sequence in 0..100 {
+        for node in [0, 2] {
+            send(&mut net, node, EVIL, &packet(stolen, 900 + sequence, &[]));
+        }
+        net.run(ms(50));
+    }
+    assert_eq!(net.status(0, "n1"), Some(Status::Down));
+}
+
+#[test]
+fn a_window_is_not_pushed_from_elsewhere() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.forget_reports();
+    let stolen = run_of(&net, 1);
+    for push in 1..=400 {
+        for node in [0, 2] {
+            send(&mut net, node, EVIL, &bare(stolen, push * 1_000, &[]));
+        }
+    }
+    net.run(Duration::from_secs(60));
+    assert!(!is_ever_down(&net, "n1"), "{}", net.describe());
+    assert_eq!(dropped(&net, 0, Drop::Replayed), 0, "none of its real packets looked old");
+}
+
+#[test]
+fn a_window_that_is_pushed_from_a_forged_right_address_heals() {
+    for by in [900, SEQUENCE_BURST - 1, 10 * SEQUENCE_BURST, 1 << 47] {
+        let mut net = Net::cluster(Profile::Local, 3);
+        net.run(Duration::from_secs(5));
+        net.forget_reports();
+        let forged = run_of(&net, 1);
+        for push in 1..=5 {
+            for node in [0, 2] {
+                send(&mut net, node, 1, &bare(forged, push * by, &[]));
+            }
+        }
+        net.run(Duration::from_secs(60));
+        assert!(!is_ever_down(&net, "n1"), "pushed by {by}: {}", net.describe());
+        let refused = dropped(&net, 0, Drop::Replayed);
+        assert!(refused < 40, "pushed by {by}, {refused} of its real packets were refused");
+        assert_eq!(dropped(&net, 0, Drop::Jumped) > 0, by > 2 * SEQUENCE_BURST, "pushed by {by}");
+    }
+}
+
+#[test]
+fn an_answer_to_no_question_restarts_no_window() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let forged = run_of(&net, 1);
+    send(&mut net, 0, 1, &bare(forged, 60_000, &[]));
+    send(&mut net, 0, 1, &bare(forged, 100, &[Message::Ack { nonce: Nonce(1) }]));
+    send(&mut net, 0, 1, &bare(forged, 100, &[Message::Ack { nonce: Nonce(2) }]));
+    assert_eq!(dropped(&net, 0, Drop::Replayed), 2);
+}
+
+#[test]
+fn members_that_seem_to_be_elsewhere_prove_it_and_stay() {
+    for elsewhere in [vec![1], vec![1, 2], vec![0, 1, 2, 3, 4]] {
+        let mut net = Net::new(Profile::Local);
+        for node in &elsewhere {
+            let other = SocketAddr::new(address(*node).ip(), 40_000);
+            net.seen_at.insert(address(*node), other);
+        }
+        for i in 0..5 {
+            net.add(&format!("n{i}"), i, &[0]);
+        }
+        net.run(Duration::from_secs(3));
+        net.assert_all_up();
+        net.forget_reports();
+        net.run(Duration::from_secs(60));
+        net.assert_all_up();
+        for name in ["n0", "n1", "n2", "n3", "n4"] {
+            assert!(!is_ever_down(&net, name), "{elsewhere:?}: {}", net.describe());
+        }
+        net.kill(1);
+        net.run(Duration::from_secs(3));
+        assert_eq!(net.status(0, "n1"), Some(Status::Down));
+    }
+}
+
+/// What comes out of a node when something happens to a link of it.
+fn link(net: &mut Net, node: usize, link: LinkId, event: LinkEvent<'_>) -> Vec<Output> {
+    let (now, core) = (net.now, &mut net.nodes[node].core);
+    core.handle(now, Input::Link { link, event });
+    std::iter::from_fn(|| core.poll()).collect()
+}
+
+#[test]
+fn a_connection_in_a_members_name_is_nobodys_until_it_is_proven() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let (stolen, victim) = (run_of(&net, 1), run_of(&net, 0));
+    let told = packet(stolen, 900, &[Message::Told { run: victim, incarnation: 1, status: FORCED, age_ms: 0 }]);
+    let from = SocketAddr::new(address(EVIL).ip(), 50_000);
+    let guest = LinkId::Accepted(1);
+    let outputs = link(&mut net, 0, guest, LinkEvent::Frame { from, bytes: &told });
+    assert_eq!(net.nodes[0].core.open_links(), 0);
+    let asked = outputs.iter().find_map(|output| match output {
+        Output::Transmit { to, bytes } if *to == address(1) => {
+            Packet::decode(bytes).expect("decodes").messages.into_iter().find_map(|message| match message {
+                Message::Probe { nonce, .. } => Some(nonce),
+                _ => None,
+            })
+        }
+        _ => None,
+    });
+    let nonce = asked.expect("the member is asked, at its own address");
+    assert!(!outputs.iter().any(|output| matches!(output, Output::SendFrame { .. })), "nothing goes over it");
+
+    let wrong = bare(stolen, 901, &[Message::Ack { nonce: Nonce(nonce.0 + 1) }]);
+    link(&mut net, 0, guest, LinkEvent::Frame { from, bytes: &wrong });
+    assert_eq!(net.nodes[0].core.open_links(), 0);
+
+    let right = bare(stolen, 902, &[Message::Ack { nonce }]);
+    let outputs = link(&mut net, 0, guest, LinkEvent::Frame { from, bytes: &right });
+    assert_eq!(net.nodes[0].core.open_links(), 1, "who receives at the member's address is the member");
+    assert!(outputs.iter().any(|output| matches!(output, Output::SendFrame { .. })), "it is greeted");
+}
+
+#[test]
+fn connections_that_prove_nothing_are_few_and_short_and_displace_no_link() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let stolen = run_of(&net, 1);
+    let from = |port| SocketAddr::new(address(EVIL).ip(), port);
+    let (mut open, mut closed) = (0_usize, 0_usize);
+    let is_close = |output: &&Output| matches!(output, Output::CloseLink { .. });
+    for i in 0..1_000_u64 {
+        let frame = bare(stolen, 900 + i, &[]);
+        let event = LinkEvent::Frame { from: from(i as u16 + 1), bytes: &frame };
+        closed += link(&mut net, 0, LinkId::Accepted(i), event).iter().filter(is_close).count();
+        open += 1;
+    }
+    assert!(open - closed <= MAX_FOREIGN_GUESTS, "{} stay", open - closed);
+    let deadline = net.now + LINK_TIMEOUT + Duration::from_secs(1);
+    while let Some(at) = net.nodes[0].core.next_deadline().filter(|at| *at <= deadline) {
+        net.now = net.now.max(at);
+        let (now, core) = (net.now, &mut net.nodes[0].core);
+        core.handle(now, Input::Tick);
+        while let Some(output) = core.poll() {
+            closed += usize::from(matches!(output, Output::CloseLink { .. }));
+        }
+    }
+    assert!(closed >= open, "{closed} of {open} closed at the end");
+}
+
+#[test]
+fn a_members_record_is_not_introduced_from_elsewhere() {
+    for moved in [false, true] {
+        let mut net = Net::cluster(Profile::Local, 3);
+        let own = Record::clone(net.nodes[1].core.me());
+        // n0 itself asks at the attacker's address.
+        net.command(0, Command::Join { ticket: 1, addresses: vec![address(EVIL)] });
+        net.run(ms(5));
+        let nonce = mail(&net, address(EVIL)).into_iter().find_map(|message| match message {
+            Message::WhoAreYou { nonce, .. } => Some(nonce),
+            _ => None,
+        });
+        let nonce = nonce.expect("asked");
+        let mut record = Record { incarnation: own.incarnation + 5, ..own.clone() };
+        if moved {
+            record.address = address(EVIL);
+        }
+        send(&mut net, 0, EVIL, &packet(own.run, 900, &[Message::IAm { nonce, record }]));
+        assert_eq!(**net.nodes[0].core.record(&id("n1")).expect("listed"), own);
+        // And the attacker's address has not become another one of n1's.
+        let told = Message::Told { run: run_of(&net, 0), incarnation: 1, status: FORCED, age_ms: 0 };
+        send(&mut net, 0, EVIL, &packet(own.run, 901, &[told]));
+        assert_eq!(net.nodes[0].stopped, None);
+        assert!(
+            !matches!(&*net.nodes[0].replies, [Reply::Joined(who)] if matches!(who[0].1, crate::core::Contacted::Answered { .. })),
+            "nor is it named as n1"
+        );
+    }
+}
+
+#[test]
+fn a_members_run_does_not_join_from_elsewhere() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let own = Record::clone(net.nodes[1].core.me());
+    let mut record = Record { incarnation: own.incarnation + 5, status: Status::Joining, ..own.clone() };
+    record.address = address(EVIL);
+    super::hostile::join(&mut net, 0, &record);
+    let up = Record { status: Status::Up, ..record };
+    send(&mut net, 0, EVIL, &packet(own.run, 4, &[Message::Update(Update { note: None, record: up })]));
+    net.run(Duration::from_secs(3));
+    assert_eq!(**net.nodes[0].core.record(&id("n1")).expect("listed"), own);
+}
+
+#[test]
+fn one_packet_takes_one_step_of_the_handshake() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let joins: Vec<Message> = (0..12)
+        .map(|i| Message::Join { nonce: Nonce(i), record: evil("j", 5, Status::Joining), cookie: None })
+        .collect();
+    let question = packet(EVIL_RUN, 1, &joins);
+    send(&mut net, 0, EVIL, &question);
+    net.run(ms(5));
+    assert_eq!(net.undelivered.len(), 1, "{} packets for one", net.undelivered.len());
+    assert!(net.undelivered[0].1.len() <= question.len());
+}
+
+#[test]
+fn strangers_are_told_no_run_before_their_address_is_proven() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let lonely = net.add("lonely", 5, &[60]);
+    net.run(ms(100));
+    let foreign = {
+        let header = Header { cluster: 1, run: EVIL_RUN, sequence: 1, fingerprint: 0 };
+        let mut packet = PacketBuilder::new(&header, 1400);
+        packet.push(&Message::WhoAreYou { nonce: Nonce(1), echo: None });
+        packet.pad_to(MIN_QUESTION_BYTES);
+        packet.finish()
+    };
+    let question = |message| packet(EVIL_RUN, 1, &[message]);
+    let questions = [
+        question(Message::WhoAreYou { nonce: Nonce(1), echo: None }),
+        question(Message::Probe { nonce: Nonce(1), doubted: false }),
+        question(Message::Join { nonce: Nonce(1), record: evil("j", 5, Status::Joining), cookie: None }),
+        question(Message::WhoLeads),
+        foreign,
+    ];
+    for (i, question) in questions.iter().enumerate() {
+        for node in [0, 1, lonely] {
+            let from = SocketAddr::new(address(EVIL).ip(), 1_000 + i as u16);
+            net.input(node, Input::Packet { from, bytes: question });
+        }
+    }
+    net.run(ms(5));
+    let is_evil = |to: &SocketAddr| to.ip() == address(EVIL).ip();
+    let answers: Vec<_> = net.undelivered.iter().filter(|(to, _)| is_evil(to)).collect();
+    assert!(answers.len() >= questions.len(), "{} answers", answers.len());
+    for (_, answer) in answers {
+        let packet = Packet::decode(answer).expect("decodes");
+        assert_eq!(packet.header, Header::anonymous(packet.header.cluster), "{:?}", packet.messages);
+    }
+}
+
+#[test]
+fn little_is_read_of_strangers_packets() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let stolen = run_of(&net, 1);
+    // A kind that nobody knows, 250 times.
+    let tiny = |run, sequence| {
+        let mut bytes = bare(run, sequence, &[]);
+        bytes.extend([1, 120].repeat(250));
+        bytes
+    };
+    for (run, from) in [(EVIL_RUN, EVIL), (stolen, EVIL)] {
+        let before = dropped(&net, 0, Drop::UnknownMessage);
+        let unread = dropped(&net, 0, Drop::Unread);
+        for sequence in 1_000..1_100 {
+            send(&mut net, 0, from, &tiny(run, sequence));
+        }
+        let read = dropped(&net, 0, Drop::UnknownMessage) - before;
+        assert!(read <= 100 * MAX_STRANGER_MESSAGES as u64, "{read} messages looked at");
+        assert_eq!(dropped(&net, 0, Drop::Unread) - unread, 100);
+    }
+    let before = dropped(&net, 0, Drop::UnknownMessage);
+    send(&mut net, 0, 1, &tiny(stolen, 1_500));
+    assert_eq!(dropped(&net, 0, Drop::UnknownMessage) - before, 250, "a member's packet is read to its end");
+}
+
+/// Floods nodes with first questions, 300 a second, from ever new ports of one host, and runs.
+fn flood(
+    net: &mut Net,
+    nodes: &[usize],
+    host: SocketAddr,
+    duration: Duration,
+    mut until: impl FnMut(&Net) -> bool,
+) -> bool {
+    let end = net.now + duration;
+    let mut port = 10_000_u16;
+    while net.now < end && !until(net) {
+        for node in nodes {
+            port = port.wrapping_add(1).max(10_000);
+            let from = SocketAddr::new(host.ip(), port);
+            let question = packet(EVIL_RUN, 1, &[Message::WhoAreYou { nonce: Nonce(1), echo: None }]);
+            net.input(*node, Input::Packet { from, bytes: &question });
+        }
+        net.run(Duration::from_micros(3_333));
+    }
+    until(net)
+}
+
+#[test]
+fn a_flood_of_questions_keeps_no_islands_apart() {
+    for attacker in [address(EVIL), address(0)] {
+        let mut net = Net::new(Profile::Default);
+        for (name, host, seed) in [("a1", 0, 0), ("a2", 1, 0), ("b1", 10, 10), ("b2", 11, 10)] {
+            net.add(name, host, &[seed]);
+        }
+        net.run(Duration::from_secs(10));
+        let all = [0, 1, 2, 3];
+        flood(&mut net, &all, attacker, Duration::from_secs(3), |_| false);
+        net.command(0, Command::Join { ticket: 1, addresses: vec![address(10)] });
+        let is_merged = flood(&mut net, &all, attacker, Duration::from_secs(5), Net::all_agree);
+        assert!(is_merged, "{attacker}: {}", net.describe());
+        assert_eq!(
+            net.nodes[0].replies,
+            [Reply::Joined(vec![(address(10), crate::core::Contacted::Answered { id: id("b1") })])]
+        );
+    }
+}
+
+#[test]
+fn nobody_makes_a_node_believe_that_it_met_itself() {
+    let mut net = Net::new(Profile::Local);
+    let lonely = net.add("lonely", 5, &[60]);
+    net.run(ms(100));
+    let own = run_of(&net, lonely);
+    let me = Record::clone(net.nodes[lonely].core.me());
+    for (i, from) in [EVIL, 60].into_iter().enumerate() {
+        let join = Message::Join { nonce: Nonce(7), record: me.clone(), cookie: None };
+        let question = Message::WhoAreYou { nonce: Nonce(7), echo: None };
+        for message in [join, question] {
+            send(&mut net, lonely, from, &packet(own, 1 + i as u64, &[message]));
+        }
+    }
+    net.run(Duration::from_secs(30));
+    assert!(!net.nodes[lonely].core.is_up(), "founded a cluster of its own, though it is no seed");
+}
+
+#[test]
+fn a_seed_that_meets_itself_under_another_address_knows_it() {
+    let mut net = Net::new(Profile::Local);
+    let (mine, other) = (address(5), address(60));
+    let node = net.add("n", 5, &[60]);
+    net.run(ms(1));
+    let own: Vec<Vec<u8>> =
+        net.undelivered.iter().filter(|(to, _)| *to == other).map(|(_, bytes)| bytes.clone()).collect();
+    assert!(!own.is_empty(), "asked");
+    for bytes in own {
+        net.input(node, Input::Packet { from: mine, bytes: &bytes });
+    }
+    net.run(Duration::from_secs(3));
+    assert!(net.nodes[node].core.is_up(), "its own question came back: it is its cluster's seed");
+}
