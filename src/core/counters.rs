@@ -39,11 +39,13 @@ pub enum Drop {
     Jumped,
     /// The rest of a stranger's packet, behind the few messages that are looked at.
     Unread,
+    /// News of a member that its owner could not refute, or not soon: an incarnation far ahead of what is held.
+    Implausible,
 }
 
 impl Drop {
     /// All reasons.
-    pub const ALL: [Drop; 17] = [
+    pub const ALL: [Drop; 18] = [
         Drop::Malformed,
         Drop::UnknownVersion,
         Drop::UnknownKey,
@@ -61,6 +63,7 @@ impl Drop {
         Drop::Claimed,
         Drop::Jumped,
         Drop::Unread,
+        Drop::Implausible,
     ];
 
     /// Its name as a metric label.
@@ -83,6 +86,7 @@ impl Drop {
             Drop::Claimed => "claimed",
             Drop::Jumped => "sequence_jump",
             Drop::Unread => "unread",
+            Drop::Implausible => "implausible",
         }
     }
 }

@@ -165,6 +165,13 @@ pub enum Command {
         /// The new tags.
         tags: Tags,
     },
+    /// This node is reached at another address from now on: its driver has bound a socket there.
+    SetAddress {
+        /// For the reply.
+        ticket: Ticket,
+        /// The new address.
+        address: SocketAddr,
+    },
     /// Add a voter to the electorate. The leader does; any other node asks it to, and gives its answer.
     AddVoter {
         /// For the reply.
@@ -312,6 +319,8 @@ pub enum Reply {
     },
     /// To [`Command::SetTags`].
     TagsSet,
+    /// To [`Command::SetAddress`].
+    AddressSet,
     /// To [`Command::AddVoter`], [`Command::RemoveVoter`] and [`Command::Recover`]: the electorate as it is now.
     Electorate(Electorate),
     /// The command was not carried out; nothing changed.
@@ -390,6 +399,12 @@ pub enum CommandError {
     /// The node is on its way out.
     #[error("this node is leaving")]
     Leaving,
+    /// Nobody could answer to that address.
+    #[error("{address} is no address that others can answer to: give one with an IP address and a port")]
+    Unreachable {
+        /// The address asked for.
+        address: SocketAddr,
+    },
     /// Leaders are not elected by quorum here.
     #[error("leaders are not elected here: set leadership.mode = \"quorum\"")]
     NoQuorumMode,
@@ -507,6 +522,16 @@ pub enum Notice {
         /// The member.
         id: NodeId,
     },
+    /// A member's datagrams do not come, or ours do not reach it, while its link works.
+    DatagramsBlocked {
+        /// The member.
+        id: NodeId,
+    },
+    /// Datagrams pass again.
+    DatagramsPass {
+        /// The member.
+        id: NodeId,
+    },
     /// Slept so long that its view is worthless.
     RejoiningAfterIsolation,
     /// About electing leaders.
@@ -526,6 +551,24 @@ pub enum Notice {
         advertised: SocketAddr,
         /// Those that were asked.
         others: Vec<SocketAddr>,
+    },
+    /// Another process says that it has this node's name: it does not answer, or fewer members hold it than this node.
+    NameClaimed {
+        /// Its address.
+        claimant: SocketAddr,
+    },
+    /// A member that lives was removed by force.
+    MemberRemoved {
+        /// Whom.
+        id: NodeId,
+        /// Who told this node so.
+        by: NodeId,
+    },
+    /// The cluster remembers this node's name at an incarnation that this node does not believe, and lets it in only above
+    /// that.
+    FarBehind {
+        /// The incarnation.
+        incarnation: u64,
     },
     /// A newcomer was turned away because its name is in use.
     NameRefused {
@@ -584,6 +627,11 @@ impl fmt::Display for Notice {
                 "{id:?} is heard by {heard_by:?} and others, but not by this node: look at the network between the two"
             ),
             Notice::LinkRecovered { id } => write!(f, "{id:?} is heard directly again"),
+            Notice::DatagramsBlocked { id } => write!(
+                f,
+                "datagrams to and from {id:?} do not pass, links do: everything travels by TCP; check UDP in firewalls"
+            ),
+            Notice::DatagramsPass { id } => write!(f, "datagrams to and from {id:?} pass again"),
             Notice::RejoiningAfterIsolation => {
                 f.write_str("heard nobody for longer than reap_after: dropping the view and joining anew")
             }
@@ -600,6 +648,19 @@ impl fmt::Display for Notice {
                 }
                 f.write_str(": check that both address families (IPv4, IPv6) work between them; still trying")
             }
+            Notice::NameClaimed { claimant } => write!(
+                f,
+                "another process claims this node's name at {claimant}, and has it not: if it is yours, give it another \
+                 name with --name"
+            ),
+            Notice::MemberRemoved { id, by } => {
+                write!(f, "{id:?} was alive and is removed by force, says {by:?}: restart it if that was not meant")
+            }
+            Notice::FarBehind { incarnation } => write!(
+                f,
+                "the cluster remembers this name at incarnation {incarnation}, far ahead of any clock: choose another \
+                 with --name, or wait until the last holder is forgotten (twice reap_after); still trying"
+            ),
             Notice::NameRefused { id, newcomer } => {
                 write!(f, "turned {newcomer} away: the name {id:?} is in use by a node that answers")
             }

@@ -53,6 +53,7 @@ impl Core {
             self.counters.gossip_sent += 1;
         }
         self.repair();
+        self.end_old_calls();
     }
 
     /// A packet that is a heartbeat, with recent updates if the peer may lack some.

@@ -180,6 +180,10 @@ impl Core {
             match slot.filter(|_| self.now.since(guest.since) < LINK_TIMEOUT) {
                 None => self.dismiss_guest(link),
                 Some(slot) if self.view.entry(slot).peer.proven && self.may_ask_about(guest.run) => {
+                    if guest.is_from_its_host {
+                        // Datagrams may not pass.
+                        self.call(self.view.record(slot).address);
+                    }
                     self.ask_at_home(slot, MIN_PROBE_BYTES, None);
                 }
                 Some(_) => {}
@@ -202,7 +206,7 @@ impl Core {
     }
 
     /// Closes the connection without a word: nothing is said to strangers here.
-    fn dismiss_guest(&mut self, link: LinkId) {
+    pub(super) fn dismiss_guest(&mut self, link: LinkId) {
         self.guests.forget(link);
         self.outputs.push_back(Output::CloseLink { link });
     }

@@ -48,6 +48,7 @@ impl Core {
         if !is_sending {
             return self.timers.set(Timer::Heartbeat(run), self.now + period);
         }
+        self.mind_datagrams(slot);
         if due > self.now {
             return self.timers.set(Timer::Heartbeat(run), due);
         }

@@ -213,8 +213,10 @@ impl Core {
         }
     }
 
-    /// Links to observed members that are bad now: others hear those members, this node does not.
+    /// Links to observed members that are bad now: others hear those members, this node does not, or no datagram passes
+    /// while TCP does.
     pub fn degraded_links(&self) -> usize {
-        self.inquiries.degraded.len()
+        let by_detour = self.detours.certain().filter(|run| !self.inquiries.degraded.contains_key(run));
+        self.inquiries.degraded.len() + by_detour.count()
     }
 }

@@ -25,6 +25,7 @@ use super::founding::Founding;
 use super::inbox::Inbox;
 use super::limits::{
     FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_JOIN_WAIT, MAX_JOINERS, MIN_QUESTION_BYTES,
+    TRIES_BEFORE_CALLS,
 };
 use super::reachable::Reach;
 use super::receive::Sender;
@@ -162,8 +163,12 @@ impl Core {
                 self.notice("waiting for seeds", Notice::WaitingForSeeds { answered });
             }
         }
-        for to in targets {
-            self.ask_to_join(to);
+        for to in &targets {
+            self.ask_to_join(*to);
+        }
+        self.end_old_calls();
+        if !reached && answered == 0 && pause >= FIRST_JOIN_RETRY * 2_u32.pow(TRIES_BEFORE_CALLS - 1) {
+            self.call_all(&targets);
         }
     }
 
@@ -193,6 +198,10 @@ impl Core {
         packet.push(&Message::Join { nonce, record, cookie });
         packet.pad_to(MIN_QUESTION_BYTES);
         self.transmit(to, packet);
+        if self.calls.is_any_connected() {
+            // Others that are named are asked as whoever named them is.
+            self.call(to);
+        }
     }
 
     /// A packet of our own run came in. If it holds a nonce of ours that was sent to a seed, the seed is this node; anybody
@@ -299,10 +308,12 @@ impl Core {
         let Some(joining) = self.joining(nonce) else { return };
         joining.reached = Some(now);
         // While a raise waits for the disk, every sponsor still finds us behind: asking them again now would go round.
-        let is_behind = self.is_plausible(incarnation) && incarnation >= self.me().incarnation;
-        if is_behind && !self.incarnation.is_waiting() {
-            self.raise_incarnation(incarnation + 1);
-            self.incarnation_raised();
+        if incarnation >= self.me().incarnation && !self.incarnation.is_waiting() {
+            if self.exceed_earlier_run(incarnation) {
+                self.incarnation_raised();
+            } else {
+                self.notice("far behind", Notice::FarBehind { incarnation });
+            }
         }
     }
 
@@ -332,8 +343,13 @@ impl Core {
         }
         let joining = match &mut self.phase {
             Phase::Joining(joining) if joining.nonce == nonce => joining,
-            // A member looking for lost ones met somebody else's cluster.
+            // A member looking for lost ones met somebody else's cluster, or a namesake's.
             _ if self.prover.is_nonce(nonce, by, now) => {
+                if let Refusal::NameInUse { holder } = refusal
+                    && self.questions.allow(now, holder, true)
+                {
+                    self.ask_who(holder);
+                }
                 return self.notice("refused", Notice::Refused { by, refusal });
             }
             _ => return self.counters.drop(Drop::Unasked),
@@ -385,11 +401,13 @@ impl Core {
         self.phase = Phase::Up;
         self.plan_links();
         self.begin_to_settle_myself();
+        self.end_calls_soon();
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
             self.timers.cancel(timer);
         }
         self.transfer = None;
         self.attention.start(self.now);
+        self.acquaintance.start(self.now);
         self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
         self.start_gossip();
         self.start_reunion();

@@ -8,12 +8,16 @@
 use std::net::SocketAddr;
 
 use super::confirm::Purpose;
-use super::limits::{CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT, MAX_INCARNATION_JUMP};
-use super::view::View;
+use super::limits::{
+    CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT, MAX_INCARNATION_JUMP, MAX_TOLD_JUMP, WIDE_JUMP_INTERVAL,
+};
+use super::peer::is_due;
+use super::time::Time;
+use super::view::{Slot, View};
 use super::wire::{Message, Nonce};
 use super::{
     CommandError, Core, Drop, Durable, LeaveReason, Notice, Output, Phase, Record, Reply, Run, SelfDoubt, Status,
-    StopReason, Tags, Ticket,
+    StopReason, Tags, Ticket, is_reachable,
 };
 
 /// What is durable about the own incarnation.
@@ -25,30 +29,57 @@ pub(super) struct Incarnation {
     asked: u64,
     /// An incarnation that waits for its bound.
     wanted: Option<u64>,
+    /// When others' word raised it last.
+    raised_at: Option<Time>,
+    /// When the word of others about an earlier run raised it far.
+    jumped_at: Option<Time>,
     /// Who asked for our record meanwhile: the old one would be turned down, and not be asked for again for a second.
     asked_by: Option<(SocketAddr, Nonce)>,
 }
 
 impl Incarnation {
     pub(super) fn new(stored: u64) -> Self {
-        Self { stored, asked: stored, wanted: None, asked_by: None }
+        Self { stored, asked: stored, wanted: None, raised_at: None, jumped_at: None, asked_by: None }
     }
 
     /// Whether a raise waits for the disk.
     pub(super) fn is_waiting(&self) -> bool {
         self.wanted.is_some()
     }
+
+    /// Whether a raise above this one waits for the disk.
+    fn covers(&self, incarnation: u64) -> bool {
+        self.wanted.is_some_and(|wanted| wanted > incarnation)
+    }
 }
 
 impl Core {
-    /// Whether the word of others may raise the own incarnation so far.
-    pub(super) fn is_plausible(&self, incarnation: u64) -> bool {
-        incarnation <= self.me().incarnation.saturating_add(MAX_INCARNATION_JUMP)
+    /// Whether what is said of this very run may raise its incarnation so far.
+    fn is_plausible(&self, incarnation: u64) -> bool {
+        let idle = self.incarnation.raised_at.map_or(0, |at| self.now.since(at).as_secs());
+        let jump = MAX_TOLD_JUMP.saturating_mul(idle + 1).min(MAX_INCARNATION_JUMP);
+        incarnation <= self.me().incarnation.saturating_add(jump)
+    }
+
+    /// Raises the own incarnation above that of another run of this name; says whether it may be believed that there was
+    /// one.
+    pub(super) fn exceed_earlier_run(&mut self, incarnation: u64) -> bool {
+        if !self.is_plausible(incarnation) {
+            let is_far = incarnation > self.me().incarnation.saturating_add(MAX_INCARNATION_JUMP);
+            if is_far || !is_due(self.now, self.incarnation.jumped_at, WIDE_JUMP_INTERVAL) {
+                self.counters.drop(Drop::Implausible);
+                return false;
+            }
+            self.incarnation.jumped_at = Some(self.now);
+        }
+        self.raise_incarnation(incarnation + 1);
+        true
     }
 
     /// Raises the own incarnation, at once if its bound is stored, else as soon as it is.
     pub(super) fn raise_incarnation(&mut self, to: u64) {
         let to = to.max(self.me().incarnation + 1);
+        self.incarnation.raised_at = Some(self.now);
         if to > self.incarnation.stored {
             let wanted = self.incarnation.wanted.map_or(to, |wanted| wanted.max(to));
             self.incarnation.wanted = Some(wanted);
@@ -101,15 +132,16 @@ impl Core {
         }
     }
 
-    /// Somebody holds this node as `status`. Says whether our own record is the right answer.
-    pub(super) fn told(&mut self, run: Run, incarnation: u64, status: Status) -> bool {
+    /// Somebody (a member, if it is known which) holds this node as `status`. Says whether our own record is the right
+    /// answer.
+    pub(super) fn told(&mut self, by: Option<Slot>, run: Run, incarnation: u64, status: Status) -> bool {
         if run != self.run {
             // Meant for who had this address before us.
             self.counters.drop(Drop::Unasked);
             return false;
         }
         if status == Status::Left(LeaveReason::Forced) {
-            self.obey();
+            self.told_removed(by, incarnation);
             return false;
         }
         let mine = self.me();
@@ -117,16 +149,15 @@ impl Core {
             return true;
         }
         if !self.is_plausible(incarnation) {
-            self.counters.drop(Drop::Malformed);
+            self.counters.drop(Drop::Implausible);
             return false;
         }
         match self.phase {
+            // What is raised already, and only waits for the disk, is refuted once.
+            Phase::Joining(_) | Phase::Up if self.incarnation.covers(incarnation) => return false,
             Phase::Joining(_) | Phase::Up => {
-                self.counters.refutations += 1;
                 self.doubt_myself(SelfDoubt::Refuted);
-                self.raise_incarnation(incarnation + 1);
-                let incarnation = self.me().incarnation;
-                self.notice("refuted", Notice::Refuted { incarnation });
+                self.refute(incarnation);
             }
             Phase::Leaving => self.say_left(incarnation),
             Phase::Stopped => return false,
@@ -134,13 +165,20 @@ impl Core {
         true
     }
 
-    /// A record of this node's own name came in.
-    pub(super) fn hear_of_myself(&mut self, record: &Record) {
+    /// Raises the incarnation above one at which others hold this node as something else.
+    pub(super) fn refute(&mut self, incarnation: u64) {
+        self.counters.refutations += 1;
+        self.raise_incarnation(incarnation + 1);
+        self.notice("refuted", Notice::Refuted { incarnation: incarnation + 1 });
+    }
+
+    /// A record of this node's own name came in, from this member if that is known.
+    pub(super) fn hear_of_myself(&mut self, record: &Record, from: Option<Slot>) {
         let mine = self.me();
         if record.run == mine.run {
             let is_forced = record.status == Status::Left(LeaveReason::Forced);
             if is_forced || record.supersedes(mine) {
-                self.told(record.run, record.incarnation, record.status);
+                self.told(from, record.run, record.incarnation, record.status);
             }
             return;
         }
@@ -150,20 +188,15 @@ impl Core {
         let is_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
         let is_elsewhere = record.address != mine.address;
         if is_live && is_elsewhere && !matches!(self.phase, Phase::Joining(_)) {
-            // The name lived on both sides of a cut: the lower incarnation gives way.
-            let (id, holder) = (record.id.clone(), record.address);
-            return self.stop(StopReason::NameInUse { id, holder });
+            // The name may have lived on both sides of a cut, or somebody lies.
+            return self.hear_of_rival(record);
         }
         // An obituary of an earlier run of ours, or its last word from this very address.
-        if self.is_plausible(record.incarnation) {
-            self.raise_incarnation(record.incarnation + 1);
-        } else {
-            self.counters.drop(Drop::Malformed);
-        }
+        self.exceed_earlier_run(record.incarnation);
     }
 
     /// An operator removed this node: it says so at its own incarnation, and stops.
-    fn obey(&mut self) {
+    pub(super) fn obey(&mut self) {
         if !matches!(self.phase, Phase::Joining(_)) {
             self.rewrite_myself(self.me().with_status(Status::Left(LeaveReason::Forced)));
             self.flood();
@@ -176,16 +209,50 @@ impl Core {
         if matches!(self.phase, Phase::Leaving) {
             return self.reply(ticket, Reply::Refused(CommandError::Leaving));
         }
-        if tags != self.me().tags {
-            let incarnation = self.me().incarnation + 1;
-            if incarnation > self.incarnation.stored {
-                self.secure_incarnations();
-                return self.reply(ticket, Reply::Refused(CommandError::Busy));
-            }
-            self.rewrite_myself(Record { incarnation, tags, ..Record::clone(self.me()) });
-            self.secure_incarnations();
+        if tags != self.me().tags && !self.restate_myself(Record { tags, ..Record::clone(self.me()) }) {
+            return self.reply(ticket, Reply::Refused(CommandError::Busy));
         }
         self.reply(ticket, Reply::TagsSet);
+    }
+
+    /// The command to be reached at another address. Others believe it when they hear it from there and the address they
+    /// know does not answer as this run any more (see `names`).
+    pub(super) fn set_address(&mut self, ticket: Ticket, address: SocketAddr) {
+        if matches!(self.phase, Phase::Leaving) {
+            return self.reply(ticket, Reply::Refused(CommandError::Leaving));
+        }
+        if !is_reachable(address) {
+            return self.reply(ticket, Reply::Refused(CommandError::Unreachable { address }));
+        }
+        if address != self.me().address {
+            if !self.restate_myself(Record { address, ..Record::clone(self.me()) }) {
+                return self.reply(ticket, Reply::Refused(CommandError::Busy));
+            }
+            self.introduce_myself();
+        }
+        self.reply(ticket, Reply::AddressSet);
+    }
+
+    /// Says something else about itself, at the next incarnation; `false` if that must wait for the disk.
+    fn restate_myself(&mut self, record: Record) -> bool {
+        let incarnation = self.me().incarnation + 1;
+        let is_stored = incarnation <= self.incarnation.stored;
+        if is_stored {
+            self.rewrite_myself(Record { incarnation, ..record });
+        }
+        self.secure_incarnations();
+        is_stored
+    }
+
+    /// Asks those who observe this node who they are, from its new address: they ask back, and learn where it is.
+    fn introduce_myself(&mut self) {
+        let observers: Vec<SocketAddr> = {
+            let observed = self.view.live().iter().filter(|slot| self.observes(**slot));
+            observed.map(|slot| self.view.record(*slot).address).collect()
+        };
+        for address in observers {
+            self.ask_who(address);
+        }
     }
 
     /// The command to leave. A leader hands over first.

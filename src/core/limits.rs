@@ -22,9 +22,40 @@ pub const MAX_REFERRALS_FOLLOWED: u32 = 64;
 pub const MAX_HOPS: u32 = 4;
 /// … and those it remembers for later.
 pub const MAX_REFERRALS_KEPT: usize = 12;
-/// How far the word of others may raise the own incarnation at once: enough for a clock that starts at zero, too little
-/// to reach the limit.
+/// How far the word of others about an earlier run of its name may raise a node's incarnation: enough for a clock that
+/// starts at zero …
 pub const MAX_INCARNATION_JUMP: u64 = 1 << 42;
+/// … and so far at most once in this time, if that is farther than what is said of its own run may raise it.
+pub const WIDE_JUMP_INTERVAL: Duration = Duration::from_secs(3_600);
+/// How far the word of others about a run may raise its incarnation at once in its own mind: twice what others believe of
+/// it, and as much again for each second without a raise, so that whatever is believed can be refuted.
+pub const MAX_TOLD_JUMP: u64 = 2 * MAX_HEARSAY_JUMP;
+/// A known run's incarnation may rise by so much on the word of others, as often as they like: an owner raises it by one at
+/// a time, but not everybody hears of every step …
+pub const FREE_JUMP: u64 = 1 << 10;
+/// … and by so much …
+pub const MAX_HEARSAY_JUMP: u64 = 1 << 20;
+/// … once in this time. At that pace all incarnations last for a quarter of a million years.
+pub const HEARSAY_JUMP_INTERVAL: Duration = Duration::from_secs(1);
+/// Another run of a known name may be said to be so far ahead: incarnations begin as milliseconds of a clock, and these are
+/// two years …
+pub const MAX_RUN_JUMP: u64 = 1 << 36;
+/// … and if it is farther than [`MAX_HEARSAY_JUMP`], once in this time: that is less than passes in so many milliseconds.
+pub const RUN_JUMP_INTERVAL: Duration = Duration::from_secs(900);
+/// Of a name that nobody knew, no higher incarnation is believed on the word of others: a clock shows it in the year 2109.
+pub const MAX_FIRST_INCARNATION: u64 = 1 << 42;
+/// Claims to names of living members that are remembered until a second voice is heard.
+pub const MAX_CLAIMS: usize = 256;
+/// Members that are asked whom they hold under a name that two living processes have.
+pub const MAX_JURORS: usize = 9;
+/// Settled members that must tell a living node that it was removed before it stops.
+pub const REMOVAL_VOICES: usize = 3;
+/// Removals of living members that are believed of one member …
+pub const MAX_REMOVALS: u32 = 64;
+/// … in this time …
+pub const REMOVALS_INTERVAL: Duration = Duration::from_secs(60);
+/// … and members whose removals are counted.
+pub const MAX_REMOVERS: usize = 256;
 /// Most packets of records in one answer of a repair.
 pub const SYNC_PACKETS: usize = 32;
 /// Repairs with the same two fingerprints before they are left alone for a while …
@@ -223,6 +254,25 @@ pub const LINK_LINGER: Duration = Duration::from_secs(10);
 pub const LINK_BACKOFF: Duration = Duration::from_secs(1);
 /// … up to this.
 pub const MAX_LINK_BACKOFF: Duration = Duration::from_secs(60);
+/// A neighbour that was never heard by datagram is in doubt after this many of its heartbeats, and a detour lasts for one
+/// more if it is not renewed.
+pub const DETOUR_HEARTBEATS: u32 = 2;
+/// Voters that are no neighbours and are watched for answers.
+pub const MAX_PARTNERS: usize = 2 * MAX_VOTERS;
+/// Calls at one time, made and taken.
+pub const MAX_CALLS: usize = 64;
+/// Calls taken of one IP address.
+pub const MAX_CALLS_PER_HOST: usize = 16;
+/// A call ends after this long …
+pub const CALL_LASTS: Duration = Duration::from_secs(10);
+/// … or this long after this node is Up.
+pub const CALL_LINGER: Duration = Duration::from_secs(2);
+/// Tries of a joiner that nobody answers by datagram, before it calls.
+pub const TRIES_BEFORE_CALLS: u32 = 3;
+/// Of so many questions to a lost seed or member, one goes by a call, too.
+pub const CALL_ONE_IN: usize = 4;
+/// A question is among the first messages of its packet.
+pub const MAX_MESSAGES_IN_QUESTION: usize = 4;
 /// The least time between two probes of a member whose process seems to be gone.
 pub const MIN_CRASH_PROBE_GAP: Duration = Duration::from_millis(50);
 /// Pauses between probes for which a second observer is awaited, after the own probes were in vain.
@@ -243,7 +293,7 @@ pub const REACH_GROWTH: usize = 4;
 /// The share of the neighbours, as a fraction, that are doubted when all other members are asked at once.
 pub const WIDE_DOUBT: (usize, usize) = (3, 4);
 /// A member is settled when it has been live for its down timeout, within which it would have been found out if it never
-/// answered, and for this long …
+/// answered, and for this long (then its word counts in what concerns the life of others, too) …
 pub const SETTLE: Duration = Duration::from_secs(60);
 /// … by at most so much less: those who joined one after the other settle together.
 pub const SETTLE_TOGETHER: Duration = Duration::from_secs(5);
@@ -284,6 +334,10 @@ pub const MAX_FLOODED_DELTA_BYTES: usize = 400;
 /// How often one node tells of one renewal of the leader's. As a rumour told to so many it misses five members in a hundred,
 /// and the next one misses others.
 pub const PULSES: u32 = 3;
+/// What too few members have said of leaders and views is remembered for this long …
+pub const RUMOUR_MEMORY: Duration = Duration::from_secs(2);
+/// … and no more of it than this.
+pub const MAX_RUMOURS: usize = 16;
 /// At most one question who leads in this time.
 pub const WHO_LEADS_INTERVAL: Duration = Duration::from_millis(100);
 /// Parts of a numbered view that answer one question, and parts that are kept because they came early.

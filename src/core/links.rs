@@ -58,6 +58,8 @@ pub(super) struct Links {
 #[derive(Debug, Default)]
 struct Link {
     state: State,
+    /// When it was opened last.
+    opened: Option<Time>,
     /// Attempts that failed in a row.
     failures: u32,
     /// Looks at the member's address that was not proven, before the first attempt.
@@ -134,6 +136,12 @@ impl Links {
         self.of.values().filter(|link| matches!(link.state, State::Open(_))).count()
     }
 
+    /// Since when the link to a member stands, if it does.
+    pub(super) fn open_since(&self, run: Run) -> Option<Time> {
+        let link = self.of.get(&run)?;
+        matches!(link.state, State::Open(_)).then_some(link.opened).flatten()
+    }
+
     /// Connections had or asked for.
     fn in_use(&self) -> usize {
         self.runs.len() + self.visits.len()
@@ -160,7 +168,22 @@ impl Core {
     /// Whether this node and a member should have a link.
     fn wants_link(&self, slot: Slot) -> bool {
         let is_live = matches!(self.view.record(slot).status, Status::Up | Status::Suspect);
-        matches!(self.phase, Phase::Up) && slot != View::ME && is_live && self.observes(slot)
+        let is_partner = || self.detours.wants_link(self.view.record(slot).run, self.now);
+        matches!(self.phase, Phase::Up) && slot != View::ME && is_live && (self.observes(slot) || is_partner())
+    }
+
+    /// A number for a link that is about to be opened.
+    pub(super) fn next_link(&mut self) -> LinkId {
+        self.links.next_id()
+    }
+
+    /// Sends a copy of a packet over the link to a member, if there is one.
+    pub(super) fn copy_to_link(&mut self, run: Run, bytes: &[u8]) {
+        if let Some(link) = self.links.open(run) {
+            self.counters.frames_sent += 1;
+            self.counters.frame_bytes_sent += bytes.len() as u64;
+            self.outputs.push_back(Output::SendFrame { link, bytes: bytes.to_vec() });
+        }
     }
 
     /// A member became a neighbour or ceased to be one.
@@ -250,6 +273,7 @@ impl Core {
                 self.close(link);
                 self.attempt_failed(run);
             }
+            State::Open(_) if !self.observes(slot) => self.review_partner(run),
             State::Open(_) => {}
         }
     }
@@ -297,6 +321,7 @@ impl Core {
     /// Ends the link to a member on purpose, if there is one, and forgets it.
     pub(super) fn drop_link(&mut self, run: Run) {
         self.timers.cancel(Timer::Link(run));
+        self.detours.forget(run);
         if let Some(link) = self.links.of.get(&run).and_then(|link| link.state.link()) {
             self.dismiss(link);
         }
@@ -342,6 +367,9 @@ impl Core {
         let mut packet = self.packet_to(slot);
         packet.push(message);
         self.send_to(slot, packet);
+        if self.detours.is_open(self.view.record(slot).run) {
+            return;
+        }
         if let Some(link) = self.links.open(self.view.record(slot).run) {
             let mut packet = self.packet_to(slot);
             packet.push(message);
@@ -375,6 +403,9 @@ impl Core {
     pub(super) fn link_event(&mut self, link: LinkId, event: LinkEvent<'_>) {
         if let Some(visited) = self.links.visits.get(&link).copied() {
             return self.visited(visited, event);
+        }
+        if let Some(address) = self.calls.address_of(link) {
+            return self.call_event(link, address, event);
         }
         let run = self.links.runs.get(&link).copied();
         if event == LinkEvent::Closed {
@@ -422,6 +453,14 @@ impl Core {
         };
         let Some(run) = known else {
             return match link {
+                LinkId::Accepted(_) if self.is_strange(header.run) => {
+                    if self.accept_call(link, from, &header, messages) {
+                        self.receive_by_call(link, from, bytes);
+                    } else {
+                        self.counters.drop(Drop::UnknownRun);
+                        self.dismiss_guest(link);
+                    }
+                }
                 LinkId::Accepted(_) => self.receive_from_guest(link, from, bytes.len(), header, messages),
                 // Given up while the frame was on its way.
                 LinkId::Opened(_) => self.close(link),
@@ -448,6 +487,12 @@ impl Core {
         } else if is_over {
             self.unlinked(link);
         }
+    }
+
+    /// Whether links with this run are for questions at most.
+    fn is_strange(&self, run: Run) -> bool {
+        let slot = self.view.slot_of_run(run);
+        !matches!(self.phase, Phase::Up) || !slot.is_some_and(|slot| self.view.record(slot).status.is_live())
     }
 
     /// A frame cannot be read.
@@ -506,8 +551,10 @@ impl Core {
         self.links.set(run, State::Open(link));
         if let Some(link) = self.links.of.get_mut(&run) {
             link.failures = 0;
+            link.opened = Some(self.now);
         }
-        let is_wanted = self.view.slot_of_run(run).is_some_and(|slot| self.wants_link(slot));
+        let slot = self.view.slot_of_run(run);
+        let is_wanted = slot.is_some_and(|slot| self.wants_link(slot) && self.observes(slot));
         if is_wanted {
             self.timers.cancel(Timer::Link(run));
         } else {

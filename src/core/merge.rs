@@ -47,7 +47,7 @@ impl Core {
             News::Record { note, record, hash, slot } => (note, record, hash, slot),
         };
         if record.id == self.me().id {
-            self.hear_of_myself(&record);
+            self.hear_of_myself(&record, from);
             return None;
         }
         let is_old = note.is_some_and(|note| note.age() >= self.settings.reap_after);
@@ -56,12 +56,16 @@ impl Core {
             return None;
         }
         match self.view.slot_of_member(hint, &record) {
+            None if self.doubts_stranger(&record, from) => None,
             None => self.meet(record, hash, note, from),
             Some(slot) => {
                 let held = self.view.record(slot);
                 if record.status == Status::Suspect && self.is_behind() {
                     self.counters.drop(Drop::Outdated);
                 } else if record.supersedes(held) {
+                    if self.doubts(slot, &record, note, from) {
+                        return self.view.get(slot).map(|entry| entry.hash);
+                    }
                     self.supersede(slot, record, hash, note, from);
                 } else if let Some(note) = note
                     && record == *held
@@ -105,6 +109,7 @@ impl Core {
         self.counters.updates_merged += 1;
         self.attention.heard(self.now);
         self.tombstones.lift(&record.id);
+        self.acquaintance.meet(self.now, record.run);
         let joiner = self.joiners.take(&record);
         let mut peer = Peer::new(self.now - note.map_or_else(Default::default, Note::age));
         peer.method = note.map(|note| note.method);
@@ -152,8 +157,13 @@ impl Core {
         let peer = if is_new_run {
             self.timers.cancel(Timer::Judge(held.run));
             self.timers.cancel(Timer::Heartbeat(held.run));
+            self.acquaintance.forget(held.run);
+            self.acquaintance.meet(self.now, record.run);
             let mut peer = Peer::new(sign);
             peer.proven = self.joiners.take(&record).proven;
+            if let Some(jump) = self.view.entry(slot).peer.errands().last_jump {
+                peer.errands_mut().last_jump = Some(jump);
+            }
             Some(peer)
         } else {
             // Its silence was dated when it was accused: whatever took longer to come here only looks fresher.
@@ -179,17 +189,19 @@ impl Core {
         self.judge_anew(slot, held);
         self.settle(slot, from);
         let was_forced = held.status == Status::Left(super::LeaveReason::Forced);
-        if was_forced && !is_new_run && self.view.record(slot).status.is_live() {
-            // It spoke before it was told: the removal holds for the whole run.
+        let has_left = matches!(self.view.record(slot).status, Status::Left(_));
+        if was_forced && !is_new_run && !has_left {
+            // It spoke before it was told: the removal holds for the whole run, whatever is said of it meanwhile.
             self.remind_evicted(slot, held.incarnation);
-        } else if is_new_run || was_forced || matches!(self.view.record(slot).status, Status::Left(_)) {
+        } else if is_new_run || has_left {
             self.evicted.remove(&held.run);
         }
     }
 
     /// Whether this node knows better than an accusation of silence: it heard the member itself so lately that not even
     /// a heartbeat is overdue, and after the accuser did. Or a cut is healing, and the member that is said to be dead was
-    /// not even suspected on this side of it, where its observers are: that is the word of the far side.
+    /// not even suspected on this side of it, where its observers are: that is the word of the far side. Or its process is
+    /// said to have ended, and holds a link to this node.
     ///
     /// Without this, one bad link (or the far side of a healed cut) makes everybody report the death of a neighbour that
     /// they hear well. The accused is told and refutes within a round trip; one that does not (it may be deaf) is taken
@@ -202,11 +214,14 @@ impl Core {
         let timing = record.timing;
         let is_held_up = self.view.record(slot).status == Status::Up;
         let is_from_afar = record.status == Status::Down && self.is_on_this_side(record.run);
+        // The links of a process that ended broke before anybody could find out that its port refuses new ones.
+        let is_linked = note.method == DetectionMethod::ConnectionLost && self.is_linked(record.run);
         let peer = self.view.peer_mut(slot);
         let is_fresh = peer.session.as_ref().is_some_and(|session| {
             now.since(session.sign) <= timing.heartbeat_interval() && session.sign > (now - note.age()) + tolerance
         });
-        if !(is_about_silence && is_accusation && is_held_up && (is_fresh || is_from_afar)) {
+        let is_contradicted = is_linked || (is_about_silence && (is_fresh || is_from_afar));
+        if !(is_contradicted && is_accusation && is_held_up) {
             return false;
         }
         let since = peer.errands().contradicted_since.unwrap_or(now);

@@ -23,15 +23,16 @@
 //! | names, records and how they merge | `id`, `tags`, `record` |
 //! | the table of members and its fingerprint | `view`, `order`, `runs`, `table`; what one observer alone knows: `peer` |
 //! | whose packet it is; packets in, packets out; one copy of a record for many cores | `standing`; `inbox`, `receive`, `send`, `wire/`; `pool` |
-//! | merging news into the view | `merge`, reported as `change` |
-//! | joining a cluster; being its first member; letting somebody in; crowds; who owns a name | `join`, `founding`, `sponsor`, `referral`, `names` |
+//! | merging news into the view | `merge`, reported as `change`; what is not believed: `belief` |
+//! | joining a cluster; being its first member; letting somebody in; crowds; who owns a name | `join`, `founding`, `sponsor`, `referral`, `names`, `rivals` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
 //! | who observes whom; whom besides, while some are new, or doubted | `observers`, `rings`; `settled`, `walk` |
 //! | connections between observers; those that prove nothing yet; what their breaking means | `links`, `guests`, `crash` |
+//! | where datagrams do not pass: members by links, strangers by calls | `detour`, `calls` |
 //! | being heard; hearing both ways; judging silence; asking others | `heartbeat`, `echo`, `detector`, `inquiry` |
 //! | doubting oneself; hearing nobody; members that keep refuting; many silent at once | `health`, `deaf`, `flapping`, `partition` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
-//! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `confirm` |
+//! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `removal`, `confirm` |
 //! | electing leaders among voters, apart from all this | `election/` |
 //! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
@@ -41,12 +42,15 @@
 
 mod admission;
 pub mod ahead;
+mod belief;
+mod calls;
 mod change;
 mod confirm;
 mod counters;
 mod crash;
 mod deaf;
 mod detector;
+mod detour;
 mod doors;
 mod echo;
 pub mod election;
@@ -80,9 +84,11 @@ mod receive;
 mod recent;
 mod record;
 mod referral;
+mod removal;
 mod remove;
 mod reunion;
 mod rings;
+mod rivals;
 mod runs;
 mod send;
 mod settings;
@@ -128,8 +134,11 @@ pub use tags::{InvalidTags, Tags};
 pub use time::Time;
 
 use admission::Admissions;
+use belief::Claims;
+use calls::Calls;
 use confirm::Confirmations;
 use crash::Crashes;
+use detour::Detours;
 use flood::Flooding;
 use gossip::Gossiping;
 use guests::Guests;
@@ -146,7 +155,9 @@ use partition::Partition;
 use peer::Peer;
 use proof::Prover;
 use rates::{Expected, NoticeRate, Questions};
+use removal::{Acquaintance, Removals};
 use reunion::Reunion;
+use rivals::Rivals;
 use sponsor::Joiners;
 use standing::Standings;
 use sync::Disagreement;
@@ -191,6 +202,8 @@ pub struct Core {
     inquiries: Inquiries,
     links: Links,
     guests: Guests,
+    detours: Detours,
+    calls: Calls,
     crashes: Crashes,
     partition: Partition,
     gossiping: Gossiping,
@@ -202,6 +215,10 @@ pub struct Core {
     reunion: Reunion,
     joiners: Joiners,
     name_probes: NameProbes,
+    claims: Claims,
+    rivals: Rivals,
+    acquaintance: Acquaintance,
+    removals: Removals,
     /// Questions to strangers.
     questions: Questions,
     /// Strangers let into the view because they introduced themselves.
@@ -285,6 +302,8 @@ impl Core {
             inquiries: Inquiries::default(),
             links: Links::default(),
             guests: Guests::default(),
+            detours: Detours::default(),
+            calls: Calls::default(),
             crashes: Crashes::default(),
             partition: Partition::default(),
             gossiping: Gossiping::default(),
@@ -304,6 +323,10 @@ impl Core {
             refusals: Questions::of_weight(),
             expected: Expected::default(),
             standings: Standings::default(),
+            claims: Claims::default(),
+            rivals: Rivals::default(),
+            acquaintance: Acquaintance::default(),
+            removals: Removals::default(),
             notices: NoticeRate::default(),
             leading: None,
             settings: birth.settings,
@@ -387,6 +410,8 @@ impl Core {
                 Timer::Crash(run) => self.investigate(run),
                 Timer::Joiner(run) => self.judge_joiner(run),
                 Timer::NameProbe(run) => self.probe_name_again(run),
+                Timer::Rival => self.dispute(),
+                Timer::Removal => self.ask_about_removal(),
                 Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
                 Timer::Contact(ticket) => self.end_contact(ticket),
                 Timer::Partition => self.suspect_partition(),
@@ -407,6 +432,7 @@ impl Core {
             Command::Leave => self.leave(),
             Command::Remove { ticket, id, force } => self.remove(ticket, &id, force),
             Command::SetTags { ticket, tags } => self.set_tags(ticket, tags),
+            Command::SetAddress { ticket, address } => self.set_address(ticket, address),
             Command::AddVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Add(id)),
             Command::RemoveVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Remove(id)),
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
@@ -416,6 +442,7 @@ impl Core {
     /// Ends the core.
     fn stop(&mut self, reason: StopReason) {
         self.drop_links();
+        self.hang_up_all();
         self.phase = Phase::Stopped;
         self.timers.clear();
         self.outputs.push_back(Output::Stopped(reason));
@@ -456,6 +483,7 @@ impl Core {
         self.flooding.forget(slot);
         let record = Arc::clone(self.view.record(slot));
         let run = record.run;
+        self.acquaintance.forget(run);
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
         self.drop_link(run);

@@ -1,7 +1,8 @@
 //! Same name twice: before a sponsor gives a name away that a live member (or another joiner) holds, it asks the holder.
 //!
 //! Three questions, `probe_timeout` apart, to the holder's address. An answer from the holder's own run refuses the
-//! newcomer; an answer from there by another run (a restart on the same port), or silence, gives it the name.
+//! newcomer; an answer from there by another run (a restart on the same port), or silence, gives it the name. The same
+//! questions find out whether a run has moved to another address: only if the one it had is silent.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -37,6 +38,13 @@ impl NameProbes {
     /// How much is kept.
     pub(super) fn size(&self) -> usize {
         self.open.len()
+    }
+}
+
+impl NameProbe {
+    /// The holder is the newcomer: it says that it has moved.
+    fn is_move(&self) -> bool {
+        self.holder == self.newcomer.record.run
     }
 }
 
@@ -107,11 +115,19 @@ impl Core {
         self.timers.cancel(Timer::NameProbe(newcomer));
         let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
         let Newcomer { from, nonce, ref record, .. } = probe.newcomer;
+        if probe.is_move() {
+            // It has not moved: it will say so itself.
+            if let Some(slot) = self.view.slot_of_run(newcomer) {
+                self.tell_of_rival(slot, record, None);
+            }
+            return;
+        }
         self.notice("name refused", Notice::NameRefused { id: record.id.clone(), newcomer: from });
         if !probe.is_joiner {
-            // Both live, on two sides of a cut that healed: the older one gives way when it meets the other's record
-            // from a member.
-            return;
+            // Both live, on two sides of a cut that healed: they have it out between them (see `rivals`).
+            if let Some(slot) = self.view.slot_of_run(probe.holder) {
+                self.tell_of_rival(slot, record, None);
+            }
         }
         let is_its_name = self.view.slot_of(record.id.as_str()).is_some_and(|slot| {
             let held = self.view.record(slot);
@@ -129,8 +145,11 @@ impl Core {
         self.timers.cancel(Timer::NameProbe(newcomer));
         let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
         if probe.is_joiner {
-            self.admit(probe.newcomer, Some(probe.holder));
-        } else {
+            return self.admit(probe.newcomer, Some(probe.holder));
+        }
+        // The holder may have been heard meanwhile, and raised its incarnation.
+        let held = self.view.slot_of(probe.newcomer.record.id.as_str());
+        if held.is_none_or(|slot| self.view.record(slot).run == probe.holder) {
             self.learn(News::told(probe.newcomer.record), None);
         }
     }

@@ -40,6 +40,8 @@ pub(super) struct Session {
     pub(super) sign: Time,
     /// Whether it hears this node.
     pub(super) hearing: Hearing,
+    /// When the last one came as a datagram.
+    pub(super) datagram: Option<Time>,
     /// The view's fingerprint in its last packet.
     pub(super) fingerprint: u64,
     stamp: Option<(u16, Time)>,
@@ -67,6 +69,8 @@ pub(super) struct Errands {
     pub(super) contradicted_since: Option<Time>,
     /// Since when this node holds it accused, or gone, at its incarnation.
     pub(super) accused_since: Option<Time>,
+    /// The last time its incarnation was believed to be far higher, on the word of others.
+    pub(super) last_jump: Option<Time>,
     /// How often it was suspected and said otherwise.
     pub(super) refutations: Refutations,
     /// Its accusation is this node's own, made while this node heard nobody (see `deaf`).
@@ -160,7 +164,7 @@ impl Peer {
     pub(super) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64) {
         let session = self.session.get_or_insert_with(|| {
             let (stamp, rtt, hearing, replay) = (None, None, Hearing::default(), ReplayWindow::default());
-            Box::new(Session { heard: now, sign: now, hearing, fingerprint, stamp, rtt, replay })
+            Box::new(Session { heard: now, sign: now, hearing, datagram: None, fingerprint, stamp, rtt, replay })
         });
         session.replay.accept(sequence);
         session.heard = now;
@@ -171,6 +175,13 @@ impl Peer {
     pub(super) fn restart_window(&mut self, sequence: u64) {
         if let Some(session) = &mut self.session {
             session.replay = ReplayWindow { highest: sequence - 1, seen: [u64::MAX; (REPLAY_WINDOW / 64) as usize] };
+        }
+    }
+
+    /// A datagram came, be it the later copy of what came by a link.
+    pub(super) fn heard_by_datagram(&mut self, now: Time) {
+        if let Some(session) = &mut self.session {
+            session.datagram = Some(now);
         }
     }
 

@@ -79,6 +79,10 @@ impl Core {
             packet.push(&Message::Reply);
             packet.push(&Message::Challenge { nonce, cookie });
             self.transmit(address, packet);
+            if self.calls.is_from(newcomer.heard_from) {
+                // Where datagrams do not pass, its port is asked.
+                self.call(address);
+            }
         }
         if self.now.since(since) < UNREACHED_PATIENCE {
             let wait_ms = UNREACHED_PATIENCE.as_millis() as u32 / 2;

@@ -1,10 +1,13 @@
 //! Forgetting the dead: Down and Left records go at age `reap_after`, everywhere at the same age, since their ages travel
 //! with them. A tombstone stays as long again, so that a late copy does not come back as news.
 
+use super::belief::Claims;
 use super::flood::Flooding;
 use super::gossip::Gossiping;
 use super::inquiry::Inquiries;
 use super::names::NameProbes;
+use super::removal::Removals;
+use super::rivals::Rivals;
 use super::sync::Disagreement;
 use super::view::{Slot, View};
 use super::{Change, ChangeKind, Core, DetectionMethod, Output, Status};
@@ -38,6 +41,9 @@ impl Core {
         self.end_confirmations();
         self.end_contacts();
         self.name_probes = NameProbes::default();
+        self.claims = Claims::default();
+        self.rivals = Rivals::default();
+        self.removals = Removals::default();
         self.drop_joiners();
         self.forget_partition();
         let others: Vec<Slot> = self.view.iter().map(|(slot, _)| slot).filter(|slot| *slot != View::ME).collect();

@@ -64,6 +64,8 @@ struct Answer {
     stranger: bool,
     /// What the sender, looking for a cluster, knows of who is to found it.
     seeking: Option<Seeking>,
+    /// The packet asked whom this node holds under a name: one packet is answered once.
+    has_asked_for_holder: bool,
     /// The packet asked for a change of the electorate: one packet asks once.
     has_asked_for_change: bool,
     /// A step of the join handshake was taken: one packet takes one.
@@ -93,6 +95,7 @@ impl Answer {
             myself: false,
             stranger: false,
             seeking: None,
+            has_asked_for_holder: false,
             has_asked_for_change: false,
             has_taken_step: false,
             has_asked_for_records: false,
@@ -178,6 +181,9 @@ impl Core {
         match sender.standing {
             Standing::Member(slot) => {
                 let arrived = self.arrived_at();
+                if sender.way == Way::Datagrams {
+                    self.view.peer_mut(slot).heard_by_datagram(arrived);
+                }
                 let freshness = self.view.entry(slot).peer.freshness(arrived, header.sequence);
                 if freshness != Freshness::Fresh && !self.is_restarted(slot, sender, freshness, &messages, inbox) {
                     return Ok(None);
@@ -362,6 +368,11 @@ impl Core {
             Message::Page { after, more } if self.is_pulling_from(sender) => {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
+            Message::WhoHolds { .. } if std::mem::replace(&mut answer.has_asked_for_holder, true) => {
+                self.counters.drop(Drop::RateLimited);
+            }
+            Message::WhoHolds { nonce, id } => self.tell_holder(sender, nonce, &id),
+            Message::Holds { nonce, run } => self.told_holder(sender.from, nonce, run),
             Message::Pull { after, pages } => self.serve(sender, after.as_ref(), pages),
             Message::Told { run, incarnation, status, .. }
                 if answer.introduction.is_some_and(Introduction::is_unlisted) && !matches!(status, Status::Left(_)) =>
@@ -369,7 +380,7 @@ impl Core {
                 // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
                 // Removals are only obeyed from members.
                 if self.objections.allow(self.now, sender.from, false) {
-                    answer.myself |= self.told(run, incarnation, status);
+                    answer.myself |= self.told(None, run, incarnation, status);
                 }
             }
             message => match self.member(sender, answer) {
@@ -423,7 +434,7 @@ impl Core {
             Message::Probe { nonce, .. } => answer.acks.push(nonce),
             Message::Ack { nonce } => self.proved(slot, nonce),
             Message::Told { run, incarnation, status, .. } => {
-                answer.myself |= self.told(run, incarnation, status);
+                answer.myself |= self.told(Some(slot), run, incarnation, status);
             }
             Message::Digest { ref buckets } => self.digested(slot, buckets, answer.way),
             Message::Want { ref buckets } => self.wanted(slot, buckets, answer.way),
@@ -435,6 +446,7 @@ impl Core {
             Message::Alive { run, sequence } => self.told_alive(run, sequence),
             // Over a link it ends it; in a datagram it means nothing.
             Message::Unlink => {}
+            Message::Unheard => self.told_unheard(slot),
             Message::Election(ref word) => self.hear_voter(slot, Word::clone(word)),
             Message::Led(ref led) => self.hear_led(slot, Led::clone(led)),
             Message::Pulse(ref pulse) => self.hear_pulse(slot, pulse),
@@ -479,6 +491,9 @@ impl Core {
         }
         if let Some(session) = &mut self.view.peer_mut(slot).session {
             session.sign = session.sign.max(arrived);
+        }
+        if !self.evicted.is_empty() {
+            self.evict_again(slot);
         }
         self.heard_directly(slot);
     }

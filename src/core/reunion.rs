@@ -18,15 +18,16 @@ use rand::RngExt;
 
 use super::inbox::News;
 use super::limits::{
-    CONTACT_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS,
+    CALL_ONE_IN, CONTACT_TIMEOUT, MAX_ADDRESSES_PER_SEED, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS,
     MIN_PROBE_BYTES, MIN_QUESTION_BYTES,
 };
+use super::links::Way;
 use super::receive::Sender;
 use super::sponsor::Newcomer;
 use super::standing::Standing;
 use super::time::Time;
 use super::timers::Timer;
-use super::view::Slot;
+use super::view::{Slot, View};
 use super::wire::{Message, Nonce};
 use super::{CommandError, Contacted, Core, Drop, NodeId, Output, Phase, Record, Reply, Run, Status, Ticket};
 
@@ -184,6 +185,13 @@ impl Reunion {
         is_change
     }
 
+    /// Whether this node was told to contact this address: it is a seed's, or was named by a command.
+    pub(super) fn is_contact(&self, address: SocketAddr) -> bool {
+        self.seeds.contains(&address)
+            || self.extra.contains(&address)
+            || self.contacts.values().any(|contact| contact.results.iter().any(|(asked, _)| *asked == address))
+    }
+
     /// This node met itself under this address.
     pub(super) fn is_me(&mut self, address: SocketAddr) {
         if self.mine.len() < MAX_MINE {
@@ -203,12 +211,19 @@ impl Core {
         let pace = 0.9 + 0.1 * self.rng.random::<f64>();
         self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
         self.tombstones.expire(self.now, self.settings.reap_after);
+        self.acquaintance.tidy(self.now);
         if let Some(seed) = self.next_missing_seed() {
             self.ask_who(seed);
+            if self.reunion.next_seed.is_multiple_of(CALL_ONE_IN) {
+                self.call(seed);
+            }
             self.outputs.push_back(Output::ResolveSeeds);
         }
         for slot in self.next_lost() {
             self.look_for(slot);
+            if self.reunion.next_seed.is_multiple_of(CALL_ONE_IN) {
+                self.call(self.view.record(slot).address);
+            }
         }
         self.remember_addresses();
     }
@@ -319,9 +334,9 @@ impl Core {
             self.counters.drop(Drop::Malformed);
             return Introduction::Ignored;
         }
-        if matches!(sender.standing, Standing::Claimed(_)) {
-            // A known run is introduced from where it is known to be. (Did it move? Then its old address does not answer
-            // as that run; nothing is made of that yet.)
+        let has_moved = record.address == sender.from && self.prover.is_nonce(nonce, sender.from, self.now);
+        if matches!(sender.standing, Standing::Claimed(_)) && !has_moved {
+            // A known run is introduced from where it is known to be, or says that it is elsewhere by now.
             self.counters.drop(Drop::Claimed);
             return Introduction::Ignored;
         }
@@ -346,8 +361,8 @@ impl Core {
             self.counters.drop(Drop::Outdated);
             return Introduction::Buried { incarnation };
         }
-        let is_known = matches!(sender.standing, Standing::Member(_));
-        if !is_known && !is_at_home {
+        let is_known = self.view.slot_of_run(record.run).is_some();
+        if !is_at_home {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
             if self.questions.allow(self.now, record.address, false) {
                 let nonce = self.prover.nonce(record.address, self.now);
@@ -355,6 +370,23 @@ impl Core {
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
                 packet.pad_to(MIN_PROBE_BYTES.min(sender.bytes));
                 self.transmit(record.address, packet);
+                if matches!(sender.way, Way::Link(_)) {
+                    self.call(record.address);
+                }
+            }
+            return Introduction::Ignored;
+        }
+        if record.id == self.me().id {
+            self.met_rival(record);
+            return Introduction::Outdated { newer: View::ME };
+        }
+        if let Some(slot) = self.view.slot_of_run(record.run)
+            && self.view.record(slot).address != record.address
+            && matches!(self.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving)
+        {
+            // It says that it has moved: then it is no more where it was.
+            if record.supersedes(self.view.record(slot)) {
+                self.probe_move(slot, &record);
             }
             return Introduction::Ignored;
         }

@@ -46,6 +46,9 @@ impl Core {
             packet.pad_to(MIN_PROBE_BYTES);
         }
         self.push_word(&mut packet, slot);
+        if self.detours.is_any() && self.detours.is_unheard(self.view.record(slot).run) {
+            packet.push(&Message::Unheard);
+        }
         packet
     }
 
@@ -127,19 +130,28 @@ impl Core {
         self.now.since(entry.peer.last_sign).as_nanos().div_ceil(1_000_000) as u64
     }
 
-    /// Sends a packet to a member.
+    /// Sends a packet to a member; where datagrams are in doubt, a copy goes by the link.
     pub(super) fn send_to(&mut self, slot: Slot, packet: PacketBuilder) {
         if self.observes(slot) {
             let pause = self.settings.suspect_timeout / 2;
             self.view.peer_mut(slot).sent(self.now, pause);
         }
-        let to = self.view.record(slot).address;
-        self.transmit(to, packet);
+        let record = self.view.record(slot);
+        let (run, to) = (record.run, record.address);
+        let bytes = packet.finish();
+        self.send_detoured(run, &bytes);
+        self.transmit_bytes(to, bytes);
     }
 
-    /// Sends a packet to an address.
+    /// Sends a packet to an address; where it is called, a copy goes by the call.
     pub(super) fn transmit(&mut self, to: SocketAddr, packet: PacketBuilder) {
-        let bytes = packet.finish();
+        self.transmit_bytes(to, packet.finish());
+    }
+
+    pub(super) fn transmit_bytes(&mut self, to: SocketAddr, bytes: Vec<u8>) {
+        if self.calls.len() > 0 && self.send_by_call(to, &bytes) {
+            return;
+        }
         self.counters.packets_sent += 1;
         self.counters.bytes_sent += bytes.len() as u64;
         self.outputs.push_back(Output::Transmit { to, bytes });

@@ -139,7 +139,7 @@ impl Core {
         let home = self.view.record(slot).address;
         let is_there = match way {
             Way::Datagrams => home == from || self.standings.is_alias(run, from, home),
-            Way::Link(link) => self.links.leads_to(run, link, home),
+            Way::Link(link) => self.links.leads_to(run, link, home) || self.calls.leads_to(link, home),
         };
         if is_there { Standing::Member(slot) } else { Standing::Claimed(slot) }
     }

@@ -57,6 +57,10 @@ pub(super) enum Timer {
     Partition,
     /// A partition may be over.
     PartitionOver,
+    /// Another run of this node's name is asked again, or judged.
+    Rival,
+    /// Others are asked again whether they hold this node as removed.
+    Removal,
     /// An election goes on, news of the leader is old, or contents of a view are missing.
     Leadership,
     /// Those behind doubted neighbours are looked at.
@@ -91,6 +95,8 @@ impl Key for Timer {
             Timer::Reach => (20, 0),
             Timer::Guests => (21, 0),
             Timer::Settle => (22, 0),
+            Timer::Rival => (23, 0),
+            Timer::Removal => (24, 0),
         };
         (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
     }

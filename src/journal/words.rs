@@ -104,7 +104,11 @@ fn some_names(names: &[NodeId]) -> String {
 /// What the core wants an operator to read: most of it is worth acting on.
 pub(super) fn log_notice(notice: &Notice) {
     match notice {
-        Notice::Founded | Notice::Refuted { .. } | Notice::HealthyAgain | Notice::LinkRecovered { .. } => {
+        Notice::Founded
+        | Notice::Refuted { .. }
+        | Notice::HealthyAgain
+        | Notice::LinkRecovered { .. }
+        | Notice::DatagramsPass { .. } => {
             info!("{notice}");
         }
         _ => warn!("{notice}"),

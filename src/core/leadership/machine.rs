@@ -8,7 +8,7 @@ use super::{
     Alarm, Ballot, CommandError, Core, Election, ElectionBirth, LossReason, NodeId, Notice, Output, Phase, QuorumBirth,
     Reply, Status, Surroundings, Term, Ticket, View,
 };
-use super::{Asked, Forwards, Known, Leadership, LeadershipState, Leading};
+use super::{Asked, Forwards, Known, Leadership, LeadershipState, Leading, Rumours};
 use crate::core::Drop;
 use crate::core::election::{Action, Body, Word};
 use crate::core::limits::HAND_OVER_TIMEOUT;
@@ -48,6 +48,7 @@ impl Core {
             pulsed: ((Term(0), 0, 0), 0),
             heir: None,
             asked_at: None,
+            rumours: Rumours::default(),
             leave_by: None,
             forwards: Forwards::default(),
             asked: Asked::default(),
@@ -175,7 +176,7 @@ impl Core {
             packet.push(&message);
         }
         self.counters.election_sent += 1;
-        self.send_to(slot, packet);
+        self.send_word_to(slot, packet);
     }
 
     fn lose_claim(&mut self, term: Term, reason: LossReason) {

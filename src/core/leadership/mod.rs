@@ -18,6 +18,7 @@ mod asked;
 mod forward;
 mod machine;
 mod news;
+mod rumours;
 mod views;
 
 use std::time::Duration;
@@ -32,6 +33,7 @@ use super::view::View;
 use super::{CommandError, Core, Notice, Output, Phase, QuorumBirth, Reply, Status, Ticket};
 use asked::Asked;
 use forward::Forwards;
+use rumours::Rumours;
 use views::Fetch;
 
 /// Whether there is a leader.
@@ -105,6 +107,8 @@ pub(super) struct Leading {
     /// The recovered electorate that is followed, while the agreed view is still of the one before.
     heir: Option<Lineage>,
     asked_at: Option<Time>,
+    /// What too few have said.
+    rumours: Rumours,
     /// The leave waits for the hand-over, at most until then.
     leave_by: Option<Time>,
     /// Commands of this node's operator that the leader was asked to carry out.
@@ -238,6 +242,7 @@ impl Core {
             self.ask_deadline(),
             leading.fetch.as_ref().map(Fetch::deadline),
             leading.leave_by,
+            leading.rumours.deadline(leading.asked_at),
             leading.forwards.deadline(),
         ];
         match deadlines.into_iter().flatten().min() {
@@ -252,6 +257,7 @@ impl Core {
         self.with_election(Election::tick);
         self.expire_news();
         self.ask_who_leads();
+        self.ask_about_rumour();
         self.fetch_again();
         self.tend_forwards();
         let leave_by = self.leading.as_ref().and_then(|leading| leading.leave_by);

@@ -9,6 +9,8 @@
 //! - Whoever knows less than a pulse says, or has heard none for seven tenths of a lease, asks: a peer, or a voter. In a
 //!   large cluster a few ask and their neighbours learn it from them.
 //!
+//! What others say is believed as far as `rumours` has it.
+//!
 //! Invariants: questions and floods are rate-limited; answers to unproven addresses are never larger than the question,
 //! like all packets to members.
 //!
@@ -97,7 +99,6 @@ impl Core {
 
     /// A peer's pulse of the leader.
     pub(in crate::core) fn hear_pulse(&mut self, from: Slot, pulse: &Pulse) {
-        let now = self.now;
         let Some(leading) = &mut self.leading else { return };
         let Some(agreed) = &leading.agreed else { return self.ask(from) };
         if agreed.electorate.lineage.0 as u32 != pulse.lineage || pulse.term > leading.term {
@@ -105,15 +106,9 @@ impl Core {
         }
         let is_behind = pulse.number > agreed.number;
         if pulse.term == leading.term && leading.claim_until.is_none() {
-            match &mut leading.known {
+            match &leading.known {
                 Some(known) if known.sequence < pulse.sequence => {
-                    known.sequence = pulse.sequence;
-                    known.sent = known.sent.max(now - Duration::from_millis(pulse.age_ms));
-                    let until = known.until();
-                    leading.told.valid_until = Some(until);
-                    let told = leading.told.clone();
-                    self.outputs.push_back(super::Output::Leadership(told));
-                    self.schedule_leadership();
+                    self.hear_renewal(from, pulse.sequence, Duration::from_millis(pulse.age_ms));
                 }
                 None => return self.ask(from),
                 Some(_) => {}
@@ -122,6 +117,18 @@ impl Core {
         if is_behind {
             self.ask(from);
         }
+    }
+
+    /// The leader that is known still leads: that is shown, if it is news.
+    fn hear_renewal(&mut self, from: Slot, sequence: u64, age: Duration) {
+        if !self.renew_known(from, sequence, age) {
+            return;
+        }
+        let Some(leading) = &mut self.leading else { return };
+        leading.told.valid_until = leading.known.as_ref().map(super::Known::until);
+        let told = leading.told.clone();
+        self.outputs.push_back(super::Output::Leadership(told));
+        self.schedule_leadership();
     }
 
     /// What this node knows, in full.
@@ -151,10 +158,16 @@ impl Core {
 
     /// Somebody said who leads, or that nobody does any more.
     pub(in crate::core) fn hear_led(&mut self, from: Slot, led: Led) {
-        let Some(leading) = &self.leading else { return self.counters.drop(Drop::WrongState) };
+        if self.leading.is_none() {
+            return self.counters.drop(Drop::WrongState);
+        }
         if !is_plausible(&led) {
             return self.counters.drop(Drop::Malformed);
         }
+        if !self.believes_led(from, &led) {
+            return;
+        }
+        let Some(leading) = &self.leading else { return };
         let generation = led.term.generation();
         if let Some(agreed) = &leading.agreed
             && agreed.electorate.lineage != led.lineage
@@ -171,9 +184,15 @@ impl Core {
         } else if generation < leading.term.generation() {
             return;
         }
-        self.take_news_of_view(from, led.view, led.delta.as_ref());
+        if self.believes_view(from, led.view) {
+            self.take_news_of_view(from, led.view, led.delta.as_ref());
+        }
         let Some(leading) = &mut self.leading else { return };
+        let known = leading.known.as_ref().map(|known| (known.term, &known.leader));
         match led.leader {
+            Some(leader) if known == Some((led.term, &leader)) => {
+                self.hear_renewal(from, led.sequence, Duration::from_millis(led.age_ms));
+            }
             Some(leader) => {
                 let sent = self.now - Duration::from_millis(led.age_ms);
                 let lease = Duration::from_millis(led.lease_ms);
@@ -267,7 +286,7 @@ impl Core {
         }
     }
 
-    fn ask(&mut self, whom: Slot) {
+    pub(super) fn ask(&mut self, whom: Slot) {
         let Some(leading) = &mut self.leading else { return };
         if leading.asked_at.is_some_and(|asked| self.now.since(asked) < WHO_LEADS_INTERVAL) {
             return;

@@ -152,6 +152,10 @@ fn one_of_each() -> Vec<Message> {
         }),
         Message::ReachMe { nonce, address: address(0) },
         Message::Reached { nonce },
+        Message::Unheard,
+        Message::WhoHolds { nonce, id: id("d") },
+        Message::Holds { nonce, run: Some(Run(1)) },
+        Message::Holds { nonce, run: None },
     ]
 }
 

@@ -259,22 +259,23 @@ fn a_release_of_a_later_term_ends_the_old_leader_and_lends_it_no_term() {
     for node in [first, 3] {
         let core = &mut net.nodes[node].core;
         let agreed = core.agreed_view().expect("a view").clone();
-        let from = core.view.slot_of(if first == 1 { "n2" } else { "n1" }).expect("listed");
         let electorate = &agreed.electorate;
-        core.hear_led(
-            from,
-            Led {
-                lineage: electorate.lineage,
-                succeeds: electorate.succeeds,
-                term: later,
-                leader: None,
-                sequence: 0,
-                age_ms: 0,
-                lease_ms: 0,
-                view: agreed.reference(),
-                delta: None,
-            },
-        );
+        let release = Led {
+            lineage: electorate.lineage,
+            succeeds: electorate.succeeds,
+            term: later,
+            leader: None,
+            sequence: 0,
+            age_ms: 0,
+            lease_ms: 0,
+            view: agreed.reference(),
+            delta: None,
+        };
+        // Two voters say so: one alone is not believed.
+        for voter in (0..3).filter(|voter| ![first, node].contains(voter)) {
+            let from = core.view.slot_of(&format!("n{voter}")).expect("listed");
+            core.hear_led(from, release.clone());
+        }
     }
     let told = |node: usize| net.nodes[node].core.leadership();
     assert_eq!((told(3).leader, told(3).term), (None, later));

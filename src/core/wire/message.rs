@@ -331,6 +331,24 @@ pub enum Message {
         /// The question's.
         nonce: Nonce,
     },
+    /// "Your datagrams do not come here." What the receiver sends to the sender goes by their link, too, until this is said
+    /// no more.
+    Unheard,
+    /// "Whom do you hold under this name?" From the name's owner, which met another one. To be answered with
+    /// [`Message::Holds`].
+    WhoHolds {
+        /// To be echoed.
+        nonce: Nonce,
+        /// The name.
+        id: NodeId,
+    },
+    /// The answer to [`Message::WhoHolds`].
+    Holds {
+        /// The question's.
+        nonce: Nonce,
+        /// The run that the sender holds as Up, Suspect or Leaving under that name.
+        run: Option<Run>,
+    },
 }
 
 /// See [`Message::Seeking`].
@@ -462,7 +480,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 39;
+    pub(super) const KINDS: u32 = 42;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].

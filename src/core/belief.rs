@@ -1,0 +1,210 @@
+//! Doubt: what one member says of another is not merged whatever it says.
+//!
+//! A record's incarnation is raised by its owner alone, so a lie about a living member ends when its owner refutes it. That
+//! holds only for lies which an owner can refute and which do not make others deaf to it:
+//!
+//! | said by others | believed |
+//! |---|---|
+//! | a known run, an incarnation a little higher | at once |
+//! | a known run, up to [`MAX_HEARSAY_JUMP`] higher | once per [`HEARSAY_JUMP_INTERVAL`]; else its owner is asked |
+//! | a known run, more than that | never; its owner is asked |
+//! | an earlier or later run of the name, more than [`MAX_RUN_JUMP`] higher | never; if it is said to live, it is asked itself |
+//! | a name nobody knew, above [`MAX_FIRST_INCARNATION`] | the same |
+//! | another living run of a name whose holder is heard here | never: the holder is told (see `rivals`) |
+//! | the same, where the holder is not watched | when two settled members say so |
+//! | an obituary of another run of a name whose holder lives | after the holder had a suspect timeout to say otherwise |
+//! | a known run at another address | where it is watched: when the address it had does not answer as that run any more |
+//!
+//! Invariants:
+//! - A member's own word, from its own address, is believed up to the bounds of the format: it harms itself alone.
+//! - Nothing is asked of anybody for an ordinary join, restart, refutation or change of tags.
+//!
+//! Must not know: who wins where two records of one name are both believable (see `record`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::limits::{
+    FREE_JUMP, HEARSAY_JUMP_INTERVAL, MAX_CLAIMS, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP, MAX_RUN_JUMP,
+    RUN_JUMP_INTERVAL, TOLD_INTERVAL,
+};
+use super::peer::is_due;
+use super::sponsor::Newcomer;
+use super::view::Slot;
+use super::wire::{Nonce, Note};
+use super::{Core, Drop, Phase, Record, Run, Status};
+
+/// Settled members that must say that a name has passed to a run elsewhere, where its holder is not watched.
+const VOICES: usize = 2;
+
+/// Claims to names of living members, by the run that is said to have taken the name: who said so. At most [`MAX_CLAIMS`].
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    voices: BTreeMap<Run, BTreeSet<Run>>,
+}
+
+impl Claims {
+    /// One more says so; gives back how many do.
+    fn heard(&mut self, claimed: Run, voice: Run) -> usize {
+        if self.voices.len() >= MAX_CLAIMS && !self.voices.contains_key(&claimed) {
+            self.voices.pop_first();
+        }
+        let voices = self.voices.entry(claimed).or_default();
+        if voices.len() < VOICES {
+            voices.insert(voice);
+        }
+        voices.len()
+    }
+
+    /// The claim is settled.
+    fn close(&mut self, claimed: Run) {
+        self.voices.remove(&claimed);
+    }
+}
+
+impl Core {
+    /// Whether a name that is not in the view is met on a member's word.
+    pub(super) fn doubts_stranger(&mut self, record: &Record, from: Option<Slot>) -> bool {
+        let is_own_word = from.is_none_or(|from| self.view.record(from).run == record.run);
+        if is_own_word || record.incarnation <= MAX_FIRST_INCARNATION {
+            return false;
+        }
+        self.ask_claimant(record);
+        true
+    }
+
+    /// Whether a record that would replace a held one is not believed on this member's word (`None`: the owner's own).
+    pub(super) fn doubts(&mut self, slot: Slot, record: &Record, note: Option<Note>, from: Option<Slot>) -> bool {
+        let Some(from) = from.filter(|_| matches!(self.phase, Phase::Up | Phase::Leaving)) else { return false };
+        let voice = self.view.record(from).run;
+        let is_own_word = voice == record.run || from == slot;
+        if is_own_word {
+            return false;
+        }
+        if self.doubts_incarnation(slot, record) {
+            self.counters.drop(Drop::Implausible);
+            return true;
+        }
+        let held = self.view.record(slot);
+        if !matches!(held.status, Status::Up | Status::Suspect | Status::Leaving) {
+            return false;
+        }
+        let (is_same_run, is_same_address) = (held.run == record.run, held.address == record.address);
+        let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
+        match (is_same_run, is_said_to_live) {
+            (true, _) if record.status == Status::Left(super::LeaveReason::Forced) => {
+                !self.believes_removal(slot, from)
+            }
+            (true, true) if !is_same_address => self.doubts_move(slot, record),
+            (false, true) if !is_same_address => self.doubts_successor(slot, record, note, voice, from),
+            (false, false) => self.doubts_obituary(slot, record, note),
+            // The holder itself, or a restart on its own port.
+            _ => false,
+        }
+    }
+
+    fn doubts_incarnation(&mut self, slot: Slot, record: &Record) -> bool {
+        let held = self.view.record(slot);
+        let is_same_run = held.run == record.run;
+        let jump = record.incarnation.saturating_sub(held.incarnation);
+        if jump <= FREE_JUMP {
+            return false;
+        }
+        let (most, interval) =
+            if is_same_run { (MAX_HEARSAY_JUMP, HEARSAY_JUMP_INTERVAL) } else { (MAX_RUN_JUMP, RUN_JUMP_INTERVAL) };
+        let errands = self.view.entry(slot).peer.errands();
+        let is_rated = is_same_run || jump > MAX_HEARSAY_JUMP;
+        if jump > most || (is_rated && !is_due(self.now, errands.last_jump, interval)) {
+            let held = self.view.record(slot);
+            if is_same_run {
+                let address = held.address;
+                if self.questions.allow(self.now, address, false) {
+                    self.ask_who(address);
+                }
+            } else {
+                self.ask_claimant(record);
+            }
+            return true;
+        }
+        if is_rated {
+            self.view.peer_mut(slot).errands_mut().last_jump = Some(self.now);
+        }
+        false
+    }
+
+    /// Who is said to live can say so itself.
+    fn ask_claimant(&mut self, record: &Record) {
+        self.counters.drop(Drop::Implausible);
+        let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
+        if is_said_to_live && self.questions.allow(self.now, record.address, false) {
+            self.ask_who(record.address);
+        }
+    }
+
+    /// A known run is said to have moved: whoever watches it asks at the address it had.
+    fn doubts_move(&mut self, slot: Slot, record: &Record) -> bool {
+        if !self.observes(slot) {
+            return false;
+        }
+        self.probe_move(slot, record);
+        true
+    }
+
+    /// Asks at the address a run had whether it is still there; if not, it has moved.
+    pub(super) fn probe_move(&mut self, slot: Slot, record: &Record) {
+        let held = Record::clone(self.view.record(slot));
+        let newcomer =
+            Newcomer { from: record.address, heard_from: record.address, nonce: Nonce(0), record: record.clone() };
+        self.probe_name(newcomer, &held);
+    }
+
+    /// Another run is said to live under this name elsewhere. Whoever hears the holder knows better, and tells it; whoever
+    /// watches it and does not hear it believes what is said; whoever does not watch it needs two voices.
+    fn doubts_successor(&mut self, slot: Slot, record: &Record, note: Option<Note>, voice: Run, from: Slot) -> bool {
+        if self.observes(slot) {
+            let is_heard = self.is_heard_lately(slot);
+            if is_heard {
+                self.tell_of_rival(slot, record, note);
+            }
+            return is_heard;
+        }
+        let voices = if self.is_settled(from) { self.claims.heard(record.run, voice) } else { 0 };
+        let is_believed = voices >= VOICES;
+        if is_believed {
+            self.claims.close(record.run);
+        }
+        !is_believed
+    }
+
+    /// Another run of this name is said to be gone, later than the holder spoke: the holder, if it lives, raises its
+    /// incarnation above that.
+    fn doubts_obituary(&mut self, slot: Slot, record: &Record, note: Option<Note>) -> bool {
+        if self.observes(slot) {
+            if !self.is_heard_lately(slot) {
+                return false;
+            }
+            self.tell_of_rival(slot, record, note);
+        }
+        let (now, patience) = (self.now, record.suspect_timeout());
+        let peer = self.view.peer_mut(slot);
+        let since = peer.errands().contradicted_since.unwrap_or(now);
+        peer.contradicted(Some(since));
+        now.since(since) < patience
+    }
+
+    /// Whether a member was heard by this node itself so lately that no heartbeat is overdue.
+    fn is_heard_lately(&self, slot: Slot) -> bool {
+        let entry = self.view.entry(slot);
+        let patience = entry.record.timing.heartbeat_interval() + self.settings.probe_timeout;
+        entry.peer.session.as_ref().is_some_and(|session| self.now.since(session.heard) <= patience)
+    }
+
+    /// Tells a member what is said of its name.
+    pub(super) fn tell_of_rival(&mut self, slot: Slot, record: &Record, note: Option<Note>) {
+        if is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL) {
+            self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
+            let mut packet = self.packet_to(slot);
+            packet.push_update(note, record);
+            self.send_to(slot, packet);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Rumours: what one member says of leaders is not believed before others say the same.
+//!
+//! A term that is shown never falls, so one false word of a high one would make its hearers deaf to all true leaders. And
+//! whoever is named leader is named in all good faith by those who heard it from one liar. So:
+//!
+//! | news | believed |
+//! |---|---|
+//! | a later term, another leader, or none | when [`VOTERS`] voters say so (all, if there are fewer), or [`MEMBERS`] members |
+//! | the leader has resigned | the same, or when it says so itself |
+//! | a renewal of the leader that is known | at once, if it is not far ahead of time; the lease stays what it was |
+//! | the same, older than what is known, from a voter that was asked | at once: what was believed was too good to be true |
+//! | the electorate, to a node that knows none | when two members say so |
+//! | an electorate that an operator put in place of the known one | the same; or at once, if nobody leads and nobody can |
+//! | a numbered view | when a voter says so, or two members |
+//!
+//! Whoever hears a rumour asks voters, which tell what they know; voters themselves have their own election's word.
+//!
+//! Must not know: how news is sent.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rand::seq::IndexedRandom;
+
+use super::{Core, Known, NodeId, Status, Term, View};
+use crate::core::Drop;
+use crate::core::election::{Lineage, ViewRef};
+use crate::core::id::Run;
+use crate::core::limits::{MAX_RUMOURS, RUMOUR_MEMORY, WHO_LEADS_INTERVAL};
+use crate::core::time::Time;
+use crate::core::view::Slot;
+use crate::core::wire::Led;
+
+/// Voters whose word is enough.
+const VOTERS: usize = 2;
+/// Members whose word is enough.
+const MEMBERS: usize = 3;
+/// Members whose word is enough about what cannot be known from voters.
+const ANY: usize = 2;
+/// Renewals are at least this far apart.
+const LEAST_RENEWAL: Duration = Duration::from_millis(50);
+/// So many renewals may have been under way at one time.
+const RENEWALS_AHEAD: u64 = 4;
+/// How many changes of the agreed view a node may have missed.
+const MAX_VIEWS_MISSED: u64 = 1 << 20;
+/// An answer counts as one for this long after its question.
+const ANSWER_TIME: Duration = Duration::from_secs(2);
+
+/// What is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Saying {
+    Leader { lineage: Lineage, term: Term, leader: Option<NodeId> },
+    View(ViewRef),
+}
+
+#[derive(Debug)]
+struct Rumour {
+    saying: Saying,
+    since: Time,
+    by: BTreeSet<Run>,
+    by_voters: usize,
+}
+
+/// Rumours that are not believed yet: at most [`MAX_RUMOURS`], the oldest give way.
+#[derive(Debug, Default)]
+pub(super) struct Rumours {
+    heard: Vec<Rumour>,
+}
+
+impl Rumours {
+    fn hear(&mut self, now: Time, saying: Saying, by: Run, is_voter: bool) -> (usize, usize) {
+        self.heard.retain(|rumour| now.since(rumour.since) < RUMOUR_MEMORY);
+        let at = self.heard.iter().position(|rumour| rumour.saying == saying).unwrap_or_else(|| {
+            if self.heard.len() >= MAX_RUMOURS {
+                self.heard.remove(0);
+            }
+            self.heard.push(Rumour { saying, since: now, by: BTreeSet::new(), by_voters: 0 });
+            self.heard.len() - 1
+        });
+        let rumour = &mut self.heard[at];
+        if rumour.by.len() < MEMBERS && rumour.by.insert(by) && is_voter {
+            rumour.by_voters += 1;
+        }
+        (rumour.by.len(), rumour.by_voters)
+    }
+
+    fn is_teller(&self, run: Run) -> bool {
+        self.heard.iter().any(|rumour| rumour.by.contains(&run))
+    }
+
+    /// When somebody is asked again about a leader that is rumoured.
+    pub(super) fn deadline(&self, asked_at: Option<Time>) -> Option<Time> {
+        let is_open = self.heard.iter().any(|rumour| matches!(rumour.saying, Saying::Leader { .. }));
+        is_open.then(|| asked_at.unwrap_or(Time::ORIGIN) + WHO_LEADS_INTERVAL)
+    }
+}
+
+impl Core {
+    /// Whether a member votes in the electorate that is known here.
+    fn is_voter(&self, slot: Slot) -> bool {
+        let id = &self.view.record(slot).id;
+        self.electorate().is_some_and(|electorate| electorate.voters.iter().any(|voter| voter.id == *id))
+    }
+
+    /// Whether what is said of who leads is believed on this member's word, or because others said so before.
+    pub(super) fn believes_led(&mut self, from: Slot, led: &Led) -> bool {
+        let Some(leading) = &self.leading else { return false };
+        let agreed = leading.agreed.as_ref().map(|agreed| agreed.electorate.lineage);
+        let known = leading.known.as_ref();
+        let is_same_line = agreed == Some(led.lineage);
+        let is_old = is_same_line && led.term < leading.term;
+        let is_renewal = is_same_line
+            && known.is_some_and(|known| known.term == led.term && led.leader.as_ref() == Some(&known.leader));
+        let own_election = leading.election.as_ref();
+        let is_elected_here = own_election.is_some_and(|election| {
+            election.is_voter() && election.lineage() == Some(led.lineage) && led.term <= election.term()
+        });
+        let is_own_release = led.leader.is_none()
+            && is_same_line
+            && known.is_some_and(|known| known.term == led.term && known.leader == self.view.record(from).id);
+        if is_old || is_renewal || is_own_release || (is_elected_here && led.leader.is_some()) {
+            return true;
+        }
+        let is_headless = agreed.is_some() && !is_same_line && known.is_none() && !self.may_be_led();
+        let saying = Saying::Leader { lineage: led.lineage, term: led.term, leader: led.leader.clone() };
+        let (members, voters) = self.hear_rumour(saying, from);
+        let others = self.view.live().len();
+        let is_enough = if is_same_line {
+            let electorate = self.electorate().map_or(0, |electorate| electorate.voters.len());
+            (voters > 0 && voters >= electorate.min(VOTERS)) || members >= MEMBERS.min(others)
+        } else {
+            members >= ANY.min(others) || is_headless
+        };
+        if !is_enough {
+            self.ask_about_rumour();
+        } else if let Some(leading) = &mut self.leading {
+            leading.rumours.heard.retain(|rumour| matches!(rumour.saying, Saying::View(_)));
+        }
+        is_enough
+    }
+
+    /// Whether news of a numbered view is believed on this member's word, or because another one said so before.
+    pub(super) fn believes_view(&mut self, from: Slot, view: ViewRef) -> bool {
+        let Some(agreed) = self.leading.as_ref().and_then(|leading| leading.agreed.as_ref()) else { return true };
+        if view.term.generation() != agreed.term.generation() {
+            // Whoever says so is believed in that already.
+            return true;
+        }
+        if view.number > agreed.number.saturating_add(MAX_VIEWS_MISSED) {
+            self.counters.drop(Drop::Implausible);
+            return false;
+        }
+        if view.number <= agreed.number {
+            return true;
+        }
+        let (members, voters) = self.hear_rumour(Saying::View(view), from);
+        voters > 0 || members >= ANY.min(self.view.live().len())
+    }
+
+    fn hear_rumour(&mut self, saying: Saying, from: Slot) -> (usize, usize) {
+        let (by, is_voter) = (self.view.record(from).run, self.is_voter(from));
+        let now = self.now;
+        self.leading.as_mut().map_or((0, 0), |leading| leading.rumours.hear(now, saying, by, is_voter))
+    }
+
+    /// Asks a voter that has not said so yet what it knows, or, where none is known, anybody.
+    pub(super) fn ask_about_rumour(&mut self) {
+        let now = self.now;
+        let Some(leading) = &mut self.leading else { return };
+        let known = leading.known.as_ref().map(|known| (known.term, Some(&known.leader)));
+        let term = leading.term;
+        leading.rumours.heard.retain(|rumour| match &rumour.saying {
+            // What was learnt otherwise, or is over, is asked about no more.
+            Saying::Leader { term: said, leader, .. } => {
+                now.since(rumour.since) < RUMOUR_MEMORY && *said >= term && known != Some((*said, leader.as_ref()))
+            }
+            Saying::View(_) => true,
+        });
+        if leading.rumours.deadline(leading.asked_at).is_none_or(|at| self.now < at) {
+            return self.schedule_leadership();
+        }
+        let Some(leading) = &self.leading else { return };
+        let is_fresh = |slot: &Slot| {
+            let entry = self.view.entry(*slot);
+            *slot != View::ME && entry.status == Status::Up && !leading.rumours.is_teller(entry.record.run)
+        };
+        let voters = self.electorate().into_iter().flat_map(|electorate| &electorate.voters);
+        let voters: Vec<Slot> =
+            voters.filter_map(|voter| self.view.slot_of(voter.id.as_str())).filter(is_fresh).collect();
+        let anybody = || self.view.live().iter().copied().filter(is_fresh).collect::<Vec<Slot>>();
+        let asked = if voters.is_empty() { anybody() } else { voters };
+        if let Some(slot) = asked.choose(&mut self.rng).copied() {
+            self.ask(slot);
+        } else if let Some(leading) = &mut self.leading {
+            leading.asked_at = Some(now);
+        }
+        self.schedule_leadership();
+    }
+
+    /// Another word of the leader that is known; says whether it is newer than the last.
+    pub(super) fn renew_known(&mut self, from: Slot, sequence: u64, age: Duration) -> bool {
+        let (now, is_voter) = (self.now, self.is_voter(from));
+        let Some(leading) = &mut self.leading else { return false };
+        let asked_at = leading.asked_at.filter(|asked| now.since(*asked) <= ANSWER_TIME && is_voter);
+        let Some(known) = &mut leading.known else { return false };
+        if leading.claim_until.is_some() {
+            return false;
+        }
+        if is_far_ahead(known, sequence, now) {
+            self.counters.drop(Drop::Implausible);
+            return false;
+        }
+        if known.sequence < sequence {
+            known.sequence = sequence;
+            known.sent = known.sent.max(now - age);
+            return true;
+        }
+        // What a voter says on our question was so after we asked; whoever said more before, made it up.
+        let sent = asked_at.map(|asked| asked - age).filter(|sent| known.sequence > sequence && *sent > known.sent);
+        if let Some(sent) = sent {
+            (known.sequence, known.sent) = (sequence, sent);
+        }
+        sent.is_some()
+    }
+}
+
+/// Whether more renewals are said to be acknowledged than can have been sent.
+fn is_far_ahead(known: &Known, sequence: u64, now: Time) -> bool {
+    let sent = (now.since(known.sent).as_nanos() / LEAST_RENEWAL.as_nanos()) as u64;
+    sequence > known.sequence.saturating_add(RENEWALS_AHEAD).saturating_add(sent)
+}

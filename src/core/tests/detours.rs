@@ -1,0 +1,185 @@
+//! Where datagrams do not pass and links do: nobody is accused, news and elections go on, newcomers join, and operators
+//! are told.
+
+use super::net::*;
+use crate::core::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn accusations(net: &Net) -> usize {
+    let is_accusation = |change: &Change| matches!(change.kind, ChangeKind::DetectedDown(_) | ChangeKind::Suspected);
+    net.running().flat_map(|node| &node.changes).filter(|(_, change)| is_accusation(change)).count()
+}
+
+fn has_said(net: &Net, node: usize, notice: &Notice) -> bool {
+    net.nodes[node].notices.contains(notice)
+}
+
+/// The one who leads as everybody who runs sees it.
+fn leader(net: &Net) -> Option<NodeId> {
+    let mut seen = net.running().map(|node| node.core.leadership().leader);
+    let first = seen.next()??;
+    seen.all(|one| one.as_ref() == Some(&first)).then_some(first)
+}
+
+#[test]
+fn with_all_datagrams_blocked_nobody_is_accused_and_news_travels() {
+    for profile in Profile::ALL {
+        let mut net = Net::linked(profile, 5);
+        net.block_all_datagrams(true);
+        net.run(net.settings.suspect_timeout * 2);
+        for node in 0..5 {
+            assert_eq!(net.nodes[node].core.degraded_links(), 4, "{profile}");
+            assert!(net.nodes[node].notices.iter().any(|said| matches!(said, Notice::DatagramsBlocked { .. })));
+        }
+        let tags = Tags::new([("is".to_owned(), "new".to_owned())].into()).expect("good tags");
+        net.command(1, Command::SetTags { ticket: 1, tags: tags.clone() });
+        net.run(SECOND);
+        for node in &net.nodes {
+            assert_eq!(node.core.record(&id("n1")).expect("a member").tags, tags, "{profile}");
+        }
+        net.run(SECOND * 60);
+        assert_eq!(accusations(&net), 0, "{profile}: {}", net.describe());
+        net.block_all_datagrams(false);
+        net.run(net.settings.suspect_timeout * 3 + SECOND);
+        let degraded: Vec<_> = net.nodes.iter().map(|node| node.core.degraded_links()).collect();
+        assert_eq!(degraded, [0; 5], "{profile}");
+        assert!(net.nodes[0].notices.iter().any(|said| matches!(said, Notice::DatagramsPass { .. })));
+        // Links are silent again.
+        let frames: u64 = net.nodes.iter().map(|node| node.core.counters().frames_sent).sum();
+        net.run(SECOND * 20);
+        assert_eq!(net.nodes.iter().map(|node| node.core.counters().frames_sent).sum::<u64>(), frames, "{profile}");
+    }
+}
+
+#[test]
+fn with_all_datagrams_blocked_a_crash_is_known_within_a_second() {
+    for n in [2, 3, 10] {
+        let mut net = Net::linked(Profile::Default, n);
+        net.block_all_datagrams(true);
+        net.run(SECOND * 30);
+        assert_eq!(accusations(&net), 0);
+        net.kill(n - 1);
+        net.run(SECOND);
+        for observer in 0..n - 1 {
+            assert_eq!(net.status(observer, &format!("n{}", n - 1)), Some(Status::Down), "{n}");
+        }
+    }
+}
+
+#[test]
+fn datagrams_blocked_between_two_or_one_way_are_told_and_accuse_nobody() {
+    for is_one_way in [false, true] {
+        let mut net = Net::linked(Profile::Local, 4);
+        net.block_datagrams(0, 1, true);
+        net.block_datagrams(1, 0, !is_one_way);
+        net.run(SECOND * 60);
+        assert_eq!(accusations(&net), 0);
+        for (node, other) in [(0, "n1"), (1, "n0")] {
+            assert!(has_said(&net, node, &Notice::DatagramsBlocked { id: id(other) }), "{}", net.describe());
+            assert_eq!(net.nodes[node].core.degraded_links(), 1);
+            let told = net.nodes[node].notices.iter().filter(|said| matches!(said, Notice::DatagramsBlocked { .. }));
+            assert_eq!(told.count(), 1, "once");
+        }
+        assert!(net.nodes[2..].iter().all(|node| node.core.degraded_links() == 0));
+    }
+}
+
+#[test]
+fn without_datagrams_newcomers_join_by_links() {
+    for profile in Profile::ALL {
+        for n in [2, 5] {
+            let mut net = Net::linked(profile, n);
+            net.block_all_datagrams(true);
+            net.run(net.settings.suspect_timeout * 2);
+            for host in n..n + 3 {
+                net.add(&format!("n{host}"), host, &[0]);
+            }
+            net.run_until(SECOND * 5, "they are Up everywhere", Net::all_agree);
+            net.run(SECOND * 60);
+            net.assert_all_up();
+            assert_eq!(accusations(&net), 0, "{profile} {n}: {}", net.describe());
+        }
+    }
+}
+
+#[test]
+fn a_cluster_forms_without_any_datagram() {
+    let mut net = Net::new(Profile::Local);
+    net.lay_wires();
+    net.block_all_datagrams(true);
+    for host in 0..5 {
+        net.add(&format!("n{host}"), host, &[0, 1]);
+    }
+    net.run(SECOND * 20);
+    net.assert_all_up();
+    assert_eq!(accusations(&net), 0);
+}
+
+#[test]
+fn leaders_are_elected_and_stay_without_datagrams() {
+    for voters in [3, 5] {
+        let mut net = Net::new(Profile::Local);
+        net.lay_wires();
+        net.voters = (0..voters).map(|i| id(&format!("n{i}"))).collect();
+        for i in 0..voters {
+            net.add(&format!("n{i}"), i, &[0]);
+        }
+        net.run(SECOND * 15);
+        let first = leader(&net).expect("a leader");
+        net.block_all_datagrams(true);
+        net.run(SECOND * 60);
+        assert_eq!(leader(&net), Some(first.clone()), "it stays");
+        let lost = net.nodes.iter().flat_map(|node| &node.leadership);
+        assert_eq!(lost.filter(|(_, output)| matches!(output, Output::LeaderLost { .. })).count(), 0, "all the time");
+        let at = net.nodes.iter().position(|node| node.core.me().id == first).expect("a node");
+        net.kill(at);
+        let took = net.run_until(SECOND * 10, "another leads", |net| leader(net).is_some_and(|leader| leader != first));
+        assert!(took <= SECOND * 5, "{took:?}");
+    }
+}
+
+#[test]
+fn islands_without_datagrams_find_each_other_by_links() {
+    let mut net = Net::linked(Profile::Local, 4);
+    net.block_all_datagrams(true);
+    net.run(SECOND * 5);
+    for (one, other) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
+        net.cut(one, other, true);
+        net.reset_links(one, other);
+    }
+    net.run(SECOND * 30);
+    assert_eq!(net.status(0, "n2"), Some(Status::Down));
+    for (one, other) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
+        net.cut(one, other, false);
+    }
+    net.run(SECOND * 60);
+    net.assert_all_up();
+}
+
+#[test]
+fn calls_are_bounded_in_all_and_of_one_host() {
+    use crate::core::limits::{CALL_LASTS, MAX_CALLS_PER_HOST};
+    let mut net = Net::linked(Profile::Local, 2);
+    let question = {
+        let mut stranger = Net::new(Profile::Local);
+        stranger.sent = Some(Vec::new());
+        let nodes = [77, 78, 79].map(|host| stranger.add(&format!("s{host}"), host, &[0]));
+        let sent = stranger.sent.take().unwrap_or_default();
+        sent.into_iter().find(|(from, ..)| *from == stranger.nodes[nodes[2]].address).expect("a question").2
+    };
+    let from = |port: u16| std::net::SocketAddr::from(([10, 9, 9, 9], port));
+    let core = &mut net.nodes[0].core;
+    let mut closed = 0;
+    for port in 1..=100 {
+        let event = LinkEvent::Frame { from: from(port), bytes: &question };
+        core.handle(net.now, Input::Link { link: LinkId::Accepted(1_000 + u64::from(port)), event });
+        while let Some(output) = core.poll() {
+            closed += usize::from(matches!(output, Output::CloseLink { .. }));
+        }
+    }
+    assert_eq!(closed, 100 - MAX_CALLS_PER_HOST);
+    assert_eq!(core.calls.len(), MAX_CALLS_PER_HOST);
+    net.run(CALL_LASTS + SECOND);
+    assert_eq!(net.nodes[0].core.calls.len(), 0, "they end by themselves");
+}
