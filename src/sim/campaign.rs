@@ -21,6 +21,9 @@ const QUIET: Duration = Duration::from_secs(8);
 /// Members that an adversary invents at one time: each costs time at every node.
 const CROWD: usize = 40;
 
+/// Nodes that start together have found each other by then.
+const FORMED: Duration = Duration::from_secs(3);
+
 /// The largest error of a clock's rate that leases are made for: one percent.
 const WORST_CLOCK_PPM: u64 = 10_000;
 
@@ -194,6 +197,10 @@ impl Run {
         let Some(world) = self.world.as_mut() else { return };
         if let Some(mood) = self.mood {
             self.operations.push(format!("an adversary all along: {mood:?}"));
+            if mood == Mood::SecondOwner {
+                // A name that nobody has yet belongs to whoever comes first.
+                world.run_until(FORMED);
+            }
             world.invite(mood, CROWD);
         }
         for (at, operation) in &schedule.operations {

@@ -93,7 +93,7 @@ impl Mood {
 }
 
 /// Moods against which not every promise is kept yet: campaigns leave them out.
-pub const NOT_YET: &[Mood] = &[Mood::JoinerLies];
+pub const NOT_YET: &[Mood] = &[];
 
 /// How often it acts.
 pub(crate) const PACE: Duration = Duration::from_millis(20);
