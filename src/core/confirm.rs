@@ -55,6 +55,11 @@ struct Open {
 }
 
 impl Confirmations {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.open.len()
+    }
+
     pub(super) fn cancel(&mut self, purpose: Purpose) {
         self.open.remove(&purpose.ticket());
     }

@@ -74,6 +74,11 @@ enum Stage {
 }
 
 impl Crashes {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.cases.len()
+    }
+
     /// The member is gone, or its process is another one.
     pub(super) fn close(&mut self, run: Run) {
         self.cases.remove(&run);

@@ -61,6 +61,11 @@ struct Inquiry {
 }
 
 impl Inquiries {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.open.len() + self.degraded.len()
+    }
+
     /// The subject was accused, or is gone.
     pub(super) fn close(&mut self, subject: Run) {
         self.open.remove(&subject);

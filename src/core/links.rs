@@ -101,6 +101,11 @@ impl State {
 }
 
 impl Links {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.of.len() + self.runs.len()
+    }
+
     /// The open link to a member.
     fn open(&self, run: Run) -> Option<LinkId> {
         match self.of.get(&run)?.state {

@@ -37,7 +37,7 @@
 //! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
 //! | being reachable before being Up; how many are let in | `reachable`, `admission` |
-//! | proofs of address, rate limits, bounds | `proof`, `rates`, `limits` |
+//! | proofs of address, rate limits, bounds; how much is kept | `proof`, `rates`, `limits`; `sizes` |
 //! | reading early what many cores in one process need next | `ahead` |
 
 mod admission;
@@ -93,6 +93,7 @@ mod runs;
 mod send;
 mod settings;
 mod settled;
+mod sizes;
 mod sponsor;
 mod standing;
 mod sync;
@@ -128,6 +129,7 @@ pub use leadership::{Leadership, LeadershipState};
 pub use pool::RecordPool;
 pub use record::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
 pub use settings::{OutOfRange, Profile, Settings, Timing};
+pub use sizes::Sizes;
 pub use tags::{InvalidTags, Tags};
 pub use time::Time;
 

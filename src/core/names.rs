@@ -34,6 +34,13 @@ struct NameProbe {
     sent: u8,
 }
 
+impl NameProbes {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.open.len()
+    }
+}
+
 impl NameProbe {
     /// The holder is the newcomer: it says that it has moved.
     fn is_move(&self) -> bool {

@@ -94,6 +94,11 @@ pub(super) struct Questions {
 }
 
 impl Questions {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.places.taken.len() + self.places.before.len() + self.hosts.len()
+    }
+
     /// For questions to strangers.
     pub(super) fn to_strangers() -> Self {
         Self::new(MAX_QUESTIONS_PER_HOST, MAX_QUESTIONS)

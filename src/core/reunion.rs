@@ -100,6 +100,11 @@ impl Introduction {
 }
 
 impl Reunion {
+    /// How many addresses of its own are known.
+    pub(super) fn size(&self) -> usize {
+        self.mine.len()
+    }
+
     pub(super) fn new(seeds_configured: usize, mut remembered: Vec<SocketAddr>) -> Self {
         remembered.truncate(MAX_REMEMBERED_ADDRESSES);
         Self {

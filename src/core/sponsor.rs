@@ -71,6 +71,11 @@ impl Joiner {
 }
 
 impl Joiners {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.held.len() + self.waiting.len()
+    }
+
     pub(super) fn contains(&self, run: Run) -> bool {
         self.held.contains_key(&run)
     }

@@ -80,6 +80,11 @@ impl Default for Standings {
 }
 
 impl Standings {
+    /// How much is kept: aliases, and members whose windows are being restarted.
+    pub(super) fn size(&self) -> usize {
+        self.aliases.len() + self.restarts.len()
+    }
+
     /// Whether packets of this run from `address` are those of the member whose record says `home`.
     fn is_alias(&self, run: Run, address: SocketAddr, home: SocketAddr) -> bool {
         // Nearly always there are none.

@@ -116,6 +116,11 @@ pub(super) struct Timers {
 }
 
 impl Timers {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.at.len()
+    }
+
     pub(super) fn new(key: u64) -> Self {
         Self { at: Table::new(key), ..Self::default() }
     }

@@ -19,6 +19,11 @@ pub(super) struct Tombstones {
 }
 
 impl Tombstones {
+    /// How much is kept.
+    pub(super) fn size(&self) -> usize {
+        self.by_id.len()
+    }
+
     /// Buries a record that was reaped.
     pub(super) fn bury(&mut self, now: Time, record: &Record) {
         self.lift(&record.id);

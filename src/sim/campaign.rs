@@ -6,10 +6,11 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use super::adversary::{Mischief, Mood};
 use super::faults::{DiskFate, Operation, Schedule};
 use super::invariants::{Invariant, Violation};
 use super::tamper::Tamper;
-use super::world::{World, WorldOptions};
+use super::world::{Judged, World, WorldOptions};
 use crate::core::election::LeaseTiming;
 use crate::core::limits::FOUNDING_RETRIES;
 use crate::core::{Core, Profile, Settings, StopReason};
@@ -17,14 +18,48 @@ use crate::core::{Core, Profile, Settings, StopReason};
 /// After this long without faults, the running nodes have been one cluster for a while, and stay it.
 const QUIET: Duration = Duration::from_secs(8);
 
+/// Members that an adversary invents at one time: each costs time at every node.
+const CROWD: usize = 40;
+
+/// Nodes that start together have found each other by then.
+const FORMED: Duration = Duration::from_secs(3);
+
 /// The largest error of a clock's rate that leases are made for: one percent.
 const WORST_CLOCK_PPM: u64 = 10_000;
+
+/// Which campaign a seed is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Campaign {
+    /// Up to nine nodes, and faults that come close together.
+    #[default]
+    Small,
+    /// Up to 40 nodes and more kinds of faults, most of them after a time of peace.
+    Large,
+}
+
+impl Campaign {
+    /// The schedule of one of its seeds.
+    pub fn schedule(self, seed: u64) -> Schedule {
+        match self {
+            Campaign::Small => Schedule::of_seed(seed),
+            Campaign::Large => Schedule::large(seed),
+        }
+    }
+}
 
 /// What became of one seed.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// The seed.
     pub seed: u64,
+    /// Of which campaign.
+    pub campaign: Campaign,
+    /// What was expected, and judged.
+    pub judged: Judged,
+    /// Nodes at the beginning.
+    pub nodes: usize,
+    /// What an adversary did.
+    pub mischief: Mischief,
     /// Operations that made sense when their time came.
     pub faults: usize,
     /// Virtual time that passed.
@@ -51,10 +86,14 @@ impl Outcome {
         self.violation.as_ref().map(|violation| {
             let seed = self.seed;
             let operations = self.operations.join("\n  ");
+            let (option, variable, test) = match self.campaign {
+                Campaign::Small => ("", "HEADCOUNT_SIM_SEED", "random_faults"),
+                Campaign::Large => (" --large", "HEADCOUNT_SIM_LARGE_SEED", "larger_clusters"),
+            };
             format!(
-                "seed {seed}: {violation}\n  {operations}\n\
-                 replay: headcount simulate --replay {seed}\n    \
-                 or: HEADCOUNT_SIM_SEED={seed} cargo test --test simulation -- --nocapture random_faults"
+                "seed {seed}{option}: {violation}\n  {operations}\n\
+                 replay: headcount simulate --replay {seed}{option}\n    \
+                 or: {variable}={seed} cargo test --test simulation -- --nocapture {test}"
             )
         })
     }
@@ -81,26 +120,41 @@ pub fn convergence_bound(settings: &Settings) -> Duration {
     settings.retry_interval * 2 + Duration::from_secs(2)
 }
 
-/// Runs one seed.
+/// Runs one seed of the small campaign.
 pub fn run_seed(seed: u64, verbose: bool) -> Outcome {
-    run_schedule(seed, &Schedule::of_seed(seed), verbose, None)
+    run_seed_of(Campaign::Small, seed, verbose)
+}
+
+/// Runs one seed.
+pub fn run_seed_of(campaign: Campaign, seed: u64, verbose: bool) -> Outcome {
+    run_schedule(seed, &campaign.schedule(seed), verbose, None)
 }
 
 /// Runs one schedule, perhaps with a planted bug.
 pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Option<Box<dyn Tamper>>) -> Outcome {
     let diskless = if seed.is_multiple_of(4) { 0.3 } else { 0.0 };
+    let variation = &schedule.variation;
+    let usual = campaign_settings();
+    let settings = Settings { observers: variation.observers.unwrap_or(usual.observers), ..usual };
     let options = WorldOptions {
+        timely: variation.is_large,
+        mixed: variation.mixed.clone(),
+        clock_error_ppm: variation.clock_error_ppm,
+        ipv6: variation.ipv6,
+        reaping_spread: variation.longest_pause,
         diskless,
         verbose,
         voters: schedule.voters,
         lease: Profile::Local.lease_timing(),
         voter_clock_error_ppm: WORST_CLOCK_PPM,
         hanging_work: 0.1,
-        ..WorldOptions::new(seed, schedule.nodes, campaign_settings())
+        ..WorldOptions::new(seed, schedule.nodes, settings)
     };
-    let mut run = Run { world: None, faults: 0, operations: Vec::new(), converged_after: None, led_after: None };
+    let mut run =
+        Run { world: None, mood: None, faults: 0, operations: Vec::new(), converged_after: None, led_after: None };
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         run.world = Some(World::with_tamper(options, tamper));
+        run.mood = schedule.mood(seed);
         run.through(schedule);
     }))
     .err()
@@ -113,6 +167,10 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
     let world = run.world.as_ref();
     Outcome {
         seed,
+        campaign: if variation.is_large { Campaign::Large } else { Campaign::Small },
+        judged: world.map_or_else(Judged::default, World::judged),
+        nodes: schedule.nodes,
+        mischief: world.map_or_else(Mischief::default, World::mischief),
         faults: run.faults,
         time: world.map_or(Duration::ZERO, World::now),
         converged_after: run.converged_after,
@@ -127,6 +185,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
 
 struct Run {
     world: Option<World>,
+    mood: Option<Mood>,
     faults: usize,
     operations: Vec<String>,
     converged_after: Option<Duration>,
@@ -136,6 +195,14 @@ struct Run {
 impl Run {
     fn through(&mut self, schedule: &Schedule) {
         let Some(world) = self.world.as_mut() else { return };
+        if let Some(mood) = self.mood {
+            self.operations.push(format!("an adversary all along: {mood:?}"));
+            if mood == Mood::SecondOwner {
+                // A name that nobody has yet belongs to whoever comes first.
+                world.run_until(FORMED);
+            }
+            world.invite(mood, CROWD);
+        }
         for (at, operation) in &schedule.operations {
             world.run_until(*at);
             if !world.violations().is_empty() {
@@ -175,7 +242,7 @@ impl Run {
 
     fn settle(&mut self, schedule: &Schedule, can_join_at_once: bool) {
         let Some(world) = self.world.as_mut() else { return };
-        let settings = &world.options().settings;
+        let settings = &slowest(world.options());
         let mut bound = convergence_bound(settings);
         if !can_join_at_once {
             // Seeds that find no other seed Up wait for so long before one of them starts a cluster.
@@ -200,7 +267,14 @@ impl Run {
         let Some(world) = self.world.as_mut() else { return };
         world.run_until(deadline + QUIET);
         check_agreement(world, &format!("{:?} after everything was healed", bound + QUIET));
+        check_what_is_left(world);
     }
+}
+
+/// The settings of the nodes that take longest.
+fn slowest(options: &WorldOptions) -> Settings {
+    let slowest = options.mixed.iter().max_by_key(|settings| settings.retry_interval);
+    slowest.unwrap_or(&options.settings).clone()
 }
 
 /// How long after the members have settled a leader leads at the latest, and all of them know it.
@@ -228,6 +302,16 @@ fn check_agreement(world: &mut World, when: &str) {
     }
     if let Some(difference) = world.divergence() {
         world.report(None, Invariant::Converges, format!("{when}: {difference}"));
+    }
+}
+
+/// Whoever agreed with all others for a while keeps nothing but members.
+fn check_what_is_left(world: &mut World) {
+    if !world.options().timely || world.mood().is_some() || !world.violations().is_empty() {
+        return;
+    }
+    if let Some((node, left)) = world.left_over() {
+        world.report(Some(node), Invariant::TablesAreBounded, format!("all is quiet, and it keeps {left}"));
     }
 }
 

@@ -4,17 +4,19 @@
 //! sense when its time comes (the node has stopped meanwhile) does nothing and says so; every disturbance ends by itself
 //! or at the healing. Must not know: how the protocol copes with any of it.
 
+mod large;
 mod voters;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::network::{Burst, Conditions, Latency, NodeLoss, NodeSet};
+use super::network::{Burst, Conditions, Cut, Latency, NodeLoss, NodeSet, Stops};
 use super::random::{Purpose, Random};
 use super::streams::Tcp;
 use super::world::World;
 use crate::core::{Command, Tags};
+pub use large::Variation;
 pub use voters::VoterFault;
 
 /// What a node finds on its disk when it starts again.
@@ -80,6 +82,29 @@ pub enum Operation {
     Join,
     /// Something happens to voters.
     Voters(VoterFault),
+    /// Several processes that are gone are started again, each at some time within so long.
+    StartAll(Vec<usize>, DiskFate, Duration),
+    /// Several hosts lose their power at one instant.
+    MassPowerOff(Vec<usize>),
+    /// Several nodes say goodbye at one instant.
+    MassLeave(Vec<usize>),
+    /// Nothing of some kind passes from the first to the second of each pair. All others hear both.
+    Pairs(Vec<(usize, usize)>, Stops, Duration),
+    /// No datagram passes between any two nodes; connections do.
+    NoDatagrams(Duration),
+    /// Nothing reaches a node, and everybody hears it.
+    Deafen(usize, Duration),
+    /// A node that never was starts, and its process dies so long after it became Up.
+    JoinAndDie(Duration),
+    /// A node that never was starts at the address of one that is gone.
+    Inherit {
+        /// Whose address.
+        of: usize,
+        /// Whether it takes the name, too.
+        named_alike: bool,
+    },
+    /// A node that never was starts under the name of another one.
+    Twin(usize),
 }
 
 impl Operation {
@@ -157,6 +182,49 @@ impl Operation {
                 true
             }
             Operation::Voters(fault) => fault.apply(world),
+            Operation::StartAll(nodes, disk, within) => {
+                let gone: Vec<usize> = nodes.iter().copied().filter(|node| world.core(*node).is_none()).collect();
+                for (nth, node) in gone.iter().enumerate() {
+                    prepare_disk(world, *node, *disk);
+                    world.start_after(*node, *within * nth as u32 / gone.len() as u32);
+                }
+                !gone.is_empty()
+            }
+            Operation::MassPowerOff(nodes) => nodes.iter().filter(|node| world.power_off(**node)).count() > 0,
+            Operation::MassLeave(nodes) => {
+                nodes.iter().filter(|node| world.command(**node, Command::Leave)).count() > 0
+            }
+            Operation::Pairs(pairs, stops, lasting) => {
+                for (one, other) in pairs {
+                    let cut = Cut::new(NodeSet::of(&[*one]), NodeSet::of(&[*other]));
+                    world.add_cut(cut.stopping(*stops).blaming(Vec::new()), Some(*lasting));
+                }
+                true
+            }
+            Operation::NoDatagrams(lasting) => {
+                let everybody = || NodeSet::of(&[]).rest();
+                let cut = Cut::new(everybody(), everybody()).stopping(Stops::Datagrams).blaming(Vec::new());
+                world.add_cut(cut, Some(*lasting));
+                true
+            }
+            Operation::Deafen(node, lasting) => {
+                let deaf = NodeSet::of(&[*node]);
+                world.add_cut(Cut::new(deaf.rest(), deaf).blaming(vec![*node]), Some(*lasting));
+                world.core(*node).is_some()
+            }
+            Operation::JoinAndDie(after) => {
+                world.add_doomed_node(*after);
+                true
+            }
+            Operation::Inherit { of, named_alike } => {
+                let id = named_alike.then(|| world.id(*of).clone());
+                world.core(*of).is_none() && world.add_heir(*of, id).is_some()
+            }
+            Operation::Twin(of) => {
+                let id = world.id(*of).clone();
+                world.add_twin(id);
+                true
+            }
         }
     }
 }
@@ -214,9 +282,10 @@ impl fmt::Display for Operation {
                 write!(f, "lose {outgoing:.2} from and {incoming:.2} to {node} for {lasting:.1?}")
             }
             Operation::Weather(conditions, lasting) => {
-                let Conditions { latency, loss, burst, duplicate, corrupt } = conditions;
+                let Conditions { latency, loss, burst, duplicate, corrupt, late } = conditions;
                 write!(f, "network for {lasting:.1?}: latency {:?}+{:?}", latency.base, latency.jitter)?;
-                write!(f, " loss {loss:.2} burst {} dup {duplicate:.2} corrupt {corrupt:.2}", burst.is_some())
+                write!(f, " loss {loss:.2} burst {} dup {duplicate:.2} corrupt {corrupt:.2}", burst.is_some())?;
+                late.map_or(Ok(()), |late| write!(f, " late {:.3} by up to {:.0?}", late.chance, late.most))
             }
             Operation::Leave(node) => write!(f, "leave {node}"),
             Operation::Remove { by, node, force } => write!(f, "remove {node} by {by}, force {force}"),
@@ -224,6 +293,17 @@ impl fmt::Display for Operation {
             Operation::Contact(node, other) => write!(f, "{node} is told to join {other}"),
             Operation::Join => write!(f, "join"),
             Operation::Voters(fault) => fault.fmt(f),
+            Operation::StartAll(nodes, disk, within) => {
+                write!(f, "start all of {nodes:?} within {within:.1?} ({disk})")
+            }
+            Operation::MassPowerOff(nodes) => write!(f, "power off {nodes:?}"),
+            Operation::MassLeave(nodes) => write!(f, "leave: {nodes:?}"),
+            Operation::Pairs(pairs, stops, lasting) => write!(f, "stop {stops:?} of pairs {pairs:?} for {lasting:.1?}"),
+            Operation::NoDatagrams(lasting) => write!(f, "no datagrams anywhere for {lasting:.1?}"),
+            Operation::Deafen(node, lasting) => write!(f, "deafen {node} for {lasting:.1?}"),
+            Operation::JoinAndDie(after) => write!(f, "join, and die {after:.0?} later"),
+            Operation::Inherit { of, named_alike } => write!(f, "join at the address of {of}, same name {named_alike}"),
+            Operation::Twin(of) => write!(f, "join under the name of {of}"),
         }
     }
 }
@@ -239,6 +319,8 @@ pub struct Schedule {
     pub operations: Vec<(Duration, Operation)>,
     /// When everything is healed; no operation is later.
     pub heal_at: Duration,
+    /// How its world differs from the usual one.
+    pub variation: Variation,
 }
 
 /// What a generator believes about the nodes: only to make schedules that are mostly sensible.
@@ -268,7 +350,13 @@ impl Schedule {
             at += random.duration(Duration::ZERO, pause);
         }
         let heal_at = at + random.duration(Duration::from_secs(1), Duration::from_secs(8));
-        Self { nodes, voters: 0, operations, heal_at }
+        Self {
+            nodes,
+            voters: 0,
+            operations,
+            heal_at,
+            variation: Variation { has_adversary: true, ..Variation::default() },
+        }
     }
 }
 

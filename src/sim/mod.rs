@@ -6,11 +6,13 @@
 //! - [`World`]: nodes with clocks and disks, and one queue of events; [`network`] decides what becomes of a datagram.
 //! - [`faults`]: what can go wrong, printable, and a seeded generator of schedules.
 //! - [`invariants`]: the promises of the protocol, checked after every step.
+//! - [`adversary`]: somebody who is no member and means harm.
 //! - [`campaign`]: one seed from start to verdict.
 //! - [`scenario`], [`report`], [`page`]: the same for users who choose their settings.
 //! - [`tune`]: settings for a goal, by a model that the simulator verifies.
 //! - [`tamper`]: planted bugs, to see that the checks catch them.
 
+pub mod adversary;
 pub mod campaign;
 pub mod faults;
 pub mod invariants;
@@ -32,4 +34,4 @@ pub use node::{address_of, node_at};
 pub use random::{Purpose, Random};
 pub use streams::Tcp;
 pub use trace::Trace;
-pub use world::{ElectionSighting, LeaderNews, PartitionSighting, Sighting, World, WorldOptions};
+pub use world::{ElectionSighting, Judged, LeaderNews, PartitionSighting, Sighting, World, WorldOptions};

@@ -63,13 +63,24 @@ pub struct Conditions {
     pub duplicate: f64,
     /// Chance that one to three bytes of a datagram arrive changed.
     pub corrupt: f64,
+    /// Datagrams that lie in some queue for very long.
+    pub late: Option<Late>,
+}
+
+/// A few datagrams arrive long after they were sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Late {
+    /// Chance that one of them does.
+    pub chance: f64,
+    /// How much later at most.
+    pub most: Duration,
 }
 
 impl Default for Conditions {
     /// A quiet local network.
     fn default() -> Self {
         let latency = Latency { base: Duration::from_micros(200), jitter: Duration::from_micros(300) };
-        Self { latency, loss: 0.0, burst: None, duplicate: 0.0, corrupt: 0.0 }
+        Self { latency, loss: 0.0, burst: None, duplicate: 0.0, corrupt: 0.0, late: None }
     }
 }
 
@@ -142,25 +153,65 @@ pub struct Network {
     conditions: Conditions,
     cuts: BTreeMap<CutId, Cut>,
     next_cut: CutId,
-    /// Pairs between which a firewall drops datagrams, whatever it does with connections.
-    without_datagrams: BTreeSet<(usize, usize)>,
     /// Links that are in a burst.
     bursting: BTreeSet<(usize, usize)>,
     per_node: Vec<PerNode>,
     header_bytes: u64,
 }
 
+/// What a cut stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stops {
+    /// Datagrams and connections.
+    #[default]
+    Everything,
+    /// Datagrams alone.
+    Datagrams,
+    /// Connections alone: what is sent over them waits.
+    Connections,
+}
+
+/// Nothing of some kind gets from some nodes to others.
 #[derive(Debug, Clone)]
-struct Cut {
+pub struct Cut {
     from: NodeSet,
     to: NodeSet,
+    stops: Stops,
     /// It holds for so long, is gone for as long, and so on, beginning at that time.
     turns: Option<(Nanos, Nanos)>,
+    /// Those who may be suspected because of it; everybody if it is not said.
+    blamed: Option<Vec<usize>>,
 }
 
 impl Cut {
+    /// Everything from `from` to `to`.
+    pub fn new(from: NodeSet, to: NodeSet) -> Self {
+        Self { from, to, stops: Stops::Everything, turns: None, blamed: None }
+    }
+
+    /// Only this much of it.
+    #[must_use]
+    pub fn stopping(self, stops: Stops) -> Self {
+        Self { stops, ..self }
+    }
+
+    /// Nobody but these may be suspected because of it: all others hear each other well enough.
+    #[must_use]
+    pub fn blaming(self, nodes: Vec<usize>) -> Self {
+        Self { blamed: Some(nodes), ..self }
+    }
+
+    /// Those who may be suspected because of it; everybody if it is not said.
+    pub(crate) fn blamed(&self) -> Option<&[usize]> {
+        self.blamed.as_deref()
+    }
+
     fn holds(&self, now: Nanos) -> bool {
         self.turns.is_none_or(|(since, period)| (now.saturating_sub(since) / period.max(1)).is_multiple_of(2))
+    }
+
+    fn lies_between(&self, now: Nanos, from: usize, to: usize) -> bool {
+        self.from.contains(from) && self.to.contains(to) && self.holds(now)
     }
 }
 
@@ -181,7 +232,6 @@ impl Network {
             conditions: usual,
             cuts: BTreeMap::new(),
             next_cut: 0,
-            without_datagrams: BTreeSet::new(),
             bursting: BTreeSet::new(),
             per_node: Vec::new(),
             header_bytes,
@@ -208,15 +258,16 @@ impl Network {
 
     /// Nothing sent by `from` arrives at `to` from now on, until healed.
     pub fn cut(&mut self, from: NodeSet, to: NodeSet) -> CutId {
-        self.add_cut(Cut { from, to, turns: None })
+        self.add_cut(Cut::new(from, to))
     }
 
     /// The same in turns: nothing arrives for so long from now on, then everything for as long, and so on.
     pub fn cut_in_turns(&mut self, now: Nanos, from: NodeSet, to: NodeSet, period: Duration) -> CutId {
-        self.add_cut(Cut { from, to, turns: Some((now, nanos(period))) })
+        self.add_cut(Cut { turns: Some((now, nanos(period))), ..Cut::new(from, to) })
     }
 
-    fn add_cut(&mut self, cut: Cut) -> CutId {
+    /// Cuts until healed.
+    pub fn add_cut(&mut self, cut: Cut) -> CutId {
         self.next_cut += 1;
         self.cuts.insert(self.next_cut, cut);
         self.next_cut
@@ -224,7 +275,10 @@ impl Network {
 
     /// No datagram passes between these two any more, in either direction; connections do.
     pub fn block_datagrams(&mut self, one: usize, other: usize) {
-        self.without_datagrams.extend([(one, other), (other, one)]);
+        for (from, to) in [(one, other), (other, one)] {
+            let (from, to) = (NodeSet::of(&[from]), NodeSet::of(&[to]));
+            self.add_cut(Cut::new(from, to).stopping(Stops::Datagrams));
+        }
     }
 
     /// Whatever a node sends or is sent waits until then: nothing gets lost, everything is late. To be healed by then.
@@ -234,8 +288,8 @@ impl Network {
     }
 
     /// Takes one cut away; unknown ones are no error, they were healed before.
-    pub fn heal(&mut self, cut: CutId) {
-        self.cuts.remove(&cut);
+    pub fn heal(&mut self, cut: CutId) -> Option<Cut> {
+        self.cuts.remove(&cut)
     }
 
     /// What a node sends or receives is lost with these chances from now on.
@@ -246,7 +300,6 @@ impl Network {
     /// Takes every disturbance away.
     pub fn heal_all(&mut self) {
         self.cuts.clear();
-        self.without_datagrams.clear();
         self.conditions = self.usual;
         for node in &mut self.per_node {
             node.loss = NodeLoss::default();
@@ -255,17 +308,19 @@ impl Network {
         self.bursting.clear();
     }
 
-    /// Whether it is as usual, between all nodes.
+    /// Whether it is as usual, but for what only some are to blame for.
     pub fn is_calm(&self) -> bool {
-        self.cuts.is_empty()
-            && self.without_datagrams.is_empty()
-            && self.conditions == self.usual
-            && self.per_node.iter().all(|node| node.loss == NodeLoss::default())
+        self.cuts.values().all(|cut| cut.blamed.is_some()) && self.conditions == self.usual
     }
 
     /// Whether datagrams from one node to another are cut off now.
     pub fn is_cut(&self, now: Nanos, from: usize, to: usize) -> bool {
-        self.cuts.values().any(|cut| cut.from.contains(from) && cut.to.contains(to) && cut.holds(now))
+        self.cuts.values().any(|cut| cut.stops != Stops::Connections && cut.lies_between(now, from, to))
+    }
+
+    /// Whether segments from one node to another are cut off now.
+    fn is_connection_cut(&self, now: Nanos, from: usize, to: usize) -> bool {
+        self.cuts.values().any(|cut| cut.stops != Stops::Datagrams && cut.lies_between(now, from, to))
     }
 
     /// What a node has sent so far.
@@ -276,16 +331,23 @@ impl Network {
     /// Sends a datagram; `deliver` is called with each arrival: none, one or two.
     pub fn send(&mut self, now: Nanos, from: usize, to: usize, bytes: Vec<u8>, mut deliver: impl FnMut(Arrival)) {
         self.send_to_nobody(from, &bytes);
-        let is_blocked = self.without_datagrams.contains(&(from, to));
-        if is_blocked || self.is_cut(now, from, to) || self.is_lost(from, to) {
+        if self.is_cut(now, from, to) || self.is_lost(from, to) {
             return;
         }
         let leaves = now.max(self.per_node(from).held_until).max(self.per_node(to).held_until);
         let copy = self.random.chance(self.conditions.duplicate).then(|| bytes.clone());
         for bytes in std::iter::once(bytes).chain(copy) {
             let (bytes, is_corrupt) = self.corrupted(bytes);
-            let at = leaves + self.conditions.latency.draw(&mut self.random).max(1);
+            let at = leaves + self.conditions.latency.draw(&mut self.random).max(1) + self.lateness();
             deliver(Arrival { at, bytes, is_corrupt });
+        }
+    }
+
+    /// How much longer than usual a datagram is under way.
+    fn lateness(&mut self) -> Nanos {
+        match self.conditions.late {
+            Some(late) if self.random.chance(late.chance) => self.random.below(nanos(late.most)),
+            _ => 0,
         }
     }
 
@@ -296,7 +358,13 @@ impl Network {
 
     /// Whether a segment of a connection, or its acknowledgement, is lost.
     pub(crate) fn loses_segment(&mut self, now: Nanos, from: usize, to: usize) -> bool {
-        self.is_cut(now, from, to) || self.is_cut(now, to, from) || self.is_lost(from, to) || self.is_lost(to, from)
+        let is_cut = self.is_connection_cut(now, from, to) || self.is_connection_cut(now, to, from);
+        is_cut || self.is_lost(from, to) || self.is_lost(to, from)
+    }
+
+    /// Bytes of the headers of a datagram.
+    pub(crate) fn header_bytes(&self) -> u64 {
+        self.header_bytes
     }
 
     /// Sends a datagram to where no node lives: it only counts.
@@ -422,7 +490,6 @@ mod tests {
         network.set_node_loss(1, NodeLoss { outgoing: 0.8, incoming: 0.0 });
         assert!((100..300).contains(&deliveries(&mut network, 1, 0, 1_000).len()));
         assert_eq!(deliveries(&mut network, 0, 1, 1_000).len(), 1_000);
-        assert!(!network.is_calm());
     }
 
     #[test]
@@ -448,6 +515,27 @@ mod tests {
         network.heal(cut);
         assert_eq!(deliveries(&mut network, 0, 1, 5).len(), 5);
         assert!(network.is_calm());
+    }
+
+    #[test]
+    fn a_cut_may_stop_datagrams_or_connections_alone_and_blame_nobody() {
+        let mut network = network(Conditions::default());
+        let between = || Cut::new(NodeSet::of(&[0]), NodeSet::of(&[1])).blaming(Vec::new());
+        let cut = network.add_cut(between().stopping(Stops::Datagrams));
+        assert!(deliveries(&mut network, 0, 1, 5).is_empty() && !network.loses_segment(0, 0, 1));
+        assert!(network.is_calm(), "nobody is to blame");
+        assert!(network.heal(cut).is_some() && network.heal(cut).is_none());
+        network.add_cut(between().stopping(Stops::Connections));
+        assert!(deliveries(&mut network, 0, 1, 5).len() == 5 && network.loses_segment(0, 1, 0));
+    }
+
+    #[test]
+    fn a_late_datagram_arrives_after_minutes() {
+        let late = Some(Late { chance: 0.5, most: Duration::from_secs(300) });
+        let mut network = network(Conditions { late, ..Conditions::default() });
+        let arrived = deliveries(&mut network, 0, 1, 100);
+        assert_eq!(arrived.len(), 100, "late is not lost");
+        assert!(arrived.iter().any(|(at, _)| *at > nanos(Duration::from_secs(120))));
     }
 
     #[test]

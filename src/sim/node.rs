@@ -6,11 +6,12 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use super::network::Nanos;
 use super::streams::Answer;
 use crate::core::election::Term;
-use crate::core::{Command, Core, Durable, LinkId, NodeId, Run, StopReason, Time};
+use crate::core::{Command, Core, Durable, LinkId, NodeId, Run, Settings, StopReason, Time};
 
 /// The port of every simulated node.
 const PORT: u16 = 7117;
@@ -194,6 +195,8 @@ pub(crate) struct Process {
     pub(crate) slowness: Nanos,
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) waiting_packets: usize,
+    /// Since when its core is Up; `None` while it is not.
+    pub(crate) up_since: Option<Nanos>,
     /// Since when it was neither paused nor slow; `None` while it is.
     pub(crate) undisturbed_since: Option<Nanos>,
     pub(crate) stopped: Option<StopReason>,
@@ -216,6 +219,7 @@ impl Process {
             slowness: 0,
             waiting: VecDeque::new(),
             waiting_packets: 0,
+            up_since: None,
             undisturbed_since: Some(now),
             stopped: None,
             wakes_at_once: 0,
@@ -235,12 +239,23 @@ impl Process {
     }
 }
 
+/// How soon a process dies after it became Up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Doom {
+    pub(crate) after: Duration,
+    /// Whether nothing else had happened for long when it was started, and how much had happened until then.
+    pub(crate) began: crate::sim::world::Began,
+}
+
 /// A place in the simulated world.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent marks, not a state")]
 pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) address: SocketAddr,
+    pub(crate) settings: Settings,
+    /// Whether another node has the same name.
+    pub(crate) shares_name: bool,
     pub(crate) disk: Disk,
     /// Until when it takes nothing.
     pub(crate) disk_full_until: Nanos,
@@ -259,6 +274,11 @@ pub(crate) struct Node {
     pub(crate) removal_asked: bool,
     /// Datagrams it had sent at the last comparison.
     pub(crate) packets_before: u64,
+    /// Disturbances of the network that it alone is to blame for, and since when there is none.
+    pub(crate) troubles: u32,
+    pub(crate) untroubled_since: Nanos,
+    /// Its next process dies so long after it became Up.
+    pub(crate) doomed: Option<Doom>,
 }
 
 impl Node {
@@ -266,12 +286,16 @@ impl Node {
     pub(crate) fn running(&self) -> Option<&Process> {
         self.process.as_ref().filter(|process| process.stopped.is_none())
     }
+
+    /// Since when the network was well as far as it alone is concerned; `None` while it is not.
+    pub(crate) fn untroubled(&self) -> Option<Nanos> {
+        (self.troubles == 0).then_some(self.untroubled_since)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn addresses_lead_back_to_their_nodes() {

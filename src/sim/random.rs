@@ -22,6 +22,10 @@ pub enum Purpose {
     Scenario = 4,
     /// What elections need: identities, clock errors of voters, how long led work takes to end.
     Elections = 5,
+    /// The schedule of the large campaign.
+    LargeFaults = 6,
+    /// An adversary.
+    Adversary = 7,
 }
 
 /// A seeded generator.

@@ -111,6 +111,12 @@ impl Streams {
         self.by_id.insert(self.last, Stream { ends, queues, retries: [0; 2] });
     }
 
+    /// A name for a connection that was accepted from somebody who is no node.
+    pub(crate) fn name_of_accepted(&mut self) -> LinkId {
+        self.last += 1;
+        LinkId::Accepted(self.last)
+    }
+
     /// Puts something on its way; the direction, if it has to be pumped from now on.
     pub(crate) fn send(&mut self, end: End, now: Nanos, segment: Segment) -> Option<(StreamId, usize)> {
         let (id, side) = *self.by_end.get(&end)?;

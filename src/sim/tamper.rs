@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::invariants::Observation;
-use crate::core::{Birth, Durable, Leadership, Output};
+use crate::core::{Birth, Durable, Leadership, Output, Sizes};
 
 /// Changes what a core did. Every method does nothing unless it is written.
 pub trait Tamper: fmt::Debug + Send {
@@ -44,9 +44,8 @@ pub trait Tamper: fmt::Debug + Send {
         let _ = (node, told);
     }
 
-    /// Whether a node accuses this healthy member all by itself.
-    fn accuses(&mut self, node: usize) -> bool {
-        let _ = node;
-        false
+    /// What is seen of the sizes of a core's tables instead.
+    fn sizes(&mut self, node: usize, sizes: &mut Sizes) {
+        let _ = (node, sizes);
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::invariants::{Checker, Invariant, Observation, Violation};
-use super::network::{Conditions, CutId, Nanos, Network, NodeLoss, NodeSet, Traffic};
+use super::network::{Conditions, Cut, CutId, Nanos, Network, NodeLoss, NodeSet, Traffic};
 use super::node::{Node, Stored, Waiting};
 use super::pool::Pool;
 use super::queue::Queue;
@@ -29,12 +29,18 @@ use crate::core::{ChangeKind, Core, NodeId, Profile, Run, Settings, StopReason};
 mod agreement;
 mod cuts;
 mod drive;
+mod expect;
 mod form;
 mod life;
 mod links;
+mod sizes;
+mod stranger;
 mod voting;
 
 pub use cuts::PartitionSighting;
+pub(crate) use expect::Began;
+use expect::Expectations;
+pub use expect::Judged;
 pub use voting::{ElectionSighting, LeaderNews};
 
 /// What a world is made of.
@@ -49,6 +55,8 @@ pub struct WorldOptions {
     pub seeds: usize,
     /// Pace and sizes of every node.
     pub settings: Settings,
+    /// If there are any, nodes have these in turns instead.
+    pub mixed: Vec<Settings>,
     /// What the network is usually like.
     pub conditions: Conditions,
     /// How many of the first nodes vote; leaders are elected if there are any. They always keep their disks.
@@ -72,6 +80,10 @@ pub struct WorldOptions {
     pub forging: bool,
     /// Whether the promises are checked after every step. Costs time in proportion to the view at every change.
     pub checked: bool,
+    /// Whether it is checked, too, how soon crashes, silences and cuts are known everywhere.
+    pub timely: bool,
+    /// Nodes forget a member at most so far apart: the longest pause of any schedule.
+    pub reaping_spread: Duration,
     /// Whether equal records of all cores are one in memory. It changes nothing but that.
     pub shared: bool,
     /// Whether lines for people are kept.
@@ -86,6 +98,7 @@ impl WorldOptions {
             nodes,
             seeds: nodes.min(3),
             settings,
+            mixed: Vec::new(),
             conditions: Conditions::default(),
             voters: 0,
             lease: Profile::Default.lease_timing(),
@@ -97,6 +110,8 @@ impl WorldOptions {
             diskless: 0.0,
             forging: false,
             checked: true,
+            timely: false,
+            reaping_spread: Duration::from_secs(30),
             shared: true,
             verbose: false,
         }
@@ -153,6 +168,14 @@ pub struct World {
     partitions_seen: Option<Vec<PartitionSighting>>,
     /// Members that somebody has forgotten, and when the first one did.
     reaped: BTreeMap<(NodeId, u64), Nanos>,
+    /// Runs that said goodbye, and when they were told to.
+    goodbyes: BTreeMap<Run, Nanos>,
+    /// Which node each run was of.
+    runs: BTreeMap<Run, usize>,
+    /// Addresses that were used by more than one node, and who used them last.
+    moved: BTreeMap<SocketAddr, usize>,
+    expectations: Expectations,
+    stranger: stranger::Stranger,
     has_failed: bool,
 }
 
@@ -209,6 +232,21 @@ enum Event {
         epoch: u64,
     },
     Compare,
+    /// A process that was to die soon after it became Up does.
+    Perish {
+        node: usize,
+        process: u64,
+    },
+    /// It is the adversary's turn.
+    Adversary,
+    /// Something reaches an address of the adversary's.
+    Stranger {
+        at: SocketAddr,
+        from: SocketAddr,
+        bytes: Vec<u8>,
+    },
+    /// What was expected should be so by now.
+    Expect(expect::Due),
     Stream(links::StreamEvent),
 }
 
@@ -221,9 +259,6 @@ impl World {
 
     /// Large views that differ altogether need not be told altogether.
     const DIFFERENCES_TOLD: usize = 8;
-
-    /// Nodes forget a member at most so far apart: the longest pause of any schedule.
-    const REAPING_SPREAD: Duration = Duration::from_secs(30);
 
     /// A world with all its nodes started.
     pub fn new(options: WorldOptions) -> Self {
@@ -255,6 +290,11 @@ impl World {
             elections_seen: None,
             partitions_seen: None,
             reaped: BTreeMap::new(),
+            goodbyes: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            moved: BTreeMap::new(),
+            expectations: Expectations::default(),
+            stranger: stranger::Stranger::default(),
             has_failed: false,
             options,
         };
@@ -405,6 +445,7 @@ impl World {
 
     /// Nobody hears these from the rest, nor the rest from them.
     pub fn partition(&mut self, side: &[usize], lasting: Option<Duration>) {
+        self.expect_partition(side, lasting);
         let side = NodeSet::of(side);
         self.cut(side.clone(), side.rest(), lasting);
         self.cut(side.rest(), side, lasting);
@@ -412,15 +453,48 @@ impl World {
 
     /// Nothing from `from` reaches `to`.
     pub fn cut(&mut self, from: NodeSet, to: NodeSet, lasting: Option<Duration>) {
-        let cut = self.network.cut(from, to);
-        self.network_calm_since = None;
+        self.add_cut(Cut::new(from, to), lasting);
+    }
+
+    /// A cut of any kind.
+    pub fn add_cut(&mut self, cut: Cut, lasting: Option<Duration>) {
+        self.upheaval(true);
+        match cut.blamed() {
+            None => self.network_calm_since = None,
+            Some(blamed) => self.trouble(blamed),
+        }
+        let cut = self.network.add_cut(cut);
         if let Some(lasting) = lasting {
             self.push_after(lasting, Event::Heal { cut });
         }
     }
 
+    fn trouble(&mut self, nodes: &[usize]) {
+        for node in nodes {
+            self.nodes[*node].troubles += 1;
+        }
+    }
+
+    fn relieve(&mut self, nodes: &[usize]) {
+        for node in nodes {
+            let place = &mut self.nodes[*node];
+            place.troubles = place.troubles.saturating_sub(1);
+            place.untroubled_since = self.now;
+        }
+    }
+
+    /// A cut is over.
+    fn heal(&mut self, cut: CutId) {
+        if let Some(cut) = self.network.heal(cut) {
+            self.upheaval(true);
+            self.relieve(cut.blamed().unwrap_or_default());
+            self.calmed();
+        }
+    }
+
     /// Whatever a node sends or is sent waits for so long, and arrives then; its process runs on.
     pub fn hold(&mut self, node: usize, lasting: Duration) {
+        self.upheaval(true);
         let cut = self.network.hold(node, self.now.saturating_add(nanos(lasting)));
         self.network_calm_since = None;
         self.push_after(lasting, Event::Heal { cut });
@@ -428,6 +502,7 @@ impl World {
 
     /// Changes what the network is like, for a while.
     pub fn disturb(&mut self, conditions: Conditions, lasting: Duration) {
+        self.upheaval(true);
         self.network.set_conditions(conditions);
         self.conditions_epoch += 1;
         self.network_calm_since = None;
@@ -436,6 +511,7 @@ impl World {
 
     /// Nothing from `from` reaches `to` for a period, then everything does for a period, and so on, for so long.
     pub fn cut_in_turns(&mut self, from: NodeSet, to: NodeSet, period: Duration, lasting: Duration) {
+        self.upheaval(true);
         let cut = self.network.cut_in_turns(self.now, from, to, period);
         self.network_calm_since = None;
         self.push_after(lasting, Event::Heal { cut });
@@ -443,17 +519,23 @@ impl World {
 
     /// What a node sends or receives is lost with these chances, for so long.
     pub fn set_node_loss(&mut self, node: usize, loss: NodeLoss, lasting: Duration) {
+        self.upheaval(true);
         self.network.set_node_loss(node, loss);
-        self.network_calm_since = None;
+        self.trouble(&[node]);
         self.push_after(lasting, Event::Mend { node });
     }
 
     /// Takes away every disturbance of the network, wakes the paused and hastens the slow.
     pub fn heal_all(&mut self) {
+        self.upheaval(true);
         self.network.heal_all();
         self.set_tcp(Tcp::Open);
         self.free_disks();
         self.network_calm_since = Some(self.now);
+        for place in &mut self.nodes {
+            place.troubles = 0;
+            place.untroubled_since = self.now;
+        }
         for node in 0..self.nodes.len() {
             if let Some(process) = self.nodes[node].running() {
                 let number = process.number;
@@ -471,7 +553,8 @@ impl World {
 
     /// For how long this run of a node has been running well over a network where nothing was wrong.
     fn healthy_for(&self, subject: usize, run: Run) -> Option<Duration> {
-        Some(self.running_for(subject, run)?.min(Duration::from_nanos(self.now - self.network_calm_since?)))
+        let calm_since = self.network_calm_since?.max(self.nodes.get(subject)?.untroubled()?);
+        Some(self.running_for(subject, run)?.min(Duration::from_nanos(self.now - calm_since)))
     }
 
     /// For how long this run of a node has been running well.
@@ -510,9 +593,14 @@ impl World {
             .try_fold(self.network_calm_since.unwrap_or(Nanos::MAX), |latest, process| {
                 process.undisturbed_since.map(|since| latest.max(since))
             });
-        checker.compare(self.now, &all, calm_since.filter(|_| self.network_calm_since.is_some()));
+        let untroubled = self.nodes.iter().all(|node| node.troubles == 0);
+        let untroubled_since = self.nodes.iter().map(|node| node.untroubled_since).max().unwrap_or_default();
+        let calm_since = calm_since.map(|since| since.max(untroubled_since));
+        checker.compare(self.now, &all, calm_since.filter(|_| untroubled && self.network_calm_since.is_some()));
         self.has_failed |= !checker.violations().is_empty();
         self.checker = Some(checker);
+        self.look_at_floods();
+        self.look_at_sizes();
         self.forget_traffic();
         self.push_after(Self::COMPARE_EVERY, Event::Compare);
     }

@@ -8,7 +8,7 @@ use headcount::core::election::{Body, Term};
 use headcount::core::wire::{Message, Packet};
 use headcount::core::{Command, Leadership, Output};
 use headcount::sim::campaign::{campaign_settings, run_schedule};
-use headcount::sim::faults::Schedule;
+use headcount::sim::faults::{Schedule, Variation};
 use headcount::sim::invariants::Invariant;
 use headcount::sim::network::Conditions;
 use headcount::sim::{LeaderNews, World, WorldOptions};
@@ -203,7 +203,13 @@ fn a_swallowed_loss_is_caught() {
 fn voters_that_never_elect_anybody_are_caught() {
     let run = |plant: Plant| {
         plant.alarm().store(true, Ordering::Relaxed);
-        let schedule = Schedule { nodes: NODES, voters: VOTERS, operations: Vec::new(), heal_at: SECOND };
+        let schedule = Schedule {
+            nodes: NODES,
+            voters: VOTERS,
+            operations: Vec::new(),
+            heal_at: SECOND,
+            variation: Variation::default(),
+        };
         run_schedule(42, &schedule, false, Some(Box::new(plant))).violation.map(|violation| violation.invariant)
     };
     assert_eq!(run(Plant::default()), None);

@@ -1,7 +1,8 @@
 //! Whole clusters in virtual time: hundreds of random schedules of faults, and planted bugs that the checks must catch.
 //!
 //! `HEADCOUNT_SIM_SEED=17` replays one seed and prints what happened; `HEADCOUNT_SIM_SEEDS=5000` runs more of them, and
-//! `HEADCOUNT_SIM_FIRST=1000` begins elsewhere; `HEADCOUNT_SIM_PROGRESS=1` prints each verdict as it comes.
+//! `HEADCOUNT_SIM_FIRST=1000` begins elsewhere; `HEADCOUNT_SIM_PROGRESS=1` prints each verdict as it comes. The larger
+//! clusters have `HEADCOUNT_SIM_LARGE_SEED`, `HEADCOUNT_SIM_LARGE_SEEDS` and `HEADCOUNT_SIM_LARGE_FIRST`.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,18 +10,20 @@ use std::time::{Duration, Instant};
 
 use headcount::Profile;
 
+mod adversary;
 mod crashes;
 mod crowds;
 mod cuts;
 mod deaf;
 mod joining;
+mod large;
 mod leading;
 mod plant;
 mod planted;
 mod scale;
 mod traffic;
 
-use headcount::sim::campaign::{Outcome, campaign_settings, run_schedule, run_seed};
+use headcount::sim::campaign::{Campaign, Outcome, campaign_settings, run_schedule, run_seed, run_seed_of};
 use headcount::sim::faults::Schedule;
 use headcount::sim::network::Conditions;
 use headcount::sim::report::Alarms;
@@ -47,7 +50,7 @@ fn random_faults_break_no_promise() {
     let first = from_environment("HEADCOUNT_SIM_FIRST").unwrap_or(0);
     let count = from_environment("HEADCOUNT_SIM_SEEDS").unwrap_or(SEEDS);
     let began = Instant::now();
-    let outcomes = run_all(first, count);
+    let outcomes = run_all(Campaign::Small, first, count);
     let failures: Vec<String> = outcomes.iter().filter_map(Outcome::failure).collect();
     let virtual_time: Duration = outcomes.iter().map(|outcome| outcome.time).sum();
     let faults: usize = outcomes.iter().map(|outcome| outcome.faults).sum();
@@ -64,7 +67,7 @@ fn random_faults_break_no_promise() {
     assert!(failures.is_empty(), "{} of {count} seeds failed:\n{}", failures.len(), failures.join("\n"));
 }
 
-fn run_all(first: u64, count: u64) -> Vec<Outcome> {
+fn run_all(campaign: Campaign, first: u64, count: u64) -> Vec<Outcome> {
     let next = AtomicU64::new(first);
     let outcomes = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -75,7 +78,7 @@ fn run_all(first: u64, count: u64) -> Vec<Outcome> {
                     if seed >= first + count {
                         break;
                     }
-                    let outcome = run_seed(seed, false);
+                    let outcome = run_seed_of(campaign, seed, false);
                     if from_environment("HEADCOUNT_SIM_PROGRESS").is_some() {
                         println!("{outcome}");
                     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use headcount::core::wire::{Message, Packet, PacketBuilder};
 use headcount::core::{Change, ChangeKind, Command, LeaveReason, Output, Record, StopReason};
 use headcount::sim::campaign::{campaign_settings, run_schedule};
-use headcount::sim::faults::Schedule;
+use headcount::sim::faults::{Schedule, Variation};
 use headcount::sim::invariants::Invariant;
 use headcount::sim::{World, WorldOptions};
 use headcount::{Run, Status, Tags};
@@ -304,7 +304,13 @@ fn a_stop_that_nobody_asked_for_is_caught() {
 /// A run without faults, with a bug that is armed from the start.
 fn quiet_run(plant: Plant) -> Option<Invariant> {
     plant.alarm().store(true, Ordering::Relaxed);
-    let schedule = Schedule { nodes: NODES, voters: 0, operations: Vec::new(), heal_at: Duration::from_secs(1) };
+    let schedule = Schedule {
+        nodes: NODES,
+        voters: 0,
+        operations: Vec::new(),
+        heal_at: Duration::from_secs(1),
+        variation: Variation::default(),
+    };
     let outcome = run_schedule(42, &schedule, false, Some(Box::new(plant)));
     if let Some(failure) = outcome.failure() {
         assert!(failure.contains("HEADCOUNT_SIM_SEED=42"), "a failure says how to see it again: {failure}");

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Beliefs, DiskFate, Operation, Schedule, restart};
+use super::{Beliefs, DiskFate, Operation, Schedule, Variation, restart};
 use crate::core::Command;
 use crate::sim::network::NodeSet;
 use crate::sim::random::{Purpose, Random};
@@ -157,7 +157,13 @@ impl Schedule {
             }
         }
         let heal_at = at + random.duration(Duration::from_secs(1), Duration::from_secs(8));
-        Self { nodes, voters, operations, heal_at }
+        Self {
+            nodes,
+            voters,
+            operations,
+            heal_at,
+            variation: Variation { has_adversary: true, ..Variation::default() },
+        }
     }
 }
 

@@ -22,8 +22,8 @@ const PAGES_KEPT: Duration = Duration::from_secs(30);
 pub struct Checker {
     observers: BTreeMap<usize, Observer>,
     runs: BTreeSet<Run>,
-    /// The highest incarnation that a name used on the disk it has now.
-    used: BTreeMap<NodeId, u64>,
+    /// The highest incarnation that a node used on the disk it has now.
+    used: BTreeMap<usize, u64>,
     /// Runs that left or were removed, and when.
     departed: BTreeMap<Run, (NodeId, Nanos)>,
     /// Who was Up at the sender of a first page, by the sender and its packet's sequence.
@@ -58,7 +58,7 @@ impl Checker {
             let detail = format!("run {} was used before", birth.run);
             self.report(now, Some(&birth.id), Invariant::RunsAreFresh, detail);
         }
-        if let Some(used) = self.used.get(&birth.id).filter(|used| birth.incarnation <= **used) {
+        if let Some(used) = self.used.get(&node).filter(|used| birth.incarnation <= **used) {
             let detail = format!("starts with incarnation {}, {used} was used before", birth.incarnation);
             self.report(now, Some(&birth.id), Invariant::RestartsRise, detail);
         }
@@ -72,14 +72,14 @@ impl Checker {
         self.leaders.gone(node);
         self.limbo.gone(node);
         if let Some(observer) = self.observers.remove(&node) {
-            let used = self.used.entry(observer.id().clone()).or_default();
+            let used = self.used.entry(node).or_default();
             *used = (*used).max(observer.incarnation());
         }
     }
 
     /// A node has lost its disk: nobody can hold it to what it used before.
-    pub fn disk_lost(&mut self, id: &NodeId) {
-        self.used.remove(id);
+    pub fn disk_lost(&mut self, node: usize, id: &NodeId) {
+        self.used.remove(&node);
         self.leaders.disk_lost(id);
     }
 

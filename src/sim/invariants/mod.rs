@@ -63,11 +63,26 @@ pub enum Invariant {
     RestartsRise,
     /// Every start draws a run of its own.
     RunsAreFresh,
-    /// Over a network where nothing is wrong, nobody suspects a member that is running well, not even a node that just
-    /// woke from a pause.
+    /// Over a network where nothing is wrong with either of them, nobody believes that a member which is running well is
+    /// Suspect or Down: neither by itself, not even just after a pause, nor because somebody says so.
     HealthyNeverAccused,
     /// Nobody is held Suspect for longer than a down timeout (as its observer stretches it) without refuting: then it is Down.
     SuspicionsEnd,
+    /// A process that dies is known as dead to all others within a second (two, where most die at once), a host without
+    /// power by its down timeout.
+    DeathIsKnown,
+    /// Both sides of a cut hold all of the other one for Down by their down timeouts.
+    CutIsKnown,
+    /// A cut is reported before the first death by silence, with all of both sides.
+    CutIsReportedWhole,
+    /// Nothing that a core keeps grows without bound, and when all is quiet little of it is left.
+    TablesAreBounded,
+    /// Who said goodbye over a network where nothing is wrong is nowhere reported as Down.
+    LeaversHaveLeft,
+    /// A leader that is well, and hears a majority of voters that are, goes on leading.
+    HealthyLeaderStays,
+    /// No address gets more bytes than it, or who named it, sent.
+    NobodyIsFlooded,
     /// A core stops only if its user or an operator asked for it.
     NoUnaskedStop,
     /// Handing in time that is due moves the next deadline.
@@ -119,6 +134,13 @@ impl Invariant {
             Invariant::RunsAreFresh => "runs_are_fresh",
             Invariant::HealthyNeverAccused => "healthy_never_accused",
             Invariant::SuspicionsEnd => "suspicions_end",
+            Invariant::DeathIsKnown => "death_is_known",
+            Invariant::CutIsKnown => "cut_is_known",
+            Invariant::CutIsReportedWhole => "cut_is_reported_whole",
+            Invariant::TablesAreBounded => "tables_are_bounded",
+            Invariant::LeaversHaveLeft => "leavers_have_left",
+            Invariant::HealthyLeaderStays => "healthy_leader_stays",
+            Invariant::NobodyIsFlooded => "nobody_is_flooded",
             Invariant::NoUnaskedStop => "no_unasked_stop",
             Invariant::TimePasses => "time_passes",
             Invariant::NoPanic => "no_panic",

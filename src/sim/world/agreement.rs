@@ -58,6 +58,7 @@ impl World {
         });
         let texts: Vec<String> = differing
             .filter(|(one, other)| !self.is_being_forgotten(*one, *other))
+            .filter(|(one, other)| one.or(*other).is_some_and(|record| self.is_honest(&record.id)))
             .take(Self::DIFFERENCES_TOLD)
             .map(|(one, other)| format!("{} / {}", described(one), described(other)))
             .collect();
@@ -68,7 +69,7 @@ impl World {
     fn is_being_forgotten(&self, one: Option<&Arc<Record>>, other: Option<&Arc<Record>>) -> bool {
         let ((Some(held), None) | (None, Some(held))) = (one, other) else { return false };
         let first = self.reaped.get(&(held.id.clone(), held.incarnation));
-        first.is_some_and(|first| self.now - first <= nanos(Self::REAPING_SPREAD))
+        first.is_some_and(|first| self.now - first <= nanos(self.options.reaping_spread))
     }
 }
 

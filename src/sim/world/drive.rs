@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::{Event, Sighting, Waiting, World};
 use crate::core::wire::Packet;
-use crate::core::{Change, ChangeKind, Command, Input, LinkEvent, Output, Run};
+use crate::core::{Change, ChangeKind, Command, Input, LinkEvent, NodeId, Output, Run};
+use crate::sim::adversary::MOST_INVENTED;
 use crate::sim::invariants::Invariant;
 use crate::sim::network::{Arrival, NodeLoss};
-use crate::sim::node::{Stored, node_at};
+use crate::sim::node::Stored;
 use crate::sim::streams::Answer;
 
 /// Wakings at one instant after which a core is stuck.
@@ -26,7 +27,6 @@ const LOOKUP: Duration = Duration::from_millis(1);
 #[derive(Default)]
 struct Before {
     suspicions_raised: u64,
-    suspicions_believed: u64,
     sponsor: Option<Run>,
 }
 
@@ -57,12 +57,11 @@ impl World {
             }
             Event::Resume { node, process } => self.resume(node, process),
             Event::Hasten { node, process } => self.hasten(node, process),
-            Event::Heal { cut } => {
-                self.network.heal(cut);
-                self.calmed();
-            }
+            Event::Heal { cut } => self.heal(cut),
             Event::Mend { node } => {
+                self.upheaval(true);
                 self.network.set_node_loss(node, NodeLoss::default());
+                self.relieve(&[node]);
                 self.calmed();
             }
             Event::Start { node } => {
@@ -70,12 +69,21 @@ impl World {
             }
             Event::Restore { epoch } => {
                 if epoch == self.conditions_epoch {
+                    self.upheaval(true);
                     let usual = *self.network.usual();
                     self.network.set_conditions(usual);
                     self.calmed();
                 }
             }
             Event::Compare => self.compare(),
+            Event::Perish { node, process } => {
+                if self.is_process(node, process) {
+                    self.perish(node);
+                }
+            }
+            Event::Adversary => self.let_it_act(),
+            Event::Stranger { at, from, bytes } => self.let_it_hear(at, from, &bytes),
+            Event::Expect(due) => self.is_due(due),
             Event::Stream(event) => self.stream_event(event),
         }
     }
@@ -108,7 +116,10 @@ impl World {
 
     fn hand_in(&mut self, node: usize, what: Waiting) {
         match what {
-            Waiting::Packet { from, bytes } => self.step(node, Input::Packet { from, bytes: &bytes }),
+            Waiting::Packet { from, bytes } => {
+                self.takes_in(from);
+                self.step(node, Input::Packet { from, bytes: &bytes });
+            }
             Waiting::Answer { link, answer } => {
                 let event = match answer {
                     Answer::Connected => LinkEvent::Connected,
@@ -118,6 +129,7 @@ impl World {
                 self.step(node, Input::Link { link, event });
             }
             Waiting::Frame { link, from, bytes } => {
+                self.takes_in(from);
                 self.step(node, Input::Link { link, event: LinkEvent::Frame { from, bytes: &bytes } });
             }
             Waiting::Closed { link } => self.step(node, Input::Link { link, event: LinkEvent::Closed }),
@@ -168,6 +180,7 @@ impl World {
         if !running.paused {
             return;
         }
+        self.expectations.upheaval(now, true);
         running.paused = false;
         running.undisturbed_since = (running.slowness == 0).then_some(now);
         running.waiting_packets = 0;
@@ -191,6 +204,7 @@ impl World {
         if let Some(running) = self.nodes[node].process.as_mut().filter(|running| running.number == process)
             && running.slowness > 0
         {
+            self.expectations.upheaval(now, true);
             running.slowness = 0;
             running.undisturbed_since = (!running.paused).then_some(now);
         }
@@ -262,7 +276,6 @@ impl World {
         let mut before = Before::default();
         if let (Some(checker), Some(process)) = (&mut self.checker, &self.nodes[node].process) {
             before.suspicions_raised = process.core.counters().suspicions_raised;
-            before.suspicions_believed = process.core.counters().suspicions_believed;
             if let Input::Packet { bytes, .. } = input
                 && !checker.was_up(node)
             {
@@ -295,7 +308,7 @@ impl World {
                 None => has_changed |= self.give_out(node, output, before),
                 Some(tamper) => {
                     for output in tamper.output(node, output) {
-                        has_changed |= self.give_out(node, output, before);
+                        has_changed |= self.give_out(node, output, &Before { suspicions_raised: 0, sponsor: None });
                     }
                 }
             }
@@ -319,6 +332,7 @@ impl World {
         if self.options.voters > 0 {
             self.look_at_leadership(node);
         }
+        self.note_up(node);
         let Some(process) = self.nodes[node].process.as_mut() else { return };
         let changes = process.core.changes();
         let counted = std::mem::replace(&mut process.seen_changes, changes) != changes;
@@ -334,7 +348,9 @@ impl World {
     /// A storm is caught while it grows, before it fills the memory.
     fn check_storm(&mut self, node: usize) {
         let since = self.network.sent(node).packets - self.nodes[node].packets_before;
-        if since > MAX_PACKETS_PER_NODE * (self.nodes.len() as u64 + 10) && !self.has_failed {
+        // Nodes know no more members than there are, and those that an adversary invents.
+        let invented = if self.mood().is_some() { MOST_INVENTED } else { 0 };
+        if since > MAX_PACKETS_PER_NODE * (self.nodes.len() + invented + 10) as u64 && !self.has_failed {
             let detail = format!("{since} datagrams since the last comparison of views");
             self.report(Some(node), Invariant::TrafficIsBounded, detail);
         }
@@ -353,6 +369,7 @@ impl World {
         if let Some(checker) = &mut self.checker {
             checker.output(self.now, node, &output);
         }
+        self.compare_with_expectations(node, &output);
         match output {
             Output::Transmit { to, bytes } => self.transmit(node, to, bytes),
             Output::OpenLink { link, to } => self.open_stream(node, link, to),
@@ -364,7 +381,10 @@ impl World {
             }
             Output::Persist(durable) => self.persist(node, durable),
             Output::EndWork { term } => self.begin_to_end_work(node, term),
-            Output::LeaderElected { .. } | Output::LeaderLost { .. } => self.elections_saw(node, output),
+            Output::LeaderElected { .. } | Output::LeaderLost { .. } => {
+                self.judge_loss(node, &output);
+                self.elections_saw(node, output);
+            }
             Output::PartitionSuspected { .. } | Output::PartitionHealed { .. } => self.saw_partition(node, output),
             Output::ResolveSeeds => {
                 if let Some(process) = self.nodes[node].process.as_ref() {
@@ -384,9 +404,10 @@ impl World {
     }
 
     fn transmit(&mut self, node: usize, to: SocketAddr, bytes: Vec<u8>) {
-        let Some(receiver) = node_at(to).filter(|receiver| *receiver < self.nodes.len()) else {
-            return self.network.send_to_nobody(node, &bytes);
+        let Some(receiver) = self.place_at(to) else {
+            return self.transmit_elsewhere(node, to, bytes);
         };
+        self.let_it_overhear(&bytes);
         if let Some(checker) = &mut self.checker
             && !checker.was_up(receiver)
         {
@@ -412,30 +433,40 @@ impl World {
             let reaped = (change.record.id.clone(), change.record.incarnation);
             self.reaped.entry(reaped).or_insert(self.now);
         }
+        self.expectations.judged.suspicions += usize::from(change.kind == ChangeKind::Suspected);
         let accuses = matches!(change.kind, ChangeKind::Suspected | ChangeKind::DetectedDown(_));
         if !accuses && self.sightings.is_none() {
             return;
         }
-        let Some(subject) = node_at(change.record.address).filter(|subject| *subject < self.nodes.len()) else {
-            return;
-        };
         let run = change.record.run;
+        let Some(subject) = self.runs.get(&run).copied() else { return };
         let (healthy_for, running_for) = (self.healthy_for(subject, run), self.running_for(subject, run));
-        if let (true, Some(healthy_for), Some(process)) = (accuses, healthy_for, &self.nodes[node].process) {
-            // Who believes a suspicion is to blame like who raises it, unless it is just reading what had waited for it.
-            let counters = process.core.counters();
-            let raises = counters.suspicions_raised > before.suspicions_raised;
-            let well_for = process.undisturbed_since.map(|since| Duration::from_nanos(self.now - since));
-            let healthy_for = if raises { healthy_for } else { healthy_for.min(well_for.unwrap_or_default()) };
-            let believes = counters.suspicions_believed > before.suspicions_believed
-                || self.tamper.as_mut().is_some_and(|tamper| tamper.accuses(node));
-            if let (true, Some(checker)) = (believes, &mut self.checker) {
-                checker.accused(self.now, node, &change.record.id, healthy_for);
-            }
+        if matches!(change.kind, ChangeKind::DetectedDown(_)) {
+            self.gone_missing(node, subject, run, &change.record.id);
+        }
+        if let (true, Some(healthy_for)) = (accuses, healthy_for) {
+            self.accused(node, subject, &change.record.id, healthy_for, before);
         }
         if let Some(sightings) = &mut self.sightings {
             let (at, kind, incarnation) = (self.now, change.kind, change.record.incarnation);
             sightings.push(Sighting { at, observer: node, kind, subject, run, incarnation, healthy_for, running_for });
+        }
+    }
+
+    /// A node reports a member Suspect or Down that has been well for so long. Whoever raises that suspicion is to blame
+    /// even when it just woke from a pause; whoever believes it, unless it was not well itself: old words may have waited.
+    fn accused(&mut self, node: usize, subject: usize, id: &NodeId, healthy_for: Duration, before: &Before) {
+        let Some(process) = &self.nodes[node].process else { return };
+        let Some(untroubled_since) = self.nodes[node].untroubled() else { return };
+        if self.nodes[subject].shares_name {
+            return;
+        }
+        let has_raised = process.core.counters().suspicions_raised > before.suspicions_raised;
+        let well_since = if has_raised { Some(untroubled_since) } else { process.undisturbed_since };
+        let Some(well_since) = well_since.map(|since| since.max(untroubled_since)) else { return };
+        let well_for = Duration::from_nanos(self.now - well_since);
+        if let Some(checker) = &mut self.checker {
+            checker.accused(self.now, node, id, healthy_for.min(well_for));
         }
     }
 

@@ -1,5 +1,6 @@
 //! The life of nodes: they are added, started, stopped, paused, slowed, and told what their users want.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use super::{Event, Nanos, Waiting, World};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::{Birth, Command, Core, Durable, NodeId, Record, Run, Status, StopReason, Tags};
 use crate::sim::invariants::Invariant;
-use crate::sim::node::{Clock, Disk, Node, Process, address_of};
+use crate::sim::node::{Clock, Disk, Node, Process, address_of, node_at};
 use crate::sim::pool::Pool;
 use crate::sim::random::nanos;
 
@@ -18,16 +19,26 @@ pub(super) const CLUSTER: &str = "simulated";
 
 impl World {
     /// A new node, started at once; its number.
-    ///
-    /// # Panics
-    /// Never: the names given here are made of letters and digits.
     pub fn add_node(&mut self) -> usize {
         let node = self.nodes.len();
-        let id = super::voting::name_of(node);
+        self.add_node_as(super::voting::name_of(node), address_of(node, self.options.ipv6))
+    }
+
+    /// A new node of this name at this address, started at once unless somebody runs there.
+    pub fn add_node_as(&mut self, id: NodeId, address: SocketAddr) -> usize {
+        let node = self.nodes.len();
         let is_durable = !self.random.chance(self.options.diskless) || node < self.options.voters;
+        let mixed = &self.options.mixed;
+        let settings = if mixed.is_empty() { &self.options.settings } else { &mixed[node % mixed.len()] };
+        let mut shares_name = false;
+        for other in self.nodes.iter_mut().filter(|other| other.id == id) {
+            (other.shares_name, shares_name) = (true, true);
+        }
         self.nodes.push(Node {
             id,
-            address: address_of(node, self.options.ipv6),
+            address,
+            settings: settings.clone(),
+            shares_name,
             disk: Disk::default(),
             disk_full_until: 0,
             is_durable,
@@ -39,9 +50,31 @@ impl World {
             leave_asked: false,
             removal_asked: false,
             packets_before: 0,
+            troubles: 0,
+            untroubled_since: 0,
+            doomed: None,
         });
         self.start(node);
         node
+    }
+
+    /// A new node at the address of one that is gone, under its name or one of its own; `None` if somebody runs there.
+    pub fn add_heir(&mut self, of: usize, id: Option<NodeId>) -> Option<usize> {
+        let (address, node) = (self.nodes[of].address, self.nodes.len());
+        let is_taken = self.place_at(address).is_some_and(|there| self.nodes[there].process.is_some());
+        let id = id.unwrap_or_else(|| super::voting::name_of(node));
+        (!is_taken).then(|| self.add_node_as(id, address))
+    }
+
+    /// A new node under a name that another one has.
+    pub fn add_twin(&mut self, id: NodeId) -> usize {
+        self.add_node_as(id, address_of(self.nodes.len(), self.options.ipv6))
+    }
+
+    /// Which node is, or was last, at this address.
+    pub(super) fn place_at(&self, address: SocketAddr) -> Option<usize> {
+        let moved = if self.moved.is_empty() { None } else { self.moved.get(&address).copied() };
+        moved.or_else(|| node_at(address).filter(|node| self.nodes.get(*node).is_some_and(|n| n.address == address)))
     }
 
     /// Starts a process at a node that has none; whether it had none.
@@ -49,6 +82,16 @@ impl World {
         if self.nodes[node].process.is_some() {
             return false;
         }
+        let address = self.nodes[node].address;
+        if let Some(other) = self.place_at(address).filter(|other| *other != node) {
+            if self.nodes[other].process.is_some() {
+                return false;
+            }
+            self.moved.insert(address, node);
+        } else if address != address_of(node, self.options.ipv6) {
+            self.moved.insert(address, node);
+        }
+        self.upheaval(false);
         if !self.nodes[node].is_durable {
             self.lose_disk(node);
         }
@@ -65,6 +108,7 @@ impl World {
             checker.born(self.now, node, &birth, clock);
         }
         let run = birth.run;
+        self.runs.insert(run, node);
         self.trace.say(self.now, || format!("{} starts as run {run}, incarnation {}", birth.id, birth.incarnation));
         let mut core = Core::new(birth, clock.local(self.now));
         if let Some(pool) = &self.pool {
@@ -113,7 +157,7 @@ impl World {
             api_address: None,
             tags: Tags::default(),
             version: "0.0.0".into(),
-            settings: self.options.settings.clone(),
+            settings: place.settings.clone(),
             seeds: self.options.seeds,
             remembered,
             random_seed: self.random.bits(),
@@ -122,6 +166,7 @@ impl World {
 
     /// Kills a process without a word; its kernel closes its links. Whether there was one.
     pub fn crash(&mut self, node: usize) -> bool {
+        self.expect_death(node, false);
         self.kill(node).is_some_and(|process| {
             self.close_streams(node, process);
             true
@@ -136,6 +181,7 @@ impl World {
 
     /// A host loses its power, and its process with it: nobody closes anything. Whether there was a process.
     pub fn power_off(&mut self, node: usize) -> bool {
+        self.expect_death(node, true);
         self.nodes[node].is_off = true;
         self.kill(node).is_some_and(|process| {
             self.vanish_streams(node, process);
@@ -146,11 +192,13 @@ impl World {
     fn kill(&mut self, node: usize) -> Option<u64> {
         let reached = self.random.chance(0.5);
         let place = &mut self.nodes[node];
-        let process = place.process.take()?.number;
+        let process = place.process.take()?;
+        let (process, record) = (process.number, Arc::clone(process.core.me()));
         place.disk.crash(reached && place.disk_full_until <= self.now);
         if let Some(checker) = &mut self.checker {
             checker.gone(node);
         }
+        self.note_dead(record);
         Some(process)
     }
 
@@ -159,7 +207,7 @@ impl World {
         if self.nodes[node].process.is_none() {
             self.nodes[node].disk.lose();
             if let Some(checker) = &mut self.checker {
-                checker.disk_lost(&self.nodes[node].id);
+                checker.disk_lost(node, &self.nodes[node].id);
             }
         }
     }
@@ -174,6 +222,7 @@ impl World {
         let Some(process) = self.nodes[node].process.as_mut().filter(|process| !process.paused) else {
             return false;
         };
+        self.expectations.upheaval(self.now, true);
         process.paused = true;
         process.undisturbed_since = None;
         // Whatever it was to be woken for waits for the end of the pause.
@@ -187,6 +236,7 @@ impl World {
     /// Lets a process be late with everything, by up to so much, for a while; whether there was one.
     pub fn slow(&mut self, node: usize, by: Duration, lasting: Duration) -> bool {
         let Some(process) = self.nodes[node].process.as_mut() else { return false };
+        self.expectations.upheaval(self.now, true);
         process.slowness = nanos(by);
         process.undisturbed_since = None;
         let event = Event::Hasten { node, process: process.number };
@@ -199,10 +249,15 @@ impl World {
         if self.nodes[node].running().is_none() {
             return false;
         }
+        self.upheaval(false);
         match &command {
-            Command::Leave => self.nodes[node].leave_asked = true,
+            Command::Leave => {
+                self.nodes[node].leave_asked = true;
+                let run = self.nodes[node].running().map(|process| process.run);
+                self.goodbyes.extend(run.map(|run| (run, self.now)));
+            }
             Command::Remove { id, .. } => {
-                if let Some(place) = self.nodes.iter_mut().find(|place| place.id == *id) {
+                for place in self.nodes.iter_mut().filter(|place| place.id == *id) {
                     place.removal_asked = true;
                 }
             }
@@ -221,6 +276,7 @@ impl World {
     /// A core has said that it ended: its process exits, its disk finishes what it was writing.
     pub(super) fn end_process(&mut self, node: usize) {
         let now: Nanos = self.now;
+        self.upheaval(false);
         let place = &mut self.nodes[node];
         let Some(process) = place.process.take() else { return };
         let Some(reason) = process.stopped else { return };
@@ -228,7 +284,12 @@ impl World {
         let asked = match &reason {
             StopReason::Left => place.leave_asked,
             StopReason::Removed => place.removal_asked,
-            _ => false,
+            // One of two of a name has to go.
+            // And a name that nobody has belongs to whoever comes first, friend or foe.
+            StopReason::NameInUse { holder, .. } => {
+                place.shares_name || process.up_since.is_none() && self.stranger.owns(*holder)
+            }
+            StopReason::Refused { .. } => false,
         };
         place.disk.crash(true);
         place.ended = Some(reason.clone());

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::{Event, Waiting, World};
 use crate::core::LinkId;
 use crate::sim::network::Nanos;
-use crate::sim::node::node_at;
 use crate::sim::random::nanos;
 use crate::sim::streams::{Answer, End, Segment, StreamId, Streams, Tcp};
 
@@ -28,12 +27,15 @@ pub(super) enum StreamEvent {
 /// Questions for a connection that stay unanswered before it is given up, a second, two, … apart.
 const MAX_TRIES: u32 = 3;
 const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// How long a frame to the adversary takes.
+const TO_STRANGERS: Duration = Duration::from_millis(1);
 /// Bytes of TCP's header and options beyond UDP's header.
 const TCP_BYTES: usize = 24;
 
 impl World {
     /// What routers do with TCP from now on; connections that stand are reset where it is refused.
     pub fn set_tcp(&mut self, tcp: Tcp) {
+        self.upheaval(true);
         self.tcp = tcp;
         if tcp == Tcp::Rejected {
             for node in 0..self.nodes.len() {
@@ -52,6 +54,7 @@ impl World {
 
     /// A router in the middle forgets all connections of a node and resets them at both ends.
     pub fn reset_links(&mut self, node: usize) {
+        self.upheaval(true);
         for id in self.streams.of_node(node) {
             self.end_stream(id);
         }
@@ -59,6 +62,7 @@ impl World {
 
     /// A firewall drops all datagrams between two nodes from now on, and lets connections pass.
     pub fn block_datagrams(&mut self, one: usize, other: usize) {
+        self.upheaval(true);
         self.network.block_datagrams(one, other);
         self.network_calm_since = None;
     }
@@ -76,11 +80,16 @@ impl World {
     pub(super) fn open_stream(&mut self, node: usize, link: LinkId, to: SocketAddr) {
         let Some(opener) = self.end_of(node, link) else { return };
         self.streams.attempt(opener);
-        if let Some(to) = node_at(to).filter(|to| *to < self.nodes.len()) {
+        if let Some(to) = self.place_at(to) {
             self.network.count(node, TCP_BYTES);
             let at = self.network.latency(self.now);
             self.push(at, Event::Stream(StreamEvent::Syn { opener, to, tries: 1 }));
+        } else if self.link_with_stranger(node, link, to) {
+            self.network.count(node, TCP_BYTES);
+            let at = self.network.latency(self.now);
+            self.push(at, Event::Stream(StreamEvent::Answer { opener, answer: Answer::Connected }));
         } else {
+            self.goes_elsewhere(to, TCP_BYTES);
             let answer = Answer::Unreachable;
             self.push_after(FIRST_RETRY, Event::Stream(StreamEvent::Answer { opener, answer }));
         }
@@ -89,12 +98,17 @@ impl World {
     pub(super) fn send_frame(&mut self, node: usize, link: LinkId, bytes: Vec<u8>) {
         let Some(end) = self.end_of(node, link) else { return };
         self.network.count(node, bytes.len() + TCP_BYTES);
+        if let Some(at) = self.stranger_at(node, link) {
+            let from = self.nodes[node].address;
+            return self.push_after(TO_STRANGERS, Event::Stranger { at, from, bytes });
+        }
         let pump = self.streams.send(end, self.now, Segment::Frame(bytes));
         self.plan_pump(pump);
     }
 
     pub(super) fn close_stream(&mut self, node: usize, link: LinkId) {
         let Some(end) = self.end_of(node, link) else { return };
+        self.forget_link_with_stranger(node, link);
         let pump = self.streams.close(end, self.now);
         self.plan_pump(pump);
     }
@@ -132,6 +146,7 @@ impl World {
             StreamEvent::Pump { id, side } => self.pump(id, side),
             StreamEvent::Open { epoch } => {
                 if epoch == self.tcp_epoch {
+                    self.upheaval(true);
                     self.tcp = Tcp::Open;
                 }
             }

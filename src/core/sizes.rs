@@ -1,0 +1,55 @@
+//! How much a core keeps at the moment: for checks that nothing grows without bound.
+//!
+//! Must not know: what the bounds are; each table has its own in `limits`.
+
+use super::Core;
+
+/// Entries of the tables of a core.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sizes {
+    /// Records of the view.
+    pub members: usize,
+    /// Timers that are set.
+    pub timers: usize,
+    /// The dead that are buried.
+    pub tombstones: usize,
+    /// Newcomers beside the view.
+    pub joiners: usize,
+    /// Members that have, had, or are to have links, and connections.
+    pub links: usize,
+    /// Processes that seem to be gone.
+    pub crashes: usize,
+    /// Members that are doubted, or heard by others alone.
+    pub inquiries: usize,
+    /// Names whose owner is being asked.
+    pub name_probes: usize,
+    /// Departures and removals that wait to be confirmed.
+    pub confirmations: usize,
+    /// Other addresses of members and of this node.
+    pub aliases: usize,
+    /// Strangers that were answered or asked lately.
+    pub strangers: usize,
+    /// Removed runs that have yet to be told.
+    pub evicted: usize,
+}
+
+impl Core {
+    /// How much it keeps.
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            members: self.view.len(),
+            timers: self.timers.size(),
+            tombstones: self.tombstones.size(),
+            joiners: self.joiners.size(),
+            links: self.links.size(),
+            crashes: self.crashes.size(),
+            inquiries: self.inquiries.size(),
+            name_probes: self.name_probes.size(),
+            confirmations: self.confirmations.size(),
+            aliases: self.standings.size() + self.reunion.size(),
+            strangers: self.questions.size() + self.introductions.size() + self.burials.size(),
+            evicted: self.evicted.len(),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Members that do not exist: they answer whatever lets them in, and then nothing, or nothing but lies.
+//!
+//! Must not know: how many of them are let in.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::lies::{heartbeat, update};
+use super::{Adversary, Deed, HOSTS, Honest, MOST_INVENTED, Mood, PORT, Scene};
+use crate::core::limits::{MAX_REFERRALS, MIN_QUESTION_BYTES};
+use crate::core::wire::{Message, Nonce, Packet, Refusal};
+use crate::core::{NodeId, Record, Run, Status, Tags};
+
+/// Newcomers that ask for a place all the time.
+const SQUATTERS: usize = 6;
+/// Newcomers of a crowd that ask at each turn: two hundred a second.
+const ASK_AT_ONCE: usize = 4;
+/// Every so many turns one that was let in is replaced: ten a second.
+const WEAR: usize = 5;
+/// Invented members that are told of in one packet.
+const TOLD_AT_ONCE: usize = 5;
+
+/// A member that does not exist.
+#[derive(Debug, Clone)]
+pub(super) struct Invented {
+    pub(super) record: Record,
+    /// Where its packets come from.
+    from: SocketAddr,
+    is_in: bool,
+}
+
+impl Adversary {
+    /// A newcomer that does not exist, with a timing and a version like everybody's.
+    pub(super) fn invent(&mut self, scene: &Scene, number: usize, from: SocketAddr) -> Invented {
+        let like = Record::clone(&scene.honest[0].me);
+        let id = NodeId::new(&format!("x{number:05}")).expect("letters and digits");
+        let address = if self.mood == Mood::Reflection { victim(number) } else { from };
+        let run = Run(self.random.bits());
+        let record =
+            Record { id, run, status: Status::Joining, address, api_address: None, tags: Tags::default(), ..like };
+        Invented { record, from, is_in: false }
+    }
+
+    /// Another process that says it is this member, where it answers.
+    pub(super) fn second_owner(&mut self, victim: &Honest) -> Record {
+        let address = self.own(1, PORT);
+        let place = self.by_address.get(&address).copied();
+        let run = place.map_or(Run(2), |place| self.invented[place].record.run);
+        let incarnation = victim.me.incarnation + 1 + self.random.below(1_000);
+        Record { run, address, incarnation, ..victim.me.with_status(Status::Up) }
+    }
+
+    /// One turn of those that do not exist.
+    pub(super) fn pretend(&mut self, scene: &Scene) -> Vec<Deed> {
+        self.come_up_with(scene);
+        let mut deeds = Vec::new();
+        let asking = match self.mood {
+            Mood::Crowd | Mood::Reflection => ASK_AT_ONCE,
+            _ => 1,
+        };
+        let (count, acts) = (self.invented.len(), self.acts as usize);
+        for nth in 0..asking {
+            let place = (acts * asking + nth) % count;
+            let is_squatter = self.mood == Mood::Places;
+            if self.invented[place].is_in && !is_squatter {
+                continue;
+            }
+            let sponsors: Vec<SocketAddr> = if is_squatter {
+                scene.honest.iter().map(|honest| honest.me.address).collect()
+            } else {
+                vec![self.one_of(scene).me.address]
+            };
+            for sponsor in sponsors {
+                deeds.push(self.ask(scene, place, sponsor, None));
+            }
+        }
+        self.replace_the_worn_out(scene);
+        if matches!(self.mood, Mood::Gossip | Mood::JoinerLies) && self.invented[0].is_in && self.acts.is_multiple_of(5)
+        {
+            self.behave(scene, &mut deeds);
+        }
+        deeds
+    }
+
+    fn come_up_with(&mut self, scene: &Scene) {
+        let wanted = match self.mood {
+            Mood::Crowd | Mood::Reflection => self.crowd,
+            Mood::Places => SQUATTERS,
+            _ => 1,
+        };
+        while self.invented.len() < wanted {
+            let number = self.invented.len();
+            // One host may hold few: a crowd comes from all of them, at ports of its own.
+            let host = 1 + (number % usize::from(HOSTS - 1)) as u8;
+            let port = PORT + (number / usize::from(HOSTS - 1)) as u16;
+            let from = self.own(host, port);
+            let mut invented = self.invent(scene, number, from);
+            if self.mood == Mood::SecondOwner
+                && let Some(victim) = scene.honest.last()
+            {
+                invented.record.id = victim.me.id.clone();
+                invented.record.incarnation = victim.me.incarnation + 1_000;
+            }
+            self.by_address.insert(from, number);
+            self.invented.push(invented);
+        }
+    }
+
+    /// Whoever is in is soon found out: others take their places, one after the other.
+    fn replace_the_worn_out(&mut self, scene: &Scene) {
+        if !matches!(self.mood, Mood::Crowd | Mood::Reflection) {
+            return;
+        }
+        let place = self.acts as usize / WEAR % self.invented.len();
+        if self.acts as usize % WEAR == 0 && self.invented[place].is_in {
+            let from = self.invented[place].from;
+            let number = MOST_INVENTED + self.acts as usize;
+            self.invented[place] = self.invent(scene, number, from);
+        }
+    }
+
+    fn ask(&mut self, scene: &Scene, place: usize, sponsor: SocketAddr, cookie: Option<Nonce>) -> Deed {
+        let Invented { record, from, .. } = self.invented[place].clone();
+        let join = Message::Join { nonce: Nonce(record.run.0), record: record.with_status(Status::Joining), cookie };
+        let bytes = self.packet(scene, record.run, &[join], MIN_QUESTION_BYTES);
+        Deed::Send { from, to: sponsor, bytes }
+    }
+
+    /// It sends heartbeats as a member does, and news of members that do not exist.
+    fn behave(&mut self, scene: &Scene, deeds: &mut Vec<Deed>) {
+        let Invented { record, from, .. } = self.invented[0].clone();
+        let mut messages = vec![heartbeat(self.acts as u16)];
+        if self.mood == Mood::Gossip {
+            for _ in 0..TOLD_AT_ONCE {
+                let number = 1 + self.random.index(self.crowd);
+                let elsewhere = self.own(3, PORT + number as u16);
+                let mut invented = self.invent(scene, number, elsewhere).record;
+                // The same one each time it is told of.
+                invented.run = Run(0xbad_0000 + number as u64);
+                messages.push(update(invented.with_status(Status::Up)));
+            }
+        }
+        for hearer in &scene.honest {
+            let bytes = self.packet(scene, record.run, &messages, 0);
+            deeds.push(Deed::Send { from, to: hearer.me.address, bytes });
+        }
+    }
+
+    /// Something reached one of its addresses, by datagram or over a link.
+    pub(crate) fn hear(&mut self, scene: &Scene, at: SocketAddr, from: SocketAddr, bytes: &[u8]) -> Vec<Deed> {
+        self.mischief.answers += 1;
+        let Some(place) = self.by_address.get(&at).copied() else { return Vec::new() };
+        let Ok(packet) = Packet::decode(bytes) else { return Vec::new() };
+        let mut deeds = Vec::new();
+        for message in packet.messages {
+            self.hear_message(scene, place, from, message, &mut deeds);
+        }
+        deeds
+    }
+
+    fn hear_message(&mut self, scene: &Scene, place: usize, to: SocketAddr, message: Message, deeds: &mut Vec<Deed>) {
+        let own = self.invented[place].clone();
+        let behaves = matches!(self.mood, Mood::Gossip | Mood::JoinerLies | Mood::SecondOwner);
+        let mut say = |it: &mut Self, messages: &[Message]| {
+            let bytes = it.packet(scene, own.record.run, messages, 0);
+            deeds.push(Deed::Send { from: own.from, to, bytes });
+        };
+        match message {
+            Message::Challenge { cookie, .. } => {
+                let deed = self.ask(scene, place, to, Some(cookie));
+                deeds.push(deed);
+            }
+            Message::Welcome { .. } if self.mood != Mood::Places => {
+                self.invented[place].is_in = true;
+                self.admitted.insert(own.record.run);
+                self.mischief.admitted = self.admitted.len() as u64;
+                let up = update(own.record.with_status(Status::Up));
+                say(self, &[Message::Pull { after: None, pages: 1 }, up]);
+            }
+            Message::Behind { incarnation, .. } => self.invented[place].record.incarnation = incarnation + 1,
+            Message::Elsewhere { members, .. } if self.mood != Mood::Places => {
+                for member in members.into_iter().flatten() {
+                    let deed = self.ask(scene, place, member, None);
+                    deeds.push(deed);
+                }
+            }
+            // Until it is in, everybody answers; the crowd falls silent then.
+            Message::Probe { nonce, .. } if behaves || !own.is_in => say(self, &[Message::Ack { nonce }]),
+            Message::WhoAreYou { nonce, .. } if behaves || !own.is_in => {
+                let record = own.record.with_status(if own.is_in { Status::Up } else { Status::Joining });
+                say(self, &[Message::IAm { nonce, record }]);
+            }
+            Message::Join { nonce, .. } if self.mood == Mood::JoinerLies => {
+                let lie = self.joiner_lie(scene, nonce, &own.record);
+                say(self, &[lie]);
+            }
+            _ => {}
+        }
+    }
+
+    /// To a joiner that asks.
+    fn joiner_lie(&mut self, scene: &Scene, nonce: Nonce, own: &Record) -> Message {
+        let victim = self.one_of(scene);
+        let refusals = [Refusal::NameInUse { holder: victim.me.address }, Refusal::OtherCluster];
+        match self.random.below(7) {
+            0 => Message::Elsewhere { nonce, members: [Some(own.address); MAX_REFERRALS] },
+            1 => Message::Refused { nonce, refusal: refusals[self.random.index(2)].clone() },
+            2 => Message::NotUp { nonce, record: own.with_status(Status::Joining), joiners: 1_000 },
+            3 => Message::Behind { nonce, incarnation: Record::INCARNATION_LIMIT - 2 },
+            4 => Message::Wait { nonce, wait_ms: u32::MAX },
+            5 => Message::Challenge { nonce, cookie: nonce },
+            // A view of one.
+            _ => Message::Welcome { nonce, sponsor: own.with_status(Status::Up), count: 1 },
+        }
+    }
+}
+
+/// An address where nobody asked for anything.
+fn victim(number: usize) -> SocketAddr {
+    SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1 + (number % 200) as u8).into(), 9)
+}

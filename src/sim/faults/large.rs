@@ -1,0 +1,286 @@
+//! Larger worlds, and what small and hasty ones never see: rings of observers, mixed paces, long peace, long pauses, faults
+//! of single pairs, most of all nodes gone at once, addresses and names used again.
+//!
+//! Most faults come after a time of peace and alone, because what is promised in seconds is promised then; others come
+//! close together.
+
+use std::time::Duration;
+
+use super::{Beliefs, DiskFate, Operation, Schedule, disk_fate, weather};
+use crate::core::{Profile, Settings};
+use crate::sim::adversary::{Mood, NOT_YET};
+use crate::sim::network::{Conditions, Late, NodeLoss, Stops};
+use crate::sim::random::{Purpose, Random};
+use crate::sim::streams::Tcp;
+
+/// How the world of a schedule differs from the usual one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variation {
+    /// Whether it is of the large campaign.
+    pub is_large: bool,
+    /// Whether an adversary is about under some seeds.
+    pub has_adversary: bool,
+    /// If there are any, nodes have these in turns.
+    pub mixed: Vec<Settings>,
+    /// About how many peers observe each node, if that is not as usual.
+    pub observers: Option<usize>,
+    /// Clock rates are wrong by up to so many parts per million.
+    pub clock_error_ppm: u64,
+    /// Whether addresses are IPv6.
+    pub ipv6: bool,
+    /// The longest pause.
+    pub longest_pause: Duration,
+}
+
+impl Default for Variation {
+    fn default() -> Self {
+        Self {
+            is_large: false,
+            has_adversary: false,
+            mixed: Vec::new(),
+            observers: None,
+            clock_error_ppm: 200,
+            ipv6: false,
+            longest_pause: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The largest error of a clock's rate in this campaign: one percent.
+const DRIFT_PPM: u64 = 10_000;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Schedule {
+    /// The least number of nodes of the large campaign, and the most that it starts with.
+    pub const LARGE: (u64, u64) = (10, 40);
+    /// Most nodes of the large campaign, those that join later included.
+    pub const MOST_LARGE: usize = 56;
+
+    /// The schedule of a seed of the large campaign.
+    pub fn large(seed: u64) -> Self {
+        let mut random = Random::new(seed, Purpose::LargeFaults);
+        let nodes = random.between(Self::LARGE.0, Self::LARGE.1) as usize;
+        let voters = match random.below(4) {
+            0 => 3,
+            1 => 5,
+            _ => 0,
+        };
+        let variation = Variation::random(&mut random);
+        let mut beliefs = Beliefs { running: vec![true; nodes] };
+        let mut at = random.duration(SECOND * 12, SECOND * 20);
+        let mut operations = Vec::new();
+        for _ in 0..random.between(6, 10) {
+            let (operation, lasting) = loop {
+                if let Some(drawn) = beliefs.propose_large(&mut random, voters) {
+                    break drawn;
+                }
+            };
+            operations.push((at, operation));
+            at += match random.below(8) {
+                0 => random.duration(Duration::ZERO, SECOND * 2),
+                1 => random.duration(Duration::ZERO, SECOND * 15),
+                2..=4 => lasting + random.duration(SECOND * 12, SECOND * 20),
+                // Links that failed have been tried again, tombstones are gone, estimates have drifted.
+                _ => lasting + random.duration(SECOND * 85, SECOND * 150),
+            };
+        }
+        let heal_at = at + random.duration(SECOND, SECOND * 8);
+        Self { nodes, voters, operations, heal_at, variation }
+    }
+}
+
+impl Schedule {
+    /// The mood of the adversary that is about under this seed: under every fourth one.
+    pub fn mood(&self, seed: u64) -> Option<Mood> {
+        if !self.variation.has_adversary || seed % 4 != 2 {
+            return None;
+        }
+        let moods: Vec<Mood> = Mood::ALL.into_iter().filter(|mood| !NOT_YET.contains(mood)).collect();
+        Random::new(seed, Purpose::Adversary).pick(&moods).copied()
+    }
+}
+
+impl Variation {
+    fn random(random: &mut Random) -> Self {
+        let settings = |profile: Profile, observers: usize| Settings {
+            observers,
+            reap_after: Duration::from_secs(60),
+            ..profile.settings()
+        };
+        let local = Profile::Local.settings();
+        // Half and double the pace of the others, and a profile that is several times slower.
+        let quick = Settings {
+            heartbeat_interval: local.heartbeat_interval / 2,
+            gossip_interval: local.gossip_interval / 2,
+            ..settings(Profile::Local, local.observers)
+        };
+        let observers = [4, 6, 10, 16];
+        let one = *random.pick(&observers).unwrap_or(&10);
+        let mixed = match random.below(6) {
+            0 => vec![settings(Profile::Local, one), settings(Profile::Lan, one)],
+            1 => vec![quick, settings(Profile::Local, local.observers)],
+            2 => vec![settings(Profile::Local, 4), settings(Profile::Local, 10), settings(Profile::Local, 16)],
+            _ => Vec::new(),
+        };
+        let drifts = random.chance(0.25);
+        Self {
+            is_large: true,
+            has_adversary: true,
+            mixed,
+            observers: random.chance(0.5).then_some(one),
+            clock_error_ppm: if drifts { DRIFT_PPM } else { 200 },
+            ipv6: random.chance(0.2),
+            longest_pause: Duration::from_secs(100),
+        }
+    }
+}
+
+impl Beliefs {
+    /// What happens next, and how long it lasts.
+    fn propose_large(&mut self, random: &mut Random, voters: usize) -> Option<(Operation, Duration)> {
+        let lasting = if random.chance(0.2) {
+            // Longer than the dead are remembered.
+            random.duration(SECOND * 65, SECOND * 90)
+        } else {
+            random.duration(SECOND * 3, SECOND * 20)
+        };
+        let brief = Duration::ZERO;
+        let everybody = self.running.len();
+        let timed = |operation: Operation| Some((operation, lasting));
+        let at_once = |operation: Operation| Some((operation, brief));
+        match random.below(31) {
+            0 | 1 => {
+                let node = self.some(random, true).filter(|_| self.count() > 2)?;
+                self.running[node] = false;
+                at_once(Operation::Crash(node))
+            }
+            2 | 3 => at_once(Operation::MassCrash(self.many(random, voters)?)),
+            4 => {
+                let nodes = self.many(random, voters)?;
+                at_once(Operation::MassPowerOff(nodes))
+            }
+            5 => {
+                let node = self.some(random, true).filter(|_| self.count() > 2)?;
+                self.running[node] = false;
+                at_once(Operation::PowerOff(node))
+            }
+            6 | 7 => at_once(Operation::MassLeave(self.many(random, voters)?)),
+            8 | 9 => timed(Operation::Partition(vec![self.some(random, true)?], lasting)),
+            10 | 11 => timed(Operation::Partition(self.side(random), lasting)),
+            12 => timed(Operation::Deafen(self.some(random, true)?, lasting)),
+            13 => {
+                let stops = *random.pick(&[Stops::Everything, Stops::Datagrams, Stops::Connections])?;
+                let pairs = (0..random.between(1, 12)).filter_map(|_| {
+                    let (one, other) = (random.index(everybody), random.index(everybody));
+                    (one != other).then_some((one, other))
+                });
+                let pairs: Vec<(usize, usize)> = pairs.collect();
+                let both_ways = pairs.iter().flat_map(|(one, other)| [(*one, *other), (*other, *one)]).collect();
+                timed(Operation::Pairs(if random.chance(0.5) { pairs } else { both_ways }, stops, lasting))
+            }
+            14 => timed(Operation::NoDatagrams(lasting)),
+            15 => {
+                let late = Some(Late { chance: 0.01, most: SECOND * 300 });
+                timed(Operation::Weather(Conditions { late, duplicate: 0.1, ..Conditions::default() }, lasting))
+            }
+            16 => timed(Operation::Weather(weather(random), lasting)),
+            17 => at_once(Operation::ResetLinks(random.index(everybody))),
+            18 => {
+                let pause = random.duration(SECOND * 62, SECOND * 100);
+                Some((Operation::Pause(self.some(random, true)?, pause), pause))
+            }
+            19 => {
+                let of = self.some(random, false)?;
+                (everybody < Schedule::MOST_LARGE).then(|| self.running.push(true))?;
+                at_once(Operation::Inherit { of, named_alike: random.chance(0.5) })
+            }
+            20 => {
+                let of = self.some(random, true).filter(|of| *of >= voters)?;
+                (everybody < Schedule::MOST_LARGE).then(|| self.running.push(true))?;
+                at_once(Operation::Twin(of))
+            }
+            21 | 22 => {
+                (everybody < Schedule::MOST_LARGE).then(|| self.running.push(false))?;
+                let after = random.duration(Duration::ZERO, SECOND / 2);
+                Some((Operation::JoinAndDie(after), SECOND))
+            }
+            23 | 24 => {
+                let dead: Vec<usize> = (0..everybody).filter(|node| !self.running[*node]).collect();
+                for node in &dead {
+                    self.running[*node] = true;
+                }
+                let within = random.duration(Duration::ZERO, SECOND * 3);
+                (!dead.is_empty()).then_some((Operation::StartAll(dead, disk_fate(random), within), within))
+            }
+            25 => {
+                let node = self.some(random, false)?;
+                self.running[node] = true;
+                at_once(Operation::Restart(node, disk_fate(random)))
+            }
+            26 => {
+                let tcp = if random.chance(0.5) { Tcp::Dropped } else { Tcp::Rejected };
+                timed(Operation::Firewall(tcp, lasting))
+            }
+            27 => self.remove(random).map(|operation| (operation, brief)),
+            28 => {
+                (everybody < Schedule::MOST_LARGE).then(|| self.running.push(true))?;
+                at_once(Operation::Join)
+            }
+            29 => {
+                let loss = match random.below(2) {
+                    0 => NodeLoss { outgoing: 0.8, incoming: 0.0 },
+                    _ => NodeLoss { outgoing: 0.0, incoming: 0.8 },
+                };
+                timed(Operation::Lossy(self.some(random, true)?, loss, lasting))
+            }
+            _ => {
+                let all: Vec<usize> = (0..everybody).filter(|node| self.running[*node]).collect();
+                let within = random.duration(Duration::ZERO, SECOND * 2);
+                Some((Operation::StaggeredRestart(all, DiskFate::Kept, within), within))
+            }
+        }
+    }
+
+    /// Between one in ten and nine in ten of those that run; they are gone then. Voters stay: nobody promises a leader
+    /// without them.
+    fn many(&mut self, random: &mut Random, voters: usize) -> Option<Vec<usize>> {
+        let mut nodes: Vec<usize> = (voters..self.running.len()).filter(|node| self.running[*node]).collect();
+        let share = random.between(1, 9) as usize;
+        let count = self.count() * share / 10;
+        while nodes.len() > count {
+            nodes.remove(random.index(nodes.len()));
+        }
+        if nodes.is_empty() || nodes.len() + 1 >= self.count() {
+            return None;
+        }
+        for node in &nodes {
+            self.running[*node] = false;
+        }
+        Some(nodes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn large_schedules_depend_on_their_seed_alone_and_have_every_fault() {
+        let mut kinds = BTreeSet::new();
+        let mut most = 0;
+        for seed in 0..300 {
+            let schedule = Schedule::large(seed);
+            assert_eq!(schedule, Schedule::large(seed));
+            assert!(schedule.variation.mixed.iter().all(|settings| settings.check().is_ok()));
+            assert!(schedule.operations.windows(2).all(|pair| pair[0].0 <= pair[1].0), "in order of time");
+            most = most.max(schedule.nodes);
+            for (at, operation) in &schedule.operations {
+                assert!(*at <= schedule.heal_at && !operation.to_string().is_empty());
+                kinds.insert(format!("{:?}", std::mem::discriminant(operation)));
+            }
+        }
+        assert_eq!((kinds.len(), most), (24, 40), "{kinds:?}");
+    }
+}

@@ -1,0 +1,425 @@
+//! What must be known by when: how soon crashes, silences and cuts are known at everybody they concern.
+//!
+//! Such a time is promised where nothing else goes wrong meanwhile. So everything that is done to the world is counted as
+//! an upheaval; something that is done after a time of peace is *expected* to be known by its deadline, and judged then if
+//! nothing was done since. What was judged is counted, so that a campaign can show that it looked at all.
+//!
+//! Must not know: how anything is found out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Event, Nanos, World};
+use crate::core::limits::{MAX_LINK_BACKOFF, MIN_PARTITION};
+use crate::core::{ChangeKind, DetectionMethod, NodeId, Output, Run, StopReason};
+use crate::sim::invariants::Invariant;
+use crate::sim::node::Doom;
+use crate::sim::random::nanos;
+
+/// Nothing was done for so long before: everybody has learnt what there was to learn.
+const PEACE: Duration = Duration::from_secs(10);
+/// Links that broke for any reason have been tried again after so long.
+const LINKS_PEACE: Duration = Duration::from_secs(MAX_LINK_BACKOFF.as_secs() + 10);
+/// "A crash is known within a second".
+const CRASH_KNOWN: Duration = Duration::from_secs(1);
+/// "Two seconds when most die at once".
+const MASS_CRASH_KNOWN: Duration = Duration::from_secs(2);
+/// A silence is known so long after the down timeout: the last packet may have been sent late, its word travels.
+const SILENCE_TOLERANCE: Duration = Duration::from_secs(1);
+/// Clocks that are slow by one percent, at both ends.
+const CLOCK_SHARE: u32 = 50;
+
+/// How many expectations were judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Processes whose crash had to be known everywhere soon.
+    pub crashes: usize,
+    /// Of these, such as had just joined.
+    pub newborn: usize,
+    /// Instants at which most died.
+    pub mass_crashes: usize,
+    /// Hosts without power.
+    pub silences: usize,
+    /// Cuts that both sides had to see whole.
+    pub cuts: usize,
+    /// Reports of cuts that had to be complete.
+    pub reports: usize,
+    /// Suspicions, each at one observer.
+    pub suspicions: usize,
+}
+
+impl std::ops::AddAssign for Judged {
+    fn add_assign(&mut self, other: Self) {
+        self.crashes += other.crashes;
+        self.newborn += other.newborn;
+        self.mass_crashes += other.mass_crashes;
+        self.silences += other.silences;
+        self.cuts += other.cuts;
+        self.reports += other.reports;
+        self.suspicions += other.suspicions;
+    }
+}
+
+/// The state of the world in which something was done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Began {
+    /// How many upheavals there were, this one included.
+    upheavals: u64,
+    /// For how long there had been none.
+    peace: Nanos,
+    /// For how long there had been none that may break links.
+    links_peace: Nanos,
+    is_calm: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Expectations {
+    upheavals: u64,
+    last: Nanos,
+    peace: Nanos,
+    last_for_links: Nanos,
+    links_peace: Nanos,
+    deaths: Vec<Death>,
+    cut: Option<CutWatch>,
+    pub(super) judged: Judged,
+}
+
+#[derive(Debug, Clone)]
+struct Death {
+    node: usize,
+    run: Run,
+    at: Nanos,
+    due: Nanos,
+    upheavals: u64,
+    kind: DeathKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DeathKind {
+    Crash,
+    Newborn,
+    Silence,
+}
+
+/// A cut that is being watched.
+#[derive(Debug)]
+struct CutWatch {
+    side: Vec<usize>,
+    /// Everybody who was there.
+    there: Vec<usize>,
+    upheavals: u64,
+    at: Nanos,
+    /// The last report of each.
+    reported: BTreeMap<usize, (Vec<NodeId>, Vec<NodeId>)>,
+    /// Who had its first Down already.
+    judged: Vec<usize>,
+}
+
+/// What is due.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Due {
+    Deaths,
+    Cut { upheavals: u64 },
+}
+
+impl Expectations {
+    /// Something is done to the world.
+    pub(super) fn upheaval(&mut self, now: Nanos, breaks_links: bool) {
+        if now != self.last || self.upheavals == 0 {
+            self.upheavals += 1;
+            self.peace = now - self.last;
+            self.links_peace = now - self.last_for_links;
+            self.last = now;
+        }
+        if breaks_links {
+            self.last_for_links = now;
+        }
+    }
+}
+
+impl World {
+    /// What was judged so far, see [`WorldOptions::timely`](super::WorldOptions::timely).
+    pub fn judged(&self) -> Judged {
+        self.expectations.judged
+    }
+
+    pub(super) fn upheaval(&mut self, breaks_links: bool) {
+        self.expectations.upheaval(self.now, breaks_links);
+    }
+
+    /// The moment, after an upheaval was noted.
+    fn began(&self) -> Began {
+        let Self { expectations, .. } = self;
+        let is_well = |node: &super::Node| {
+            node.troubles == 0 && node.running().is_none_or(|process| process.undisturbed_since.is_some())
+        };
+        Began {
+            upheavals: expectations.upheavals,
+            peace: expectations.peace,
+            links_peace: expectations.links_peace,
+            is_calm: self.network.is_calm() && self.tcp == super::Tcp::Open && self.nodes.iter().all(is_well),
+        }
+    }
+
+    /// How soon a silence of this node is known.
+    fn silence_bound(&self, node: usize) -> Duration {
+        let down_timeout = self.nodes[node].settings.down_timeout;
+        down_timeout + down_timeout / CLOCK_SHARE + SILENCE_TOLERANCE
+    }
+
+    /// A process is about to die: of a crash, or with its host.
+    pub(super) fn expect_death(&mut self, node: usize, is_silent: bool) {
+        let Some(process) = self.nodes[node].process.as_ref() else { return };
+        let (run, is_up) = (process.run, process.core.is_up());
+        self.upheaval(false);
+        if !self.options.timely || !is_up {
+            return;
+        }
+        let began = self.began();
+        let is_promised =
+            began.is_calm && began.peace >= nanos(PEACE) && (is_silent || began.links_peace >= nanos(LINKS_PEACE));
+        if is_promised {
+            let kind = if is_silent { DeathKind::Silence } else { DeathKind::Crash };
+            let bound = if is_silent { self.silence_bound(node) } else { CRASH_KNOWN };
+            self.add_death(node, run, kind, bound);
+        }
+    }
+
+    fn add_death(&mut self, node: usize, run: Run, kind: DeathKind, bound: Duration) {
+        let (at, due, upheavals) = (self.now, self.now + nanos(bound), self.expectations.upheavals);
+        self.expectations.deaths.push(Death { node, run, at, due, upheavals, kind });
+        self.push_after(bound, Event::Expect(Due::Deaths));
+    }
+
+    /// A new node whose process dies so long after it became Up.
+    pub fn add_doomed_node(&mut self, after: Duration) -> usize {
+        self.upheaval(false);
+        let began = self.began();
+        let node = self.add_node();
+        self.nodes[node].doomed = Some(Doom { after, began });
+        node
+    }
+
+    /// Notes whether a node is Up.
+    pub(super) fn note_up(&mut self, node: usize) {
+        let now = self.now;
+        let place = &mut self.nodes[node];
+        let Some(process) = place.process.as_mut() else { return };
+        if !process.core.is_up() {
+            process.up_since = None;
+        } else if process.up_since.is_none() {
+            process.up_since = Some(now);
+            let number = process.number;
+            if let Some(doom) = place.doomed {
+                self.push_after(doom.after, Event::Perish { node, process: number });
+            }
+        }
+    }
+
+    /// A process that was to die soon after it became Up does.
+    pub(super) fn perish(&mut self, node: usize) {
+        let Some(Doom { began, .. }) = self.nodes[node].doomed.take() else { return };
+        let Some(run) = self.nodes[node].running().map(|process| process.run) else { return };
+        let is_alone = self.expectations.upheavals == began.upheavals;
+        let is_peace = began.peace >= nanos(PEACE) && began.links_peace >= nanos(LINKS_PEACE);
+        self.crash(node);
+        if self.options.timely && is_alone && began.is_calm && is_peace {
+            self.add_death(node, run, DeathKind::Newborn, CRASH_KNOWN);
+        }
+    }
+
+    /// Some are about to be cut off from all others.
+    pub(super) fn expect_partition(&mut self, side: &[usize], lasting: Option<Duration>) {
+        self.upheaval(true);
+        if !self.options.timely {
+            return;
+        }
+        let began = self.began();
+        let bound = (0..self.nodes.len()).map(|node| self.silence_bound(node)).max().unwrap_or_default();
+        let is_promised = began.is_calm && began.peace >= nanos(PEACE) && lasting.is_none_or(|lasting| lasting > bound);
+        if !is_promised || self.divergence().is_some() {
+            return;
+        }
+        let there = (0..self.nodes.len()).filter(|node| self.core(*node).is_some()).collect();
+        let (side, at, upheavals) = (side.to_vec(), self.now, self.expectations.upheavals);
+        let (reported, judged) = (BTreeMap::new(), Vec::new());
+        self.expectations.cut = Some(CutWatch { side, there, upheavals, at, reported, judged });
+        self.push_after(bound, Event::Expect(Due::Cut { upheavals }));
+    }
+
+    pub(super) fn is_due(&mut self, due: Due) {
+        match due {
+            Due::Deaths => self.judge_deaths(),
+            Due::Cut { upheavals } => self.judge_cut(upheavals),
+        }
+    }
+
+    fn judge_deaths(&mut self) {
+        let now = self.now;
+        let mut deaths = std::mem::take(&mut self.expectations.deaths);
+        deaths.retain(|death| death.upheavals == self.expectations.upheavals);
+        let (due, later): (Vec<Death>, Vec<Death>) = deaths.into_iter().partition(|death| death.due <= now);
+        self.expectations.deaths = later;
+        let Some(at) = due.first().map(|death| death.at) else { return };
+        let left = (0..self.nodes.len()).filter(|node| self.core(*node).is_some()).count();
+        let fast = due.iter().filter(|death| death.kind != DeathKind::Silence).count();
+        if fast > left && now < at + nanos(MASS_CRASH_KNOWN) {
+            let later = due.into_iter().map(|death| Death { due: at + nanos(MASS_CRASH_KNOWN), ..death });
+            self.expectations.deaths.extend(later);
+            return self.push(at + nanos(MASS_CRASH_KNOWN), Event::Expect(Due::Deaths));
+        }
+        self.expectations.judged.mass_crashes += usize::from(fast > left);
+        for death in due {
+            let judged = &mut self.expectations.judged;
+            match death.kind {
+                DeathKind::Silence => judged.silences += 1,
+                DeathKind::Newborn => (judged.newborn, judged.crashes) = (judged.newborn + 1, judged.crashes + 1),
+                DeathKind::Crash => judged.crashes += 1,
+            }
+            let late = self.who_lists(death.run, self.nodes[death.node].id.clone(), death.at);
+            if !late.is_empty() {
+                let after = Duration::from_nanos(now - death.at);
+                let Death { node, kind, .. } = death;
+                let detail =
+                    format!("{after:.1?} after the end ({kind:?}) of {} it is listed by {late:?}", self.id(node));
+                self.report(Some(node), Invariant::DeathIsKnown, detail);
+            }
+        }
+    }
+
+    /// Those that have been Up since before then and list this run among the living.
+    fn who_lists(&self, run: Run, id: NodeId, since: Nanos) -> Vec<String> {
+        let lists = |node: &usize| {
+            let process = self.nodes[*node].running()?;
+            let held = process.core.record(&id).filter(|held| held.run == run && held.status.is_live())?;
+            let is_settled = process.up_since.is_some_and(|up| up < since);
+            is_settled.then(|| format!("{} as {}", self.nodes[*node].id, held.status))
+        };
+        (0..self.nodes.len()).filter_map(|node| lists(&node)).collect()
+    }
+
+    fn judge_cut(&mut self, upheavals: u64) {
+        if upheavals != self.expectations.upheavals {
+            return;
+        }
+        let Some(watch) = self.expectations.cut.take_if(|watch| watch.upheavals == upheavals) else { return };
+        self.expectations.judged.cuts += 1;
+        let after = Duration::from_nanos(self.now - watch.at);
+        for &node in &watch.there {
+            let is_inside = watch.side.contains(&node);
+            let Some(process) = self.nodes[node].running() else { continue };
+            let across = watch.there.iter().filter(|other| watch.side.contains(other) != is_inside);
+            let listed: Vec<String> = across
+                .filter_map(|other| process.core.record(&self.nodes[*other].id).filter(|held| held.status.is_live()))
+                .map(|held| format!("{} {}", held.id, held.status))
+                .collect();
+            if !listed.is_empty() {
+                let detail = format!("{after:.1?} after the cut it still lists {}", listed.join(", "));
+                return self.report(Some(node), Invariant::CutIsKnown, detail);
+            }
+        }
+    }
+
+    /// What a node reports of a cut that is being watched.
+    pub(super) fn compare_with_expectations(&mut self, node: usize, output: &Output) {
+        let upheavals = self.expectations.upheavals;
+        let Some(watch) = self.expectations.cut.as_mut().filter(|watch| watch.upheavals == upheavals) else { return };
+        match output {
+            Output::PartitionSuspected { unreachable, reachable } => {
+                let honest = |ids: &[NodeId]| {
+                    let is_honest = |id: &&NodeId| self.nodes.iter().any(|node| node.id == **id);
+                    ids.iter().filter(is_honest).cloned().collect()
+                };
+                watch.reported.insert(node, (honest(unreachable), honest(reachable)));
+            }
+            Output::Change(change)
+                if matches!(
+                    change.kind,
+                    ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition)
+                ) && !watch.judged.contains(&node) =>
+            {
+                watch.judged.push(node);
+                self.judge_report(node);
+            }
+            _ => {}
+        }
+    }
+
+    /// A node reports the first death by silence after a cut: what did it say of the cut?
+    fn judge_report(&mut self, node: usize) {
+        let Some(watch) = &self.expectations.cut else { return };
+        let is_inside = watch.side.contains(&node);
+        let names = |is_near: bool| {
+            let nodes = watch.there.iter().filter(|other| (watch.side.contains(other) == is_inside) == is_near);
+            let mut names: Vec<NodeId> = nodes.map(|other| self.nodes[*other].id.clone()).collect();
+            names.sort();
+            names
+        };
+        let (far, near) = (names(false), names(true));
+        // Fewer are no cut; where paces differ, the quicker are gone before the slower are missed.
+        if far.len() < MIN_PARTITION || far.len() * 3 < watch.there.len() || !self.has_one_pace() {
+            return;
+        }
+        let reported = watch.reported.get(&node);
+        self.expectations.judged.reports += 1;
+        let is_whole = reported.is_some_and(|(unreachable, reachable)| *unreachable == far && *reachable == near);
+        if !is_whole {
+            let short = |ids: &[NodeId]| ids.iter().map(NodeId::as_str).collect::<Vec<_>>().join(" ");
+            let told = reported.map_or_else(
+                || "nothing".to_owned(),
+                |(unreachable, reachable)| {
+                    format!("{} unreachable ({}), {} reachable", unreachable.len(), short(unreachable), reachable.len())
+                },
+            );
+            let detail =
+                format!("first Down, and it reported {told}; cut off are {} of {}", far.len(), watch.there.len());
+            self.report(Some(node), Invariant::CutIsReportedWhole, detail);
+        }
+    }
+
+    /// Whether nothing was wrong with a node, or the network, since then.
+    fn is_well_since(&self, node: usize, since: Nanos) -> bool {
+        let is_calm = |at: Option<Nanos>| at.is_some_and(|at| at < since);
+        let place = &self.nodes[node];
+        let undisturbed = place.process.as_ref().and_then(|process| process.undisturbed_since);
+        is_calm(self.network_calm_since) && is_calm(place.untroubled()) && is_calm(undisturbed)
+    }
+
+    /// A node reports a run as Down: did it say goodbye?
+    pub(super) fn gone_missing(&mut self, node: usize, subject: usize, run: Run, id: &NodeId) {
+        let Some(at) = self.goodbyes.get(&run).copied().filter(|_| self.options.timely) else { return };
+        let was_well = self.nodes[subject].untroubled().is_some_and(|since| since < at);
+        // Whoever died before it had said goodbye did not leave.
+        let has_left = !matches!(self.nodes[subject].ended, None | Some(StopReason::Removed));
+        let peace = at.saturating_sub(nanos(PEACE));
+        if was_well && has_left && self.is_well_since(node, peace) {
+            let detail = format!("reports {id} as Down, which said goodbye at {:.1?}", Duration::from_nanos(at));
+            self.report(Some(node), Invariant::LeaversHaveLeft, detail);
+        }
+    }
+
+    /// A node says that the leader is lost. If that is itself, there has to be a reason.
+    pub(super) fn judge_loss(&mut self, node: usize, output: &Output) {
+        let Output::LeaderLost { leader, term, reason } = output else { return };
+        let place = &self.nodes[node];
+        let was_asked = place.leave_asked || place.removal_asked;
+        if !self.options.timely || *leader != place.id || was_asked {
+            return;
+        }
+        let lease = self.options.lease.lease_duration;
+        let since = self.now.saturating_sub(nanos(lease * 3 + PEACE));
+        let well = (0..self.options.voters).filter(|voter| {
+            let is_up =
+                self.nodes[*voter].running().is_some_and(|process| process.up_since.is_some_and(|up| up < since));
+            is_up && self.is_well_since(*voter, since)
+        });
+        if well.count() * 2 > self.options.voters && self.is_well_since(node, since) {
+            let detail = format!("lost term {term} ({reason:?}), and nothing was wrong with it or most voters");
+            self.report(Some(node), Invariant::HealthyLeaderStays, detail);
+        }
+    }
+
+    fn has_one_pace(&self) -> bool {
+        self.nodes.windows(2).all(|pair| pair[0].settings.timing() == pair[1].settings.timing())
+    }
+}

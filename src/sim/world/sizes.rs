@@ -1,0 +1,73 @@
+//! How much nodes keep and send: bounded while anything goes on, and little once all is quiet.
+//!
+//! Must not know: why anything is kept.
+
+use super::World;
+use crate::core::limits::{MAX_ALIASES, MAX_JOINERS, MAX_LINKS, MAX_NAME_PROBES, MAX_TOMBSTONES};
+use crate::core::{NodeId, Sizes};
+use crate::sim::invariants::Invariant;
+
+/// Timers of one node for itself, however many members there are.
+const OWN_TIMERS: usize = 64;
+/// Timers about each member, joiner or name: to judge, to send heartbeats, to tend links, to look into a crash.
+const TIMERS_EACH: usize = 5;
+/// Strangers that are answered or asked in two seconds, of three kinds.
+const MAX_STRANGERS: usize = 3 * 2 * 1_024;
+/// Members that were invented by an adversary and may stand in a view at one time: no more than it ever invents at once,
+/// and those of the last minutes that are Down and yet to be forgotten.
+const MAX_INVENTED: usize = 20_000;
+
+impl World {
+    /// A look at the tables of all nodes.
+    pub(super) fn look_at_sizes(&mut self) {
+        if !self.options.timely && self.mood().is_none() {
+            return;
+        }
+        for node in 0..self.nodes.len() {
+            let Some(mut sizes) = self.core(node).map(crate::core::Core::sizes) else { continue };
+            if let Some(tamper) = &mut self.tamper {
+                tamper.sizes(node, &mut sizes);
+            }
+            if let Some(detail) = self.too_large(&sizes) {
+                return self.report(Some(node), Invariant::TablesAreBounded, detail);
+            }
+        }
+    }
+
+    fn too_large(&self, sizes: &Sizes) -> Option<String> {
+        let others = if self.mood().is_some() { MAX_INVENTED } else { 0 };
+        let about = sizes.members + sizes.joiners + sizes.name_probes;
+        let bounds = [
+            ("members", sizes.members, self.nodes.len() + others),
+            ("timers", sizes.timers, OWN_TIMERS + TIMERS_EACH * about),
+            ("tombstones", sizes.tombstones, MAX_TOMBSTONES.min(self.nodes.len() + others)),
+            ("joiners", sizes.joiners, 2 * MAX_JOINERS),
+            ("links", sizes.links, about + 2 * MAX_LINKS),
+            ("crash cases", sizes.crashes, sizes.members),
+            ("doubts", sizes.inquiries, 2 * sizes.members),
+            ("name probes", sizes.name_probes, MAX_NAME_PROBES),
+            ("aliases", sizes.aliases, MAX_ALIASES + 2 * sizes.members),
+            ("strangers", sizes.strangers, MAX_STRANGERS),
+        ];
+        let (what, size, most) = bounds.into_iter().find(|(_, size, most)| size > most)?;
+        Some(format!("{size} {what}, {most} at most: {sizes:?}"))
+    }
+
+    /// What a node still keeps although all has been quiet for a while: cases that should be closed.
+    pub fn left_over(&mut self) -> Option<(usize, String)> {
+        (0..self.nodes.len()).find_map(|node| {
+            let mut sizes = self.core(node)?.sizes();
+            if let Some(tamper) = &mut self.tamper {
+                tamper.sizes(node, &mut sizes);
+            }
+            let Sizes { joiners, crashes, name_probes, confirmations, evicted, .. } = sizes;
+            let is_clean = joiners + crashes + name_probes + confirmations + evicted == 0;
+            (!is_clean).then(|| (node, format!("{sizes:?}")))
+        })
+    }
+
+    /// Whether a node with this name is, or was, honest.
+    pub(super) fn is_honest(&self, id: &NodeId) -> bool {
+        self.mood().is_none() || self.nodes.iter().any(|node| node.id == *id)
+    }
+}

@@ -1,0 +1,212 @@
+//! The adversary in the world: what it is shown, what becomes of its packets and links, and how much of what honest nodes
+//! send goes to where nobody asked for it.
+//!
+//! Its packets reach everybody, whatever is cut: it is wherever it likes to be. Must not know: what it says.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Event, Waiting, World};
+use crate::core::wire::Header;
+use crate::core::{LinkId, Record};
+use crate::sim::adversary::{Adversary, Deed, Honest, Mischief, Mood, PACE, Scene};
+use crate::sim::invariants::Invariant;
+
+/// How long anything takes between it and anybody.
+const UNDER_WAY: Duration = Duration::from_micros(300);
+/// The dead that it remembers.
+const DEAD_KEPT: usize = 16;
+/// A few answers may be under way when they are counted.
+const SLACK_BYTES: u64 = 2_000;
+
+/// The adversary and its traces.
+#[derive(Debug, Default)]
+pub(super) struct Stranger {
+    adversary: Option<Box<Adversary>>,
+    scene: Scene,
+    /// Its end of each link, by the honest one.
+    links: BTreeMap<(usize, LinkId), SocketAddr>,
+    /// The honest end of each link that it opened.
+    opened: BTreeMap<(SocketAddr, usize), (LinkId, u64)>,
+    dead: Vec<Arc<Record>>,
+    /// Bytes sent to addresses that are neither a node's nor its own.
+    to_victims: u64,
+    /// Bytes sent to its addresses that never echo, and those that it sent from there.
+    to_mute: u64,
+    from_mute: u64,
+}
+
+impl World {
+    /// From now on an adversary is about, in this mood; it invents so many members at one time, if it invents any.
+    pub fn invite(&mut self, mood: Mood, crowd: usize) {
+        let adversary = Adversary::new(self.options.seed, mood, crowd, self.options.ipv6);
+        let was_there = self.stranger.adversary.replace(Box::new(adversary)).is_some();
+        if !was_there {
+            self.push_after(PACE, Event::Adversary);
+        }
+        self.say(|| format!("*** an adversary: {mood:?}"));
+    }
+
+    /// It goes away.
+    pub fn dismiss(&mut self) {
+        self.stranger.adversary = None;
+    }
+
+    /// Its mood, if it is about.
+    pub fn mood(&self) -> Option<Mood> {
+        self.stranger.adversary.as_ref().map(|adversary| adversary.mood())
+    }
+
+    /// What it did so far.
+    pub fn mischief(&self) -> Mischief {
+        self.stranger.adversary.as_ref().map_or_else(Mischief::default, |adversary| adversary.mischief)
+    }
+
+    /// A process died.
+    pub(super) fn note_dead(&mut self, record: Arc<Record>) {
+        if self.stranger.dead.len() == DEAD_KEPT {
+            self.stranger.dead.remove(0);
+        }
+        self.stranger.dead.push(record);
+    }
+
+    fn show_scene(&mut self) {
+        let honest = self.nodes.iter().filter_map(super::Node::running).map(|process| Honest {
+            me: Arc::clone(process.core.me()),
+            fingerprint: process.core.fingerprint(),
+            is_up: process.core.is_up(),
+        });
+        let honest = honest.collect();
+        let cluster = Header::cluster_hash(super::life::CLUSTER);
+        self.stranger.scene = Scene { cluster, honest, dead: self.stranger.dead.clone() };
+    }
+
+    /// It is its turn.
+    pub(super) fn let_it_act(&mut self) {
+        self.show_scene();
+        let Some(mut adversary) = self.stranger.adversary.take() else { return };
+        let deeds = adversary.act(&self.stranger.scene);
+        self.stranger.adversary = Some(adversary);
+        self.carry_out(deeds);
+        self.push_after(PACE, Event::Adversary);
+    }
+
+    /// Something reaches one of its addresses.
+    pub(super) fn let_it_hear(&mut self, at: SocketAddr, from: SocketAddr, bytes: &[u8]) {
+        let Some(mut adversary) = self.stranger.adversary.take() else { return };
+        let deeds = adversary.hear(&self.stranger.scene, at, from, bytes);
+        self.stranger.adversary = Some(adversary);
+        self.carry_out(deeds);
+    }
+
+    fn carry_out(&mut self, deeds: Vec<Deed>) {
+        let header_bytes = self.network.header_bytes();
+        for deed in deeds {
+            if let Some(adversary) = &mut self.stranger.adversary {
+                adversary.did(&deed, header_bytes);
+                if let Deed::Send { from, bytes, .. } = &deed
+                    && adversary.is_mute(*from)
+                {
+                    self.stranger.from_mute += bytes.len() as u64 + header_bytes;
+                }
+            }
+            match deed {
+                Deed::Send { from, to, bytes } => {
+                    if let Some(to) = self.place_at(to) {
+                        self.push_after(UNDER_WAY, Event::Packet { from, to, bytes, delayed: false });
+                    }
+                }
+                Deed::Frame { from, to, bytes } => self.frame_of_stranger(from, to, bytes),
+            }
+        }
+    }
+
+    fn frame_of_stranger(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>) {
+        let Some(node) = self.place_at(to) else { return };
+        let Some(process) = self.nodes[node].running().map(|process| process.number) else { return };
+        let known = self.stranger.opened.get(&(from, node)).filter(|known| known.1 == process).map(|known| known.0);
+        let link = known.unwrap_or_else(|| self.streams.name_of_accepted());
+        self.stranger.opened.insert((from, node), (link, process));
+        self.stranger.links.insert((node, link), from);
+        self.offer(node, Waiting::Frame { link, from, bytes });
+    }
+
+    /// An honest process takes something in.
+    pub(super) fn takes_in(&mut self, from: SocketAddr) {
+        if let Some(adversary) = self.stranger.adversary.as_mut().filter(|adversary| adversary.owns(from)) {
+            adversary.mischief.delivered += 1;
+        }
+    }
+
+    /// What becomes of a datagram to where no node lives.
+    pub(super) fn transmit_elsewhere(&mut self, node: usize, to: SocketAddr, bytes: Vec<u8>) {
+        self.network.send_to_nobody(node, &bytes);
+        let from = self.nodes[node].address;
+        self.goes_elsewhere(to, bytes.len());
+        if self.stranger.owns(to) {
+            self.push_after(UNDER_WAY, Event::Stranger { at: to, from, bytes });
+        }
+    }
+
+    /// Counts what goes to where nobody asked for it.
+    pub(super) fn goes_elsewhere(&mut self, to: SocketAddr, bytes: usize) {
+        let bytes = bytes as u64 + self.network.header_bytes();
+        let stranger = &mut self.stranger;
+        match &stranger.adversary {
+            Some(adversary) if adversary.is_mute(to) => stranger.to_mute += bytes,
+            Some(adversary) if !adversary.owns(to) => stranger.to_victims += bytes,
+            _ => {}
+        }
+    }
+
+    /// A packet between honest nodes: it knows all of them.
+    pub(super) fn let_it_overhear(&mut self, bytes: &[u8]) {
+        if let Some(adversary) = &mut self.stranger.adversary {
+            adversary.overhear(bytes);
+        }
+    }
+
+    /// Its address, if a link of a node is with it.
+    pub(super) fn stranger_at(&self, node: usize, link: LinkId) -> Option<SocketAddr> {
+        self.stranger.links.get(&(node, link)).copied()
+    }
+
+    /// A link of a node with it, that the node asked for.
+    pub(super) fn link_with_stranger(&mut self, node: usize, link: LinkId, to: SocketAddr) -> bool {
+        let owns = self.stranger.owns(to);
+        if owns {
+            self.stranger.links.insert((node, link), to);
+        }
+        owns
+    }
+
+    /// A node closed a link.
+    pub(super) fn forget_link_with_stranger(&mut self, node: usize, link: LinkId) {
+        if let Some(at) = self.stranger.links.remove(&(node, link)) {
+            self.stranger.opened.remove(&(at, node));
+        }
+    }
+
+    /// Nobody gets more bytes than were sent to make honest nodes send them.
+    pub(super) fn look_at_floods(&mut self) {
+        let Some(adversary) = &self.stranger.adversary else { return };
+        let Stranger { to_victims, to_mute, from_mute, .. } = self.stranger;
+        let sent = adversary.mischief.bytes;
+        let detail = if to_victims > sent + SLACK_BYTES {
+            format!("{to_victims} bytes went to victims, for {sent} of the adversary's")
+        } else if to_mute > from_mute + SLACK_BYTES {
+            format!("{to_mute} bytes went to where {from_mute} came from, and nothing was ever echoed")
+        } else {
+            return;
+        };
+        self.report(None, Invariant::NobodyIsFlooded, detail);
+    }
+}
+
+impl Stranger {
+    pub(super) fn owns(&self, address: SocketAddr) -> bool {
+        self.adversary.as_ref().is_some_and(|adversary| adversary.owns(address))
+    }
+}

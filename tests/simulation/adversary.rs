@@ -1,0 +1,94 @@
+//! What an adversary with addresses of its own can do to honest nodes, mood by mood: nothing that was promised breaks.
+
+use std::time::{Duration, Instant};
+
+use headcount::sim::adversary::{MOST_INVENTED, Mischief, Mood, NOT_YET};
+use headcount::sim::campaign::campaign_settings;
+use headcount::sim::{World, WorldOptions};
+use headcount::{Profile, Settings};
+
+const SECOND: Duration = Duration::from_secs(1);
+const NODES: usize = 12;
+const VOTERS: usize = 3;
+/// A newcomer is in, and everybody knows, as soon as without an adversary, or nearly.
+const JOINED_WITHIN: Duration = Duration::from_secs(3);
+
+/// An adversary's run against a small cluster; what was broken first.
+fn against(mood: Mood, seed: u64) -> (Mischief, Result<(), String>) {
+    let settings = Settings { observers: 5, ..campaign_settings() };
+    let lease = Profile::Local.lease_timing();
+    let mut world = World::new(WorldOptions { voters: VOTERS, lease, ..WorldOptions::new(seed, NODES, settings) });
+    world.run_for(SECOND * 8);
+    assert_eq!((world.divergence(), world.violations().first()), (None, None), "formed before");
+    let leader = world.leader().expect("somebody leads");
+    world.invite(mood, MOST_INVENTED);
+    world.run_for(SECOND * 5);
+    let result = go_through(&mut world, leader);
+    (world.mischief(), result)
+}
+
+fn go_through(world: &mut World, leader: usize) -> Result<(), String> {
+    unbroken(world)?;
+    // Somebody joins.
+    let newcomer = world.add_node();
+    let began = world.now();
+    let joined = world.run_while(began + JOINED_WITHIN, SECOND / 20, |world| world.divergence().is_some());
+    unbroken(world)?;
+    if !joined {
+        return Err(format!("{JOINED_WITHIN:?} after a node came: {}", world.divergence().unwrap_or_default()));
+    }
+    world.run_for(SECOND * 4);
+    unbroken(world)?;
+    // Somebody dies, then somebody who came late.
+    for dies in [NODES - 1, newcomer] {
+        let run = world.core(dies).map(|core| core.me().run);
+        world.crash(dies);
+        world.run_for(SECOND);
+        unbroken(world)?;
+        let id = world.id(dies).clone();
+        // Under its name somebody else may be there by now: names are free when their owners are dead.
+        let lists = |node: &usize| {
+            let held = world.core(*node).and_then(|core| core.record(&id));
+            held.is_some_and(|held| Some(held.run) == run && held.status.is_live())
+        };
+        let late: Vec<usize> = (0..world.nodes()).filter(lists).collect();
+        if !late.is_empty() {
+            return Err(format!("a second after the crash of {dies} it is listed by {late:?}"));
+        }
+        world.run_for(SECOND * 4);
+        unbroken(world)?;
+    }
+    if world.leader() != Some(leader) {
+        return Err(format!("{:?} leads, not {leader} any more", world.leader()));
+    }
+    if let Some(difference) = world.leadership_divergence() {
+        return Err(format!("not all name the leader: {difference}"));
+    }
+    if let Some(difference) = world.divergence() {
+        return Err(format!("at the end: {difference}"));
+    }
+    Ok(())
+}
+
+fn unbroken(world: &World) -> Result<(), String> {
+    world.violations().first().map_or(Ok(()), |violation| Err(violation.to_string()))
+}
+
+#[test]
+fn no_mood_of_an_adversary_breaks_a_promise() {
+    let mut broken = Vec::new();
+    for mood in Mood::ALL {
+        for seed in [1, 2] {
+            let began = Instant::now();
+            let (mischief, result) = against(mood, seed);
+            let verdict = result.as_ref().err().map_or("kept", String::as_str);
+            println!("{:<18} {seed} {:.1?} {verdict}\n{:21}{mischief:?}", format!("{mood:?}"), began.elapsed(), "");
+            // What reached nobody would show nothing.
+            assert!(result.is_err() || mischief.delivered >= 250, "{mood:?} did nothing: {mischief:?}");
+            if result.is_err() && !NOT_YET.contains(&mood) {
+                broken.push(format!("{mood:?}, seed {seed}: {verdict}"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
