@@ -573,6 +573,9 @@ impl Core {
         } else {
             self.timers.set(Timer::Link(run), self.now + LINK_LINGER);
         }
+        if let Some(slot) = slot {
+            self.doubt_datagrams_at_once(slot);
+        }
         self.process_answers(run);
     }
 
