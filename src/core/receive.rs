@@ -22,8 +22,8 @@ use super::standing::Standing;
 use super::time::Time;
 use super::view::Slot;
 use super::wire::{
-    Confirmation, Header, Heartbeat, Led, Message, Messages, Nonce, Packet, PacketBuilder, PacketError, Refusal, Seeking, ViewPart,
-    read,
+    Confirmation, Header, Heartbeat, Led, Message, Messages, Nonce, Packet, PacketBuilder, PacketError, Refusal,
+    Seeking, ViewPart, read,
 };
 use super::{Core, Drop, NodeId, Notice, Output, Phase, ProtocolRange, Record, Run, Status};
 
@@ -481,9 +481,6 @@ impl Core {
     /// A packet of a member's run shows that the member lives (see `echo`).
     pub(super) fn sign_counts(&mut self, slot: Slot, arrived: Time) {
         self.counters.signs_of_life += 1;
-        if self.observes(slot) {
-            self.hear_member();
-        }
         if matches!(self.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving) {
             self.remember_flapping(slot);
             let peer = self.view.peer_mut(slot);
