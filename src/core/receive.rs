@@ -22,8 +22,8 @@ use super::standing::Standing;
 use super::time::Time;
 use super::view::Slot;
 use super::wire::{
-    Confirmation, Header, Heartbeat, Led, Message, Messages, Nonce, Packet, PacketBuilder, PacketError, Refusal, Seeking, ViewPart,
-    read,
+    Confirmation, Header, Heartbeat, Led, Message, Messages, Nonce, Packet, PacketBuilder, PacketError, Refusal,
+    Seeking, ViewPart, read,
 };
 use super::{Core, Drop, NodeId, Notice, Output, Phase, ProtocolRange, Record, Run, Status};
 

@@ -361,7 +361,8 @@ impl Core {
         }
         let (is_here, is_at_home) =
             (self.prover.is_nonce(nonce, sender.from, self.now), self.prover.is_nonce(nonce, record.address, self.now));
-        if is_here {
+        if is_here && !matches!(sender.standing, Standing::Claimed(_)) {
+            // Not yet, if it says that a known member has moved: the member is asked first.
             self.answered_contact(sender.from, &record.id);
         }
         if let Some(incarnation) = self.tombstones.incarnation(record.id.as_str()).filter(|b| record.incarnation <= *b)
