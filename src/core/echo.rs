@@ -23,6 +23,7 @@ use std::time::Duration;
 use super::Core;
 use super::time::Time;
 use super::view::Slot;
+use super::wire::Heartbeat;
 
 /// Whether a member hears this node, as far as its packets show.
 #[derive(Debug, Clone, Copy, Default)]
@@ -70,6 +71,15 @@ impl Core {
         // A slow observer sends as seldom as its own timeouts allow.
         let patience = entry.record.timing.suspect_timeout().max(self.settings.suspect_timeout);
         !session.hearing.is_missing(self.now, patience) || !self.observes(slot)
+    }
+
+    /// Whether an echo shows that its member heard this node lately: at most half a suspect timeout ago, of the slower of
+    /// the two. What is held for longer than a stamp can tell counts of neighbours that are as slow as that.
+    pub(super) fn is_recent_echo(&self, slot: Slot, heartbeat: Heartbeat) -> bool {
+        let Some(echo) = heartbeat.echo else { return false };
+        let slower = self.view.record(slot).timing.suspect_timeout().max(self.settings.suspect_timeout);
+        let held = Duration::from_micros(u64::from(echo.hold) * 100);
+        held <= slower / 2 && (echo.hold < u16::MAX || self.observes(slot))
     }
 
     /// Whether a member's packets arrive, and do not count.

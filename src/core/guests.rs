@@ -233,7 +233,7 @@ impl Core {
     /// Whether it is known that datagrams do not pass everywhere: a neighbour's do not, or strangers came, or were asked,
     /// by calls.
     pub(super) fn are_datagrams_in_doubt(&self) -> bool {
-        self.calls.len() > 0 || self.detours.certain().next().is_some()
+        self.calls.is_any_connected() || self.detours.certain().next().is_some()
     }
 
     /// Opens a link to the member in whose name a guest came: what was asked over it comes back over the guest, if that is

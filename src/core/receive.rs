@@ -401,8 +401,7 @@ impl Core {
         match self.member(sender, answer) {
             Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
                 let is_news = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
-                let is_recent = heartbeat.echo.is_some_and(|echo| echo.hold < u16::MAX);
-                if is_news && (is_recent || self.observes(slot)) {
+                if is_news && self.is_recent_echo(slot, heartbeat) {
                     self.is_in_contact(slot);
                 }
             }
