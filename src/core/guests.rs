@@ -21,8 +21,8 @@ use std::net::SocketAddr;
 
 use super::doors::LinkId;
 use super::limits::{
-    DIAL_INTERVAL, GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_DIALS_PER_INTERVAL, MAX_FOREIGN_GUESTS, MAX_GUEST_FRAMES,
-    MAX_GUESTS_PER_RUN, MAX_LINKS, MIN_PROBE_BYTES,
+    DIAL_INTERVAL, GUEST_PATIENCE, GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_DIALS_PER_INTERVAL, MAX_FOREIGN_GUESTS,
+    MAX_GUEST_FRAMES, MAX_GUESTS_PER_RUN, MAX_LINKS, MIN_PROBE_BYTES,
 };
 use super::links::Way;
 use super::rates::Turns;
@@ -217,8 +217,10 @@ impl Core {
             match slot.filter(|_| self.now.since(guest.since) < LINK_TIMEOUT) {
                 None => self.dismiss_guest(link),
                 Some(slot) => {
-                    // No answer by datagram in good time: they may not pass.
-                    self.dial_back(slot);
+                    // No answer by datagram for as long as several may be lost: they may not pass.
+                    if self.are_datagrams_in_doubt() || self.now.since(guest.since) >= GUEST_PATIENCE {
+                        self.dial_back(slot);
+                    }
                     if self.view.entry(slot).peer.proven && self.may_ask_about(guest.run) {
                         self.ask_at_home(slot, MIN_PROBE_BYTES, None);
                     }

@@ -232,6 +232,8 @@ pub const MAX_GUESTS_PER_RUN: usize = 2;
 pub const MAX_GUEST_FRAMES: u32 = 16;
 /// The member in whose name a connection was opened is asked this often whether it is its own.
 pub const GUEST_PROBE_INTERVAL: Duration = Duration::from_millis(250);
+/// A guest that proved nothing by datagrams for this long is dialled back, though nothing else says that they do not pass.
+pub const GUEST_PATIENCE: Duration = Duration::from_secs(1);
 /// A member of which no datagram came is dialled at most once in this long because somebody connected in its name …
 pub const DIAL_INTERVAL: Duration = Duration::from_secs(1);
 /// … and so many of them together.
