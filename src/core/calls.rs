@@ -20,6 +20,7 @@ use super::limits::{CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_PER_HOST, MAX_
 use super::links::Way;
 use super::receive::Sender;
 use super::time::Time;
+use super::view::View;
 use super::wire::{Header, Message, Messages, Read, read};
 use super::{Core, Drop, Output, Phase};
 
@@ -35,6 +36,8 @@ struct Call {
     link: LinkId,
     is_connected: bool,
     until: Time,
+    /// What is sent as soon as it is answered, instead of a question.
+    first: Option<Vec<u8>>,
 }
 
 impl Calls {
@@ -61,6 +64,11 @@ impl Calls {
         self.at.values().any(|call| call.is_connected)
     }
 
+    /// The addresses at the other ends that stand.
+    fn connected(&self) -> Vec<SocketAddr> {
+        self.at.iter().filter(|(_, call)| call.is_connected).map(|(address, _)| *address).collect()
+    }
+
     fn remove(&mut self, link: LinkId) -> Option<SocketAddr> {
         let address = self.addresses.remove(&link)?;
         self.at.remove(&address);
@@ -84,8 +92,25 @@ impl Core {
             return self.counters.drop(Drop::TableFull);
         }
         let link = self.next_link();
-        self.calls.insert(address, Call { link, is_connected: false, until: self.now + CALL_LASTS });
+        self.calls.insert(address, Call { link, is_connected: false, until: self.now + CALL_LASTS, first: None });
         self.outputs.push_back(Output::OpenLink { link, to: address });
+    }
+
+    /// Calls an address to say this there; nothing is added if it is called already, and heard it.
+    pub(super) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) {
+        self.call(address);
+        if let Some(call) = self.calls.at.get_mut(&address).filter(|call| !call.is_connected) {
+            call.first = Some(bytes);
+        }
+    }
+
+    /// A joiner is Up: those who called it, or were called, know it by no other way yet.
+    pub(super) fn announce_by_calls(&mut self) {
+        for address in self.calls.connected() {
+            let mut packet = self.packet(usize::MAX);
+            self.push_update(&mut packet, View::ME);
+            self.transmit(address, packet);
+        }
     }
 
     /// Calls all of these, because none of them answers.
@@ -142,8 +167,14 @@ impl Core {
     pub(super) fn call_event(&mut self, link: LinkId, address: SocketAddr, event: LinkEvent<'_>) {
         match event {
             LinkEvent::Connected => {
+                let mut first = None;
                 if let Some(call) = self.calls.at.get_mut(&address) {
                     call.is_connected = true;
+                    first = call.first.take();
+                }
+                if let Some(first) = first {
+                    self.send_by_call(address, &first);
+                    return;
                 }
                 match self.phase {
                     Phase::Joining(_) if !self.is_pulling() => self.ask_to_join(address),
@@ -183,7 +214,16 @@ impl Core {
         header: &Header,
         messages: Messages<'_>,
     ) -> bool {
-        let is_question = |message: &Message| matches!(message, Message::Join { .. } | Message::WhoAreYou { .. });
+        let attempt = match &self.phase {
+            Phase::Joining(joining) => Some(joining.nonce),
+            _ => None,
+        };
+        let is_question = |message: &Message| match message {
+            Message::Join { .. } | Message::WhoAreYou { .. } => true,
+            // Asked for by this joiner, at the address that it advertises.
+            Message::Challenge { nonce, .. } => attempt == Some(*nonce),
+            _ => false,
+        };
         let is_asked = header.cluster == self.cluster
             && header.run != self.run
             && messages
@@ -201,7 +241,7 @@ impl Core {
             self.counters.drop(Drop::TableFull);
             return false;
         }
-        self.calls.insert(from, Call { link, is_connected: true, until: self.now + CALL_LASTS });
+        self.calls.insert(from, Call { link, is_connected: true, until: self.now + CALL_LASTS, first: None });
         true
     }
 }

@@ -40,8 +40,24 @@ impl Core {
         if self.is_deaf() {
             self.attention.hears_again(self.now);
             self.inquiries.begin_anew();
+            self.tell_the_accused();
         }
         self.attention.heard(self.now);
+    }
+
+    /// Whoever was accused meanwhile is told so, to refute it: most of them are not observed otherwise, and would learn it
+    /// from those who believe it.
+    fn tell_the_accused(&mut self) {
+        let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down);
+        let accused = self.view.iter().filter(|(_, entry)| is_accused(entry.status));
+        let accused: Vec<Slot> =
+            accused.filter(|(_, entry)| entry.peer.errands().is_judged_unheard).map(|(slot, _)| slot).collect();
+        for slot in accused {
+            if self.owes_word_to(slot) {
+                let packet = self.packet_to(slot);
+                self.send_to(slot, packet);
+            }
+        }
     }
 
     /// Whether a verdict of this node is not to be told (yet).

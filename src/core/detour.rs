@@ -114,6 +114,15 @@ impl Core {
         }
     }
 
+    /// A link stands to a member of which no datagram ever came, while those of others do not come either: the first news
+    /// between the two does not wait for missing heartbeats.
+    pub(super) fn doubt_datagrams_at_once(&mut self, slot: Slot) {
+        let session = self.view.entry(slot).peer.session.as_ref();
+        if session.is_none_or(|session| session.datagram.is_none()) && self.are_datagrams_in_doubt() {
+            self.take_detour(slot, true, false);
+        }
+    }
+
     /// A member says that our datagrams do not come.
     pub(super) fn told_unheard(&mut self, slot: Slot) {
         if self.is_linked(self.view.record(slot).run) {

@@ -21,10 +21,11 @@ use std::net::SocketAddr;
 
 use super::doors::LinkId;
 use super::limits::{
-    GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_FOREIGN_GUESTS, MAX_GUEST_FRAMES, MAX_GUESTS_PER_RUN, MAX_LINKS,
-    MIN_PROBE_BYTES,
+    DIAL_INTERVAL, GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_DIALS_PER_INTERVAL, MAX_FOREIGN_GUESTS, MAX_GUEST_FRAMES,
+    MAX_GUESTS_PER_RUN, MAX_LINKS, MIN_PROBE_BYTES,
 };
 use super::links::Way;
+use super::rates::Turns;
 use super::receive::Sender;
 use super::standing::Standing;
 use super::time::Time;
@@ -34,9 +35,17 @@ use super::wire::{Header, Message, Messages, Nonce, PacketError};
 use super::{Core, Drop, Output, Phase, Run};
 
 /// All guests, by connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Guests {
     held: BTreeMap<LinkId, Guest>,
+    /// Members that were dialled lately although no datagram of theirs came.
+    dialled: Turns<Run>,
+}
+
+impl Default for Guests {
+    fn default() -> Self {
+        Self { held: BTreeMap::new(), dialled: Turns::new(DIAL_INTERVAL, MAX_DIALS_PER_INTERVAL) }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -47,12 +56,28 @@ struct Guest {
     frames: u32,
     /// From the host where the member is.
     is_from_its_host: bool,
+    /// What it asked for last: acknowledged at the member's address.
+    probed: Option<Nonce>,
 }
 
 impl Guests {
     /// The connection ended.
     pub(super) fn forget(&mut self, link: LinkId) {
         self.held.remove(&link);
+    }
+
+    pub(super) fn is_held(&self, link: LinkId) -> bool {
+        self.held.contains_key(&link)
+    }
+
+    /// What those in this member's name asked for.
+    pub(super) fn probes_of(&self, run: Run) -> Vec<Nonce> {
+        self.held.values().filter(|guest| guest.run == run).filter_map(|guest| guest.probed).collect()
+    }
+
+    /// Whether it is a member's turn to be dialled without a proof of its address.
+    pub(super) fn may_dial(&mut self, run: Run, now: Time) -> bool {
+        self.dialled.take(now, run)
     }
 
     /// Whom a new guest displaces: `Ok` if there is room, with or without somebody going.
@@ -143,7 +168,7 @@ impl Core {
         if self.guests.held.is_empty() {
             self.timers.set(Timer::Guests, self.now + GUEST_PROBE_INTERVAL);
         }
-        self.guests.held.insert(link, Guest { run, since: self.now, frames: 1, is_from_its_host });
+        self.guests.held.insert(link, Guest { run, since: self.now, frames: 1, is_from_its_host, probed: None });
         true
     }
 
@@ -166,7 +191,19 @@ impl Core {
             }
             return Ok(false);
         }
+        if let Some(nonce) = probed {
+            // Its own guest here may be waiting for this, whichever of the two links stays.
+            self.acknowledge_over_greeting(slot, &[nonce]);
+        }
         if !is_proven {
+            if let Way::Link(link) = sender.way
+                && let Some(guest) = self.guests.held.get_mut(&link)
+            {
+                guest.probed = probed.or(guest.probed);
+            }
+            if self.are_datagrams_in_doubt() {
+                self.dial_back(slot);
+            }
             self.claimed(slot, sender, probed);
         }
         Ok(is_proven)
@@ -179,19 +216,34 @@ impl Core {
             let slot = self.view.slot_of_run(guest.run).filter(|slot| *slot != View::ME);
             match slot.filter(|_| self.now.since(guest.since) < LINK_TIMEOUT) {
                 None => self.dismiss_guest(link),
-                Some(slot) if self.view.entry(slot).peer.proven && self.may_ask_about(guest.run) => {
-                    if guest.is_from_its_host {
-                        // Datagrams may not pass.
-                        self.call(self.view.record(slot).address);
+                Some(slot) => {
+                    // No answer by datagram in good time: they may not pass.
+                    self.dial_back(slot);
+                    if self.view.entry(slot).peer.proven && self.may_ask_about(guest.run) {
+                        self.ask_at_home(slot, MIN_PROBE_BYTES, None);
                     }
-                    self.ask_at_home(slot, MIN_PROBE_BYTES, None);
                 }
-                Some(_) => {}
             }
         }
         if !self.guests.held.is_empty() {
             self.timers.set(Timer::Guests, self.now + GUEST_PROBE_INTERVAL);
         }
+    }
+
+    /// Whether it is known that datagrams do not pass everywhere: a neighbour's do not, or strangers came, or were asked,
+    /// by calls.
+    pub(super) fn are_datagrams_in_doubt(&self) -> bool {
+        self.calls.len() > 0 || self.detours.certain().next().is_some()
+    }
+
+    /// Opens a link to the member in whose name a guest came: what was asked over it comes back over the guest, if that is
+    /// the member's. Only a live member's address is dialled, and seldom.
+    fn dial_back(&mut self, slot: Slot) {
+        let run = self.view.record(slot).run;
+        if !self.links.is_idle(run) || !self.guests.may_dial(run, self.now) {
+            return;
+        }
+        self.ensure_link(slot);
     }
 
     /// Acknowledges probes over the link to a member as well, if that was opened and not greeted yet: the member may be
@@ -225,7 +277,7 @@ mod tests {
     use super::*;
 
     fn guest(run: u64, is_from_its_host: bool) -> Guest {
-        Guest { run: Run(run), since: Time::ORIGIN, frames: 1, is_from_its_host }
+        Guest { run: Run(run), since: Time::ORIGIN, frames: 1, is_from_its_host, probed: None }
     }
 
     #[test]

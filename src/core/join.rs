@@ -41,7 +41,7 @@ use super::{Contacted, Core, Drop, Notice, Output, Phase, Record, Run, Status, S
 #[expect(clippy::struct_excessive_bools, reason = "independent marks, not a state")]
 pub(super) struct Joining {
     /// Stands in all our questions of this attempt, and in their answers.
-    nonce: Nonce,
+    pub(super) nonce: Nonce,
     /// The first try.
     began: Option<Time>,
     /// The pause before the next try.
@@ -409,6 +409,7 @@ impl Core {
         self.attention.start(self.now);
         self.acquaintance.start(self.now);
         self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
+        self.announce_by_calls();
         self.start_gossip();
         self.start_reunion();
         self.start_catching_up();

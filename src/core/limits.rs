@@ -232,6 +232,10 @@ pub const MAX_GUESTS_PER_RUN: usize = 2;
 pub const MAX_GUEST_FRAMES: u32 = 16;
 /// The member in whose name a connection was opened is asked this often whether it is its own.
 pub const GUEST_PROBE_INTERVAL: Duration = Duration::from_millis(250);
+/// A member of which no datagram came is dialled at most once in this long because somebody connected in its name …
+pub const DIAL_INTERVAL: Duration = Duration::from_secs(1);
+/// … and so many of them together.
+pub const MAX_DIALS_PER_INTERVAL: usize = 64;
 /// A link to a new neighbour is opened after up to this long: in a growing cluster neighbours change with every joiner.
 pub const LINK_SETTLE: Duration = Duration::from_millis(500);
 /// … or in a cluster without rings, where every newcomer is a neighbour for good, after up to this long.

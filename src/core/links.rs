@@ -127,6 +127,11 @@ impl Links {
         }
     }
 
+    /// Whether none stands or is being opened.
+    pub(super) fn is_idle(&self, run: Run) -> bool {
+        self.of.get(&run).is_none_or(|link| link.state == State::Idle)
+    }
+
     fn set_home(&mut self, run: Run, home: SocketAddr) {
         self.of.entry(run).or_default().home = Some(home);
     }
@@ -265,7 +270,7 @@ impl Core {
             return self.drop_link(run);
         }
         match self.links.of.get(&run).map(|link| link.state).unwrap_or_default() {
-            State::Idle if !self.view.entry(slot).peer.proven => self.await_proof(slot),
+            State::Idle if !self.view.entry(slot).peer.proven && !self.may_dial_unproven(run) => self.await_proof(slot),
             State::Idle => {
                 self.open_link(slot);
             }
@@ -288,6 +293,11 @@ impl Core {
         link.unproven = link.unproven.saturating_add(1);
         let pause = LINK_PROOF_RETRY * 2_u32.saturating_pow(u32::from(link.unproven).min(16));
         self.timers.set(Timer::Link(run), self.now + pause.min(MAX_LINK_BACKOFF));
+    }
+
+    /// Where datagrams do not pass, nobody is proven but by a link; so a member is dialled that never answered, seldom.
+    fn may_dial_unproven(&mut self, run: Run) -> bool {
+        self.are_datagrams_in_doubt() && self.guests.may_dial(run, self.now)
     }
 
     /// Opens a link now, unless one is being opened or stands; `false` if there are too many.
@@ -434,6 +444,13 @@ impl Core {
         let Some(slot) = self.view.slot_of_run(run) else { return self.drop_link(run) };
         self.links.set(run, State::Greeting(link));
         let mut packet = self.packet_to(slot);
+        for nonce in self.guests.probes_of(run) {
+            packet.push(&Message::Ack { nonce });
+        }
+        if self.view.entry(slot).peer.proven {
+            // Whoever answers may be a guest here by then: what comes back over its own link proves that one.
+            self.push_probe(&mut packet, slot);
+        }
         // As large as the probe that it provokes.
         packet.pad_to(MIN_PROBE_BYTES);
         self.send_frame(link, packet);
@@ -453,13 +470,14 @@ impl Core {
         };
         let Some(run) = known else {
             return match link {
+                LinkId::Accepted(_)
+                    if !self.guests.is_held(link) && self.accept_call(link, from, &header, messages.clone()) =>
+                {
+                    self.receive_by_call(link, from, bytes);
+                }
                 LinkId::Accepted(_) if self.is_strange(header.run) => {
-                    if self.accept_call(link, from, &header, messages) {
-                        self.receive_by_call(link, from, bytes);
-                    } else {
-                        self.counters.drop(Drop::UnknownRun);
-                        self.dismiss_guest(link);
-                    }
+                    self.counters.drop(Drop::UnknownRun);
+                    self.dismiss_guest(link);
                 }
                 LinkId::Accepted(_) => self.receive_from_guest(link, from, bytes.len(), header, messages),
                 // Given up while the frame was on its way.
@@ -559,6 +577,9 @@ impl Core {
             self.timers.cancel(Timer::Link(run));
         } else {
             self.timers.set(Timer::Link(run), self.now + LINK_LINGER);
+        }
+        if let Some(slot) = slot {
+            self.doubt_datagrams_at_once(slot);
         }
         self.process_answers(run);
     }

@@ -78,11 +78,12 @@ impl Core {
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);
             packet.push(&Message::Challenge { nonce, cookie });
-            self.transmit(address, packet);
+            let bytes = packet.finish();
             if self.calls.is_from(newcomer.heard_from) {
                 // Where datagrams do not pass, its port is asked.
-                self.call(address);
+                self.call_with(address, bytes.clone());
             }
+            self.transmit_bytes(address, bytes);
         }
         if self.now.since(since) < UNREACHED_PATIENCE {
             let wait_ms = UNREACHED_PATIENCE.as_millis() as u32 / 2;

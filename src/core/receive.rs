@@ -22,8 +22,8 @@ use super::standing::Standing;
 use super::time::Time;
 use super::view::Slot;
 use super::wire::{
-    Confirmation, Header, Heartbeat, Led, Message, Messages, Nonce, Packet, PacketError, Refusal, Seeking, ViewPart,
-    read,
+    Confirmation, Header, Heartbeat, Led, Message, Messages, Nonce, Packet, PacketBuilder, PacketError, Refusal,
+    Seeking, ViewPart, read,
 };
 use super::{Core, Drop, NodeId, Notice, Output, Phase, ProtocolRange, Record, Run, Status};
 
@@ -481,9 +481,6 @@ impl Core {
     /// A packet of a member's run shows that the member lives (see `echo`).
     pub(super) fn sign_counts(&mut self, slot: Slot, arrived: Time) {
         self.counters.signs_of_life += 1;
-        if self.observes(slot) {
-            self.hear_member();
-        }
         if matches!(self.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving) {
             self.remember_flapping(slot);
             let peer = self.view.peer_mut(slot);
@@ -536,6 +533,9 @@ impl Core {
             return;
         }
         self.acknowledge_over_greeting(slot, &answer.acks);
+        if answer.myself {
+            self.announce_by_calls();
+        }
         let mut packet = self.answer_of(slot, sender.bytes, &answer.acks);
         for testimony in &answer.testimony {
             packet.push(testimony);
@@ -592,6 +592,21 @@ impl Core {
         }
     }
 
+    /// Somebody calls in the name of a member that is held as gone: if it is that member, it may refute this. It believes
+    /// it, since it called this node's own address.
+    fn push_word_by_call(&mut self, packet: &mut PacketBuilder, sender: Sender, answer: &Answer) {
+        let Standing::Claimed(slot) = answer.standing else { return };
+        let record = self.view.record(slot);
+        if matches!(sender.way, Way::Link(_)) && matches!(record.status, Status::Suspect | Status::Down) {
+            packet.push(&Message::Told {
+                run: record.run,
+                incarnation: record.incarnation,
+                status: record.status,
+                age_ms: 0,
+            });
+        }
+    }
+
     /// Answers a stranger whose address this very packet proved; says whether there was anything to answer.
     fn answer_proven(&mut self, sender: Sender, answer: &Answer) -> bool {
         let mut packet = self.packet(usize::MAX);
@@ -599,6 +614,7 @@ impl Core {
         let is_introduced = answer.introduction.is_some_and(Introduction::is_proven) || answer.has_brought_nonce;
         if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
+            self.push_word_by_call(&mut packet, sender, answer);
         }
         match answer.introduction {
             Some(Introduction::Buried { incarnation }) if self.burials.allow(self.now, sender.from, false) => {

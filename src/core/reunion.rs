@@ -321,6 +321,14 @@ impl Core {
         is_right
     }
 
+    /// Somebody calls and says that it is this member: where the member is known to be, it is asked itself.
+    fn call_home(&mut self, slot: Slot) {
+        let home = self.view.record(slot).address;
+        if matches!(self.phase, Phase::Up) && self.questions.allow(self.now, home, false) {
+            self.call(home);
+        }
+    }
+
     /// Somebody says who it is, because we asked.
     pub(super) fn introduced(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
         self.name_answered(sender, nonce);
@@ -338,6 +346,11 @@ impl Core {
         if matches!(sender.standing, Standing::Claimed(_)) && !has_moved {
             // A known run is introduced from where it is known to be, or says that it is elsewhere by now.
             self.counters.drop(Drop::Claimed);
+            if let Standing::Claimed(slot) = sender.standing
+                && matches!(sender.way, Way::Link(_))
+            {
+                self.call_home(slot);
+            }
             return Introduction::Ignored;
         }
         // What is said with a note is said by others, never by oneself.
@@ -353,7 +366,8 @@ impl Core {
         }
         let (is_here, is_at_home) =
             (self.prover.is_nonce(nonce, sender.from, self.now), self.prover.is_nonce(nonce, record.address, self.now));
-        if is_here {
+        // Who says that it has moved is believed when its old address is silent.
+        if is_here && !matches!(sender.standing, Standing::Claimed(_)) {
             self.answered_contact(sender.from, &record.id);
         }
         if let Some(incarnation) = self.tombstones.incarnation(record.id.as_str()).filter(|b| record.incarnation <= *b)

@@ -191,7 +191,10 @@ async fn a_join_says_what_became_of_each_address() {
     let some = a.send_json("POST", "/v1/join", &body).await;
     assert_eq!(some.status, 200, "{some:?}");
     let results = some.json();
-    assert_eq!(results["results"][0], serde_json::json!({"address": gossip.to_string(), "node": "b", "error": null}));
+    assert_eq!(
+        results["results"][0],
+        serde_json::json!({"address": gossip.to_string(), "node": "b", "outcome": "answered", "error": null})
+    );
     assert!(results["results"][1]["node"].is_null());
     until_up(&a, 2).await;
 }

@@ -125,6 +125,11 @@ impl Net {
         }
     }
 
+    /// Other packets are lost than with another seed.
+    pub(super) fn shuffle_losses(&mut self, seed: u64) {
+        self.counter += seed << 32;
+    }
+
     /// `n` nodes n0, n1, … that all have n0's address as their seed, and are a cluster.
     pub(super) fn cluster(profile: Profile, n: usize) -> Self {
         let mut net = Self::new(profile);

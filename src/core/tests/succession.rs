@@ -20,6 +20,7 @@ fn a_leaving_leader_hands_over_at_once_although_packets_are_lost() {
         }
         net.run(SECOND * 40 + ms(seed * 37));
         let (before, _) = leader(&net);
+        net.shuffle_losses(seed);
         net.drop_one_in = LOSSY;
         net.command(before, Command::Leave);
         let start = net.now;
@@ -31,8 +32,9 @@ fn a_leaving_leader_hands_over_at_once_although_packets_are_lost() {
             late.push((seed, net.now.since(start)));
         }
     }
-    // A question to a voter that is lost twice is asked a third time after two fortieths of a lease.
-    assert!(late.len() <= 2 && late.iter().all(|(_, took)| *took < SECOND), "{late:?}");
+    // A question to a voter that is lost is asked again after a fortieth of a lease: with one packet in twenty lost, a few
+    // hand-overs in a hundred wait for that, and none for the end of a lease.
+    assert!(late.len() <= 5 && late.iter().all(|(_, took)| *took < SECOND), "{late:?}");
 }
 
 #[test]
