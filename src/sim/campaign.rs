@@ -21,6 +21,11 @@ const QUIET: Duration = Duration::from_secs(8);
 /// Members that an adversary invents at one time: each costs time at every node.
 const CROWD: usize = 40;
 
+/// In long worlds an adversary comes so long before a fault …
+const COMES_BEFORE: Duration = Duration::from_secs(3);
+/// … and stays so long after it.
+const STAYS_AFTER: Duration = Duration::from_secs(4);
+
 /// Nodes that start together have found each other by then.
 const FORMED: Duration = Duration::from_secs(3);
 
@@ -195,15 +200,24 @@ struct Run {
 impl Run {
     fn through(&mut self, schedule: &Schedule) {
         let Some(world) = self.world.as_mut() else { return };
+        let is_large = schedule.variation.is_large;
         if let Some(mood) = self.mood {
-            self.operations.push(format!("an adversary all along: {mood:?}"));
+            let when = if is_large { "around every fault" } else { "all along" };
+            self.operations.push(format!("an adversary {when}: {mood:?}"));
             if mood == Mood::SecondOwner {
                 // A name that nobody has yet belongs to whoever comes first.
                 world.run_until(FORMED);
             }
-            world.invite(mood, CROWD);
         }
         for (at, operation) in &schedule.operations {
+            if let Some(mood) = self.mood {
+                if is_large {
+                    world.run_until(world.now().max(at.saturating_sub(COMES_BEFORE)));
+                }
+                if world.mood().is_none() {
+                    world.invite(mood, CROWD);
+                }
+            }
             world.run_until(*at);
             if !world.violations().is_empty() {
                 return;
@@ -213,6 +227,10 @@ impl Run {
             let mark = if made_sense { "" } else { " (no effect)" };
             self.operations.push(format!("{:9.4}s {operation}{mark}", at.as_secs_f64()));
             world.say(|| format!("*** {operation}{mark}"));
+            if is_large && self.mood.is_some() {
+                world.run_for(STAYS_AFTER);
+                world.dismiss();
+            }
         }
         world.run_until(schedule.heal_at);
         if !world.violations().is_empty() {
@@ -307,7 +325,7 @@ fn check_agreement(world: &mut World, when: &str) {
 
 /// Whoever agreed with all others for a while keeps nothing but members.
 fn check_what_is_left(world: &mut World) {
-    if !world.options().timely || world.mood().is_some() || !world.violations().is_empty() {
+    if !world.options().timely || world.was_visited() || !world.violations().is_empty() {
         return;
     }
     if let Some((node, left)) = world.left_over() {

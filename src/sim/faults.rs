@@ -209,7 +209,11 @@ impl Operation {
             }
             Operation::Deafen(node, lasting) => {
                 let deaf = NodeSet::of(&[*node]);
-                world.add_cut(Cut::new(deaf.rest(), deaf).blaming(vec![*node]), Some(*lasting));
+                let cut = Cut::new(deaf.rest(), deaf);
+                // Where nodes have different numbers of observers, some observe who does not send to them. Such a one has
+                // asked others all along, and takes a moment to learn that it hears nobody any more.
+                let cut = if world.observe_each_other() { cut.blaming(vec![*node]) } else { cut };
+                world.add_cut(cut, Some(*lasting));
                 world.core(*node).is_some()
             }
             Operation::JoinAndDie(after) => {

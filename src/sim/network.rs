@@ -310,7 +310,9 @@ impl Network {
 
     /// Whether it is as usual, but for what only some are to blame for.
     pub fn is_calm(&self) -> bool {
-        self.cuts.values().all(|cut| cut.blamed.is_some()) && self.conditions == self.usual
+        self.cuts.values().all(|cut| cut.blamed.is_some())
+            && self.conditions == self.usual
+            && self.per_node.iter().all(|node| node.loss == NodeLoss::default())
     }
 
     /// Whether datagrams from one node to another are cut off now.

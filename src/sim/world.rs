@@ -238,7 +238,9 @@ enum Event {
         process: u64,
     },
     /// It is the adversary's turn.
-    Adversary,
+    Adversary {
+        visit: u64,
+    },
     /// Something reaches an address of the adversary's.
     Stranger {
         at: SocketAddr,
@@ -517,11 +519,18 @@ impl World {
         self.push_after(lasting, Event::Heal { cut });
     }
 
+    /// Whether all nodes have about as many observers, so that who observes is observed.
+    pub fn observe_each_other(&self) -> bool {
+        self.nodes.windows(2).all(|pair| pair[0].settings.observers == pair[1].settings.observers)
+    }
+
     /// What a node sends or receives is lost with these chances, for so long.
     pub fn set_node_loss(&mut self, node: usize, loss: NodeLoss, lasting: Duration) {
         self.upheaval(true);
         self.network.set_node_loss(node, loss);
         self.trouble(&[node]);
+        // Who hears a little tells what it believes of others, and is believed.
+        self.network_calm_since = None;
         self.push_after(lasting, Event::Mend { node });
     }
 

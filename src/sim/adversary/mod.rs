@@ -160,6 +160,17 @@ pub struct Mischief {
     pub admitted: u64,
 }
 
+impl std::ops::AddAssign for Mischief {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.frames += other.frames;
+        self.delivered += other.delivered;
+        self.answers += other.answers;
+        self.admitted += other.admitted;
+    }
+}
+
 /// The adversary.
 #[derive(Debug)]
 pub(crate) struct Adversary {

@@ -70,7 +70,7 @@ impl Schedule {
         let mut beliefs = Beliefs { running: vec![true; nodes] };
         let mut at = random.duration(SECOND * 12, SECOND * 20);
         let mut operations = Vec::new();
-        for _ in 0..random.between(6, 10) {
+        for _ in 0..random.between(5, 8) {
             let (operation, lasting) = loop {
                 if let Some(drawn) = beliefs.propose_large(&mut random, voters) {
                     break drawn;

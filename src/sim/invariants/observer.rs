@@ -25,6 +25,8 @@ pub(super) struct Observer {
     fold: BTreeMap<NodeId, Arc<Record>>,
     /// The view at the last look.
     seen: BTreeMap<NodeId, Arc<Record>>,
+    /// All of the last look.
+    last_look: Option<Observation>,
     /// Incarnations it reaped, and until when they stay buried.
     buried: BTreeMap<NodeId, (u64, Nanos)>,
     incarnation: u64,
@@ -44,6 +46,7 @@ impl Observer {
             tags: vec![birth.tags.clone()],
             fold: BTreeMap::new(),
             seen: BTreeMap::new(),
+            last_look: None,
             buried: BTreeMap::new(),
             incarnation: birth.incarnation,
             stored_bound: birth.stored_bound,
@@ -143,6 +146,7 @@ impl Observer {
     }
 
     fn change(&mut self, now: Nanos, change: &Change) -> Option<Finding> {
+        self.last_look = None;
         let record = &change.record;
         let before = self.fold.get(&record.id);
         let finding = wrong_transition(before, change).or_else(|| self.rises_wrongly(now, before, change));
@@ -181,13 +185,17 @@ impl Observer {
 
     /// It came out of a step like this.
     pub(super) fn look(&mut self, observation: &Observation) -> Option<Finding> {
+        if self.last_look.as_ref().is_some_and(|last| last.is_same(observation)) {
+            return None;
+        }
         let finding = self
             .own_record(observation)
-            .or_else(|| well_formed(observation))
+            .or_else(|| self.well_formed(observation))
             .or_else(|| self.precedence(observation))
             .or_else(|| self.folded(observation))
             .or_else(|| fingerprint(observation));
         self.seen = observation.records.iter().map(|record| (record.id.clone(), Arc::clone(record))).collect();
+        self.last_look = Some(observation.clone());
         self.incarnation = self.incarnation.max(observation.me.incarnation);
         finding
     }
@@ -227,6 +235,23 @@ impl Observer {
             None if observation.is_up => broken("is Up and not in its own view".to_owned()),
             _ => None,
         }
+    }
+
+    fn well_formed(&self, observation: &Observation) -> Option<Finding> {
+        let broken = |detail| Some((Invariant::RecordsWellFormed, detail));
+        if observation.records.len() > MAX_MEMBERS {
+            return broken(format!("{} records", observation.records.len()));
+        }
+        // Those that were seen before were looked at then.
+        let is_new = |record: &&Arc<Record>| !self.seen.get(&record.id).is_some_and(|seen| Arc::ptr_eq(seen, record));
+        for record in observation.records.iter().filter(is_new) {
+            let bytes = record.encode().len();
+            if !record.is_well_formed() || bytes > Record::MAX_BYTES {
+                return broken(format!("{bytes} bytes: {record:?}"));
+            }
+        }
+        let pair = observation.records.windows(2).find(|pair| pair[0].id >= pair[1].id)?;
+        broken(format!("{} stands before {}", pair[0].id, pair[1].id))
     }
 
     fn precedence(&self, observation: &Observation) -> Option<Finding> {
@@ -272,21 +297,6 @@ fn falls(before: &Record, now: &Record) -> Option<Finding> {
         return Some((Invariant::IncarnationNeverFalls, detail()));
     }
     (now.incarnation == before.incarnation && now.status < before.status).then(|| (Invariant::NoResurrection, detail()))
-}
-
-fn well_formed(observation: &Observation) -> Option<Finding> {
-    let broken = |detail| Some((Invariant::RecordsWellFormed, detail));
-    if observation.records.len() > MAX_MEMBERS {
-        return broken(format!("{} records", observation.records.len()));
-    }
-    for record in &observation.records {
-        let bytes = record.encode().len();
-        if !record.is_well_formed() || bytes > Record::MAX_BYTES {
-            return broken(format!("{bytes} bytes: {record:?}"));
-        }
-    }
-    let pair = observation.records.windows(2).find(|pair| pair[0].id >= pair[1].id)?;
-    broken(format!("{} stands before {}", pair[0].id, pair[1].id))
 }
 
 fn fingerprint(observation: &Observation) -> Option<Finding> {

@@ -81,7 +81,7 @@ impl World {
                     self.perish(node);
                 }
             }
-            Event::Adversary => self.let_it_act(),
+            Event::Adversary { visit } => self.let_it_act(visit),
             Event::Stranger { at, from, bytes } => self.let_it_hear(at, from, &bytes),
             Event::Expect(due) => self.is_due(due),
             Event::Stream(event) => self.stream_event(event),
@@ -349,7 +349,7 @@ impl World {
     fn check_storm(&mut self, node: usize) {
         let since = self.network.sent(node).packets - self.nodes[node].packets_before;
         // Nodes know no more members than there are, and those that an adversary invents.
-        let invented = if self.mood().is_some() { MOST_INVENTED } else { 0 };
+        let invented = if self.was_visited() { MOST_INVENTED } else { 0 };
         if since > MAX_PACKETS_PER_NODE * (self.nodes.len() + invented + 10) as u64 && !self.has_failed {
             let detail = format!("{since} datagrams since the last comparison of views");
             self.report(Some(node), Invariant::TrafficIsBounded, detail);

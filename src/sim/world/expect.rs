@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::{Event, Nanos, World};
 use crate::core::limits::{MAX_LINK_BACKOFF, MIN_PARTITION};
 use crate::core::{ChangeKind, DetectionMethod, NodeId, Output, Run, StopReason};
+use crate::sim::adversary::Mood;
 use crate::sim::invariants::Invariant;
 use crate::sim::node::Doom;
 use crate::sim::random::nanos;
@@ -234,6 +235,10 @@ impl World {
         if !self.options.timely {
             return;
         }
+        // A name whose owner cannot be reached belongs to whoever comes first.
+        if self.mood() == Some(Mood::SecondOwner) {
+            return;
+        }
         let began = self.began();
         let bound = (0..self.nodes.len()).map(|node| self.silence_bound(node)).max().unwrap_or_default();
         let is_promised = began.is_calm && began.peace >= nanos(PEACE) && lasting.is_none_or(|lasting| lasting > bound);
@@ -326,10 +331,9 @@ impl World {
         let Some(watch) = self.expectations.cut.as_mut().filter(|watch| watch.upheavals == upheavals) else { return };
         match output {
             Output::PartitionSuspected { unreachable, reachable } => {
-                let honest = |ids: &[NodeId]| {
-                    let is_honest = |id: &&NodeId| self.nodes.iter().any(|node| node.id == **id);
-                    ids.iter().filter(is_honest).cloned().collect()
-                };
+                // Whoever was gone before may still be named as missing.
+                let there: Vec<&NodeId> = watch.there.iter().map(|there| &self.nodes[*there].id).collect();
+                let honest = |ids: &[NodeId]| ids.iter().filter(|id| there.contains(id)).cloned().collect();
                 watch.reported.insert(node, (honest(unreachable), honest(reachable)));
             }
             Output::Change(change)

@@ -20,7 +20,7 @@ const MAX_INVENTED: usize = 20_000;
 impl World {
     /// A look at the tables of all nodes.
     pub(super) fn look_at_sizes(&mut self) {
-        if !self.options.timely && self.mood().is_none() {
+        if !self.options.timely && !self.was_visited() {
             return;
         }
         for node in 0..self.nodes.len() {
@@ -35,7 +35,7 @@ impl World {
     }
 
     fn too_large(&self, sizes: &Sizes) -> Option<String> {
-        let others = if self.mood().is_some() { MAX_INVENTED } else { 0 };
+        let others = if self.was_visited() { MAX_INVENTED } else { 0 };
         let about = sizes.members + sizes.joiners + sizes.name_probes;
         let bounds = [
             ("members", sizes.members, self.nodes.len() + others),
@@ -68,6 +68,6 @@ impl World {
 
     /// Whether a node with this name is, or was, honest.
     pub(super) fn is_honest(&self, id: &NodeId) -> bool {
-        self.mood().is_none() || self.nodes.iter().any(|node| node.id == *id)
+        !self.was_visited() || self.nodes.iter().any(|node| node.id == *id)
     }
 }

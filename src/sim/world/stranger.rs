@@ -25,6 +25,10 @@ const SLACK_BYTES: u64 = 2_000;
 #[derive(Debug, Default)]
 pub(super) struct Stranger {
     adversary: Option<Box<Adversary>>,
+    /// Which of its visits this is.
+    visit: u64,
+    /// What it did in earlier ones.
+    mischief: Mischief,
     scene: Scene,
     /// Its end of each link, by the honest one.
     links: BTreeMap<(usize, LinkId), SocketAddr>,
@@ -42,16 +46,21 @@ impl World {
     /// From now on an adversary is about, in this mood; it invents so many members at one time, if it invents any.
     pub fn invite(&mut self, mood: Mood, crowd: usize) {
         let adversary = Adversary::new(self.options.seed, mood, crowd, self.options.ipv6);
-        let was_there = self.stranger.adversary.replace(Box::new(adversary)).is_some();
-        if !was_there {
-            self.push_after(PACE, Event::Adversary);
-        }
+        self.dismiss();
+        self.stranger.adversary = Some(Box::new(adversary));
+        self.stranger.visit += 1;
+        self.push_after(PACE, Event::Adversary { visit: self.stranger.visit });
         self.say(|| format!("*** an adversary: {mood:?}"));
     }
 
     /// It goes away.
     pub fn dismiss(&mut self) {
-        self.stranger.adversary = None;
+        if let Some(adversary) = self.stranger.adversary.take() {
+            self.stranger.mischief += adversary.mischief;
+            self.stranger.links.clear();
+            self.stranger.opened.clear();
+            self.say(|| "*** the adversary goes".to_owned());
+        }
     }
 
     /// Its mood, if it is about.
@@ -59,9 +68,16 @@ impl World {
         self.stranger.adversary.as_ref().map(|adversary| adversary.mood())
     }
 
+    /// Whether it was ever about.
+    pub fn was_visited(&self) -> bool {
+        self.stranger.visit > 0
+    }
+
     /// What it did so far.
     pub fn mischief(&self) -> Mischief {
-        self.stranger.adversary.as_ref().map_or_else(Mischief::default, |adversary| adversary.mischief)
+        let mut all = self.stranger.mischief;
+        all += self.stranger.adversary.as_ref().map_or_else(Mischief::default, |adversary| adversary.mischief);
+        all
     }
 
     /// A process died.
@@ -84,13 +100,16 @@ impl World {
     }
 
     /// It is its turn.
-    pub(super) fn let_it_act(&mut self) {
+    pub(super) fn let_it_act(&mut self, visit: u64) {
+        if visit != self.stranger.visit || self.mood().is_none() {
+            return;
+        }
         self.show_scene();
         let Some(mut adversary) = self.stranger.adversary.take() else { return };
         let deeds = adversary.act(&self.stranger.scene);
         self.stranger.adversary = Some(adversary);
         self.carry_out(deeds);
-        self.push_after(PACE, Event::Adversary);
+        self.push_after(PACE, Event::Adversary { visit });
     }
 
     /// Something reaches one of its addresses.
@@ -193,7 +212,7 @@ impl World {
     pub(super) fn look_at_floods(&mut self) {
         let Some(adversary) = &self.stranger.adversary else { return };
         let Stranger { to_victims, to_mute, from_mute, .. } = self.stranger;
-        let sent = adversary.mischief.bytes;
+        let sent = adversary.mischief.bytes + self.stranger.mischief.bytes;
         let detail = if to_victims > sent + SLACK_BYTES {
             format!("{to_victims} bytes went to victims, for {sent} of the adversary's")
         } else if to_mute > from_mute + SLACK_BYTES {
