@@ -155,7 +155,9 @@ impl<P: Process> Engine<P> {
                     self.step(node, |process, out| process.timer(timer, out));
                 }
             }
-            Event::Heal { cuts } => cuts.into_iter().for_each(|cut| self.network.heal(cut)),
+            Event::Heal { cuts } => cuts.into_iter().for_each(|cut| {
+                self.network.heal(cut);
+            }),
             Event::Resume { node } => self.resume(node),
         }
     }

@@ -38,7 +38,6 @@ use super::{Contacted, Core, Drop, Notice, Output, Phase, Record, Run, Status, S
 
 /// What a joiner knows.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent marks, not a state")]
 pub(super) struct Joining {
     /// Stands in all our questions of this attempt, and in their answers.
     pub(super) nonce: Nonce,

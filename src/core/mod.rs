@@ -241,6 +241,7 @@ pub struct Core {
 
 /// Where this node is in its own life.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one per node")]
 enum Phase {
     /// Looking for a cluster, or pulling its view.
     Joining(Joining),

@@ -101,6 +101,7 @@ struct Place {
     /// When its holder went on last: took the place, or pulled what it had not pulled before.
     moved: Time,
     /// The farthest it pulled from; `None` before its first pull.
+    #[expect(clippy::option_option, reason = "a first pull is from before the first name: from `None`")]
     after: Option<Option<NodeId>>,
 }
 

@@ -154,12 +154,13 @@ impl From<AgentError> for Refusal {
             AgentError::Refused(CommandError::Electorate(ChangeError::LeaderSilent { .. })) => {
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "leader-silent", "The leader did not answer", detail)
             }
-            AgentError::Refused(CommandError::Unreachable { .. }) => Self::value(detail),
             AgentError::Refused(CommandError::NoQuorumMode | CommandError::Electorate(_)) => {
                 Self::new(StatusCode::CONFLICT, "electorate", "Electorate not changed", detail)
             }
             AgentError::NotLeader { leader } => Self::not_leader(leader.as_ref()),
-            AgentError::TooManyAddresses { .. } => Self::value(detail),
+            AgentError::TooManyAddresses { .. } | AgentError::Refused(CommandError::Unreachable { .. }) => {
+                Self::value(detail)
+            }
             AgentError::Refused(CommandError::Leaving) | AgentError::Stopped => Self::stopping(detail),
         }
     }

@@ -15,8 +15,8 @@ fn ring(profile: Profile, hosts: &[usize], stagger: Duration) -> Net {
 
 fn add_ring(net: &mut Net, hosts: &[usize], stagger: Duration) {
     for (place, host) in hosts.iter().enumerate() {
-        let next = hosts[(place + 1) % hosts.len()];
-        net.add(&format!("n{host}"), *host, &[next]);
+        let seed = hosts[(place + 1) % hosts.len()];
+        net.add(&format!("n{host}"), *host, &[seed]);
         net.run(stagger);
     }
 }

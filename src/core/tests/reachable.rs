@@ -77,6 +77,9 @@ fn a_joiner_behind_a_translated_address_is_let_in_where_it_says_it_is() {
     net.run_until(ms(100), "it is up", |net| net.nodes[node].core.is_up());
 }
 
+/// Where a packet came from, where it went, and what it was.
+type Sent = (SocketAddr, SocketAddr, Vec<u8>);
+
 #[test]
 fn a_third_party_whose_address_is_advertised_gets_a_small_packet_a_second() {
     let mut net = Net::cluster(Profile::Local, 6);
@@ -87,12 +90,12 @@ fn a_third_party_whose_address_is_advertised_gets_a_small_packet_a_second() {
     }
     net.run(Duration::from_secs(30));
     let sent = net.sent.take().expect("recorded");
-    let bytes = |of: &dyn Fn(&(SocketAddr, SocketAddr, Vec<u8>)) -> bool| -> usize {
+    let bytes = |of: &dyn Fn(&Sent) -> bool| -> usize {
         sent.iter().filter(|packet| of(packet)).map(|(_, _, bytes)| bytes.len()).sum()
     };
     let got = bytes(&|(_, to, _)| *to == victim);
-    let spent = bytes(&|(from, to, _)| (20..37).any(|host| address(host) == *from) && *to != victim);
-    assert!(got * 2 < spent, "{got} bytes at the victim, the attackers sent {spent}");
+    let offered = bytes(&|(from, to, _)| (20..37).any(|host| address(host) == *from) && *to != victim);
+    assert!(got * 2 < offered, "{got} bytes at the victim, the attackers sent {offered}");
     assert!(net.opened.iter().all(|to| *to != victim), "no connection");
     assert_eq!(net.nodes[0].core.records().count(), 6);
 }

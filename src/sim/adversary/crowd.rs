@@ -46,7 +46,7 @@ impl Adversary {
         let place = self.by_address.get(&address).copied();
         let run = place.map_or(Run(2), |place| self.invented[place].record.run);
         let incarnation = victim.me.incarnation + 1 + self.random.below(1_000);
-        Record { run, address, incarnation, ..victim.me.with_status(Status::Up) }
+        Record { run, incarnation, address, ..victim.me.with_status(Status::Up) }
     }
 
     /// One turn of those that do not exist.
@@ -111,7 +111,7 @@ impl Adversary {
             return;
         }
         let place = self.acts as usize / WEAR % self.invented.len();
-        if self.acts as usize % WEAR == 0 && self.invented[place].is_in {
+        if (self.acts as usize).is_multiple_of(WEAR) && self.invented[place].is_in {
             let from = self.invented[place].from;
             let number = MOST_INVENTED + self.acts as usize;
             self.invented[place] = self.invent(scene, number, from);
@@ -152,19 +152,19 @@ impl Adversary {
         let Ok(packet) = Packet::decode(bytes) else { return Vec::new() };
         let mut deeds = Vec::new();
         for message in packet.messages {
-            self.hear_message(scene, place, from, message, &mut deeds);
+            self.hear_message(scene, place, from, &message, &mut deeds);
         }
         deeds
     }
 
-    fn hear_message(&mut self, scene: &Scene, place: usize, to: SocketAddr, message: Message, deeds: &mut Vec<Deed>) {
+    fn hear_message(&mut self, scene: &Scene, place: usize, to: SocketAddr, message: &Message, deeds: &mut Vec<Deed>) {
         let own = self.invented[place].clone();
         let behaves = matches!(self.mood, Mood::Gossip | Mood::JoinerLies | Mood::SecondOwner);
         let mut say = |it: &mut Self, messages: &[Message]| {
             let bytes = it.packet(scene, own.record.run, messages, 0);
             deeds.push(Deed::Send { from: own.from, to, bytes });
         };
-        match message {
+        match *message {
             Message::Challenge { cookie, .. } => {
                 let deed = self.ask(scene, place, to, Some(cookie));
                 deeds.push(deed);

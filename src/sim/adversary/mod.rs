@@ -291,6 +291,7 @@ impl Adversary {
         self.packet_numbered(scene, run, sequence, messages, pad)
     }
 
+    #[expect(clippy::unused_self, reason = "one way to make packets")]
     fn packet_numbered(&self, scene: &Scene, run: Run, sequence: u64, messages: &[Message], pad: usize) -> Vec<u8> {
         let fingerprint = scene.honest.iter().find(|honest| honest.is_up).map_or(0, |honest| honest.fingerprint);
         let header = Header { cluster: scene.cluster, run, sequence, fingerprint };

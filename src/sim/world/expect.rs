@@ -281,7 +281,7 @@ impl World {
                 DeathKind::Newborn => (judged.newborn, judged.crashes) = (judged.newborn + 1, judged.crashes + 1),
                 DeathKind::Crash => judged.crashes += 1,
             }
-            let late = self.who_lists(death.run, self.nodes[death.node].id.clone(), death.at);
+            let late = self.who_lists(death.run, &self.nodes[death.node].id, death.at);
             if !late.is_empty() {
                 let after = Duration::from_nanos(now - death.at);
                 let Death { node, kind, .. } = death;
@@ -293,10 +293,10 @@ impl World {
     }
 
     /// Those that have been Up since before then and list this run among the living.
-    fn who_lists(&self, run: Run, id: NodeId, since: Nanos) -> Vec<String> {
+    fn who_lists(&self, run: Run, id: &NodeId, since: Nanos) -> Vec<String> {
         let lists = |node: &usize| {
             let process = self.nodes[*node].running()?;
-            let held = process.core.record(&id).filter(|held| held.run == run && held.status.is_live())?;
+            let held = process.core.record(id).filter(|held| held.run == run && held.status.is_live())?;
             let is_settled = process.up_since.is_some_and(|up| up < since);
             is_settled.then(|| format!("{} as {}", self.nodes[*node].id, held.status))
         };
