@@ -153,14 +153,14 @@ impl Core {
         }
     }
 
-    /// The copy of a packet to an address that goes by a call; says whether that is the only way there.
-    pub(super) fn send_by_call(&mut self, to: SocketAddr, bytes: &[u8]) -> bool {
-        let Some(call) = self.calls.at.get(&to).filter(|call| call.is_connected) else { return false };
+    /// The copy of a packet to an address that goes by a call. Never the only one: whoever called may be heard from this
+    /// very address by datagrams.
+    pub(super) fn send_by_call(&mut self, to: SocketAddr, bytes: &[u8]) {
+        let Some(call) = self.calls.at.get(&to).filter(|call| call.is_connected) else { return };
         let link = call.link;
         self.counters.frames_sent += 1;
         self.counters.frame_bytes_sent += bytes.len() as u64;
         self.outputs.push_back(Output::SendFrame { link, bytes: bytes.to_vec() });
-        matches!(link, LinkId::Accepted(_))
     }
 
     /// Something happened to a call.
