@@ -102,6 +102,11 @@ impl Core {
             self.counters.drop(Drop::Malformed);
             return None;
         }
+        if self.joiners.is_ahead_of(&record) {
+            // It is listed as joining at a higher incarnation: incarnations never fall.
+            self.counters.drop(Drop::Outdated);
+            return None;
+        }
         if self.view.len() >= MAX_MEMBERS {
             self.counters.drop(Drop::TableFull);
             return None;

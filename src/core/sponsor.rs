@@ -86,6 +86,11 @@ impl Joiners {
         record.run == run && self.held.get(&run).is_some_and(is_its_own)
     }
 
+    /// Whether the joiner of this run said so itself at a higher incarnation than this record has.
+    pub(super) fn is_ahead_of(&self, record: &Record) -> bool {
+        self.held.get(&record.run).is_some_and(|joiner| joiner.record.incarnation > record.incarnation)
+    }
+
     /// Where a joiner that is heard from this address is answered.
     pub(super) fn home_of(&self, run: Run, from: SocketAddr) -> Option<SocketAddr> {
         self.held.get(&run).filter(|joiner| joiner.is_at(from)).map(|joiner| joiner.from)
