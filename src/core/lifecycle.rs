@@ -270,7 +270,7 @@ impl Core {
                 self.phase = Phase::Leaving;
                 self.transfer = None;
                 self.rewrite_myself(self.me().with_status(Status::Leaving));
-                self.drop_links();
+                // Links stay for as long as goodbyes are said: where datagrams do not pass, they go that way.
                 self.ask_for_confirmation(Purpose::Leaving, View::ME, LEAVING_TIMEOUT);
             }
             Phase::Leaving | Phase::Stopped => {}

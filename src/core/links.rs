@@ -41,7 +41,7 @@ use super::time::Time;
 use super::timers::Timer;
 use super::view::{Slot, View};
 use super::wire::{Message, PacketBuilder, read};
-use super::{Core, Drop, Output, Phase, Run, Status};
+use super::{Core, Drop, LeaveReason, Output, Phase, Run, Status};
 
 /// All links, by the member's run.
 #[derive(Debug, Default)]
@@ -351,6 +351,22 @@ impl Core {
         self.dismiss_guests();
     }
 
+    /// Ends the link to a member that is held as gone. One that was removed learns so by it, and one that leaves hears by it
+    /// that this node knows, and ends it itself: perhaps no datagram would tell them.
+    pub(super) fn dismiss_gone(&mut self, slot: Slot, run: Run) {
+        let record = self.view.record(slot);
+        match record.status {
+            Status::Left(_) if record.run != run || self.links.open(run).is_none() => self.drop_link(run),
+            Status::Left(LeaveReason::Graceful) => self.timers.set(Timer::Link(run), self.now + LINK_LINGER),
+            Status::Left(LeaveReason::Forced) => {
+                let packet = self.packet_to(slot);
+                self.copy_to_link(run, &packet.finish());
+                self.drop_link(run);
+            }
+            _ => self.drop_link(run),
+        }
+    }
+
     /// A goodbye, and the end of a link.
     fn dismiss(&mut self, link: LinkId) {
         let mut packet = self.packet(usize::MAX);
@@ -523,7 +539,9 @@ impl Core {
     /// Whether a frame of this run is taken from the link to `known`; the first one opens a link that was greeted.
     fn may_speak(&mut self, link: LinkId, known: Run, cluster: u32, run: Run) -> bool {
         let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
-        let is_member = slot.is_some() && cluster == self.cluster && matches!(self.phase, Phase::Up);
+        // Who is leaving hears by its links that others know.
+        let is_here = matches!(self.phase, Phase::Up | Phase::Leaving);
+        let is_member = slot.is_some() && cluster == self.cluster && is_here;
         if !is_member {
             self.counters.drop(Drop::UnknownRun);
         }

@@ -333,7 +333,7 @@ impl Core {
         let has_changed_status = record.status != held.status;
         if record.run != held.run || is_live != held.status.is_live() {
             if record.run != held.run || !is_live {
-                self.drop_link(held.run);
+                self.dismiss_gone(slot, held.run);
                 self.process_answers(held.run);
             }
             self.reobserve(slot);

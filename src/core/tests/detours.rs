@@ -68,6 +68,37 @@ fn with_all_datagrams_blocked_a_crash_is_known_within_a_second() {
 }
 
 #[test]
+fn with_all_datagrams_blocked_who_leaves_is_reported_as_having_left() {
+    for n in [2, 5, 20] {
+        let mut net = Net::linked(Profile::Default, n);
+        net.block_all_datagrams(true);
+        net.run(SECOND * 30);
+        net.command(n - 1, Command::Leave);
+        let leaver = format!("n{}", n - 1);
+        net.run_until(SECOND, "left", |net| net.nodes[n - 1].stopped.is_some());
+        net.run(ms(500));
+        assert_eq!(net.nodes[n - 1].stopped, Some(StopReason::Left));
+        let left = Some(Status::Left(LeaveReason::Graceful));
+        for observer in 0..n - 1 {
+            assert_eq!(net.status(observer, &leaver), left, "{n}: {}", net.describe());
+        }
+        assert_eq!(accusations(&net), 0, "{n}");
+    }
+}
+
+#[test]
+fn with_all_datagrams_blocked_who_is_removed_is_told() {
+    for n in [3, 20] {
+        let mut net = Net::linked(Profile::Default, n);
+        net.block_all_datagrams(true);
+        net.run(SECOND * 80);
+        net.command(0, Command::Remove { ticket: 1, id: id("n2"), force: true });
+        net.run_until(SECOND * 10, "told", |net| net.nodes[2].stopped.is_some());
+        assert_eq!(net.nodes[2].stopped, Some(StopReason::Removed));
+    }
+}
+
+#[test]
 fn datagrams_blocked_between_two_or_one_way_are_told_and_accuse_nobody() {
     for is_one_way in [false, true] {
         let mut net = Net::linked(Profile::Local, 4);
