@@ -335,7 +335,11 @@ impl<S: Source> Listings<S> {
             listing
         });
         let Ok(listing) = building.await else { return };
-        let listing = Arc::downgrade(&listing);
+        // A strong one would count as a reader for as long as this task waits.
+        let listing = {
+            let strong = listing;
+            Arc::downgrade(&strong)
+        };
         loop {
             tokio::time::sleep(KEPT_UNUSED).await;
             let mut state = self.state();
@@ -508,6 +512,18 @@ mod tests {
         drop(tokio::time::timeout(Duration::ZERO, listings.get(1)).await);
         assert_eq!(listings.get(1).await.sequence, 1);
         assert_eq!(view.copies(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn listings_that_nobody_reads_any_more_keep_no_newer_one_from_being_built() {
+        let view = View::of(1);
+        let listings = Listings::new(view.clone());
+        for change in 1..=3 * MAX_LISTINGS as u64 {
+            view.change();
+            tokio::time::sleep(MAX_AGE * 2).await;
+            assert_eq!(listings.get(0).await.sequence, change);
+        }
+        assert_eq!(listings.revoked(), 0);
     }
 
     #[test]
