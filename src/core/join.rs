@@ -185,10 +185,11 @@ impl Core {
         let mine = self.me().address;
         let Phase::Joining(joining) = &mut self.phase else { return };
         if to == mine {
+            // It is asked all the same: whoever else answers there has the address that this node was told to advertise.
             joining.is_seed |= self.reunion.has_seeds();
-            return;
+        } else {
+            joining.has_other_seeds = true;
         }
-        joining.has_other_seeds = true;
         joining.referrals.ask(to);
         self.expected.note(self.now, to);
         let (nonce, cookie) = (joining.nonce, joining.cookies.get(&to).copied());

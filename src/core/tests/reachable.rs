@@ -58,6 +58,22 @@ fn a_joiner_whose_advertised_address_is_wrong_never_becomes_up_and_both_sides_na
 }
 
 #[test]
+fn a_node_that_advertises_its_only_seeds_address_founds_nothing_beside_it() {
+    for profile in Profile::ALL {
+        let mut net = Net::cluster(profile, 1);
+        let wrong = add_at(&mut net, "wrong", address(0), address(20), address(0));
+        net.run(net.settings.down_timeout * 3 + Duration::from_secs(10));
+        assert_eq!((net.nodes[wrong].core.is_up(), &net.nodes[wrong].stopped), (false, &None), "{profile}");
+        assert!(
+            net.nodes[0].notices.iter().any(|notice| notice.to_string().contains("10.0.0.21:7117")),
+            "{}",
+            net.describe()
+        );
+        assert!(net.nodes[wrong].notices.iter().any(|notice| notice.to_string().contains("10.0.0.1:7117")));
+    }
+}
+
+#[test]
 fn an_unreachable_joiner_joins_as_soon_as_its_address_answers() {
     let mut net = Net::cluster(Profile::Local, 3);
     let node = add_at(&mut net, "late", address(77), address(20), address(0));
