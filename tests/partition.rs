@@ -270,3 +270,66 @@ fn a_starved_node_takes_nobody_down_and_does_not_flap_for_ever() {
     wait_for("it knows that it is ill", || starved.log().contains("times later for now").then_some(()));
     wait_for("it recovers", || starved.log().contains("trusts its own observation again").then_some(()));
 }
+
+#[test]
+fn with_udp_blocked_everywhere_nodes_join_leave_die_and_are_removed_in_time() {
+    let network = match Network::new(6) {
+        Ok(network) => network,
+        Err(reason) => return skip(&format!("no network namespaces here: {reason}")),
+    };
+    let mut agents = start(&network, 5);
+    for agent in &agents {
+        agent.wait_for_up(&NAMES[..5]);
+    }
+    let watches = watch_all(&agents);
+    for host in 0..6 {
+        network.drop_udp(host);
+    }
+    sleep(Duration::from_secs(8));
+    assert_eq!(buried(&watches), BTreeSet::new());
+    wait_for("the operator is told", || agents[0].log().contains("do not pass, links do").then_some(()));
+    let seed = format!("{}:7117", network.ip(0));
+    let bind = format!("{}:7117", network.ip(5));
+    let words = ["--name", "n5", "--profile", "local", "--bind", &bind, "--seed", &seed, "--http", "127.0.0.1:7118"];
+    let joined = Agent::start_with(&network.on(5), &words);
+    joined.wait_for_up(&NAMES[..6]);
+    assert!(agents[4].client(&["leave"]).0.success());
+    assert_eq!(agents[4].wait().code(), Some(0));
+    agents[3].signal(Signal::SIGKILL);
+    for watch in &watches[..3] {
+        wait_for("it has left", || watch.about("n4").contains(&"node_left".to_owned()).then_some(()));
+        wait_for("it is dead", || {
+            let downs = of_kind(watch, "node_detected_down");
+            downs.into_iter().find(|down| (&down["node"], &down["method"]) == (&json!("n3"), &json!("connection_lost")))
+        });
+    }
+    assert!(agents[0].client(&["remove", "n2", "--force"]).0.success());
+    assert_eq!(agents[2].wait().code(), Some(6));
+    assert_eq!(buried(&watches[..2]), BTreeSet::from(["n3".to_owned()]));
+}
+
+#[test]
+fn an_address_that_a_machine_gets_instead_of_its_old_one_is_followed() {
+    let network = match Network::new(4) {
+        Ok(network) => network,
+        Err(reason) => return skip(&format!("no network namespaces here: {reason}")),
+    };
+    let seeds = [0, 1].map(|host| format!("{}:7117", network.ip(host)));
+    let start = |host: usize| {
+        let [one, other] = &seeds;
+        let words =
+            ["--name", NAMES[host], "--profile", "local", "--bind", "0.0.0.0:7117", "--seed", one, "--seed", other];
+        Agent::start_with(&network.on(host), &[&words[..], &["--http", "127.0.0.1:7118"]].concat())
+    };
+    let agents: Vec<Agent> = (0..4).map(start).collect();
+    for agent in &agents {
+        agent.wait_for_up(&NAMES[..4]);
+    }
+    let new = format!("{}:7117", network.readdress(3));
+    for agent in &agents {
+        let moved = || member(agent, "n3").filter(|member| member["address"] == new && member["status"] == "up");
+        wait_for("it is up at its new address", moved);
+        agent.wait_for_up(&NAMES[..4]);
+    }
+    wait_for("its operator is told", || agents[3].log().contains("has lost the address").then_some(()));
+}

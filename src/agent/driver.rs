@@ -77,6 +77,8 @@ pub(super) enum Request {
     Remove { id: NodeId, force: bool, answer: oneshot::Sender<Reply> },
     /// [`Command::SetTags`].
     SetTags { tags: Tags, answer: oneshot::Sender<Reply> },
+    /// [`Command::SetAddress`].
+    SetAddress { address: SocketAddr, answer: oneshot::Sender<Reply> },
     /// [`Command::AddVoter`].
     AddVoter { id: NodeId, answer: oneshot::Sender<Reply> },
     /// [`Command::RemoveVoter`].
@@ -293,6 +295,9 @@ impl Driver {
             }
             Request::Remove { id, force, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::Remove { ticket, id, force });
+            }
+            Request::SetAddress { address, answer } => {
+                self.ask_with_ticket(answer, |ticket| Command::SetAddress { ticket, address });
             }
             Request::AddVoter { id, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::AddVoter { ticket, id });

@@ -16,6 +16,7 @@
 //!
 //! Must not know: the protocol (that is the core's), command lines, HTTP.
 
+mod address;
 mod bus;
 mod clock;
 mod directory;

@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Level;
 
 use super::Inner;
+use super::address::Whereabouts;
 use super::bus::Bus;
 use super::clock::Clock;
 use super::directory::Directory;
@@ -72,6 +73,14 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     if let Some((level, text)) = advertised.remark() {
         journal.say(level, text);
     }
+    let is_followed = config.advertise.is_none() && bound.ip().is_unspecified();
+    let whereabouts = is_followed.then(|| Whereabouts {
+        advertised: advertised.address,
+        bound,
+        seeds: Arc::clone(&seeds),
+        resolver: resolver.clone(),
+        journal: journal.clone(),
+    });
     let memory = recall(&config).await?;
     for warning in &memory.warnings {
         let level = if warning.is_usual() { Level::DEBUG } else { Level::WARN };
@@ -120,6 +129,9 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     let bus = Bus::new(Directory::new(config.name.clone(), clock));
     let shared = Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), durability.failures(), journal));
     let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
+    if let Some(whereabouts) = whereabouts {
+        tokio::spawn(whereabouts.follow(requests.downgrade()));
+    }
     let driver = Driver::new(Parts {
         core,
         clock,

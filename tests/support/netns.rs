@@ -83,6 +83,24 @@ impl Network {
         inside(name, &rule).expect("a loss");
     }
 
+    /// From now on a firewall before a host drops all datagrams.
+    pub fn drop_udp(&self, host: usize) {
+        for chain in ["input", "output"] {
+            let rule = ["nft", "add", "rule", "inet", "cuts", chain, "meta", "l4proto", "udp", "drop"];
+            inside(&self.names[host], &rule).expect("a firewall");
+        }
+    }
+
+    /// A host has another address from now on, and not the old one any more; says which.
+    pub fn readdress(&self, host: usize) -> String {
+        let (name, old, new) = (&self.names[host], self.ip(host), format!("10.77.0.{}", host + 101));
+        inside(name, &["ip", "address", "add", &format!("{new}/24"), "dev", "eth0"]).expect("a new address");
+        inside(name, &["ip", "address", "delete", &format!("{old}/24"), "dev", "eth0"]).expect("the old one goes");
+        // Deleting the first address of a network may take the others with it.
+        let _ = inside(name, &["ip", "address", "add", &format!("{new}/24"), "dev", "eth0"]);
+        new
+    }
+
     /// From now on a firewall before a host answers all of TCP on a port with a reset, and what stood is reset as well.
     pub fn reject_tcp(&self, host: usize, port: u16) {
         let name = &self.names[host];
