@@ -36,4 +36,5 @@ mod succession;
 mod traffic;
 mod twins;
 mod usurpers;
+mod views;
 mod waiting;
