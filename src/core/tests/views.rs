@@ -56,8 +56,8 @@ fn a_view_is_fetched_from_anybody_who_holds_it() {
         net.run(ms(1));
     }
     // Whoever told of the view dies before it is asked for it, and the voters hear no question.
-    let asked = net.sent.iter().flatten().filter(|(from, ..)| *from == net.nodes[late].address);
-    let (_, teller, _) = asked.last().expect("a question").clone();
+    let mut asked = net.sent.iter().flatten().filter(|(from, ..)| *from == net.nodes[late].address);
+    let (_, teller, _) = asked.next_back().expect("a question").clone();
     let teller = net.nodes.iter().position(|node| node.address == teller).expect("a node");
     net.kill(teller);
     net.run_until(SECOND / 2, "it knows the view", |net| net.nodes[late].core.agreed_view().is_some());
