@@ -6,7 +6,8 @@
 //!
 //! With `HEADCOUNT_ALARMS` in the environment, the first report of each is printed.
 //!
-//! One alarm is a node at an incarnation that anybody held Suspect (or Down): its refutation raises the incarnation. The
+//! One alarm is a node at an incarnation that anybody held Suspect (or Down): its refutation raises the incarnation. Alarms
+//! are counted where they are believed, and so are those who believed them. The
 //! upper bounds are those of a Poisson process at 95 % confidence, which for no alarm at all is three in the whole time.
 
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use headcount::Profile;
 use headcount::core::ChangeKind;
 use headcount::sim::network::Conditions;
-use headcount::sim::{World, WorldOptions};
+use headcount::sim::{Sighting, World, WorldOptions};
 
 const SECONDS_PER_HOUR: f64 = 3_600.0;
 const HOURS_PER_MONTH: f64 = 730.0;
@@ -46,7 +47,7 @@ fn main() {
 fn measure(nodes: usize, node_hours: f64, loss: f64, profile: Profile, clusters: u64) {
     let began = Instant::now();
     let lasting = Duration::from_secs_f64(node_hours * SECONDS_PER_HOUR / nodes as f64 / clusters as f64);
-    let (mut suspected, mut down) = (0, 0);
+    let (mut suspected, mut down, mut believed) = (0, 0, 0);
     for seed in 1..=clusters {
         let conditions = Conditions { loss, ..Conditions::default() };
         let options = WorldOptions { checked: false, conditions, ..WorldOptions::new(seed, nodes, profile.settings()) };
@@ -66,13 +67,15 @@ fn measure(nodes: usize, node_hours: f64, loss: f64, profile: Profile, clusters:
                 }
             }
         }
+        let is_suspicion = |sighting: &&Sighting| sighting.kind == ChangeKind::Suspected;
+        believed += world.sightings().iter().filter(is_suspicion).count();
         suspected += alarms(|kind| matches!(kind, ChangeKind::Suspected | ChangeKind::DetectedDown(_)));
         down += alarms(|kind| matches!(kind, ChangeKind::DetectedDown(_)));
     }
     let months = node_hours / HOURS_PER_MONTH;
     println!(
         "{nodes} nodes, {profile}, {:.0} % loss, {node_hours:.0} node-hours ({months:.1} node-months): {suspected} suspected, \
-         at most {:.3} a node-month; {down} Down, at most {:.3}; in {:.0?}",
+         believed {believed} times, at most {:.3} a node-month; {down} Down, at most {:.3}; in {:.0?}",
         loss * 100.0,
         most(suspected) / months,
         most(down) / months,

@@ -56,7 +56,8 @@ pub(super) fn run(args: &SimulateArgs, out: &mut impl Write) -> Result<Exit, Fai
 /// The report for programs: these keys stay, others may join them. Durations are in milliseconds; what was not observed is
 /// `null`.
 fn figures(report: &Report) -> Json {
-    let alarms = |alarms: Alarms| json!({ "suspect": alarms.suspicions, "down": alarms.deaths });
+    let alarms =
+        |alarms: Alarms| json!({ "suspect": alarms.suspicions, "down": alarms.deaths, "believed": alarms.believed });
     let mut false_alarms = alarms(report.false_alarms);
     false_alarms["node_hours"] = (report.node_time.as_secs_f64() / 3_600.0).into();
     let mut of_disturbed = alarms(report.alarms_of_disturbed);

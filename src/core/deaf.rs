@@ -5,19 +5,23 @@
 //! A node to which nothing gets through finds everybody silent, one after the other, and each of its accusations would
 //! be believed by all that do not observe the accused themselves. (Rapid, ATC 2018, section 2, measures it: one such node
 //! makes a whole cluster suspect itself.) It still judges, since it must know where it stands and report a partition; but
-//! until it has heard again for a while it neither floods, gossips nor syncs what it judged meanwhile. What it sends in
-//! place of such a verdict is the member's own last word.
+//! until it has heard again for a while it neither floods, gossips nor syncs what it judged meanwhile. Where a record must
+//! be sent, as to a joiner, what it sends in place of such a verdict is the member's own last word.
+//!
+//! A node whose own packets get lost is no better off, and finds it out sooner: from its first accusation on it is deaf if
+//! nobody has received anything of what it sent since that doubt began, its questions to witnesses included. An echo
+//! that was held since before then shows nothing.
 //!
 //! ```text
-//! last contact ──suspect_timeout / 2──▶ deaf: verdicts are kept ──contact──▶ doubts begin anew
-//!                                                                            │
-//!                                                         suspect_timeout, for the accused to refute
-//!                                                                            ▼
-//!                                                                what still stands is told
+//! last contact ──suspect_timeout / 2, or──▶ deaf: verdicts are kept ──contact──▶ doubts begin anew, the accused
+//!                doubted in vain                                                 │        are told at each gossip tick
+//!                                                             suspect_timeout, for the accused to refute
+//!                                                                                ▼
+//!                                                                    what still stands is told
 //! ```
 //!
 //! Invariants:
-//! - The accused themselves are told at once, as always: their refutations are what a node that hears again learns first.
+//! - The accused themselves are told, again and again: their refutations are what a node that hears again learns first.
 //! - Nobody is accused by who hears again before three new probes stayed unanswered.
 //!
 //! Must not know: why nothing gets through.
@@ -30,24 +34,43 @@ use super::view::Slot;
 use super::{Core, Record, Status};
 
 impl Core {
-    /// Whether this node has been in contact with no member for so long that its word about others is worth nothing.
+    /// Whether this node has been in contact with no member for so long that its word about others is worth nothing, or
+    /// has accused somebody though nobody answered anything since that doubt began.
     pub(super) fn is_deaf(&self) -> bool {
-        self.now.since(self.attention.listened_until()) >= self.settings.suspect_timeout / 2
+        self.attention.is_unheard()
+            || self.now.since(self.attention.listened_until()) >= self.settings.suspect_timeout / 2
     }
 
-    /// This node is in contact with a member.
-    pub(super) fn hear_member(&mut self) {
-        if self.is_deaf() {
+    /// This node is about to accuse a member that it has doubted `since` then: whether anybody answered anything meanwhile.
+    pub(super) fn mind_being_unheard(&mut self, since: Time) {
+        if self.attention.is_unheard_since(since) {
+            self.attention.judges_unheard(since);
+        }
+    }
+
+    /// This node is in contact with a member, which had received something of it by then.
+    pub(super) fn hear_member(&mut self, received: Time) {
+        let was_deaf = self.is_deaf();
+        self.attention.was_received(received);
+        if was_deaf && !self.attention.is_unheard() {
             self.attention.hears_again(self.now);
             self.inquiries.begin_anew();
+            self.attention.heard(self.now);
             self.tell_the_accused();
+        } else {
+            self.attention.heard(self.now);
         }
-        self.attention.heard(self.now);
     }
 
     /// Whoever was accused meanwhile is told so, to refute it: most of them are not observed otherwise, and would learn it
-    /// from those who believe it.
-    fn tell_the_accused(&mut self) {
+    /// from those who believe it. One that was told while nothing got through is told again.
+    pub(super) fn tell_the_accused(&mut self) {
+        let counts = self.view.counts();
+        let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
+        let is_over = self.now >= self.attention.heard_again() + self.settings.suspect_timeout;
+        if !is_anybody || is_over || self.is_deaf() {
+            return;
+        }
         let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down);
         let accused = self.view.iter().filter(|(_, entry)| is_accused(entry.status));
         let accused: Vec<Slot> =

@@ -138,7 +138,7 @@ impl Core {
         }
         // Three times at least, and on for as long as there is time: where packets are lost, each one is another chance.
         self.probe(slot);
-        self.inquiries.probe_sent(run);
+        self.inquiries.probe_sent(run, self.now);
         if probed > 0 {
             self.inquire(slot);
             self.doubts_changed(slot);
@@ -152,7 +152,11 @@ impl Core {
 
     /// Up → Suspect, by this node's own word.
     fn accuse(&mut self, slot: Slot, demanded: Duration) {
-        self.inquiries.close(self.view.record(slot).run);
+        let run = self.view.record(slot).run;
+        if let Some(since) = self.inquiries.began(run) {
+            self.mind_being_unheard(since);
+        }
+        self.inquiries.close(run);
         self.counters.suspicions_raised += 1;
         let claimed = self.now - demanded;
         let peer = self.view.peer_mut(slot);

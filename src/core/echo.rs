@@ -73,13 +73,13 @@ impl Core {
         !session.hearing.is_missing(self.now, patience) || !self.observes(slot)
     }
 
-    /// Whether an echo shows that its member heard this node lately: at most half a suspect timeout ago, of the slower of
-    /// the two. What is held for longer than a stamp can tell counts of neighbours that are as slow as that.
-    pub(super) fn is_recent_echo(&self, slot: Slot, heartbeat: Heartbeat) -> bool {
-        let Some(echo) = heartbeat.echo else { return false };
+    /// How long ago a member received what it echoes, if that shows that it heard this node lately: at most half a suspect
+    /// timeout ago, of the slower of the two. What is held for longer than a stamp can tell counts of neighbours that are as slow as that.
+    pub(super) fn recent_echo(&self, slot: Slot, heartbeat: Heartbeat) -> Option<Duration> {
+        let echo = heartbeat.echo?;
         let slower = self.view.record(slot).timing.suspect_timeout().max(self.settings.suspect_timeout);
         let held = Duration::from_micros(u64::from(echo.hold) * 100);
-        held <= slower / 2 && (echo.hold < u16::MAX || self.observes(slot))
+        (held <= slower / 2 && (echo.hold < u16::MAX || self.observes(slot))).then_some(held)
     }
 
     /// Whether a member's packets arrive, and do not count.
@@ -90,12 +90,12 @@ impl Core {
         is_heard && !self.counts_as_alive(slot)
     }
 
-    /// A member has received something of ours: the packet that shows it counts, whenever the last one did.
-    pub(super) fn is_in_contact(&mut self, slot: Slot) {
+    /// A member had received something of ours by then: the packet that shows it counts, whenever the last one did.
+    pub(super) fn is_in_contact(&mut self, slot: Slot, received: Time) {
         let Some(session) = &mut self.view.peer_mut(slot).session else { return };
         session.hearing.answered();
         let (heard, sign) = (session.heard, session.sign);
-        self.hear_member();
+        self.hear_member(received);
         if heard > sign {
             self.sign_counts(slot, heard);
         }

@@ -104,7 +104,7 @@ impl Core {
                     sent[i] = true;
                     continue;
                 }
-                if !self.push_update(&mut packet, *slot) {
+                if !self.push_news(&mut packet, *slot) {
                     break;
                 }
                 carries_news = true;

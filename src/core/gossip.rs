@@ -52,6 +52,7 @@ impl Core {
             self.gossip_to(slot);
             self.counters.gossip_sent += 1;
         }
+        self.tell_the_accused();
         self.repair();
         self.end_old_calls();
     }
@@ -106,7 +107,7 @@ impl Core {
     pub(super) fn push_recent_updates(&mut self, packet: &mut PacketBuilder, limit: u32) {
         let slots: Vec<Slot> = self.gossiping.recent.fewest_sent(limit).collect();
         for slot in slots {
-            if !self.push_update(packet, slot) {
+            if !self.push_news(packet, slot) {
                 break;
             }
             self.gossiping.recent.sent(slot);

@@ -43,8 +43,12 @@ pub(super) struct Attention {
     awake_since: Time,
     /// The last sign of life of any member.
     last_heard: Time,
+    /// When a member last received something of this node, as far as is known.
+    received: Time,
     /// The first sign of life after nobody had been heard for long.
     heard_again: Time,
+    /// Since when nobody answered anything that was sent, if that was found out by accusing somebody.
+    unheard_since: Option<Time>,
     /// The missed deadline that was already counted as a pause.
     counted: Option<Time>,
     /// Evidence against this node.
@@ -60,7 +64,9 @@ impl Attention {
         Self {
             awake_since: now,
             last_heard: now,
+            received: now,
             heard_again: now,
+            unheard_since: None,
             counted: None,
             score: 0,
             changed: now,
@@ -72,6 +78,28 @@ impl Attention {
         self.last_heard = now;
     }
 
+    /// A member had received something of this node by then.
+    pub(super) fn was_received(&mut self, at: Time) {
+        self.received = self.received.max(at);
+    }
+
+    /// Whether no member is known to have received anything since then.
+    pub(super) fn is_unheard_since(&self, since: Time) -> bool {
+        self.received.max(self.awake_since) < since
+    }
+
+    /// Somebody is accused, and nobody has answered anything since then.
+    pub(super) fn judges_unheard(&mut self, since: Time) {
+        if !self.is_unheard() {
+            self.unheard_since = Some(since);
+        }
+    }
+
+    /// Whether that is still so.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.unheard_since.is_some_and(|since| self.is_unheard_since(since))
+    }
+
     /// Until when this node heard somebody, or could not have.
     pub(super) fn listened_until(&self) -> Time {
         self.last_heard.max(self.awake_since)
@@ -80,6 +108,7 @@ impl Attention {
     /// Somebody is heard after nobody was for long.
     pub(super) fn hears_again(&mut self, now: Time) {
         self.heard_again = now;
+        self.unheard_since = None;
     }
 
     /// When that was last.

@@ -53,6 +53,8 @@ const RECOVERED_AFTER: u32 = 2;
 struct Inquiry {
     /// A sign of life has ended this doubt: what is known from it says nothing about the next.
     is_over: bool,
+    /// When the first probe was sent.
+    began: Option<Time>,
     probes: u32,
     /// Who was asked, and when first: an answer tells of no later sign than that, wherever it waited.
     asked: BTreeMap<Run, Time>,
@@ -102,17 +104,23 @@ impl Inquiries {
         self.open.get(&subject).filter(|inquiry| !inquiry.is_over).map_or(0, |inquiry| inquiry.probes)
     }
 
+    /// When the first of them was sent.
+    pub(super) fn began(&self, subject: Run) -> Option<Time> {
+        self.open.get(&subject)?.began
+    }
+
     /// Members whose first probe of a doubt was not answered.
     pub(super) fn in_vain(&self) -> impl Iterator<Item = Run> {
         self.open.iter().filter(|(_, inquiry)| !inquiry.is_over && inquiry.probes > 1).map(|(run, _)| *run)
     }
 
     /// One more was sent.
-    pub(super) fn probe_sent(&mut self, subject: Run) {
+    pub(super) fn probe_sent(&mut self, subject: Run, now: Time) {
         let inquiry = self.open.entry(subject).or_default();
         if inquiry.is_over {
             *inquiry = Inquiry::default();
         }
+        inquiry.began.get_or_insert(now);
         inquiry.probes += 1;
     }
 }

@@ -401,8 +401,8 @@ impl Core {
         match self.member(sender, answer) {
             Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
                 let is_news = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
-                if is_news && self.is_recent_echo(slot, heartbeat) {
-                    self.is_in_contact(slot);
+                if is_news && let Some(hold) = self.recent_echo(slot, heartbeat) {
+                    self.is_in_contact(slot, self.now - hold);
                 }
             }
             _ => answer.stranger = true,
@@ -498,7 +498,7 @@ impl Core {
     fn proved(&mut self, slot: Slot, nonce: Nonce) {
         if self.prover.is_nonce(nonce, self.view.record(slot).address, self.now) {
             self.view.peer_mut(slot).proven = true;
-            self.is_in_contact(slot);
+            self.is_in_contact(slot, self.now);
         } else {
             self.counters.drop(Drop::Unasked);
         }

@@ -103,7 +103,13 @@ impl Core {
             && is_due(self.now, peer.errands().last_told, TOLD_INTERVAL)
     }
 
-    /// Adds what is known of a member, if it fits.
+    /// Adds what is known of a member, if it fits: nothing, where this node's verdict about it is kept. Whoever does not
+    /// know the member had better learn of it when it is known whether it lives.
+    pub(super) fn push_news(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
+        self.is_kept(slot) || self.push_update(packet, slot)
+    }
+
+    /// The same, and a member's own last word in place of a verdict that is kept.
     pub(super) fn push_update(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let fits = if self.is_kept(slot) {

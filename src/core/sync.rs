@@ -194,7 +194,7 @@ impl Core {
                 packet.push(&Message::Want { buckets: *buckets });
             }
             while let Some(record) = records.peek().copied() {
-                if !self.push_update(&mut packet, record) {
+                if !self.push_news(&mut packet, record) {
                     break;
                 }
                 records.next();

@@ -50,13 +50,16 @@ pub struct Rate {
     pub bytes: f64,
 }
 
-/// Alarms about members that were well, each counted once.
+/// Alarms about members that were well, counted where they are believed: by whoever holds the member so, at its own word or
+/// another's. What somebody accuses in vain, or keeps to itself, alarms nobody else.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Alarms {
-    /// Held for Suspect.
+    /// Held for Suspect, each counted once.
     pub suspicions: usize,
-    /// Held for Down.
+    /// Held for Down, each counted once.
     pub deaths: usize,
+    /// How often one of them was believed: each by each node that did.
+    pub believed: usize,
 }
 
 /// How leadership passed on, from the moment the leader was lost.
@@ -115,11 +118,11 @@ pub struct Report {
     pub suspected: Vec<Duration>,
     /// Every figure behind `down`, in order.
     pub downed: Vec<Duration>,
-    /// What nodes that were well said of nodes that were well.
+    /// What nodes that were well believed of nodes that were well, whoever had said so.
     pub false_alarms: Alarms,
     /// Nodes that something was done to while they went on running.
     pub disturbed: usize,
-    /// What those said of nodes that were well.
+    /// What those believed of nodes that were well.
     pub alarms_of_disturbed: Alarms,
     /// For how long, summed over all nodes, false alarms were counted.
     pub node_time: Duration,
@@ -187,7 +190,11 @@ impl Report {
     pub fn outcomes(&self) -> Vec<(&'static str, String)> {
         let formed = if self.formed { "began formed".to_owned() } else { maybe(self.formed_after) };
         let hours = self.node_time.as_secs_f64() / 3_600.0;
-        let told = |alarms: Alarms| format!("{} Suspect, {} Down", alarms.suspicions, alarms.deaths);
+        let told = |alarms: Alarms| {
+            let believed =
+                if alarms.believed == 0 { String::new() } else { format!(", believed {}×", alarms.believed) };
+            format!("{} Suspect, {} Down{believed}", alarms.suspicions, alarms.deaths)
+        };
         let mut outcomes = vec![
             ("cluster formed after", formed),
             ("all agreed after", maybe(self.converged_after)),
@@ -199,7 +206,7 @@ impl Report {
             } else {
                 format!("{} disturbed nodes", self.disturbed)
             };
-            outcomes.push(("told by the disturbed", format!("{} by {by}", told(self.alarms_of_disturbed))));
+            outcomes.push(("believed by the disturbed", format!("{} by {by}", told(self.alarms_of_disturbed))));
         }
         outcomes
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use headcount::Profile;
 
 mod adversary;
+mod clocks;
 mod crashes;
 mod crowds;
 mod cuts;

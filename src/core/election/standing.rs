@@ -5,6 +5,10 @@
 //! query of the requirement documents). Answers name the speaker's term: nobody adopts it from them, but whoever stands
 //! does so above all the terms it heard of, since it would be refused below.
 //!
+//! The successor that a leader named when it resigned knows that nobody leads, and does not wait for lost packets as long
+//! as others: it asks again after [`RELEASE_PAUSE`], then after twice as long, and so on up to the usual pause. Who refuses it
+//! a pre-vote may not have heard of the release yet, and is asked again, too, until it should have.
+//!
 //! Invariants: a voter votes for itself like for any other, on disk first; it leads only once its own vote is on disk.
 //! Attempts in vain become rarer, up to a quarter of the lease.
 //!
@@ -19,6 +23,7 @@ use super::term::Term;
 use super::view::ViewRef;
 use super::{Action, Alarm, Election, Role, Surroundings};
 use crate::core::id::NodeId;
+use crate::core::limits::{RELEASE_PAUSE, RELEASES};
 use crate::core::time::Time;
 
 /// An attempt.
@@ -32,6 +37,8 @@ pub(super) struct Campaign {
     term: Term,
     /// Who answered in this stage, and whether in favour.
     answers: BTreeMap<Identity, bool>,
+    /// In a campaign of a named successor: how often this stage's question was asked, as far as it matters.
+    asked: Option<u32>,
     ask_at: Time,
     give_up_at: Time,
 }
@@ -47,6 +54,19 @@ impl Campaign {
     pub(super) fn deadline(&self) -> Time {
         self.ask_at.min(self.give_up_at)
     }
+
+    /// Whether a refusal may only mean that its voter has not heard yet that the last leader resigned.
+    fn may_be_premature(&self) -> bool {
+        self.stage == Stage::PreVote && self.asked.is_some_and(|asked| asked <= RELEASES)
+    }
+
+    /// The question is asked once more; gives back how long an answer to it is waited for.
+    fn next_pause(&mut self, retry: Duration) -> Duration {
+        let Some(asked) = &mut self.asked else { return retry };
+        let pause = (RELEASE_PAUSE * (1 << *asked)).min(retry);
+        *asked = (*asked + 1).min(RELEASES + 1);
+        pause
+    }
 }
 
 impl Election {
@@ -61,13 +81,15 @@ impl Election {
         };
         self.attempts = self.attempts.wrapping_add(1);
         // The successor that the last leader named knows that nobody leads.
-        let stage = if std::mem::take(&mut self.is_successor) { Stage::PreVote } else { Stage::Query };
+        let is_successor = std::mem::take(&mut self.is_successor);
+        let stage = if is_successor { Stage::PreVote } else { Stage::Query };
         self.role = Role::Standing(Campaign {
             stage,
             attempt: self.attempts,
             began_in: self.ballot.term,
             term,
             answers: BTreeMap::new(),
+            asked: is_successor.then_some(0),
             ask_at: around.now,
             give_up_at: around.now + self.patience(),
         });
@@ -85,9 +107,13 @@ impl Election {
         if around.now < campaign.ask_at {
             return;
         }
-        campaign.ask_at = around.now + retry;
+        let could_change = campaign.may_be_premature();
+        campaign.ask_at = around.now + campaign.next_pause(retry);
         let (stage, attempt, term) = (campaign.stage, campaign.attempt, campaign.term);
-        let answered: Vec<Identity> = campaign.answers.keys().copied().collect();
+        let may_change = campaign.may_be_premature();
+        let is_final = |is_in_favour: bool| is_in_favour || !may_change;
+        let answered = campaign.answers.iter().filter(|(_, answer)| is_final(**answer));
+        let answered: Vec<Identity> = answered.map(|(identity, _)| *identity).collect();
         let Some(newest) = self.newest() else { return };
         let body = match stage {
             Stage::Query => Body::Query { attempt },
@@ -98,6 +124,9 @@ impl Election {
             if !answered.contains(&voter.identity) {
                 self.send(&voter.id, body.clone());
             }
+        }
+        if could_change && !may_change {
+            self.advance(around);
         }
     }
 
@@ -201,8 +230,9 @@ impl Election {
             electorate.has_majority(|identity| identity == me || campaign.answers.contains_key(&identity));
         #[cfg(test)]
         let is_carried = is_carried || is_own_counted && self.has(super::flaw::Flaw::NoQuorumCheck);
-        let is_lost =
-            has_answers && electorate.has_majority(|identity| campaign.answers.get(&identity) == Some(&false));
+        let is_lost = has_answers
+            && !campaign.may_be_premature()
+            && electorate.has_majority(|identity| campaign.answers.get(&identity) == Some(&false));
         let (stage, term) = (campaign.stage, campaign.term);
         if has_answers {
             self.set_quorum(true);
@@ -226,6 +256,7 @@ impl Election {
         let Role::Standing(campaign) = &mut self.role else { return };
         campaign.stage = stage;
         campaign.answers.clear();
+        campaign.asked = campaign.asked.map(|_| 0);
         campaign.ask_at = around.now;
         campaign.give_up_at = around.now + patience;
         self.stand_on(around);

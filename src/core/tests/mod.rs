@@ -37,4 +37,5 @@ mod succession;
 mod traffic;
 mod twins;
 mod usurpers;
+mod views;
 mod waiting;

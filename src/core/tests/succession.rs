@@ -32,9 +32,9 @@ fn a_leaving_leader_hands_over_at_once_although_packets_are_lost() {
             late.push((seed, net.now.since(start)));
         }
     }
-    // A question to a voter that is lost is asked again after a fortieth of a lease: with one packet in twenty lost, a few
-    // hand-overs in a hundred wait for that, and none for the end of a lease.
-    assert!(late.len() <= 5 && late.iter().all(|(_, took)| *took < SECOND), "{late:?}");
+    // What is lost is said again after 25 ms, both by who leaves and by its successor: one hand-over in some hundred loses
+    // enough in a row to wait for longer, and none for the end of a lease.
+    assert!(late.len() <= 1 && late.iter().all(|(_, took)| *took < SECOND), "{late:?}");
 }
 
 #[test]

@@ -65,8 +65,8 @@ pub(super) fn detection(world: &World, failures: &[Failure], report: &mut Report
     report.down = Spread::of(report.downed.clone(), expected);
 }
 
-/// An alarm is false if its subject had been well for as long as an observer needs to see that. However many report it,
-/// it is one alarm.
+/// An alarm is false if its subject had been well for as long as an observer needs to see that. However many believe it,
+/// it is one alarm; whoever does is counted besides.
 pub(super) fn false_alarms(world: &World, outcome: &Outcome, report: &mut Report) {
     let enough = world.options().settings.suspect_timeout;
     let is_false = |sighting: &&Sighting| {
@@ -80,16 +80,17 @@ pub(super) fn false_alarms(world: &World, outcome: &Outcome, report: &mut Report
 }
 
 fn count<'a>(sightings: impl Iterator<Item = &'a Sighting>) -> Alarms {
-    let (mut suspicions, mut deaths) = (BTreeSet::new(), BTreeSet::new());
+    let (mut suspicions, mut deaths, mut believed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for sighting in sightings {
         let alarm = (sighting.subject, sighting.run, sighting.incarnation);
         match sighting.kind {
             ChangeKind::Suspected => suspicions.insert(alarm),
             kind if is_down(kind) => deaths.insert(alarm),
-            _ => false,
+            _ => continue,
         };
+        believed.insert((alarm, sighting.observer));
     }
-    Alarms { suspicions: suspicions.len(), deaths: deaths.len() }
+    Alarms { suspicions: suspicions.len(), deaths: deaths.len(), believed: believed.len() }
 }
 
 pub(super) fn rate(before: Traffic, after: Traffic, time: Duration, nodes: usize) -> Rate {

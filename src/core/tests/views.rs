@@ -1,0 +1,64 @@
+//! Agreed views that are longer than a packet: in what order their parts may come, and of whom.
+
+use super::leadership::SECOND;
+use super::net::{Net, id, ms};
+use crate::core::Profile;
+use crate::core::wire::{Message, Packet};
+
+const NODES: usize = 120;
+const VOTERS: usize = 3;
+
+fn long_name(node: usize) -> String {
+    format!("n{node}-{:050}", 0)
+}
+
+/// A cluster whose agreed view takes six parts.
+fn long_named() -> Net {
+    let mut net = Net::new(Profile::Local);
+    net.voters = (0..VOTERS).map(|node| id(&long_name(node))).collect();
+    for node in 0..NODES {
+        net.add(&long_name(node), node, &[0]);
+    }
+    net.run(SECOND * 15);
+    net.assert_all_up();
+    net
+}
+
+/// How often a node asked for a view.
+fn questions(net: &Net, node: usize) -> usize {
+    let sent = net.sent.iter().flatten().filter(|(from, ..)| *from == net.nodes[node].address);
+    let messages = sent.filter_map(|(.., bytes)| Packet::decode(bytes).ok()).flat_map(|packet| packet.messages);
+    messages.filter(|message| matches!(message, Message::WantView(_))).count()
+}
+
+#[test]
+fn parts_of_a_view_may_come_in_any_order() {
+    let mut net = long_named();
+    net.jitter = ms(20);
+    net.sent = Some(Vec::new());
+    let late = net.add("late", NODES, &[5]);
+    net.run_until(SECOND * 5, "it knows the view", |net| net.nodes[late].core.agreed_view().is_some());
+    let asked = questions(&net, late);
+    assert_eq!(asked, 1, "all parts of one answer count, whatever overtook them");
+}
+
+#[test]
+fn a_view_is_fetched_from_anybody_who_holds_it() {
+    let mut net = long_named();
+    let late = NODES;
+    for voter in 0..VOTERS {
+        net.cut_one_way(late, voter);
+    }
+    net.latency = ms(20);
+    net.sent = Some(Vec::new());
+    net.add("late", late, &[5]);
+    while questions(&net, late) == 0 {
+        net.run(ms(1));
+    }
+    // Whoever told of the view dies before it is asked for it, and the voters hear no question.
+    let mut asked = net.sent.iter().flatten().filter(|(from, ..)| *from == net.nodes[late].address);
+    let (_, teller, _) = asked.next_back().expect("a question").clone();
+    let teller = net.nodes.iter().position(|node| node.address == teller).expect("a node");
+    net.kill(teller);
+    net.run_until(SECOND / 2, "it knows the view", |net| net.nodes[late].core.agreed_view().is_some());
+}
