@@ -6,7 +6,8 @@
 //!                                            ├▶ Behind    raise the incarnation, come again
 //!                                            ├▶ Wait      the name's present owner is being asked
 //!                                            ├▶ Elsewhere busy: ask one of these members (see `referral`)
-//!                                            └▶ Refused   name in use: stop; else try on, and stop if nobody accepts
+//!                                            └▶ Refused   name in use, by an address we were given: stop; else try on, and
+//!                                                         stop if nobody accepts
 //! ```
 //!
 //! All seeds are tried at once, then every 100 ms doubling up to `retry_interval`, for ever. Who may start a cluster
@@ -62,6 +63,8 @@ pub(super) struct Joining {
     pub(super) reached: Option<Time>,
     /// Refusals, by whoever refused.
     pub(super) refused: Option<(SocketAddr, Refusal)>,
+    /// When somebody whom no operator named first said that our name is in use; whoever welcomes us clears it.
+    name_refused: Option<Time>,
     /// Members of the other address family are asked whether they reach this node.
     pub(super) reach: Option<Reach>,
     /// The sponsor whose view was to be pulled and did not come.
@@ -110,6 +113,7 @@ impl Core {
             founding: Box::default(),
             reached: None,
             refused: None,
+            name_refused: None,
             reach: None,
             avoid: None,
             referrals: Box::default(),
@@ -296,6 +300,7 @@ impl Core {
         joining.reached = Some(now);
         self.answered_contact(sender.from, &sponsor.id);
         let Phase::Joining(joining) = &mut self.phase else { return };
+        joining.name_refused = None;
         if joining.avoid == Some(sender.run) {
             joining.avoid = None;
         } else if !self.is_pulling() && sponsor.run == sender.run {
@@ -365,8 +370,7 @@ impl Core {
             _ => return self.counters.drop(Drop::Unasked),
         };
         if let Refusal::NameInUse { holder } = refusal {
-            let id = self.me().id.clone();
-            return self.stop(StopReason::NameInUse { id, holder });
+            return self.refused_name(by, holder);
         }
         if let Refusal::Unreachable { .. } = refusal {
             // There is a cluster, and it takes this node as soon as it is reached.
@@ -379,6 +383,23 @@ impl Core {
         if is_final {
             return self.stop(StopReason::Refused { by, refusal });
         }
+        self.notice("refused", Notice::Refused { by, refusal });
+    }
+
+    /// Somebody has our name. An address that an operator gave us is believed at once. A member that others named, or that
+    /// is remembered, may be anybody: its word counts only where no seed can be asked, and when nobody let us in for as
+    /// long as a founder waits.
+    fn refused_name(&mut self, by: SocketAddr, holder: SocketAddr) {
+        let (now, patience) = (self.now, self.settings.retry_interval * FOUNDING_RETRIES);
+        let (is_contact, has_seeds) = (self.reunion.is_contact(by), self.reunion.has_seeds());
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        let first = *joining.name_refused.get_or_insert(now);
+        if is_contact || (!has_seeds && now.since(first) >= patience) {
+            let id = self.me().id.clone();
+            return self.stop(StopReason::NameInUse { id, holder });
+        }
+        let refusal = Refusal::NameInUse { holder };
+        joining.refused = Some((by, refusal.clone()));
         self.notice("refused", Notice::Refused { by, refusal });
     }
 

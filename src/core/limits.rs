@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const MAX_JOINERS: usize = 1_024;
 /// Names whose present owner is being probed at one time.
 pub const MAX_NAME_PROBES: usize = 256;
+/// Questions to a silent holder of a name before its newcomer has to come again.
+pub const MAX_NAME_QUESTIONS: u8 = 60;
 /// Most members in a view; a record of a further one is dropped and counted.
 pub const MAX_MEMBERS: usize = 131_072;
 /// Removed runs that still have to be told so.

@@ -1,16 +1,19 @@
 //! Same name twice: before a sponsor gives a name away that a live member (or another joiner) holds, it asks the holder.
 //!
-//! Three questions, `probe_timeout` apart, to the holder's address. An answer from the holder's own run refuses the
-//! newcomer; an answer from there by another run (a restart on the same port), or silence, gives it the name. The same
-//! questions find out whether a run has moved to another address: only if the one it had is silent.
+//! Three questions, `probe_timeout` apart, to the holder's address, by datagram and from the second one by a link, too. An
+//! answer from the holder's own run refuses the newcomer; an answer from there by another run (a restart on the same port)
+//! gives it the name. A few questions are easily lost, so silence gives it the name of a holder that the detector has
+//! given up; until then the newcomer waits, and the holder is asked on. The same questions find out whether a run has moved
+//! to another address: only if nothing is heard from the one it had.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::inbox::News;
-use super::limits::{MAX_NAME_PROBES, MIN_QUESTION_BYTES};
+use super::limits::{MAX_NAME_PROBES, MAX_NAME_QUESTIONS, MIN_QUESTION_BYTES};
 use super::receive::Sender;
 use super::sponsor::Newcomer;
+use super::time::Time;
 use super::timers::Timer;
 use super::wire::{Message, Nonce, Refusal};
 use super::{Core, Notice, Record, Run, Status};
@@ -31,6 +34,7 @@ struct NameProbe {
     is_joiner: bool,
     holder: Run,
     address: SocketAddr,
+    began: Time,
     sent: u8,
 }
 
@@ -61,7 +65,8 @@ impl Core {
         if is_open || self.name_probes.open.len() >= MAX_NAME_PROBES {
             return;
         }
-        let probe = NameProbe { newcomer, is_joiner, holder: owner.run, address: owner.address, sent: 0 };
+        let probe =
+            NameProbe { newcomer, is_joiner, holder: owner.run, address: owner.address, began: self.now, sent: 0 };
         self.name_probes.open.insert(run, probe);
         self.probe_name_again(run);
     }
@@ -70,10 +75,18 @@ impl Core {
     pub(super) fn probe_name_again(&mut self, newcomer: Run) {
         let Some(probe) = self.name_probes.open.get_mut(&newcomer) else { return };
         if probe.sent >= PROBES {
-            return self.name_is_free(newcomer);
+            return self.holder_is_silent(newcomer);
         }
+        self.ask_holder(newcomer);
+    }
+
+    fn ask_holder(&mut self, newcomer: Run) {
+        let Some(probe) = self.name_probes.open.get_mut(&newcomer) else { return };
         probe.sent += 1;
-        let address = probe.address;
+        let (address, is_first) = (probe.address, probe.sent == 1);
+        if !is_first {
+            self.call(address);
+        }
         self.ask_who(address);
         self.timers.set(Timer::NameProbe(newcomer), self.now + self.settings.probe_timeout);
     }
@@ -139,6 +152,27 @@ impl Core {
         }
         let refusal = Refusal::NameInUse { holder: probe.address };
         self.decide(&probe.newcomer, &Message::Refused { nonce, refusal });
+    }
+
+    /// Nobody answered. A few questions are easily lost on a bad network: a member whose run has moved was not heard at
+    /// its old address meanwhile, and a name is free when the detector says that its holder is gone.
+    fn holder_is_silent(&mut self, newcomer: Run) {
+        let Some(probe) = self.name_probes.open.get(&newcomer) else { return };
+        let held = self.view.slot_of_run(probe.holder).map(|slot| (self.view.entry(slot), self.view.record(slot)));
+        let held = held.filter(|(_, record)| record.address == probe.address);
+        let (is_move, sent) = (probe.is_move(), probe.sent);
+        let is_there = held.is_some_and(|(entry, record)| {
+            let was_heard = entry.peer.last_datagram() >= Some(probe.began);
+            if is_move { was_heard } else { record.status.is_live() }
+        });
+        if !is_there {
+            self.name_is_free(newcomer);
+        } else if is_move || sent >= MAX_NAME_QUESTIONS {
+            self.timers.cancel(Timer::NameProbe(newcomer));
+            self.name_probes.open.remove(&newcomer);
+        } else {
+            self.ask_holder(newcomer);
+        }
     }
 
     fn name_is_free(&mut self, newcomer: Run) {

@@ -185,6 +185,11 @@ impl Peer {
         }
     }
 
+    /// When its last datagram came, if one ever did.
+    pub(super) fn last_datagram(&self) -> Option<Time> {
+        self.session.as_ref()?.datagram
+    }
+
     /// Learns the round trip time from an echo, and keeps the stamp to echo it. Says whether the echo is news: the member
     /// has received something of ours since its last one.
     ///

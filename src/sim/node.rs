@@ -200,6 +200,8 @@ pub(crate) struct Process {
     /// Since when it was neither paused nor slow; `None` while it is.
     pub(crate) undisturbed_since: Option<Nanos>,
     pub(crate) stopped: Option<StopReason>,
+    /// Some member reported it as Down, or as having left: its name is free there.
+    pub(crate) was_given_up: bool,
     /// Wakings in a row at one instant.
     pub(crate) wakes_at_once: u32,
     /// What the last look at its view was taken at.
@@ -222,6 +224,7 @@ impl Process {
             up_since: None,
             undisturbed_since: Some(now),
             stopped: None,
+            was_given_up: false,
             wakes_at_once: 0,
             seen_changes: 0,
         }

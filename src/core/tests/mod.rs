@@ -28,6 +28,7 @@ mod limits;
 mod linking;
 mod merging;
 mod moving;
+mod names;
 mod net;
 mod partition;
 mod reachable;

@@ -92,10 +92,6 @@ impl Mood {
     ];
 }
 
-/// Moods against which not every promise is kept yet: campaigns leave them out. A node that is starting again stops at the
-/// word of one liar that its name is in use, and does not get its name back from who took it meanwhile.
-pub const NOT_YET: &[Mood] = &[Mood::SecondOwner, Mood::JoinerLies];
-
 /// How often it acts.
 pub(crate) const PACE: Duration = Duration::from_millis(20);
 /// Members that it invents at one time, at most.

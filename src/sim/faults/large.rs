@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Beliefs, DiskFate, Operation, Schedule, disk_fate, weather};
 use crate::core::{Profile, Settings};
-use crate::sim::adversary::{Mood, NOT_YET};
+use crate::sim::adversary::Mood;
 use crate::sim::network::{Conditions, Late, NodeLoss, Stops};
 use crate::sim::random::{Purpose, Random};
 use crate::sim::streams::Tcp;
@@ -96,7 +96,7 @@ impl Schedule {
         if !self.variation.has_adversary || seed % 4 != 2 {
             return None;
         }
-        let moods: Vec<Mood> = Mood::ALL.into_iter().filter(|mood| !NOT_YET.contains(mood)).collect();
+        let moods = Mood::ALL;
         Random::new(seed, Purpose::Adversary).pick(&moods).copied()
     }
 }

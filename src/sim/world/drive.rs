@@ -434,6 +434,13 @@ impl World {
             self.reaped.entry(reaped).or_insert(self.now);
         }
         self.expectations.judged.suspicions += usize::from(change.kind == ChangeKind::Suspected);
+        if matches!(change.kind, ChangeKind::DetectedDown(_) | ChangeKind::Left(_)) {
+            let run = change.record.run;
+            let process = self.runs.get(&run).and_then(|subject| self.nodes[*subject].process.as_mut());
+            if let Some(process) = process.filter(|process| process.run == run) {
+                process.was_given_up = true;
+            }
+        }
         let accuses = matches!(change.kind, ChangeKind::Suspected | ChangeKind::DetectedDown(_));
         if !accuses && self.sightings.is_none() {
             return;

@@ -284,10 +284,11 @@ impl World {
         let asked = match &reason {
             StopReason::Left => place.leave_asked,
             StopReason::Removed => place.removal_asked,
-            // One of two of a name has to go.
-            // And a name that nobody has belongs to whoever comes first, friend or foe.
+            // One of two of a name has to go. And a name that nobody has, or whose owner was given up, belongs to whoever
+            // comes first, friend or foe.
             StopReason::NameInUse { holder, .. } => {
-                place.shares_name || process.up_since.is_none() && self.stranger.owns(*holder)
+                let is_free = process.up_since.is_none() || process.was_given_up;
+                place.shares_name || is_free && self.stranger.owns(*holder)
             }
             StopReason::Refused { .. } => false,
         };
