@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use super::limits::{Alone, member};
 use super::net::{Net, address, ms};
 use crate::core::limits::{
-    ADMISSION_INTERVAL, CALL_LASTS, CLAIM_INTERVAL, CONTACT_TIMEOUT, DETOUR_HEARTBEATS, MAX_ADDRESSES_PER_SEED,
-    MAX_CALLS, MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES, MAX_JOINERS_PER_HOST, MAX_JURORS, MAX_PARTNERS,
-    MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_REMOVERS, MAX_RESTARTS, MAX_SEEDS, REMOVALS_INTERVAL,
-    RESTART_TIMEOUT, SETTLE, SETTLE_TOGETHER,
+    ADMISSION_INTERVAL, CALL_LASTS, CLAIM_INTERVAL, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS,
+    MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES,
+    MAX_JOINERS_PER_HOST, MAX_JURORS, MAX_PARTNERS, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_REMOVERS,
+    MAX_RESTARTS, MAX_SEEDS, MIN_CRASH_PROBE_GAP, REMOVALS_INTERVAL, RESTART_TIMEOUT, SETTLE, SETTLE_TOGETHER,
 };
 use crate::core::wire::{Header, Message, Note, Packet, PacketBuilder};
 use crate::core::{
@@ -246,5 +246,32 @@ fn who_joins_soon_after_another_settles_together_with_it() {
         }
         assert_eq!(seen, steps, "{gap:?} apart");
         assert_eq!(net.status(0, "later"), Some(Status::Up));
+    }
+}
+
+#[test]
+fn a_second_observer_is_awaited_for_so_long_and_longer_where_others_may_be_gone_too() {
+    // Among few, everybody observes everybody; among many, a doubted neighbour is walked past, and others may be doubted.
+    for (members, patience) in [(3, CRASH_PATIENCE), (200, MANY_CRASHES_PATIENCE)] {
+        let mut alone = Alone::with_teller();
+        alone.told_of(0..members, Status::Up);
+        let of_host =
+            |alone: &Alone, host| alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
+        let neighbour = (0..members).find(|host| alone.core.observes(of_host(&alone, *host))).expect("a neighbour");
+        let run = member(neighbour, Status::Up).run;
+        let began = alone.core.now;
+        alone.core.refused_link(run, true);
+        alone.outputs();
+        while alone.core.is_case(run) {
+            alone.now = alone.core.next_deadline().expect("a case has a timer");
+            assert!(alone.now.since(began) < std::time::Duration::from_secs(8), "{members}");
+            alone.core.handle(alone.now, Input::Tick);
+            alone.outputs();
+        }
+        assert_eq!(
+            alone.now.since(began),
+            MIN_CRASH_PROBE_GAP * (3 + patience),
+            "{members}: three probes, and so long"
+        );
     }
 }
