@@ -483,6 +483,7 @@ impl Driver {
             health_score: core.health_score(),
             degraded_links: core.degraded_links(),
             unreachable: core.unreachable(),
+            is_misplaced: !core.is_reachable(),
             leaders_elected: self.leaders_elected,
             voter_aside: core.election().is_some_and(Election::is_aside),
             agreed: core.agreed_view().cloned(),

@@ -39,6 +39,9 @@ pub struct Info {
     pub degraded_links: usize,
     /// Members of a suspected partition that are missing; 0 if none is suspected.
     pub unreachable: usize,
+    /// Whether members reach this node at the address that it advertises, as far as it knows: no, if one said so and none
+    /// has shown since that it receives what this node sends. Such a node is not ready.
+    pub reachable: bool,
     /// Datagrams that the kernel dropped because the receive buffer was full.
     pub receive_buffer_overflows: u64,
     /// Datagrams that were not sent because the send buffer was full.
@@ -84,6 +87,7 @@ impl Agent {
             health_score: figures.health_score,
             degraded_links: figures.degraded_links,
             unreachable: figures.unreachable,
+            reachable: !figures.is_misplaced,
             receive_buffer_overflows: shared.socket.overflows(),
             send_buffer_full: shared.socket.send_buffer_full(),
             oversized_datagrams: shared.socket.oversized(),

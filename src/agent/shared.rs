@@ -40,6 +40,8 @@ pub(super) struct Figures {
     pub(super) health_score: u32,
     pub(super) degraded_links: usize,
     pub(super) unreachable: usize,
+    /// Members say that nothing answers at the address that this node advertises.
+    pub(super) is_misplaced: bool,
     /// Leaders elected, as this node saw it.
     pub(super) leaders_elected: u64,
     pub(super) voter_aside: bool,

@@ -208,3 +208,23 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_claims_are_remembered_and_one_more_takes_a_place() {
+        let mut claims = Claims::default();
+        let most = MAX_CLAIMS as u64;
+        for claimed in 1..=most {
+            assert_eq!(claims.heard(Run(claimed), Run(9_001)), 1);
+        }
+        assert_eq!(claims.heard(Run(1), Run(9_002)), VOICES, "all of them are remembered");
+        assert_eq!(claims.heard(Run(most + 1), Run(9_001)), 1);
+        assert_eq!(claims.voices.len(), MAX_CLAIMS);
+        assert_eq!(claims.heard(Run(1), Run(9_002)), 1, "one gave way, and needs two voices again");
+        assert_eq!(claims.heard(Run(most + 1), Run(9_002)), VOICES);
+        assert_eq!(claims.voices.len(), MAX_CLAIMS);
+    }
+}

@@ -5,6 +5,13 @@
 //! a packet from that address. So all proofs stay what they are. An accepted call comes from a passing port, where no
 //! datagram arrives.
 //!
+//! - *A joiner that nobody answers* calls the seeds, after [`TRIES_BEFORE_CALLS`](super::limits::TRIES_BEFORE_CALLS) tries.
+//!   Its sponsor calls the address that it advertises, and says the challenge there: an accepted call proves no address
+//!   (see `reachable`).
+//! - *The lost* are looked for by one call in so many questions, too (see `reunion`). Whoever is called in the name of a
+//!   known member calls that member's own address back before it believes anything.
+//! - A link between members is no call: of one that proves nothing the member is dialled back (see `guests`).
+//!
 //! Invariants:
 //! - A call is accepted for a question alone, at most [`MAX_CALLS`] stand at one time, [`MAX_CALLS_PER_HOST`] of them
 //!   accepted from one IP address, and each for at most [`CALL_LASTS`].

@@ -60,6 +60,7 @@ impl Core {
         } else {
             self.attention.heard(self.now);
         }
+        self.unreached_at = None;
     }
 
     /// Whoever was accused meanwhile is told so, to refute it: most of them are not observed otherwise, and would learn it

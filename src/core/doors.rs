@@ -552,6 +552,32 @@ pub enum Notice {
         /// Those that were asked.
         others: Vec<SocketAddr>,
     },
+    /// A joiner that was let in by this node does not become Up: members of one family of addresses (IPv4, IPv6) do not
+    /// reach one of the other.
+    JoinerNotReached {
+        /// Its name.
+        id: NodeId,
+        /// The address in its record.
+        advertised: SocketAddr,
+        /// This node's address.
+        here: SocketAddr,
+    },
+    /// A member is not reached at the address that it advertises any more, and is heard from another one.
+    MemberUnreachable {
+        /// Its name.
+        id: NodeId,
+        /// The address in its record.
+        advertised: SocketAddr,
+        /// Where its packets come from.
+        heard_from: SocketAddr,
+    },
+    /// The member that would let this node in advertises an address where nothing answers.
+    SponsorUnreachable {
+        /// The address in its record.
+        advertised: SocketAddr,
+        /// Where its packets come from.
+        heard_from: SocketAddr,
+    },
     /// Another process says that it has this node's name: it does not answer, or fewer members hold it than this node.
     NameClaimed {
         /// Its address.
@@ -577,6 +603,29 @@ pub enum Notice {
         /// The newcomer's address.
         newcomer: SocketAddr,
     },
+}
+
+/// The family of an address, in words.
+fn family(address: SocketAddr) -> &'static str {
+    if address.ip().to_canonical().is_ipv4() { "IPv4" } else { "IPv6" }
+}
+
+/// Says of the address that a node advertises and the one that it is heard from that they are of two families, if so.
+pub(super) struct Families(pub(super) SocketAddr, pub(super) SocketAddr);
+
+impl fmt::Display for Families {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (advertised, heard_from) = (family(self.0), family(self.1));
+        if advertised == heard_from {
+            return Ok(());
+        }
+        write!(
+            f,
+            "; the addresses are of two families, {} ({advertised}) and {} ({heard_from}): members must reach each other \
+             by the one that they advertise",
+            self.0, self.1
+        )
+    }
 }
 
 impl fmt::Display for Notice {
@@ -639,7 +688,27 @@ impl fmt::Display for Notice {
             Notice::JoinerUnreachable { id, advertised, heard_from } => write!(
                 f,
                 "{id:?} is not let in: it advertises {advertised}, but is heard from {heard_from}, and nothing answers at \
-                 {advertised}: check its --advertise, NAT, firewall"
+                 {advertised}: check its --advertise, NAT, firewall{}",
+                Families(*advertised, *heard_from)
+            ),
+            Notice::JoinerNotReached { id, advertised, here } => write!(
+                f,
+                "{id:?} was let in and did not become up: it advertises {advertised} ({}), this node {here} ({}): if it \
+                 still runs, check that both families of addresses work between all members",
+                family(*advertised),
+                family(*here)
+            ),
+            Notice::MemberUnreachable { id, advertised, heard_from } => write!(
+                f,
+                "{id:?} advertises {advertised}, but is heard from {heard_from}, and does not answer at {advertised} any \
+                 more: check its --advertise, NAT, firewall{}",
+                Families(*advertised, *heard_from)
+            ),
+            Notice::SponsorUnreachable { advertised, heard_from } => write!(
+                f,
+                "not joining through the node at {heard_from}: it advertises {advertised}, and does not answer there: check \
+                 its --advertise, NAT, firewall{}; still trying",
+                Families(*advertised, *heard_from)
             ),
             Notice::NotReached { advertised, others } => {
                 write!(f, "not up yet: this node advertises {advertised}, and is not reached there by")?;

@@ -7,6 +7,20 @@
 //!                                                  proven: the member's link, greeted in turn
 //! ```
 //!
+//! Where datagrams do not pass, that question never arrives. A guest that has proven nothing for [`GUEST_PATIENCE`] (at once,
+//! where datagrams are known not to pass) is dialled back: this node opens a link to the address in the record, and is
+//! greeted there by the member, or by nobody. What was probed over the guest is acknowledged over that link, and the guest's
+//! own proof comes the same way; of the two links one stays (see `links`).
+//!
+//! ```text
+//! opener ── connects, greets ──▶ acceptor          a guest
+//! opener ◀── connects to the record's address, greets, Ack ── acceptor
+//! opener ── Ack ──▶ acceptor                       both are proven; the one opened by the smaller address stays
+//! ```
+//!
+//! Only addresses of live members are dialled, each once per [`DIAL_INTERVAL`], and [`MAX_DIALS_PER_INTERVAL`] of them
+//! together: who connects in many names makes this node open few connections.
+//!
 //! Invariants:
 //! - Nothing that comes over a guest is believed, and nothing goes over it.
 //! - Guests neither stand in for a member's link nor displace it.
@@ -276,6 +290,8 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn guest(run: u64, is_from_its_host: bool) -> Guest {
@@ -294,6 +310,18 @@ mod tests {
             guests.held.insert(LinkId::Accepted(10_000 + link), guest(link, true));
         }
         assert_eq!(guests.crowded_out(Run(1_000), true), Err(()));
+    }
+
+    #[test]
+    fn so_many_members_are_dialled_in_an_interval_and_each_of_them_once() {
+        let mut guests = Guests::default();
+        for run in 1..=MAX_DIALS_PER_INTERVAL as u64 {
+            assert!(guests.may_dial(Run(run), Time::ORIGIN), "{run}");
+        }
+        assert!(!guests.may_dial(Run(10_000), Time::ORIGIN), "one more waits");
+        assert!(guests.may_dial(Run(10_000), Time::ORIGIN + DIAL_INTERVAL));
+        assert!(!guests.may_dial(Run(10_000), Time::ORIGIN + DIAL_INTERVAL * 2 - Duration::from_millis(1)));
+        assert!(guests.may_dial(Run(10_000), Time::ORIGIN + DIAL_INTERVAL * 2));
     }
 
     #[test]

@@ -31,6 +31,7 @@ use super::limits::{
 use super::reachable::Reach;
 use super::receive::Sender;
 use super::referral::Referrals;
+use super::standing::Standing;
 use super::time::Time;
 use super::timers::Timer;
 use super::view::View;
@@ -47,7 +48,7 @@ pub(super) struct Joining {
     /// The pause before the next try.
     pause: Duration,
     /// What sponsors want to see again. Bounded by the answers to what we asked.
-    cookies: BTreeMap<SocketAddr, Nonce>,
+    pub(super) cookies: BTreeMap<SocketAddr, Nonce>,
     /// Our own packets came back, or a seed's address is ours.
     pub(super) is_seed: bool,
     /// Some seed is not ourselves.
@@ -67,7 +68,7 @@ pub(super) struct Joining {
     /// Members of the other address family are asked whether they reach this node.
     pub(super) reach: Option<Reach>,
     /// The sponsor whose view was to be pulled and did not come.
-    avoid: Option<Run>,
+    pub(super) avoid: Option<Run>,
     /// Members that busy sponsors named.
     pub(super) referrals: Box<Referrals>,
 }
@@ -304,7 +305,7 @@ impl Core {
         if joining.avoid == Some(sender.run) {
             joining.avoid = None;
         } else if !self.is_pulling() && sponsor.run == sender.run {
-            self.pull_from(sender.from, sender.run);
+            self.begin_pull(sender, sponsor.address);
         }
     }
 
@@ -338,7 +339,11 @@ impl Core {
     }
 
     /// Somebody will not have us.
-    pub(super) fn refused(&mut self, by: SocketAddr, nonce: Nonce, refusal: Refusal) {
+    pub(super) fn refused(&mut self, sender: Sender, nonce: Nonce, refusal: Refusal) {
+        if self.is_found_out(sender, nonce, &refusal) {
+            return;
+        }
+        let by = sender.from;
         let patience = self.settings.retry_interval * FOUNDING_RETRIES;
         let now = self.now;
         let is_asked = matches!(&self.phase, Phase::Joining(joining) if joining.nonce == nonce)
@@ -354,6 +359,12 @@ impl Core {
                     && self.questions.allow(now, holder, true)
                 {
                     self.ask_who(holder);
+                }
+                if let Refusal::Unreachable { advertised, .. } = refusal
+                    && matches!(sender.standing, Standing::Member(_))
+                    && self.is_deaf()
+                {
+                    self.unreached_at = Some(advertised);
                 }
                 return self.notice("refused", Notice::Refused { by, refusal });
             }

@@ -1,4 +1,4 @@
-//! Named bounds of the core. Everything that can grow has its limit here, and a test at the limit.
+//! Named bounds of the core. Everything that can grow has its limit here; bounds of tables have a test at the limit.
 
 use std::time::Duration;
 
@@ -220,7 +220,7 @@ pub const MAX_JOIN_WAIT: Duration = Duration::from_secs(5);
 pub const INCARNATION_STEP: u64 = 60_000;
 /// At least this late, and a quarter of a heartbeat, is a pause of this process.
 pub const MIN_PAUSE: Duration = Duration::from_millis(200);
-/// The same warning about the same cause is repeated after this long at the earliest.
+/// A warning of one kind is repeated after this long at the earliest, whatever it is about.
 pub const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 /// The largest frame of a link.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024;

@@ -293,6 +293,9 @@ impl Core {
         let method = self.note_silence(slot, &record, Some(method));
         self.count_suspicion(held.status, status, method);
         self.mark_judged(slot, status);
+        if status == Status::Down {
+            self.forget_aliases(held.run);
+        }
         let peer = self.view.peer_mut(slot);
         peer.method = method;
         if matches!(status, Status::Left(_)) {

@@ -111,6 +111,7 @@ pub mod wire;
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -223,6 +224,8 @@ pub struct Core {
     questions: Questions,
     /// Strangers let into the view because they introduced themselves.
     introductions: Questions,
+    /// This node's address, since members said that nothing answers there; until one of them hears this node again.
+    unreached_at: Option<SocketAddr>,
     /// Joiners let in.
     admissions: Admissions,
     /// Words to those we buried.
@@ -318,6 +321,7 @@ impl Core {
             name_probes: NameProbes::default(),
             questions: Questions::to_strangers(),
             introductions: Questions::of_weight(),
+            unreached_at: None,
             admissions: Admissions::default(),
             burials: Questions::of_weight(),
             objections: Questions::of_weight(),
@@ -508,6 +512,12 @@ impl Core {
     /// Whether this node is a full member: it holds a whole view and said so.
     pub fn is_up(&self) -> bool {
         matches!(self.phase, Phase::Up)
+    }
+
+    /// Whether this node is reached at the address that it advertises, as far as it knows: no, if a member said so and
+    /// none has shown since that it receives what this node sends.
+    pub fn is_reachable(&self) -> bool {
+        self.unreached_at != Some(self.me().address)
     }
 
     /// Order-independent sum of the hashes of all records in the view.

@@ -7,6 +7,10 @@
 //!   Join{cookie for A} ───────────────────────▶   admitted; it is spoken to at A from now on
 //! ```
 //!
+//! Where datagrams do not pass, the challenge goes to `A` by a call, to that port (see `calls`). As a member, a node whose
+//! datagrams do not arrive is dialled back at that address before anything that it says over a connection counts (see
+//! `guests`).
+//!
 //! Who advertises the address that it is heard from has brought that cookie anyway. Who cannot be reached where it says
 //! is refused in words that name both addresses, and may come again. Only a process that looks for a cluster with the
 //! very nonce of the question answers a challenge: the address of a third party gets one small packet a second.
@@ -14,6 +18,16 @@
 //! A member of another address family (IPv4, IPv6) may be out of reach although the sponsor is not. So a joiner that finds
 //! members of the other family in its new view first has some of them speak to its advertised address: `ReachMe`,
 //! answered there by `Reached`. All others lose no time by it.
+//!
+//! A sponsor may be wrong about its own address, too: the first node of a cluster has nobody to ask. A joiner that is let
+//! in from another address than the sponsor advertises asks it there, by `ReachMe` again, before it pulls anything. If
+//! nothing answers, it joins through others only, and tells the sponsor, under the sponsor's own cookie.
+//!
+//! And an address may stop working. A member that is silent there, and asks from elsewhere who this node is, is answered
+//! where it asks, in words that name both addresses: it is Up in its own eyes, and not ready (see [`Core::is_reachable`])
+//! until a member shows again that it receives what this node sends. That answer bears a nonce of the member's own
+//! question: nobody else can send it. A firewall that lets in what answers its own side's packets passes for open: whom
+//! such a member talks to reaches it.
 //!
 //! Invariant: the sponsor remembers no more of whom it cannot reach than since when, for [`MAX_UNREACHED`] of them.
 
@@ -25,10 +39,13 @@ use rand::Rng;
 use rand::seq::IndexedRandom;
 
 use super::limits::{MAX_UNREACHED, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE};
+use super::links::Way;
+use super::receive::Sender;
 use super::sponsor::Newcomer;
+use super::standing::Standing;
 use super::time::Time;
 use super::timers::Timer;
-use super::wire::{Message, Nonce, Refusal};
+use super::wire::{Message, Nonce, PacketBuilder, Refusal};
 use super::{Core, Notice, Phase, Run, Status};
 
 /// Joiners that were not reached where they want to be: since when they are asked there, and until when that is of interest.
@@ -61,6 +78,8 @@ pub(super) struct Reach {
     nonce: Nonce,
     asked: Vec<SocketAddr>,
     until: Time,
+    /// It is the sponsor that is asked, and this is where it was heard from: whether it is where it says.
+    sponsor: Option<(SocketAddr, Run)>,
 }
 
 impl Core {
@@ -112,13 +131,78 @@ impl Core {
             return false;
         }
         let asked: Vec<SocketAddr> = others.sample(&mut self.rng, REACH_ASKED).copied().collect();
+        self.begin_to_be_reached(asked, None);
+        true
+    }
+
+    fn begin_to_be_reached(&mut self, asked: Vec<SocketAddr>, sponsor: Option<(SocketAddr, Run)>) {
         let nonce = Nonce(self.rng.next_u64());
         let until = self.now + REACH_PATIENCE;
         if let Phase::Joining(joining) = &mut self.phase {
-            joining.reach = Some(Reach { nonce, asked, until });
+            joining.reach = Some(Reach { nonce, asked, until, sponsor });
         }
         self.ask_to_be_reached();
-        true
+    }
+
+    /// Pulls the view of a sponsor; of one that is heard from elsewhere than it advertises once it answered there. Whether
+    /// members of another family reach this node is asked when they are known.
+    pub(super) fn begin_pull(&mut self, sender: Sender, advertised: SocketAddr) {
+        let is_elsewhere = advertised != sender.from && sender.way == Way::Datagrams;
+        if !is_elsewhere || advertised.is_ipv6() != self.me().address.is_ipv6() {
+            return self.pull_from(sender.from, sender.run);
+        }
+        self.begin_to_be_reached(vec![advertised], Some((sender.from, sender.run)));
+    }
+
+    /// A sponsor does not answer where it says it is. It is told so, and others are asked first.
+    fn sponsor_unreachable(&mut self, advertised: SocketAddr, heard_from: SocketAddr, run: Run) {
+        self.notice("sponsor unreachable", Notice::SponsorUnreachable { advertised, heard_from });
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        joining.avoid = Some(run);
+        if let Some(cookie) = joining.cookies.get(&heard_from).copied() {
+            let mut packet = self.packet(usize::MAX);
+            packet.push(&Message::Reply);
+            let refusal = Refusal::Unreachable { advertised, heard_from };
+            packet.push(&Message::Refused { nonce: cookie, refusal });
+            self.transmit(heard_from, packet);
+        }
+    }
+
+    /// A joiner did not find this node where it says it is. Only a node that has nobody else believes it: others are
+    /// reached, or are told so by members.
+    pub(super) fn is_found_out(&mut self, sender: Sender, nonce: Nonce, refusal: &Refusal) -> bool {
+        let Refusal::Unreachable { advertised, .. } = *refusal else { return false };
+        let is_told = matches!(self.phase, Phase::Up)
+            && self.prover.is_cookie(nonce, sender.from, sender.run, self.now)
+            && advertised == self.me().address
+            && self.view.live().is_empty();
+        if is_told {
+            self.notice("refused", Notice::Refused { by: sender.from, refusal: refusal.clone() });
+        }
+        is_told
+    }
+
+    /// Tells a member that is silent where it advertises to be, and asks from elsewhere, that this is so. Both addresses
+    /// are named on both sides.
+    pub(super) fn push_unreachable(
+        &mut self,
+        packet: &mut PacketBuilder,
+        sender: Sender,
+        standing: Standing,
+        says: Option<SocketAddr>,
+        nonce: Nonce,
+    ) {
+        let Standing::Claimed(slot) = standing else { return };
+        let record = self.view.record(slot);
+        let (id, advertised, heard_from) = (record.id.clone(), record.address, sender.from);
+        let is_silent = matches!(record.status, Status::Suspect | Status::Down);
+        if sender.way != Way::Datagrams || !is_silent || says.is_some_and(|says| says != advertised) {
+            return;
+        }
+        let refusal = Refusal::Unreachable { advertised, heard_from };
+        if packet.push(&Message::Refused { nonce, refusal }) {
+            self.notice("member unreachable", Notice::MemberUnreachable { id, advertised, heard_from });
+        }
     }
 
     /// Asks members of the other family again, or gives it up for now.
@@ -126,9 +210,13 @@ impl Core {
         let address = self.me().address;
         let Phase::Joining(joining) = &mut self.phase else { return };
         let Some(reach) = &joining.reach else { return };
-        let (nonce, asked, until) = (reach.nonce, reach.asked.clone(), reach.until);
+        let (nonce, asked, until, sponsor) = (reach.nonce, reach.asked.clone(), reach.until, reach.sponsor);
         if self.now >= until {
             joining.reach = None;
+            if let Some((heard_from, run)) = sponsor {
+                self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
+                return self.sponsor_unreachable(asked[0], heard_from, run);
+            }
             // It is looked for anew, from the pull on: who is dead is Down by then.
             self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
             return self.notice("not reached", Notice::NotReached { advertised: address, others: asked });
@@ -142,9 +230,12 @@ impl Core {
         self.timers.set(Timer::Reach, until.min(self.now + REACH_RETRY));
     }
 
-    /// Somebody wants to know whether this node reaches an address. One small packet goes there, at most one a second.
-    pub(super) fn asked_to_reach(&mut self, nonce: Nonce, address: SocketAddr) {
-        if matches!(self.phase, Phase::Up) && self.questions.allow(self.now, address, false) {
+    /// Somebody wants to know whether this node reaches an address. One small packet goes there, at most one a second; to
+    /// a joiner that is let in, and has been asked there before, one more.
+    pub(super) fn asked_to_reach(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
+        let is_let_in = self.joiners.home_of(sender.run, sender.from) == Some(address);
+        let limit = if is_let_in { &mut self.introductions } else { &mut self.questions };
+        if matches!(self.phase, Phase::Up) && limit.allow(self.now, address, is_let_in) {
             let mut packet = self.packet(usize::MAX);
             packet.push(&Message::Reply);
             packet.push(&Message::Reached { nonce });
@@ -152,16 +243,46 @@ impl Core {
         }
     }
 
-    /// A member of the other address family spoke to this joiner's advertised address.
+    /// A member of the other address family spoke to this joiner's advertised address, or its sponsor is where it says.
     pub(super) fn reached_by(&mut self, nonce: Nonce) {
-        let is_waiting = |core: &Self| match &core.phase {
-            Phase::Joining(joining) => joining.reach.as_ref().is_some_and(|reach| reach.nonce == nonce),
-            _ => false,
+        let reach = match &mut self.phase {
+            Phase::Joining(joining) => joining.reach.take_if(|reach| reach.nonce == nonce),
+            _ => None,
         };
-        if is_waiting(self) && !self.incarnation.is_waiting() {
-            self.become_up();
-        } else {
-            self.counters.drop(super::Drop::Unasked);
+        match reach {
+            None => self.counters.drop(super::Drop::Unasked),
+            Some(Reach { sponsor: Some((from, run)), .. }) => self.pull_from(from, run),
+            Some(_) if !self.incarnation.is_waiting() => self.become_up(),
+            // As soon as the disk has the incarnation, it is asked again.
+            Some(reach) => {
+                if let Phase::Joining(joining) = &mut self.phase {
+                    joining.reach = Some(reach);
+                }
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn so_many_joiners_are_remembered_that_were_not_reached_and_the_oldest_goes_first() {
+        let mut unreached = Unreached::default();
+        let at = |i: u64| Time::ORIGIN + Duration::from_millis(i);
+        let most = MAX_UNREACHED as u64;
+        for i in 0..most {
+            assert_eq!(unreached.ask(Run(i), at(i), SECOND), at(i));
+        }
+        let later = at(most);
+        assert_eq!(unreached.ask(Run(0), later, SECOND), at(0), "all of them are remembered");
+        assert_eq!(unreached.ask(Run(most), later, SECOND), later);
+        assert_eq!(unreached.since.len(), MAX_UNREACHED);
+        assert_eq!(unreached.ask(Run(2), later, SECOND), at(2));
+        assert_eq!(unreached.ask(Run(1), later, SECOND), later, "who asked least lately begins anew");
+        assert_eq!(unreached.since.len(), MAX_UNREACHED);
     }
 }

@@ -56,6 +56,8 @@ struct Answer {
     has_echoed: bool,
     /// The sender's introduction brought such a nonce.
     has_brought_nonce: bool,
+    /// Where the sender says, introducing itself, that it is to be found.
+    advertised: Option<SocketAddr>,
     /// What became of the sender's introduction.
     introduction: Option<Introduction>,
     /// Our own record, because the sender's picture of us is old.
@@ -91,6 +93,7 @@ impl Answer {
             last_on_page: None,
             has_echoed: false,
             has_brought_nonce: false,
+            advertised: None,
             introduction: None,
             myself: false,
             stranger: false,
@@ -281,7 +284,8 @@ impl Core {
             PacketError::UnknownKey { .. } => self.counters.drop(Drop::UnknownKey),
             PacketError::Refused { speaks } => {
                 self.counters.drop(Drop::UnknownVersion);
-                self.notice("refused", Notice::Refused { by: from, refusal: Refusal::Protocol { speaks } });
+                // Of another kind than what seeds say: neither hides the other.
+                self.notice("refused version", Notice::Refused { by: from, refusal: Refusal::Protocol { speaks } });
             }
             PacketError::UnknownVersion { found } => {
                 self.counters.drop(Drop::UnknownVersion);
@@ -299,7 +303,7 @@ impl Core {
         self.counters.drop(Drop::OtherCluster);
         for message in inbox.messages() {
             match message {
-                Message::Refused { nonce, refusal } => return self.refused(sender.from, *nonce, refusal.clone()),
+                Message::Refused { nonce, refusal } => return self.refused(sender, *nonce, refusal.clone()),
                 Message::Join { nonce, .. } | Message::WhoAreYou { nonce, .. } => {
                     self.notice("other cluster", Notice::OtherCluster { from: sender.from });
                     if self.refusals.allow(self.now, sender.from, false) {
@@ -350,18 +354,19 @@ impl Core {
             }
             Message::IAm { nonce, record } => {
                 answer.has_brought_nonce = self.prover.is_nonce(nonce, sender.from, self.now);
+                answer.advertised = Some(record.address);
                 answer.introduction = Some(self.introduced(sender, nonce, record));
             }
             Message::Join { nonce, record, cookie } => {
                 self.asked_to_admit(sender, nonce, record, cookie, answer.seeking.take());
             }
-            Message::ReachMe { nonce, address } => self.asked_to_reach(nonce, address),
+            Message::ReachMe { nonce, address } => self.asked_to_reach(sender, nonce, address),
             Message::Reached { nonce } => self.reached_by(nonce),
             Message::Seeking(seeking) => answer.seeking = Some(seeking),
             Message::Challenge { nonce, cookie } => self.challenged(sender.from, nonce, cookie),
             Message::Welcome { nonce, sponsor, .. } => self.welcomed(sender, nonce, &sponsor),
             Message::NotUp { nonce, record, .. } => self.not_up(sender, nonce, &record, answer.seeking.take()),
-            Message::Refused { nonce, refusal } => self.refused(sender.from, nonce, refusal),
+            Message::Refused { nonce, refusal } => self.refused(sender, nonce, refusal),
             Message::Behind { nonce, incarnation } => self.behind(nonce, incarnation),
             Message::Wait { nonce, wait_ms } => self.told_to_wait(nonce, wait_ms),
             Message::Elsewhere { nonce, members } => self.referred(sender.from, nonce, &members),
@@ -614,6 +619,7 @@ impl Core {
         if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             self.push_word_by_call(&mut packet, sender, answer);
+            self.push_unreachable(&mut packet, sender, answer.standing, answer.advertised, nonce);
         }
         match answer.introduction {
             Some(Introduction::Buried { incarnation }) if self.burials.allow(self.now, sender.from, false) => {

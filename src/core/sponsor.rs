@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::limits::{JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOINERS, MAX_JOINERS_PER_HOST};
+use super::limits::{
+    JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOINERS, MAX_JOINERS_PER_HOST, REACH_PATIENCE,
+};
 use super::reachable::Unreached;
 use super::receive::Sender;
 use super::standing::Standing;
@@ -38,6 +40,8 @@ struct Joiner {
     /// Where its packets come from: elsewhere, if addresses are translated on the way.
     heard_from: SocketAddr,
     heard: Time,
+    /// When it was let in first.
+    since: Time,
     /// How often its port refused a connection since then.
     refusals: u8,
     /// Reported as joining: its name is in no other way in the listing.
@@ -255,9 +259,6 @@ impl Core {
         {
             return self.probe_name(newcomer, &owner);
         }
-        if let Some(owner) = self.other_at(record).filter(|owner| vacated_by != Some(owner.run)) {
-            return self.probe_name(newcomer, &owner);
-        }
         let is_stale = self.joiners.held.get(&record.run).is_some_and(|j| j.record.incarnation > record.incarnation);
         if is_stale {
             // A late copy: the joiner has raised its incarnation since.
@@ -273,10 +274,15 @@ impl Core {
             let elsewhere = self.refer(from, nonce);
             return self.decide(&newcomer, &elsewhere);
         }
+        // It looks at every member: no more often than joiners are let in.
+        if let Some(owner) = self.other_at(record).filter(|owner| vacated_by != Some(owner.run)) {
+            return self.probe_name(newcomer, &owner);
+        }
         if !self.serving.begin(record.run, from, self.now) {
             let elsewhere = self.refer(from, nonce);
             return self.decide(&newcomer, &elsewhere);
         }
+        self.name_stuck_joiner(&newcomer.record);
         self.hold(&newcomer, held.is_some());
         let (sponsor, count) = (Record::clone(self.me()), self.view.len() as u32);
         self.decide(&newcomer, &Message::Welcome { nonce, sponsor, count });
@@ -291,6 +297,18 @@ impl Core {
         let members = self.view.live().iter().map(|slot| self.view.record(*slot));
         let others = members.filter(|member| member.run != record.run && member.id != record.id);
         others.filter(|member| member.address == record.address).max_by_key(|member| member.incarnation).map(Arc::clone)
+    }
+
+    /// A joiner of the other family of addresses comes back, or is given up, although it was let in and had the time to
+    /// be reached by members of this family: it seems that it is not.
+    fn name_stuck_joiner(&mut self, record: &Record) {
+        let Record { ref id, run, address: advertised, .. } = *record;
+        let here = self.me().address;
+        let is_stuck = |joiner: &Joiner| self.now.since(joiner.since) > REACH_PATIENCE;
+        if advertised.is_ipv6() != here.is_ipv6() && self.joiners.held.get(&run).is_some_and(is_stuck) {
+            let id = id.clone();
+            self.notice("joiner not reached", Notice::JoinerNotReached { id, advertised, here });
+        }
     }
 
     /// Holds a joiner beside the view, and reports it if its name is new in the listing.
@@ -310,13 +328,14 @@ impl Core {
         }
         let before = self.joiners.held.get(&record.run);
         previous = before.filter(|joiner| joiner.is_listed).map(|joiner| Arc::clone(&joiner.record)).or(previous);
+        let since = before.map_or(self.now, |joiner| joiner.since);
         let is_listed = !is_in_view;
         if is_listed && previous.as_ref() != Some(&record) {
             self.report(previous.as_ref(), &record, None);
         }
         self.timers.set_by(Timer::Joiner(record.run), self.now + JOINER_SILENCE);
         let Newcomer { from, heard_from, .. } = *newcomer;
-        let joiner = Joiner { from, heard_from, heard: self.now, refusals: 0, is_listed, record };
+        let joiner = Joiner { from, heard_from, heard: self.now, since, refusals: 0, is_listed, record };
         self.joiners.held.insert(joiner.record.run, joiner);
     }
 
@@ -334,6 +353,7 @@ impl Core {
         // By our own pace: a joiner's may be anything, and places are few.
         let deadline = joiner.heard + self.settings.down_timeout;
         if deadline <= self.now {
+            self.name_stuck_joiner(&Arc::clone(&joiner.record));
             return self.drop_joiner(run);
         }
         let (look_at, address) = (joiner.heard + JOINER_SILENCE, joiner.record.address);

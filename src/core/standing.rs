@@ -14,7 +14,7 @@
 //! - Only a member's packet is a sign of life, moves its window of sequence numbers, or says anything about anybody.
 //! - A nonce for a record's address never goes anywhere else.
 //! - Aliases are at most [`MAX_ALIASES_PER_RUN`] of a run and [`MAX_ALIASES`] in all, the oldest give way, and each ends
-//!   with its run and with the address that it stands for.
+//!   with its run, with the address that it stands for, and when its member is held as Down.
 //! - A window that somebody pushed with forged numbers is not pushed for good: its member is asked for a nonce of its own,
 //!   and the answer restarts it.
 //!
@@ -160,6 +160,13 @@ impl Core {
             self.standings.aliases.retain(|(run, _), alias| is_held(*run, alias.home));
         }
         self.standings.add(run, address, Alias { home, proven_at: self.now });
+    }
+
+    /// A member is silent where its record says: what was proven through that address may hold no more.
+    pub(super) fn forget_aliases(&mut self, run: Run) {
+        if !self.standings.aliases.is_empty() {
+            self.standings.aliases.retain(|(other, _), _| *other != run);
+        }
     }
 
     /// Somebody elsewhere bears this member's run. If it is the member, it answers for itself from there. What it probes

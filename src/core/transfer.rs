@@ -351,3 +351,53 @@ impl Core {
 
 /// More records than fit into any page. (Only a node that is Up or leaving serves, so none of them is Joining.)
 const PAGE_RECORDS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(port: u16) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, 1], port))
+    }
+
+    /// Takes a place and loses it without having pulled.
+    fn idle(serving: &mut Serving, port: u16, now: Time) {
+        let run = Run(u64::from(port));
+        assert!(serving.begin(run, at(port), now));
+        serving.vacate(run, now);
+    }
+
+    #[test]
+    fn so_many_idlers_are_remembered_and_a_place_frees_when_one_has_waited() {
+        let mut serving = Serving::default();
+        let most = MAX_IDLERS as u16;
+        for port in 1..=most {
+            idle(&mut serving, port, Time::ORIGIN);
+        }
+        idle(&mut serving, most + 1, Time::ORIGIN);
+        assert_eq!(serving.idlers.len(), MAX_IDLERS);
+        let is_remembered = |serving: &Serving, port| serving.idlers.contains_key(&at(port));
+        assert!(is_remembered(&serving, 1) && is_remembered(&serving, most), "to the last place");
+        assert!(!is_remembered(&serving, most + 1), "and not one more");
+        idle(&mut serving, most + 1, Time::ORIGIN + IDLERS_WAIT);
+        assert!(is_remembered(&serving, most + 1) && serving.idlers.len() == 1, "those that waited are forgotten");
+    }
+
+    #[test]
+    fn so_many_joiners_have_a_place_and_an_idler_gets_none_of_the_last() {
+        let mut serving = Serving::default();
+        let host = |i: u8| SocketAddr::from(([10, 0, i, 1], 7_117));
+        idle(&mut serving, 1, Time::ORIGIN);
+        for i in 1..MAX_VIEWS_SERVED as u8 {
+            assert!(serving.begin(Run(u64::from(i) << 32), host(i), Time::ORIGIN));
+        }
+        assert!(serving.is_busy_for(Run(1), at(1), Time::ORIGIN), "the last place is not an idler's");
+        assert!(!serving.is_busy_for(Run(2), at(2), Time::ORIGIN));
+        assert!(!serving.is_busy_for(Run(1), at(1), Time::ORIGIN + IDLERS_WAIT));
+        assert!(serving.begin(Run(9 << 32), host(9), Time::ORIGIN));
+        assert!(!serving.begin(Run(10 << 32), host(10), Time::ORIGIN), "one more is sent elsewhere");
+        assert_eq!(serving.places.len(), MAX_VIEWS_SERVED);
+        assert!(serving.begin(Run(10 << 32), host(10), Time::ORIGIN + IDLE_PLACE), "unless somebody idles");
+        assert_eq!(serving.places.len(), MAX_VIEWS_SERVED);
+    }
+}

@@ -1,7 +1,8 @@
 //! Health, readiness, and the list of what there is.
 //!
 //! Invariant: `/healthz` says whether the process should be restarted, `/readyz` whether it should be asked; a node that
-//! waits for its seeds, or belongs to a minority where leaders are elected by majority, is healthy and not ready.
+//! waits for its seeds, belongs to a minority where leaders are elected by majority, or is not reached at the address that
+//! it advertises, is healthy and not ready.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -28,7 +29,7 @@ const CALLS: [(&str, &str, &str); 17] = [
     ("GET", "/v1/info", "this node"),
     ("GET", "/metrics", "OpenMetrics"),
     ("GET", "/healthz", "are all parts alive?"),
-    ("GET", "/readyz", "has it joined, and can somebody lead?"),
+    ("GET", "/readyz", "has it joined, is it reached, and can somebody lead?"),
 ];
 
 pub(super) async fn index() -> String {
@@ -52,13 +53,22 @@ pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, &'static str)
         // Its members are those of its last moment.
         return not_ready("stopped");
     }
-    match app.agent.me().status {
-        Status::Up | Status::Suspect => match app.agent.leadership().get().state {
-            // It belongs to a minority, whose view of the world may be far behind.
-            LeadershipState::Unavailable => not_ready(LeadershipState::Unavailable.name()),
-            _ => (StatusCode::OK, "ok"),
-        },
-        not_yet_or_no_more => not_ready(not_yet_or_no_more.name()),
+    let info = app.agent.info();
+    match why_not_ready(info.me.status, info.reachable, app.agent.leadership().get().state) {
+        Some(why) => not_ready(why),
+        None => (StatusCode::OK, "ok"),
+    }
+}
+
+/// Why a node of this status should not be asked, if so.
+fn why_not_ready(status: Status, is_reachable: bool, leadership: LeadershipState) -> Option<&'static str> {
+    match status {
+        // Others hold it as gone, or soon will.
+        Status::Up | Status::Suspect if !is_reachable => Some("unreachable"),
+        // It belongs to a minority, whose view of the world may be far behind.
+        Status::Up | Status::Suspect if leadership == LeadershipState::Unavailable => Some(leadership.name()),
+        Status::Up | Status::Suspect => None,
+        not_yet_or_no_more => Some(not_yet_or_no_more.name()),
     }
 }
 
@@ -73,6 +83,17 @@ pub(super) fn tasks(agent: &Agent) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_is_ready_that_is_a_member_is_reached_and_belongs_to_no_minority() {
+        use LeadershipState::{Led, Unavailable};
+        assert_eq!(why_not_ready(Status::Up, true, Led), None);
+        assert_eq!(why_not_ready(Status::Suspect, true, Led), None);
+        assert_eq!(why_not_ready(Status::Up, false, Led), Some("unreachable"));
+        assert_eq!(why_not_ready(Status::Up, true, Unavailable), Some("unavailable"));
+        assert_eq!(why_not_ready(Status::Joining, true, Led), Some("joining"));
+        assert_eq!(why_not_ready(Status::Leaving, true, Led), Some("leaving"));
+    }
 
     #[tokio::test]
     async fn all_lines_of_the_list_are_aligned() {

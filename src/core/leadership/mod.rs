@@ -174,7 +174,7 @@ impl Core {
         self.leading.as_ref()?.ballot()
     }
 
-    /// Nothing about leaders has any meaning to this node.
+    /// Whether leaders are elected here.
     pub(super) fn is_led_by_quorum(&self) -> bool {
         self.leading.is_some()
     }

@@ -229,3 +229,35 @@ fn is_far_ahead(known: &Known, sequence: u64, now: Time) -> bool {
     let sent = (now.since(known.sent).as_nanos() / LEAST_RENEWAL.as_nanos()) as u64;
     sequence > known.sequence.saturating_add(RENEWALS_AHEAD).saturating_add(sent)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_term(term: u64) -> Saying {
+        Saying::Leader { lineage: Lineage(1), term: Term(term), leader: None }
+    }
+
+    #[test]
+    fn so_many_rumours_are_remembered_and_the_oldest_gives_way() {
+        let mut rumours = Rumours::default();
+        let most = MAX_RUMOURS as u64;
+        for term in 1..=most {
+            assert_eq!(rumours.hear(Time::ORIGIN, of_term(term), Run(1), true), (1, 1));
+        }
+        assert_eq!(rumours.hear(Time::ORIGIN, of_term(1), Run(2), false), (2, 1), "all of them are remembered");
+        assert_eq!(rumours.hear(Time::ORIGIN, of_term(most + 1), Run(1), true), (1, 1));
+        assert_eq!(rumours.heard.len(), MAX_RUMOURS);
+        assert_eq!(rumours.hear(Time::ORIGIN, of_term(2), Run(2), false), (2, 1));
+        assert_eq!(rumours.hear(Time::ORIGIN, of_term(1), Run(3), false), (1, 0), "the oldest gave way");
+    }
+
+    #[test]
+    fn a_rumour_is_forgotten_when_its_time_is_over() {
+        let mut rumours = Rumours::default();
+        let just_before = Time::ORIGIN + RUMOUR_MEMORY - Duration::from_millis(1);
+        assert_eq!(rumours.hear(Time::ORIGIN, of_term(1), Run(1), true), (1, 1));
+        assert_eq!(rumours.hear(just_before, of_term(1), Run(2), true), (2, 2));
+        assert_eq!(rumours.hear(Time::ORIGIN + RUMOUR_MEMORY, of_term(1), Run(3), true), (1, 1));
+    }
+}

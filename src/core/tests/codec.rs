@@ -32,7 +32,6 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// One of every kind, in the order of their numbers.
 fn word(body: Body) -> Word {
     Word { from: Identity(1), lineage: Lineage(7), body }
 }
@@ -54,6 +53,7 @@ fn changed(result: Result<Electorate, ChangeError>) -> Message {
     Message::VotersChanged(Box::new(VotersChanged { nonce: Nonce(0x0102_0304_0506_0708), result }))
 }
 
+/// One of every kind, in the order of their numbers.
 fn one_of_each() -> Vec<Message> {
     let mut tagged = record("node-a", 1_700_000_000_000, Status::Suspect);
     tagged.tags = Tags::new([("zone".to_owned(), "eu".to_owned())].into()).expect("good");
@@ -299,32 +299,67 @@ proptest! {
     }
 }
 
+/// Random bytes, packets of one message each under this header, and such packets with one bit flipped, in turn.
+fn anything(rng: &mut rand_chacha::ChaCha8Rng, i: usize, header: &Header) -> Vec<u8> {
+    use rand::{Rng, RngExt};
+    if i.is_multiple_of(3) {
+        let mut bytes = vec![0; rng.random_range(0..1500)];
+        rng.fill_bytes(&mut bytes);
+        return bytes;
+    }
+    let kinds = one_of_each();
+    let mut packet = PacketBuilder::new(header, 1400);
+    assert!(packet.push(&kinds[rng.random_range(0..kinds.len())]));
+    let mut bytes = packet.finish();
+    if i % 3 == 1 {
+        let at = rng.random_range(0..bytes.len());
+        bytes[at] ^= 1 << rng.random_range(0..8);
+    }
+    bytes
+}
+
 #[test]
-fn ten_thousand_random_mutated_and_replayed_datagrams_change_nothing() {
-    use rand::{Rng, RngExt, SeedableRng};
+fn ten_thousand_random_mutated_and_replayed_datagrams_of_strangers_change_nothing() {
+    use rand::SeedableRng;
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(4);
     let mut net = Net::cluster(Profile::Default, 3);
-    let recorded: Vec<Vec<u8>> = one_of_each().iter().map(|message| encode(std::slice::from_ref(message))).collect();
+    let header = Header { cluster: Header::cluster_hash("test"), ..header() };
     let before = (net.nodes[0].core.fingerprint(), net.nodes[0].core.records().count());
-    let dropped = |net: &Net| Drop::ALL.iter().map(|reason| net.nodes[0].core.counters().dropped(*reason)).sum::<u64>();
-    let dropped_before = dropped(&net);
+    let counted = net.nodes[0].core.counters().clone();
     for i in 0..10_000usize {
-        let mut bytes = match i % 3 {
-            0 => {
-                let mut bytes = vec![0; rng.random_range(0..1500)];
-                rng.fill_bytes(&mut bytes);
-                bytes
-            }
-            _ => recorded[rng.random_range(0..recorded.len())].clone(),
-        };
-        if i % 3 == 1 && !bytes.is_empty() {
-            let at = rng.random_range(0..bytes.len());
-            bytes[at] ^= 1 << rng.random_range(0..8);
-        }
+        let bytes = anything(&mut rng, i, &header);
         net.input(0, Input::Packet { from: address(60_000 + i % 500), bytes: &bytes });
     }
-    assert_eq!((net.nodes[0].core.fingerprint(), net.nodes[0].core.records().count()), before);
-    assert!(dropped(&net) >= dropped_before + 9_000, "every one of them is counted");
+    let core = &net.nodes[0].core;
+    assert_eq!((core.fingerprint(), core.records().count()), before);
+    let dropped = |reason| core.counters().dropped(reason) - counted.dropped(reason);
+    assert!(Drop::ALL.into_iter().map(dropped).sum::<u64>() >= 9_000, "nearly every one of them is counted");
+    // The header is right, and so what they say is looked at.
+    let (read, strangers) = (dropped(Drop::Malformed), dropped(Drop::UnknownRun));
+    assert!(dropped(Drop::OtherCluster) < 500 && strangers > 2_000, "{read} malformed, {strangers} of strangers");
     net.run(std::time::Duration::from_secs(30));
     net.assert_all_up();
+}
+
+#[test]
+fn ten_thousand_random_and_mutated_datagrams_in_a_members_name_stop_nobody() {
+    use rand::SeedableRng;
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(5);
+    let mut net = Net::cluster(Profile::Default, 3);
+    let run = net.nodes[1].core.me().run;
+    let received = net.nodes[0].core.counters().updates_received;
+    for i in 0..10_000usize {
+        net.nodes[1].core.sequence += 1;
+        let sequence = net.nodes[1].core.sequence;
+        let header = Header { cluster: Header::cluster_hash("test"), run, sequence, fingerprint: 0 };
+        let bytes = anything(&mut rng, i, &header);
+        net.input(0, Input::Packet { from: address(1), bytes: &bytes });
+        net.run(std::time::Duration::from_millis(1));
+    }
+    assert!(net.nodes[0].core.counters().updates_received > received + 50, "they are read as that member's");
+    net.run(std::time::Duration::from_secs(60));
+    assert!(net.nodes.iter().all(|node| node.stopped.is_none()), "{}", net.describe());
+    for (observer, name) in [(0, "n1"), (0, "n2"), (1, "n0"), (2, "n0")] {
+        assert_eq!(net.status(observer, name), Some(Status::Up), "{name} at n{observer}: {}", net.describe());
+    }
 }

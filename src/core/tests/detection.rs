@@ -53,11 +53,21 @@ fn a_member_that_was_never_heard_is_judged_from_the_moment_it_was_added() {
     let mut net = Net::cluster(Profile::Local, 3);
     net.cut(2, 3, true);
     net.add("mute", 9, &[0]);
-    net.cut(2, 3, true);
-    net.run(ms(300));
+    net.run_until(ms(300), "n2 is told of it", |net| net.status(2, "mute") == Some(Status::Up));
+    let added = net.now;
     net.kill(3);
+    // Nor does n2 hear of it from others, from now on.
+    net.cut(2, 0, true);
+    net.cut(2, 1, true);
+    net.forget_reports();
+    assert_eq!(net.nodes[2].core.last_heard(&id("mute")), None);
     net.run(net.settings.down_timeout + ms(500));
-    assert_eq!(net.status(2, "mute"), Some(Status::Down), "also by whom never heard it");
+    assert_eq!(net.nodes[2].core.last_heard(&id("mute")), None);
+    let is_down = |change: &crate::core::Change| matches!(change.kind, ChangeKind::DetectedDown(_));
+    let mut about = net.nodes[2].changes.iter().filter(|(_, change)| change.record.id == *"mute" && is_down(change));
+    let down = about.next().expect("judged by who never heard it").0.since(added);
+    let timeout = net.settings.down_timeout;
+    assert!(down >= timeout - ms(20) && down <= timeout + ms(20), "{down:?}");
 }
 
 #[test]

@@ -13,16 +13,16 @@ use crate::core::{
 
 /// A core by itself. Time passes by a millisecond with every joiner, who all are fast enough for the bytes that a member
 /// serves.
-struct Alone {
-    core: Core,
-    now: Time,
+pub(super) struct Alone {
+    pub(super) core: Core,
+    pub(super) now: Time,
     sequence: u64,
 }
 
-const TELLER: Run = Run(0x7e11);
+pub(super) const TELLER: Run = Run(0x7e11);
 
 impl Alone {
-    fn new(seeds: usize) -> Self {
+    pub(super) fn new(seeds: usize) -> Self {
         let birth = Birth {
             leadership: None,
             id: id("sponsor"),
@@ -45,7 +45,7 @@ impl Alone {
     }
 
     /// A core that has met one member, who tells it of others.
-    fn with_teller() -> Self {
+    pub(super) fn with_teller() -> Self {
         let mut alone = Self::new(0);
         let mut teller = member(19_999, Status::Joining);
         (teller.run, teller.address) = (TELLER, address(19_999));
@@ -56,7 +56,7 @@ impl Alone {
     }
 
     /// Hands in a packet; gives back what was sent.
-    fn hand_in(
+    pub(super) fn hand_in(
         &mut self,
         from: SocketAddr,
         run: Run,
@@ -87,7 +87,7 @@ impl Alone {
     }
 
     /// A joiner asks, brings the cookie, and pulls if it is let in; gives back what it was told about joining.
-    fn joins(&mut self, record: &Record) -> Vec<Message> {
+    pub(super) fn joins(&mut self, record: &Record) -> Vec<Message> {
         self.now = self.now + ms(1);
         let challenge = self.asks(record, None);
         let [(_, Message::Challenge { cookie, .. })] = challenge[..] else { panic!("{challenge:?}") };
@@ -99,15 +99,19 @@ impl Alone {
     }
 
     /// A member tells of records, all in one packet.
-    fn told_by(&mut self, run: Run, news: &[(Option<Note>, Record)]) {
-        self.hand_in(address(19_999), run, |packet| {
+    pub(super) fn told_by(&mut self, run: Run, news: &[(Option<Note>, Record)]) {
+        self.told_from(address(19_999), run, news);
+    }
+
+    pub(super) fn told_from(&mut self, from: SocketAddr, run: Run, news: &[(Option<Note>, Record)]) {
+        self.hand_in(from, run, |packet| {
             for (note, record) in news {
                 assert!(packet.push_update(*note, record));
             }
         });
     }
 
-    fn told_of(&mut self, members: std::ops::Range<usize>, status: Status) {
+    pub(super) fn told_of(&mut self, members: std::ops::Range<usize>, status: Status) {
         for first in members.clone().step_by(10) {
             let some: Vec<_> = (first..members.end.min(first + 10)).map(|i| (None, member(i, status))).collect();
             self.told_by(TELLER, &some);
@@ -115,7 +119,7 @@ impl Alone {
     }
 }
 
-fn member(host: usize, status: Status) -> Record {
+pub(super) fn member(host: usize, status: Status) -> Record {
     let mut record = record(&format!("m{host:06}"), 5, status);
     let [_, a, b, c] = (host as u32).to_be_bytes();
     (record.run, record.address) = (Run(0x10_0000 + host as u64), SocketAddr::from(([11, a, b, c], 7117)));

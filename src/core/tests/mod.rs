@@ -9,6 +9,7 @@
 
 mod admission;
 mod ages;
+mod bounds;
 mod codec;
 mod crashing;
 mod deaf;
@@ -19,6 +20,7 @@ mod forwarding;
 mod founding;
 mod hostile;
 mod joining;
+mod jumps;
 mod leadership;
 mod leaving;
 mod liars;

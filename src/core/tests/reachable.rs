@@ -159,6 +159,164 @@ fn a_joiner_of_another_family_is_not_kept_waiting_for_the_dead() {
 }
 
 #[test]
+fn both_sides_say_that_a_joiner_advertises_the_other_family_of_addresses() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    net.forget_reports();
+    let (advertised, heard_from) = (v6(9), address(9));
+    let node = add_at(&mut net, "six", advertised, heard_from, address(0));
+    net.run(Duration::from_secs(15));
+    assert!(!net.nodes[node].core.is_up());
+    let told = Notice::JoinerUnreachable { id: id("six"), advertised, heard_from };
+    let refused = Notice::Refused { by: address(0), refusal: Refusal::Unreachable { advertised, heard_from } };
+    for (side, notice) in [(0, told), (node, refused)] {
+        assert!(net.nodes[side].notices.contains(&notice), "{}", net.describe());
+        let words = notice.to_string();
+        assert!(words.contains("(IPv6)") && words.contains("(IPv4)") && words.contains("two families"), "{words}");
+    }
+    let alike = Notice::JoinerUnreachable { id: id("six"), advertised: address(7), heard_from }.to_string();
+    assert!(!alike.contains("IPv"), "nothing is said of families: {alike}");
+}
+
+#[test]
+fn a_sponsor_names_a_joiner_of_the_other_family_that_does_not_become_up() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.further.push((0, v6(1)));
+    net.forget_reports();
+    let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
+    net.run(net.settings.retry_interval * 4);
+    assert!(!net.nodes[node].core.is_up());
+    let stuck = Notice::JoinerNotReached { id: id("six"), advertised: v6(9), here: address(0) };
+    assert!(net.nodes[0].notices.contains(&stuck), "{}", net.describe());
+    let words = stuck.to_string();
+    assert!(words.contains("[fd00::9]:7117 (IPv6)") && words.contains("10.0.0.1:7117 (IPv4)"), "{words}");
+}
+
+#[test]
+fn no_sponsor_complains_about_a_joiner_of_the_other_family_that_is_reached() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    for host in 0..3 {
+        net.further.push((host, v6(1 + host as u16)));
+    }
+    net.further.push((3, address(9)));
+    let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
+    net.run(net.settings.retry_interval * 4);
+    assert!(net.nodes[node].core.is_up());
+    let complains = |notice: &Notice| matches!(notice, Notice::JoinerNotReached { .. });
+    assert!((0..3).all(|node| !net.nodes[node].notices.iter().any(complains)));
+}
+
+/// n2 is not reached at its advertised address any more: it speaks, and is answered, from elsewhere.
+fn move_away(net: &mut Net, node: usize) -> (SocketAddr, SocketAddr) {
+    let (advertised, heard_from) = (net.nodes[node].address, address(50));
+    net.nodes[node].address = heard_from;
+    (advertised, heard_from)
+}
+
+#[test]
+fn a_member_whose_advertised_address_stops_working_is_told_so_by_name_of_both_addresses_and_is_not_ready() {
+    for profile in Profile::ALL {
+        let mut net = Net::cluster(profile, 3);
+        net.run(net.settings.down_timeout);
+        net.forget_reports();
+        let (advertised, heard_from) = move_away(&mut net, 2);
+        assert!(net.nodes[2].core.is_reachable(), "nobody knows yet");
+        let within = net.settings.down_timeout * 2 + net.settings.retry_interval * 6;
+        net.run_until(within, "it knows", |net| !net.nodes[2].core.is_reachable());
+        assert!(net.nodes[2].core.is_up());
+        let refusal = Refusal::Unreachable { advertised, heard_from };
+        let is_told = |notice: &Notice| matches!(notice, Notice::Refused { refusal: told, .. } if *told == refusal);
+        assert!(net.nodes[2].notices.iter().any(is_told), "{}", net.describe());
+        let said = Notice::MemberUnreachable { id: id("n2"), advertised, heard_from };
+        assert!((0..2).any(|node| net.nodes[node].notices.contains(&said)), "{}", net.describe());
+        let words = said.to_string();
+        assert!(words.contains("10.0.0.3:7117") && words.contains("10.0.0.51:7117"), "{words}");
+        assert!((0..2).all(|node| net.nodes[node].core.is_reachable()), "the others are where they say");
+        // The address works again.
+        net.nodes[2].address = advertised;
+        net.run_until(within, "it is back", |net| net.nodes[2].core.is_reachable() && net.all_agree());
+    }
+}
+
+#[test]
+fn a_member_that_was_known_behind_a_translator_is_told_as_well() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let (advertised, heard_from) = (address(2), address(50));
+    net.seen_at.insert(advertised, heard_from);
+    net.run(net.settings.down_timeout * 4);
+    net.assert_all_up();
+    net.seen_at.clear();
+    move_away(&mut net, 2);
+    let within = net.settings.down_timeout * 3 + net.settings.retry_interval * 6;
+    net.run_until(within, "it knows", |net| !net.nodes[2].core.is_reachable());
+    let refusal = Refusal::Unreachable { advertised, heard_from };
+    let is_told = |notice: &Notice| matches!(notice, Notice::Refused { refusal: told, .. } if *told == refusal);
+    assert!(net.nodes[2].notices.iter().any(is_told), "{}", net.describe());
+}
+
+#[test]
+fn a_member_that_is_cut_off_from_all_others_is_not_said_to_be_unreachable() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.cut(0, 2, true);
+    net.cut(1, 2, true);
+    net.run(net.settings.down_timeout * 3);
+    assert!(net.nodes[2].core.is_reachable(), "nobody could tell");
+    net.cut(0, 2, false);
+    net.cut(1, 2, false);
+    net.run_until(net.settings.retry_interval * 3, "healed", Net::all_agree);
+    assert!((0..3).all(|node| net.nodes[node].core.is_reachable()));
+}
+
+#[test]
+fn a_stranger_makes_no_member_unreachable() {
+    use super::hostile::{EVIL, EVIL_RUN, packet, send};
+    use crate::core::wire::{Message, Nonce};
+    let mut net = Net::cluster(Profile::Local, 3);
+    let refusal = Refusal::Unreachable { advertised: address(0), heard_from: address(50) };
+    for (sequence, nonce) in [Nonce(1), net.nodes[0].core.prover.nonce(address(EVIL), net.now)].into_iter().enumerate()
+    {
+        let refused = Message::Refused { nonce, refusal: refusal.clone() };
+        send(&mut net, 0, EVIL, &packet(EVIL_RUN, 1 + sequence as u64, &[refused]));
+        net.run(ms(5));
+    }
+    assert!(net.nodes[0].core.is_reachable());
+}
+
+#[test]
+fn a_founder_whose_advertised_address_is_wrong_is_found_out_by_its_first_joiner() {
+    let mut net = Net::new(Profile::Local);
+    let (advertised, heard_from) = (address(77), address(0));
+    let founder = add_at(&mut net, "founder", advertised, heard_from, heard_from);
+    net.run_until(Duration::from_secs(20), "it is the first", |net| net.nodes[founder].core.is_up());
+    let joiner = net.add("n1", 1, &[0]);
+    net.run(Duration::from_secs(20));
+    assert!(!net.nodes[joiner].core.is_up(), "two clusters of one node each would help nobody");
+    let found = Notice::SponsorUnreachable { advertised, heard_from };
+    assert!(net.nodes[joiner].notices.contains(&found), "{}", net.describe());
+    let refusal = Refusal::Unreachable { advertised, heard_from };
+    assert!(
+        net.nodes[founder].notices.contains(&Notice::Refused { by: address(1), refusal }),
+        "the founder is told: {}",
+        net.describe()
+    );
+    let words = found.to_string();
+    assert!(words.contains("10.0.0.78:7117") && words.contains("10.0.0.1:7117"), "{words}");
+    // As soon as the address works, the joiner is in.
+    net.further.push((founder, advertised));
+    net.run_until(Duration::from_secs(10), "it is up", |net| net.nodes[joiner].core.is_up());
+}
+
+#[test]
+fn a_founder_behind_a_translated_address_lets_its_first_joiner_in() {
+    let mut net = Net::new(Profile::Local);
+    net.further.push((0, address(77)));
+    let founder = add_at(&mut net, "founder", address(77), address(0), address(0));
+    net.run_until(Duration::from_secs(20), "it is the first", |net| net.nodes[founder].core.is_up());
+    let joiner = net.add("n1", 1, &[0]);
+    net.run_until(ms(200), "it is up", |net| net.nodes[joiner].core.is_up());
+    net.run_until(ms(3_000), "all agree", Net::all_agree);
+}
+
+#[test]
 fn an_ordinary_joiner_is_asked_for_no_further_proof() {
     let mut net = Net::cluster(Profile::Local, 3);
     let joiner = net.add("late", 20, &[0]);

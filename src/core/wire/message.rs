@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::core::doors::Families;
 use crate::core::election::{ChangeError, Delta, Digest, Electorate, Lineage, Term, ViewRef, VoterChange, Word};
 use crate::core::id::{NodeId, Run};
 use crate::core::limits::MAX_REFERRALS;
@@ -107,7 +108,8 @@ impl fmt::Display for Refusal {
             Refusal::Unreachable { advertised, heard_from } => write!(
                 f,
                 "this node advertises {advertised}, but is heard from {heard_from}, and nothing answers at {advertised}: \
-                 check --advertise, NAT, firewall"
+                 check --advertise, NAT, firewall{}",
+                Families(*advertised, *heard_from)
             ),
             Refusal::Protocol { speaks } => {
                 write!(f, "no common protocol version: it speaks {} to {}; upgrade one side", speaks.min, speaks.max)

@@ -1,0 +1,277 @@
+//! More tables at their bounds: what is asked, dialled, called, remembered of others' words and of commands.
+
+use std::net::SocketAddr;
+
+use super::limits::{Alone, member};
+use super::net::{Net, address, ms};
+use crate::core::limits::{
+    ADMISSION_INTERVAL, CALL_LASTS, CLAIM_INTERVAL, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS,
+    MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES,
+    MAX_JOINERS_PER_HOST, MAX_JURORS, MAX_PARTNERS, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_REMOVERS,
+    MAX_RESTARTS, MAX_SEEDS, MIN_CRASH_PROBE_GAP, REMOVALS_INTERVAL, RESTART_TIMEOUT, SETTLE, SETTLE_TOGETHER,
+};
+use crate::core::wire::{Header, Message, Note, Packet, PacketBuilder};
+use crate::core::{
+    Command, CommandError, DetectionMethod, Drop, Input, LeaveReason, LinkEvent, LinkId, Output, Profile, Record,
+    Reply, Run, Status,
+};
+
+const FORCED: Status = Status::Left(LeaveReason::Forced);
+
+impl Alone {
+    fn outputs(&mut self) -> Vec<Output> {
+        std::iter::from_fn(|| self.core.poll()).collect()
+    }
+
+    fn drops(&self) -> u64 {
+        self.core.counters().dropped(Drop::TableFull)
+    }
+
+    fn status(&self, host: usize) -> Option<Status> {
+        self.core.record(&member(host, Status::Up).id).map(|record| record.status)
+    }
+}
+
+#[test]
+fn removals_by_so_many_members_are_believed_in_a_while() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..MAX_REMOVERS + 1, Status::Up);
+    alone.told_of(10_000..10_000 + MAX_REMOVERS + 1, Status::Up);
+    let note = Some(Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout });
+    let removes = |alone: &mut Alone, remover: usize| {
+        let by = member(remover, Status::Up);
+        alone.told_from(by.address, by.run, &[(note, member(10_000 + remover, FORCED))]);
+        alone.status(10_000 + remover) == Some(FORCED)
+    };
+    for remover in 0..MAX_REMOVERS {
+        assert!(removes(&mut alone, remover), "{remover}");
+    }
+    assert!(!removes(&mut alone, MAX_REMOVERS), "one more is not believed");
+    alone.now = alone.now + REMOVALS_INTERVAL;
+    assert!(removes(&mut alone, MAX_REMOVERS), "until the others are forgotten");
+}
+
+#[test]
+fn so_many_members_are_asked_who_has_a_name() {
+    for (others, asked) in [(MAX_JURORS - 1, MAX_JURORS - 1), (MAX_JURORS, MAX_JURORS), (MAX_JURORS + 1, MAX_JURORS)] {
+        let mut alone = Alone::with_teller();
+        alone.told_of(0..others - 1, Status::Up);
+        alone.outputs();
+        let me = Record::clone(alone.core.me());
+        alone.core.met_rival(Record { run: Run(0x51), address: address(88), incarnation: me.incarnation + 1, ..me });
+        let questions = alone.outputs().into_iter().filter(|output| match output {
+            Output::Transmit { bytes, .. } => {
+                let messages = Packet::decode(bytes).expect("decodes").messages;
+                messages.iter().any(|message| matches!(message, Message::WhoHolds { .. }))
+            }
+            _ => false,
+        });
+        assert_eq!(questions.count(), asked, "of {others}");
+    }
+}
+
+#[test]
+fn so_many_windows_are_restarted_at_one_time() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..MAX_RESTARTS + 1, Status::Up);
+    let ask = |alone: &mut Alone, host: usize| {
+        let run = member(host, Status::Up).run;
+        let slot = alone.core.view.slot_of_run(run).expect("a member");
+        alone.core.ask_for_restart(slot, 1_400);
+        let is_asked = alone.outputs().iter().any(|output| matches!(output, Output::Transmit { .. }));
+        (is_asked, alone.core.awaits_restart(run))
+    };
+    for host in 0..MAX_RESTARTS {
+        assert_eq!(ask(&mut alone, host), (true, true), "{host}");
+    }
+    let before = alone.drops();
+    assert_eq!((ask(&mut alone, MAX_RESTARTS), alone.drops()), ((false, false), before + 1), "one more is dropped");
+    alone.now = alone.now + RESTART_TIMEOUT;
+    alone.core.now = alone.now;
+    assert_eq!(ask(&mut alone, MAX_RESTARTS), (true, true), "until the others took too long");
+}
+
+#[test]
+fn so_many_members_are_asked_in_an_interval_whether_others_packets_are_theirs() {
+    let mut alone = Alone::with_teller();
+    for run in 1..=MAX_CLAIMS_PER_INTERVAL as u64 {
+        assert!(alone.core.may_ask_about(Run(run)), "{run}");
+    }
+    assert!(!alone.core.may_ask_about(Run(10_000)), "one more waits");
+    alone.core.now = alone.core.now + CLAIM_INTERVAL;
+    assert!(alone.core.may_ask_about(Run(10_000)));
+}
+
+#[test]
+fn so_many_partners_that_do_not_answer_are_given_a_link() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..200, Status::Up);
+    let strangers: Vec<_> = (0..200)
+        .filter_map(|host| alone.core.view.slot_of_run(member(host, Status::Up).run))
+        .filter(|slot| !alone.core.observes(*slot))
+        .take(MAX_PARTNERS + 1)
+        .collect();
+    assert_eq!(strangers.len(), MAX_PARTNERS + 1, "no neighbours");
+    let patience = alone.core.view.record(strangers[0]).timing.heartbeat_interval() * DETOUR_HEARTBEATS;
+    let mut opened = Vec::new();
+    for round in 0..2 {
+        for slot in &strangers {
+            let packet = alone.core.packet_to(*slot);
+            alone.core.send_word_to(*slot, packet);
+        }
+        opened = alone.outputs();
+        opened.retain(|output| matches!(output, Output::OpenLink { .. }));
+        assert!(round == 1 || opened.is_empty(), "each may answer first");
+        alone.core.now = alone.core.now + patience;
+    }
+    assert_eq!(opened.len(), MAX_PARTNERS, "and not one more");
+}
+
+#[test]
+fn so_many_calls_stand_at_one_time() {
+    let mut alone = Alone::with_teller();
+    let call = |alone: &mut Alone, host: usize| {
+        alone.core.call(address(host));
+        let outputs = alone.outputs();
+        outputs.iter().any(|output| matches!(output, Output::OpenLink { to, .. } if *to == address(host)))
+    };
+    for host in 0..MAX_CALLS {
+        assert!(call(&mut alone, host), "{host}");
+    }
+    let before = alone.drops();
+    assert!(!call(&mut alone, MAX_CALLS), "one more is not called");
+    assert_eq!((alone.core.calls.len(), alone.drops()), (MAX_CALLS, before + 1));
+    alone.core.now = alone.core.now + CALL_LASTS;
+    assert!(call(&mut alone, MAX_CALLS), "until the others have lasted long enough");
+    assert_eq!(alone.core.calls.len(), 1);
+}
+
+#[test]
+fn a_guest_says_so_much_before_it_is_proven() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let (link, peer) = (LinkId::Accepted(1), member(0, Status::Up));
+    for frame in 1..=MAX_GUEST_FRAMES + 1 {
+        let header =
+            Header { cluster: Header::cluster_hash("test"), run: peer.run, sequence: u64::from(frame), fingerprint: 0 };
+        let bytes = PacketBuilder::new(&header, 1_400).finish();
+        let event = LinkEvent::Frame { from: peer.address, bytes: &bytes };
+        alone.core.handle(alone.now, Input::Link { link, event });
+        let is_closed = alone.outputs().contains(&Output::CloseLink { link });
+        assert_eq!(is_closed, frame > MAX_GUEST_FRAMES, "frame {frame}");
+    }
+}
+
+#[test]
+fn one_host_has_so_many_joiners() {
+    let mut alone = Alone::new(0);
+    let joiner = |port: usize| {
+        let mut record = member(port, Status::Joining);
+        record.address = SocketAddr::from(([11, 0, 0, 1], 1_000 + port as u16));
+        record
+    };
+    for port in 0..MAX_JOINERS_PER_HOST {
+        if port == MAX_JOINERS_PER_HOST / 2 {
+            // As many in one second would be too many.
+            alone.now = alone.now + ADMISSION_INTERVAL;
+        }
+        let told = alone.joins(&joiner(port));
+        assert!(matches!(told[..], [Message::Welcome { .. }]), "{port}: {told:?}");
+    }
+    alone.now = alone.now + ADMISSION_INTERVAL;
+    let told = alone.joins(&joiner(MAX_JOINERS_PER_HOST));
+    assert!(matches!(told[..], [Message::Wait { .. }]), "one more waits: {told:?}");
+    assert!(
+        matches!(alone.joins(&member(70_000, Status::Joining))[..], [Message::Welcome { .. }]),
+        "other hosts do not"
+    );
+}
+
+#[test]
+fn so_many_commands_wait_for_their_answers() {
+    let mut net = Net::cluster(Profile::Local, 1);
+    let join = |ticket| Command::Join { ticket, addresses: vec![address(60)] };
+    for ticket in 0..MAX_PENDING_COMMANDS as u64 {
+        net.command(0, join(ticket));
+    }
+    assert_eq!(net.nodes[0].replies, []);
+    net.command(0, join(1 << 32));
+    assert_eq!(net.nodes[0].replies, [Reply::Refused(CommandError::Busy)], "one more is told to come again");
+    net.run(CONTACT_TIMEOUT + ms(1));
+    assert_eq!(net.nodes[0].replies.len(), 1 + MAX_PENDING_COMMANDS, "all the others are answered");
+    net.command(0, join(1 << 33));
+    assert_eq!(net.nodes[0].replies.len(), 1 + MAX_PENDING_COMMANDS, "there is room again");
+}
+
+#[test]
+fn so_many_addresses_are_remembered() {
+    let mut alone = Alone::with_teller();
+    let many = |count: usize| (0..count).map(address).collect::<Vec<_>>();
+    for (count, kept) in [(MAX_REMEMBERED_ADDRESSES, MAX_REMEMBERED_ADDRESSES), (MAX_REMEMBERED_ADDRESSES + 1, 256)] {
+        alone.core.reunion.remember(many(count).into_iter());
+        assert_eq!(alone.core.reunion.remembered().len(), kept);
+        assert_eq!(crate::core::reunion::Reunion::new(0, many(count)).remembered().len(), kept, "from the disk");
+    }
+}
+
+#[test]
+fn so_many_seeds_have_so_many_addresses() {
+    let mut alone = Alone::with_teller();
+    let seeds = |seeds: usize, addresses: usize| -> Vec<Vec<SocketAddr>> {
+        (0..seeds).map(|seed| (0..addresses).map(|i| address(seed * 100 + i)).collect()).collect()
+    };
+    for (names, addresses) in [(MAX_SEEDS, MAX_ADDRESSES_PER_SEED), (MAX_SEEDS + 1, MAX_ADDRESSES_PER_SEED + 1)] {
+        alone.core.reunion.set_seeds(seeds(names, addresses));
+        assert_eq!(alone.core.reunion.seeds().len(), MAX_SEEDS * MAX_ADDRESSES_PER_SEED);
+    }
+}
+
+#[test]
+fn who_joins_soon_after_another_settles_together_with_it() {
+    let second = std::time::Duration::from_secs(1);
+    for (gap, steps) in [(SETTLE_TOGETHER, vec![2, 4]), (SETTLE_TOGETHER + second * 2, vec![2, 3, 4])] {
+        let mut net = Net::cluster(Profile::Local, 3);
+        net.run(SETTLE * 2);
+        assert_eq!(net.nodes[0].core.view.settled(), 2, "the first three");
+        net.add("late", 10, &[0]);
+        net.run(gap);
+        net.add("later", 11, &[0]);
+        let mut seen = vec![2];
+        for _ in 0..(SETTLE * 2).as_secs() * 10 {
+            net.run(ms(100));
+            let settled = net.nodes[0].core.view.settled();
+            if seen.last() != Some(&settled) {
+                seen.push(settled);
+            }
+        }
+        assert_eq!(seen, steps, "{gap:?} apart");
+        assert_eq!(net.status(0, "later"), Some(Status::Up));
+    }
+}
+
+#[test]
+fn a_second_observer_is_awaited_for_so_long_and_longer_where_others_may_be_gone_too() {
+    // Among few, everybody observes everybody; among many, a doubted neighbour is walked past, and others may be doubted.
+    for (members, patience) in [(3, CRASH_PATIENCE), (200, MANY_CRASHES_PATIENCE)] {
+        let mut alone = Alone::with_teller();
+        alone.told_of(0..members, Status::Up);
+        let of_host =
+            |alone: &Alone, host| alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
+        let neighbour = (0..members).find(|host| alone.core.observes(of_host(&alone, *host))).expect("a neighbour");
+        let run = member(neighbour, Status::Up).run;
+        let began = alone.core.now;
+        alone.core.refused_link(run, true);
+        alone.outputs();
+        while alone.core.is_case(run) {
+            alone.now = alone.core.next_deadline().expect("a case has a timer");
+            assert!(alone.now.since(began) < std::time::Duration::from_secs(8), "{members}");
+            alone.core.handle(alone.now, Input::Tick);
+            alone.outputs();
+        }
+        assert_eq!(
+            alone.now.since(began),
+            MIN_CRASH_PROBE_GAP * (3 + patience),
+            "{members}: three probes, and so long"
+        );
+    }
+}
