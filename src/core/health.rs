@@ -43,6 +43,8 @@ pub(super) struct Attention {
     awake_since: Time,
     /// The last sign of life of any member.
     last_heard: Time,
+    /// The shortest suspect timeout of those that were observed since then.
+    contact_expected: Duration,
     /// The first sign of life after nobody had been heard for long.
     heard_again: Time,
     /// The missed deadline that was already counted as a pause.
@@ -60,6 +62,7 @@ impl Attention {
         Self {
             awake_since: now,
             last_heard: now,
+            contact_expected: Duration::MAX,
             heard_again: now,
             counted: None,
             score: 0,
@@ -70,6 +73,17 @@ impl Attention {
 
     pub(super) fn heard(&mut self, now: Time) {
         self.last_heard = now;
+        self.contact_expected = Duration::MAX;
+    }
+
+    /// Members are observed whose shortest suspect timeout is this.
+    pub(super) fn expect_contact(&mut self, quickest: Duration) {
+        self.contact_expected = self.contact_expected.min(quickest);
+    }
+
+    /// The shortest suspect timeout of all that were observed since somebody was heard.
+    pub(super) fn contact_expected(&self) -> Duration {
+        self.contact_expected
     }
 
     /// Until when this node heard somebody, or could not have.

@@ -27,6 +27,7 @@ mod linking;
 mod merging;
 mod moving;
 mod net;
+mod paces;
 mod partition;
 mod reachable;
 mod reunion;
