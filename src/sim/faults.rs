@@ -203,7 +203,11 @@ impl Operation {
             }
             Operation::NoDatagrams(lasting) => {
                 let everybody = || NodeSet::of(&[]).rest();
-                let cut = Cut::new(everybody(), everybody()).stopping(Stops::Datagrams).blaming(Vec::new());
+                let cut = Cut::new(everybody(), everybody()).stopping(Stops::Datagrams);
+                // Who observes without being observed has no link, and hears from others alone; so has nobody for a while
+                // after connections were disturbed.
+                let blames_nobody = world.observe_each_other() && world.are_links_up();
+                let cut = if blames_nobody { cut.blaming(Vec::new()) } else { cut };
                 world.add_cut(cut, Some(*lasting));
                 true
             }

@@ -4,6 +4,7 @@
 //! Most faults come after a time of peace and alone, because what is promised in seconds is promised then; others come
 //! close together.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::{Beliefs, DiskFate, Operation, Schedule, disk_fate, weather};
@@ -43,6 +44,22 @@ impl Default for Variation {
             ipv6: false,
             longest_pause: Duration::from_secs(30),
         }
+    }
+}
+
+impl fmt::Display for Variation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mixed, observers, clock_error_ppm, ipv6, .. } = self;
+        if let Some(observers) = observers {
+            write!(f, ", {observers} observers each")?;
+        }
+        for (nth, settings) in mixed.iter().enumerate() {
+            let turns = if nth == 0 { ", in turns" } else { " and" };
+            let Settings { heartbeat_interval, down_timeout, observers, .. } = settings;
+            write!(f, "{turns} {observers} observers, heartbeats {heartbeat_interval:?}, down {down_timeout:?}")?;
+        }
+        let family = if *ipv6 { ", IPv6" } else { "" };
+        write!(f, ", clocks wrong by {clock_error_ppm} ppm{family}")
     }
 }
 
