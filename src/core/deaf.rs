@@ -16,9 +16,9 @@
 //!                                                                what still stands is told
 //! ```
 //!
-//! The timeout is the shortest of this node's own and of those of the members that it observes: a slow node that hears nobody
-//! judges the quick, and walks past them to others, long before it would miss its like. And it hears the quick all the
-//! time, as long as it hears anybody.
+//! The timeout is the shortest of those of the members that it observes: a slow node that hears nobody judges the quick, and
+//! walks past them to others, long before it would miss its like; and it hears the quick all the time, as long as it hears
+//! anybody. A quick node whose neighbours are all slow hears them seldom.
 //!
 //! Invariants:
 //! - The accused themselves are told at once, as always: their refutations are what a node that hears again learns first.
@@ -27,6 +27,7 @@
 //! Must not know: why nothing gets through.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::limits::MAX_DAMPING;
 use super::time::Time;
@@ -36,7 +37,8 @@ use super::{Core, Record, Status};
 impl Core {
     /// Whether this node has been in contact with no member for so long that its word about others is worth nothing.
     pub(super) fn is_deaf(&self) -> bool {
-        let patience = self.attention.contact_expected().min(self.settings.suspect_timeout);
+        let expected = self.attention.contact_expected();
+        let patience = if expected == Duration::MAX { self.settings.suspect_timeout } else { expected };
         self.now.since(self.attention.listened_until()) >= patience / 2
     }
 
