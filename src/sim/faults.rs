@@ -213,7 +213,7 @@ impl Operation {
             }
             Operation::Deafen(node, lasting) => {
                 let deaf = NodeSet::of(&[*node]);
-                let cut = Cut::new(deaf.rest(), deaf);
+                let cut = Cut::new(deaf.rest(), deaf).all_around();
                 // Where nodes have different numbers of observers, some observe who does not send to them. Such a one has
                 // asked others all along, and takes a moment to learn that it hears nobody any more.
                 let cut = if world.observe_each_other() { cut.blaming(vec![*node]) } else { cut };
