@@ -20,6 +20,10 @@
 //!                                                                    what still stands is told
 //! ```
 //!
+//! The timeout is the shortest of those of the members that it observes: a slow node that hears nobody judges the quick, and
+//! walks past them to others, long before it would miss its like; and it hears the quick all the time, as long as it hears
+//! anybody. A quick node whose neighbours are all slow hears them seldom.
+//!
 //! Invariants:
 //! - The accused themselves are told, again and again: their refutations are what a node that hears again learns first.
 //! - Nobody is accused by who hears again before three new probes stayed unanswered.
@@ -27,6 +31,7 @@
 //! Must not know: why nothing gets through.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::limits::MAX_DAMPING;
 use super::time::Time;
@@ -37,8 +42,9 @@ impl Core {
     /// Whether this node has been in contact with no member for so long that its word about others is worth nothing, or
     /// has accused somebody though nobody answered anything since that doubt began.
     pub(super) fn is_deaf(&self) -> bool {
-        self.attention.is_unheard()
-            || self.now.since(self.attention.listened_until()) >= self.settings.suspect_timeout / 2
+        let expected = self.attention.contact_expected();
+        let patience = if expected == Duration::MAX { self.settings.suspect_timeout } else { expected };
+        self.attention.is_unheard() || self.now.since(self.attention.listened_until()) >= patience / 2
     }
 
     /// This node is about to accuse a member that it has doubted `since` then: whether anybody answered anything meanwhile.
@@ -60,6 +66,7 @@ impl Core {
         } else {
             self.attention.heard(self.now);
         }
+        self.attention.expect_contact(self.observers.quickest());
         self.unreached_at = None;
     }
 
@@ -87,9 +94,10 @@ impl Core {
     /// Whether a verdict of this node is not to be told (yet).
     pub(super) fn is_kept(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
+        let to_refute = entry.record.timing.suspect_timeout().min(self.settings.suspect_timeout);
         entry.peer.errands().is_judged_unheard
             && matches!(entry.status, Status::Suspect | Status::Down)
-            && (self.is_deaf() || self.now < self.attention.heard_again() + self.settings.suspect_timeout)
+            && (self.is_deaf() || self.now < self.attention.heard_again() + to_refute)
     }
 
     /// This node judges a member: remembers whether it heard anybody at the time.
@@ -104,7 +112,9 @@ impl Core {
         let timing = entry.record.timing;
         let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
         let until = self.attention.heard_again() + spare / (1 << MAX_DAMPING);
-        entry.peer.errands().is_judged_unheard.then_some(until)
+        // Contact may come and go.
+        let at_last = entry.peer.errands().accused_since.map(|since| since + timing.down_timeout());
+        entry.peer.errands().is_judged_unheard.then_some(at_last.map_or(until, |at_last| until.min(at_last)))
     }
 
     /// What a member said of itself last, in place of a verdict that is kept.

@@ -50,6 +50,8 @@ struct Detour {
 #[derive(Debug)]
 struct Partner {
     asked: Time,
+    /// The last word that a link was opened for: it goes over that at once.
+    unsent: Option<Vec<u8>>,
     /// Until when a link is wanted.
     wanted_until: Option<Time>,
 }
@@ -185,25 +187,42 @@ impl Core {
     pub(super) fn send_word_to(&mut self, slot: Slot, packet: PacketBuilder) {
         debug_assert!(slot != View::ME);
         let record = self.view.record(slot);
-        let (run, late) = (record.run, record.timing.heartbeat_interval() * 3 / 2);
+        let (run, late) = (record.run, record.timing.heartbeat_interval().min(self.renewal_interval()) * 3 / 2);
         let session = self.view.entry(slot).peer.session.as_ref();
         let is_late = session.is_none_or(|session| is_due(self.now, session.datagram, late));
-        if !self.observes(slot) {
-            self.mind_partner(slot);
-        }
+        let wants_link = !self.observes(slot) && self.mind_partner(slot);
         if is_late && !self.detours.is_open(run) && self.is_linked(run) {
             let bytes = packet.finish();
             self.copy_to_link(run, &bytes);
             let to = self.view.record(slot).address;
             return self.transmit_bytes(to, bytes);
         }
+        if wants_link && !self.is_linked(run) {
+            // The lease may end before there is another word.
+            let bytes = packet.finish();
+            if let Some(partner) = self.detours.partners.get_mut(&run) {
+                partner.unsent = Some(bytes.clone());
+            }
+            let to = self.view.record(slot).address;
+            return self.transmit_bytes(to, bytes);
+        }
         self.send_to(slot, packet);
     }
 
-    /// A word goes to a voter that is no neighbour: if it says nothing, a link is opened.
-    fn mind_partner(&mut self, slot: Slot) {
+    /// A link stands: the word that it was opened for goes over it.
+    pub(super) fn send_unsent(&mut self, run: Run) {
+        let unsent = self.detours.partners.get_mut(&run).and_then(|partner| partner.unsent.take());
+        if let Some(bytes) = unsent {
+            self.copy_to_link(run, &bytes);
+        }
+    }
+
+    /// A word goes to a voter that is no neighbour: if it says nothing, a link is opened. Says whether one is wanted.
+    fn mind_partner(&mut self, slot: Slot) -> bool {
         let record = self.view.record(slot);
-        let (run, patience) = (record.run, record.timing.heartbeat_interval() * DETOUR_HEARTBEATS);
+        // Each word is answered. A slow voter may hold a short lease.
+        let patience = (record.timing.heartbeat_interval() * DETOUR_HEARTBEATS).min(self.renewal_interval());
+        let run = record.run;
         let heard = self.view.entry(slot).peer.session.as_ref().and_then(|session| session.datagram);
         let now = self.now;
         let view = &self.view;
@@ -211,15 +230,20 @@ impl Core {
         let is_full = self.detours.partners.len() >= MAX_PARTNERS;
         let partner = match self.detours.partners.get_mut(&run) {
             Some(partner) => partner,
-            None if is_full => return,
-            None => self.detours.partners.entry(run).or_insert(Partner { asked: now, wanted_until: None }),
+            None if is_full => return false,
+            None => {
+                let partner = Partner { asked: now, unsent: None, wanted_until: None };
+                self.detours.partners.entry(run).or_insert(partner)
+            }
         };
         if heard.is_some_and(|heard| heard >= partner.asked) {
-            (partner.asked, partner.wanted_until) = (now, None);
+            *partner = Partner { asked: now, unsent: None, wanted_until: None };
         } else if now.since(partner.asked) >= patience {
             partner.wanted_until = Some(now + LINK_LINGER);
             self.ensure_link(slot);
+            return true;
         }
+        false
     }
 
     /// A link to somebody who is no neighbour is looked at again after a while.

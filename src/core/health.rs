@@ -45,6 +45,8 @@ pub(super) struct Attention {
     last_heard: Time,
     /// When a member last received something of this node, as far as is known.
     received: Time,
+    /// The shortest suspect timeout of those that were observed since then.
+    contact_expected: Duration,
     /// The first sign of life after nobody had been heard for long.
     heard_again: Time,
     /// Since when nobody answered anything that was sent, if that was found out by accusing somebody.
@@ -65,6 +67,7 @@ impl Attention {
             awake_since: now,
             last_heard: now,
             received: now,
+            contact_expected: Duration::MAX,
             heard_again: now,
             unheard_since: None,
             counted: None,
@@ -76,6 +79,17 @@ impl Attention {
 
     pub(super) fn heard(&mut self, now: Time) {
         self.last_heard = now;
+        self.contact_expected = Duration::MAX;
+    }
+
+    /// Members are observed whose shortest suspect timeout is this.
+    pub(super) fn expect_contact(&mut self, quickest: Duration) {
+        self.contact_expected = self.contact_expected.min(quickest);
+    }
+
+    /// The shortest suspect timeout of all that were observed since somebody was heard.
+    pub(super) fn contact_expected(&self) -> Duration {
+        self.contact_expected
     }
 
     /// A member had received something of this node by then.

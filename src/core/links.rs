@@ -599,6 +599,7 @@ impl Core {
         if let Some(slot) = slot {
             self.doubt_datagrams_at_once(slot);
         }
+        self.send_unsent(run);
         self.process_answers(run);
     }
 

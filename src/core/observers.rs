@@ -16,6 +16,7 @@
 //!   cluster, more in a small one, where rings overlap.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::detector::probe_after;
 use super::limits::MIN_CRASH_PROBE_GAP;
@@ -44,6 +45,8 @@ pub(super) struct Observers {
     pub(super) walk: Walk,
     /// Everybody observed by this node: the nearest on the rings, and whom it walks past.
     neighbours: BTreeSet<Slot>,
+    /// The shortest of their suspect timeouts.
+    quickest: Duration,
 }
 
 impl Observers {
@@ -55,12 +58,18 @@ impl Observers {
             settled: Settled::new(me),
             walk: Walk::default(),
             neighbours: BTreeSet::new(),
+            quickest: Duration::MAX,
         }
     }
 
     /// The configured number.
     pub(super) fn wanted(&self) -> usize {
         self.wanted
+    }
+
+    /// The shortest suspect timeout of all whom this node observes.
+    pub(super) fn quickest(&self) -> Duration {
+        self.quickest
     }
 
     /// The rings over all live members.
@@ -139,6 +148,9 @@ impl Core {
         let before = std::mem::take(&mut self.observers.neighbours);
         let stopped: Vec<Slot> = before.difference(&after).copied().collect();
         let started: Vec<Slot> = after.difference(&before).copied().collect();
+        let timeouts = after.iter().map(|slot| self.view.record(*slot).timing.suspect_timeout());
+        self.observers.quickest = timeouts.min().unwrap_or(Duration::MAX);
+        self.attention.expect_contact(self.observers.quickest);
         self.observers.neighbours = after;
         for slot in stopped {
             self.stop_observing(slot);

@@ -150,6 +150,29 @@ pub(super) fn path(places: &mut Vec<Place>, reach: usize) -> Path {
     path
 }
 
+/// When the doubted on one way were heard last, by their suspect timeouts. A member behind them lived then, too, since nobody
+/// accused it; but one that is slower would not have been missed yet, and the sign of a quick one may itself be no more
+/// than such a guess.
+#[derive(Debug, Default)]
+struct Lives {
+    /// There are few paces in one cluster.
+    signs: Vec<(Duration, Time)>,
+}
+
+impl Lives {
+    fn add(&mut self, pace: Duration, sign: Time) {
+        match self.signs.iter_mut().find(|(other, _)| *other == pace) {
+            Some((_, last)) => *last = sign.max(*last),
+            None => self.signs.push((pace, sign)),
+        }
+    }
+
+    /// When a member of this pace lived at the least.
+    fn of(&self, pace: Duration) -> Option<Time> {
+        self.signs.iter().filter(|(other, _)| *other >= pace).map(|(_, sign)| *sign).max()
+    }
+}
+
 /// What one step found.
 #[derive(Debug, Default)]
 struct Step {
@@ -248,9 +271,11 @@ impl Core {
                 if ring < FLOOD_RINGS {
                     step.ends.extend(path.end);
                 }
-                let (mut lived, mut is_behind_crashed) = (None, false);
+                let (mut lives, mut is_behind_crashed) = (Lives::default(), false);
                 for slot in path.slots {
-                    if let Some(lived) = lived {
+                    let entry = self.view.entry(slot);
+                    let pace = entry.record.timing.suspect_timeout();
+                    if let Some(lived) = lives.of(pace) {
                         let date = step.lived.entry(slot).or_insert(lived);
                         *date = lived.max(*date);
                     }
@@ -258,9 +283,9 @@ impl Core {
                         step.behind_crashed.insert(slot);
                     }
                     if self.observers.walk.doubted.contains(&slot) {
-                        lived = lived.max(Some(self.view.entry(slot).peer.last_sign));
+                        lives.add(pace, entry.peer.last_sign);
                     }
-                    is_behind_crashed |= self.crashes.is_in_vain(self.view.record(slot).run);
+                    is_behind_crashed |= self.crashes.is_in_vain(entry.record.run);
                     step.passed.insert(slot);
                     if path.end != Some(slot) {
                         step.silent.insert(slot);

@@ -158,6 +158,8 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
     let mut run =
         Run { world: None, mood: None, faults: 0, operations: Vec::new(), converged_after: None, led_after: None };
     let panicked = catch_unwind(AssertUnwindSafe(|| {
+        run.operations
+            .push(format!("{} nodes, {} of them vote{}", schedule.nodes, schedule.voters, schedule.variation));
         run.world = Some(World::with_tamper(options, tamper));
         run.mood = schedule.mood(seed);
         run.through(schedule);

@@ -203,13 +203,17 @@ impl Operation {
             }
             Operation::NoDatagrams(lasting) => {
                 let everybody = || NodeSet::of(&[]).rest();
-                let cut = Cut::new(everybody(), everybody()).stopping(Stops::Datagrams).blaming(Vec::new());
+                let cut = Cut::new(everybody(), everybody()).stopping(Stops::Datagrams);
+                // Who observes without being observed has no link, and hears from others alone; so has nobody for a while
+                // after connections were disturbed.
+                let blames_nobody = world.observe_each_other() && world.are_links_up();
+                let cut = if blames_nobody { cut.blaming(Vec::new()) } else { cut };
                 world.add_cut(cut, Some(*lasting));
                 true
             }
             Operation::Deafen(node, lasting) => {
                 let deaf = NodeSet::of(&[*node]);
-                let cut = Cut::new(deaf.rest(), deaf);
+                let cut = Cut::new(deaf.rest(), deaf).all_around();
                 // Where nodes have different numbers of observers, some observe who does not send to them. Such a one has
                 // asked others all along, and takes a moment to learn that it hears nobody any more.
                 let cut = if world.observe_each_other() { cut.blaming(vec![*node]) } else { cut };

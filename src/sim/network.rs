@@ -181,18 +181,26 @@ pub struct Cut {
     turns: Option<(Nanos, Nanos)>,
     /// Those who may be suspected because of it; everybody if it is not said.
     blamed: Option<Vec<usize>>,
+    /// It stops what comes from outside of the cluster, too.
+    is_all_around: bool,
 }
 
 impl Cut {
     /// Everything from `from` to `to`.
     pub fn new(from: NodeSet, to: NodeSet) -> Self {
-        Self { from, to, stops: Stops::Everything, turns: None, blamed: None }
+        Self { from, to, stops: Stops::Everything, turns: None, blamed: None, is_all_around: false }
     }
 
     /// Only this much of it.
     #[must_use]
     pub fn stopping(self, stops: Stops) -> Self {
         Self { stops, ..self }
+    }
+
+    /// What comes from outside of the cluster is stopped, too.
+    #[must_use]
+    pub fn all_around(self) -> Self {
+        Self { is_all_around: true, ..self }
     }
 
     /// Nobody but these may be suspected because of it: all others hear each other well enough.
@@ -318,6 +326,11 @@ impl Network {
     /// Whether datagrams from one node to another are cut off now.
     pub fn is_cut(&self, now: Nanos, from: usize, to: usize) -> bool {
         self.cuts.values().any(|cut| cut.stops != Stops::Connections && cut.lies_between(now, from, to))
+    }
+
+    /// Whether nothing reaches a node from outside of the cluster.
+    pub fn is_shut_off(&self, node: usize) -> bool {
+        self.cuts.values().any(|cut| cut.is_all_around && cut.to.contains(node))
     }
 
     /// Whether segments from one node to another are cut off now.

@@ -11,7 +11,6 @@ use super::{from_environment, run_all};
 const SEEDS: u64 = 200;
 
 #[test]
-#[ignore = "the protocol does not yet keep what this campaign newly asks for"]
 fn larger_clusters_keep_every_promise() {
     if let Some(seed) = from_environment("HEADCOUNT_SIM_LARGE_SEED") {
         let outcome = run_seed_of(Campaign::Large, seed, true);

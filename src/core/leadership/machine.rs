@@ -33,10 +33,12 @@ impl Core {
             voters: quorum.voters,
             ballot: quorum.ballot,
         };
+        let renewal_interval = birth.timing.renewal_interval;
         let election = Election::new(birth, &around);
         let term = election.term();
         self.leading = Some(Box::new(Leading {
             election: Some(election),
+            renewal_interval,
             known: None,
             term,
             claim_until: None,
@@ -58,6 +60,11 @@ impl Core {
         let told = self.leadership();
         self.outputs.push_back(Output::Leadership(told));
         self.with_election(|_, _| ());
+    }
+
+    /// How often a leader renews.
+    pub(in crate::core) fn renewal_interval(&self) -> std::time::Duration {
+        self.leading.as_ref().map_or(std::time::Duration::MAX, |leading| leading.renewal_interval)
     }
 
     /// Lets the machine look at the world, and carries out what it wants.

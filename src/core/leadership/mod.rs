@@ -87,6 +87,8 @@ impl Leadership {
 pub(super) struct Leading {
     /// Taken out while it is at work.
     election: Option<Election>,
+    /// How often leaders renew.
+    renewal_interval: Duration,
     /// The claim heard of last, this node's own included.
     known: Option<Known>,
     /// The newest term heard of.

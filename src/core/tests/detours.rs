@@ -171,6 +171,28 @@ fn leaders_are_elected_and_stay_without_datagrams() {
 }
 
 #[test]
+fn a_leader_stays_without_datagrams_among_voters_that_are_no_neighbours_and_slow() {
+    let paces = [[Profile::Local, Profile::Lan], [Profile::Lan, Profile::Lan], [Profile::Local, Profile::Local]];
+    for (pace, voters) in paces.into_iter().flat_map(|pace| [(pace, 3), (pace, 5)]) {
+        let mut net = Net::new(Profile::Local);
+        net.lay_wires();
+        net.voters = (0..voters).map(|i| id(&format!("n{i}"))).collect();
+        net.lease = pace[0].lease_timing();
+        for i in 0..30 {
+            net.settings = Settings { observers: 4, ..pace[i % 2].settings() };
+            net.add(&format!("n{i}"), i, &[0]);
+        }
+        net.run(SECOND * 30);
+        let first = leader(&net).expect("a leader");
+        net.block_all_datagrams(true);
+        net.run(SECOND * 40);
+        let at = net.nodes.iter().position(|node| node.core.me().id == first).expect("a node");
+        let is_loss = |output: &Output| matches!(output, Output::LeaderLost { .. });
+        assert!(!net.nodes[at].leadership.iter().any(|(_, told)| is_loss(told)), "{pace:?}, {voters}");
+    }
+}
+
+#[test]
 fn islands_without_datagrams_find_each_other_by_links() {
     let mut net = Net::linked(Profile::Local, 4);
     net.block_all_datagrams(true);

@@ -30,6 +30,7 @@ mod merging;
 mod moving;
 mod names;
 mod net;
+mod paces;
 mod partition;
 mod reachable;
 mod reunion;

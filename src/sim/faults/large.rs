@@ -4,6 +4,7 @@
 //! Most faults come after a time of peace and alone, because what is promised in seconds is promised then; others come
 //! close together.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::{Beliefs, DiskFate, Operation, Schedule, disk_fate, weather};
@@ -43,6 +44,22 @@ impl Default for Variation {
             ipv6: false,
             longest_pause: Duration::from_secs(30),
         }
+    }
+}
+
+impl fmt::Display for Variation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mixed, observers, clock_error_ppm, ipv6, .. } = self;
+        if let Some(observers) = observers {
+            write!(f, ", {observers} observers each")?;
+        }
+        for (nth, settings) in mixed.iter().enumerate() {
+            let turns = if nth == 0 { ", in turns" } else { " and" };
+            let Settings { heartbeat_interval, down_timeout, observers, .. } = settings;
+            write!(f, "{turns} {observers} observers, heartbeats {heartbeat_interval:?}, down {down_timeout:?}")?;
+        }
+        let family = if *ipv6 { ", IPv6" } else { "" };
+        write!(f, ", clocks wrong by {clock_error_ppm} ppm{family}")
     }
 }
 
@@ -282,5 +299,64 @@ mod tests {
             }
         }
         assert_eq!((kinds.len(), most), (24, 40), "{kinds:?}");
+    }
+    #[test]
+    fn the_seeds_of_a_usual_run_reach_all_that_the_campaign_is_for() {
+        let schedules: Vec<Schedule> = (0..200).map(Schedule::large).collect();
+        let worlds = |such: &dyn Fn(&Schedule) -> bool| schedules.iter().filter(|schedule| such(schedule)).count();
+        let faults = |such: &dyn Fn(&Operation) -> bool| {
+            worlds(&|schedule| schedule.operations.iter().any(|(_, operation)| such(operation)))
+        };
+        let has_paces = |schedule: &Schedule, pace: fn(&Settings) -> Duration| {
+            schedule.variation.mixed.windows(2).any(|pair| pace(&pair[0]) != pace(&pair[1]))
+        };
+        let reap_after = Duration::from_secs(60);
+        let found = [
+            ("worlds of 40 nodes", worlds(&|schedule| schedule.nodes == 40), 1),
+            ("worlds of more than 20 nodes", worlds(&|schedule| schedule.nodes > 20), 50),
+            ("voters", worlds(&|schedule| schedule.voters > 0), 50),
+            ("mixed profiles", worlds(&|schedule| has_paces(schedule, |settings| settings.down_timeout)), 10),
+            ("mixed heartbeats", worlds(&|schedule| has_paces(schedule, |settings| settings.heartbeat_interval)), 20),
+            (
+                "mixed observers",
+                worlds(&|schedule| {
+                    schedule.variation.mixed.windows(2).any(|pair| pair[0].observers != pair[1].observers)
+                }),
+                10,
+            ),
+            ("drifting clocks", worlds(&|schedule| schedule.variation.clock_error_ppm == DRIFT_PPM), 20),
+            ("IPv6", worlds(&|schedule| schedule.variation.ipv6), 20),
+            (
+                "long pauses",
+                faults(&|fault| matches!(fault, Operation::Pause(_, lasting) if *lasting > reap_after)),
+                20,
+            ),
+            (
+                "addresses used again",
+                faults(&|fault| matches!(fault, Operation::Inherit { named_alike: false, .. })),
+                3,
+            ),
+            ("names used again", faults(&|fault| matches!(fault, Operation::Inherit { named_alike: true, .. })), 3),
+            ("names shared", faults(&|fault| matches!(fault, Operation::Twin(_))), 10),
+            ("many that leave", faults(&|fault| matches!(fault, Operation::MassLeave(_))), 20),
+            ("many that crash", faults(&|fault| matches!(fault, Operation::MassCrash(_))), 20),
+            ("many without power", faults(&|fault| matches!(fault, Operation::MassPowerOff(_))), 10),
+            ("crashes after joining", faults(&|fault| matches!(fault, Operation::JoinAndDie(_))), 20),
+            ("pairs", faults(&|fault| matches!(fault, Operation::Pairs(_, Stops::Everything, _))), 3),
+            ("datagrams of pairs", faults(&|fault| matches!(fault, Operation::Pairs(_, Stops::Datagrams, _))), 3),
+            ("connections of pairs", faults(&|fault| matches!(fault, Operation::Pairs(_, Stops::Connections, _))), 3),
+            ("no datagrams", faults(&|fault| matches!(fault, Operation::NoDatagrams(_))), 10),
+            ("deaf nodes", faults(&|fault| matches!(fault, Operation::Deafen(..))), 10),
+            ("firewalls", faults(&|fault| matches!(fault, Operation::Firewall(..))), 10),
+            (
+                "late packets",
+                faults(&|fault| matches!(fault, Operation::Weather(Conditions { late: Some(_), .. }, _))),
+                10,
+            ),
+            ("links reset", faults(&|fault| matches!(fault, Operation::ResetLinks(_))), 10),
+        ];
+        for (what, found, least) in found {
+            assert!(found >= least, "{found} of 200 worlds have {what}");
+        }
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Observer {
     has_stopped: bool,
     /// It said that it suspects a partition, and not yet that this is over.
     suspects_partition: bool,
+    /// When it forgot everybody, to join anew.
+    forgot_all_at: Option<Nanos>,
     /// Who was Up at a sponsor when its first page was sent.
     pub(super) transfers: BTreeMap<Run, Vec<NodeId>>,
 }
@@ -53,6 +55,7 @@ impl Observer {
             was_up: false,
             has_stopped: false,
             suspects_partition: false,
+            forgot_all_at: None,
             transfers: BTreeMap::new(),
             birth,
         }
@@ -108,6 +111,7 @@ impl Observer {
             }
             Output::Notice(Notice::RejoiningAfterIsolation) => {
                 self.buried.clear();
+                self.forgot_all_at = Some(now);
                 self.was_up = false;
                 None
             }
@@ -152,7 +156,9 @@ impl Observer {
         let finding = wrong_transition(before, change).or_else(|| self.rises_wrongly(now, before, change));
         if change.kind == ChangeKind::Removed {
             let reap_after = self.birth.settings.reap_after;
-            if matches!(record.status, Status::Down | Status::Left(_)) && self.buried.len() < MAX_TOMBSTONES {
+            // Who joins anew learns from others who is dead, and for how long.
+            let is_buried = matches!(record.status, Status::Down | Status::Left(_)) && self.forgot_all_at != Some(now);
+            if is_buried && self.buried.len() < MAX_TOMBSTONES {
                 let until = now + crate::sim::random::nanos(reap_after);
                 self.buried.insert(record.id.clone(), (record.incarnation, until));
             }

@@ -78,7 +78,8 @@ pub(super) struct Expectations {
     upheavals: u64,
     last: Nanos,
     peace: Nanos,
-    last_for_links: Nanos,
+    /// Since when nothing broke links; never, if it is not said.
+    last_for_links: Option<Nanos>,
     links_peace: Nanos,
     deaths: Vec<Death>,
     cut: Option<CutWatch>,
@@ -129,11 +130,11 @@ impl Expectations {
         if now != self.last || self.upheavals == 0 {
             self.upheavals += 1;
             self.peace = now - self.last;
-            self.links_peace = now - self.last_for_links;
+            self.links_peace = self.last_for_links.map_or(Nanos::MAX, |last| now - last);
             self.last = now;
         }
         if breaks_links {
-            self.last_for_links = now;
+            self.last_for_links = Some(now);
         }
     }
 }
@@ -160,6 +161,12 @@ impl World {
             links_peace: expectations.links_peace,
             is_calm: self.network.is_calm() && self.tcp == super::Tcp::Open && self.nodes.iter().all(is_well),
         }
+    }
+
+    /// Whether there is a link between all who observe each other.
+    pub fn are_links_up(&self) -> bool {
+        let peace = self.expectations.last_for_links.map_or(Nanos::MAX, |last| self.now - last);
+        self.tcp == super::Tcp::Open && peace >= nanos(LINKS_PEACE)
     }
 
     /// How soon a silence of this node is known.
@@ -340,7 +347,9 @@ impl World {
                 if matches!(
                     change.kind,
                     ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition)
-                ) && !watch.judged.contains(&node) =>
+                ) && !watch.judged.contains(&node)
+                    // Whom an adversary invented dies for other reasons.
+                    && watch.there.iter().any(|there| self.nodes[*there].id == change.record.id) =>
             {
                 watch.judged.push(node);
                 self.judge_report(node);
@@ -360,8 +369,13 @@ impl World {
             names
         };
         let (far, near) = (names(false), names(true));
+        // Whom an adversary invented counts as a member until it is found out.
+        let lists = |core: &crate::core::Core| {
+            core.records().filter(|(held, _)| held.status.is_live() && !self.is_honest(&held.id)).count()
+        };
+        let members = watch.there.len() + self.core(node).map_or(0, lists);
         // Fewer are no cut; where paces differ, the quicker are gone before the slower are missed.
-        if far.len() < MIN_PARTITION || far.len() * 3 < watch.there.len() || !self.has_one_pace() {
+        if far.len() < MIN_PARTITION || far.len() * 3 < members || !self.has_one_pace() {
             return;
         }
         let reported = watch.reported.get(&node);

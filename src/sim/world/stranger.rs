@@ -133,7 +133,7 @@ impl World {
             }
             match deed {
                 Deed::Send { from, to, bytes } => {
-                    if let Some(to) = self.place_at(to) {
+                    if let Some(to) = self.place_at(to).filter(|to| !self.network.is_shut_off(*to)) {
                         self.push_after(UNDER_WAY, Event::Packet { from, to, bytes, delayed: false });
                     }
                 }
@@ -143,7 +143,7 @@ impl World {
     }
 
     fn frame_of_stranger(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>) {
-        let Some(node) = self.place_at(to) else { return };
+        let Some(node) = self.place_at(to).filter(|node| !self.network.is_shut_off(*node)) else { return };
         let Some(process) = self.nodes[node].running().map(|process| process.number) else { return };
         let known = self.stranger.opened.get(&(from, node)).filter(|known| known.1 == process).map(|known| known.0);
         let link = known.unwrap_or_else(|| self.streams.name_of_accepted());
