@@ -48,10 +48,21 @@ pub const RUN_JUMP_INTERVAL: Duration = Duration::from_secs(900);
 pub const MAX_FIRST_INCARNATION: u64 = 1 << 42;
 /// Claims to names of living members that are remembered until a second voice is heard.
 pub const MAX_CLAIMS: usize = 256;
+/// Another run at a member's own address that too few elders speak of is looked for there, by those who do not watch that
+/// member, when it is still spoken of after this long.
+pub const SUCCESSOR_PATIENCE: Duration = Duration::from_millis(300);
 /// Members that are asked whom they hold under a name that two living processes have.
 pub const MAX_JURORS: usize = 9;
-/// Settled members that must tell a living node that it was removed before it stops.
+/// Elders that must tell a living node that it was removed before it stops.
 pub const REMOVAL_VOICES: usize = 3;
+/// The first so many members that come to a node are its elders, however young they are.
+pub const MIN_ELDERS: usize = 2;
+/// Those that become Up within this time of each other while a cluster is founded are elders to each other.
+pub const FOUNDED_TOGETHER: Duration = Duration::from_secs(2);
+/// Who is held as removed, and speaks up more often than this, is told no more.
+pub const MAX_REMINDERS: u8 = 2;
+/// A removal that is not believed and is heard of again after this long is believed by somebody: its subject is told.
+pub const REMOVAL_OBJECTION: Duration = Duration::from_millis(300);
 /// Removals of living members that are believed of one member …
 pub const MAX_REMOVALS: u32 = 64;
 /// … in this time …

@@ -485,6 +485,7 @@ impl Core {
         let record = Arc::clone(self.view.record(slot));
         let run = record.run;
         self.acquaintance.forget(run);
+        self.removals.forget(run);
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
         self.drop_link(run);

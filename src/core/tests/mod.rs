@@ -38,3 +38,4 @@ mod traffic;
 mod twins;
 mod usurpers;
 mod waiting;
+mod youngsters;
