@@ -12,6 +12,9 @@ pub const MAX_NAME_QUESTIONS: u8 = 60;
 pub const MAX_MEMBERS: usize = 131_072;
 /// Removed runs that still have to be told so.
 pub const MAX_EVICTED: usize = 1_024;
+/// They are told for this long: less than it takes a node that is new, and wrongly thinks so, to be believed itself.
+pub const EVICTION_MEMORY: Duration = Duration::from_secs(30);
+const _: () = assert!(EVICTION_MEMORY.as_secs() < SETTLE.as_secs());
 /// Joiners held of one IP address.
 pub const MAX_JOINERS_PER_HOST: usize = 128;
 /// Joiners whom a member hands its view at one time; others are referred to other members.
@@ -316,6 +319,10 @@ pub const WIDE_DOUBT: (usize, usize) = (3, 4);
 pub const SETTLE: Duration = Duration::from_secs(60);
 /// … by at most so much less: those who joined one after the other settle together.
 pub const SETTLE_TOGETHER: Duration = Duration::from_secs(5);
+/// A neighbour that others displaced on the rings stays one if it was one for this long …
+pub const KEEP_AFTER: Duration = Duration::from_millis(500);
+/// … for this long: until whoever displaced it has settled, and as long again.
+pub const KEEP_FOR: Duration = Duration::from_secs(120);
 /// At most one case about the same member is opened on the word of others in this time.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
 /// An echo that was held for longer teaches no round trip: clocks that differ by two in a hundred, as bad as any, would

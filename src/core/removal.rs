@@ -27,7 +27,7 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 
 use super::limits::{
-    FOUNDED_TOGETHER, MAX_CLAIMS, MAX_EVICTED, MAX_REMINDERS, MAX_REMOVALS, MAX_REMOVERS, MIN_ELDERS,
+    EVICTION_MEMORY, FOUNDED_TOGETHER, MAX_CLAIMS, MAX_EVICTED, MAX_REMINDERS, MAX_REMOVALS, MAX_REMOVERS, MIN_ELDERS,
     REMOVAL_OBJECTION, REMOVAL_VOICES, REMOVALS_INTERVAL, SETTLE, TOLD_INTERVAL,
 };
 use super::peer::is_due;
@@ -194,6 +194,12 @@ impl Core {
         true
     }
 
+    /// Whoever is not heard after it spoke up, and so not told, is let off.
+    pub(super) fn forget_old_evictions(&mut self) {
+        let now = self.now;
+        self.evicted.retain(|_, (_, since)| now.since(*since) < EVICTION_MEMORY);
+    }
+
     /// A removed run has spoken up at a higher incarnation, was told, and is still here: it is removed at that one, so that
     /// everybody knows whom it asks.
     pub(super) fn evict_again(&mut self, slot: Slot) {
@@ -201,7 +207,8 @@ impl Core {
         let is_told = self.view.entry(slot).peer.errands().last_told.is_some_and(|last| self.now > last);
         let is_due = is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL);
         let has_left = matches!(self.view.record(slot).status, Status::Left(_));
-        if is_told && is_due && !has_left && self.evicted.remove(&run).is_some() {
+        let is_recent = |(_, since): (u64, Time)| self.now.since(since) < EVICTION_MEMORY;
+        if is_told && is_due && !has_left && self.evicted.remove(&run).is_some_and(is_recent) {
             self.pronounce(slot, Status::Left(LeaveReason::Forced), DetectionMethod::HeartbeatTimeout);
         }
     }

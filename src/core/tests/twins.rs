@@ -200,7 +200,7 @@ fn a_restart_elsewhere_is_in_as_soon_as_its_name_is_free() {
             let mut net = old_cluster(Profile::Local, n);
             net.kill(1);
             net.run(if is_noticed { SECOND * 4 } else { ms(10) });
-            let known = if is_noticed { SECOND * 0 } else { net.settings.down_timeout };
+            let known = if is_noticed { Duration::ZERO } else { net.settings.down_timeout };
             let reborn = net.add("n1", 50, &[0]);
             net.run_until(known + SECOND * 2, "in everywhere", |net| net.nodes[reborn].core.is_up() && net.all_agree());
         }

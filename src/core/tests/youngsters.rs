@@ -13,7 +13,7 @@ const LIAR_HOST: usize = 90;
 /// A liar that joins through the first node, is seen by everybody, and has been Up for so long.
 fn fresh_liar(net: &mut Net, age: Duration) -> Liar {
     let node = net.add("liar", LIAR_HOST, &[0]);
-    net.run_until(ms(3_000), "the liar is in", |net| net.all_agree());
+    net.run_until(ms(3_000), "the liar is in", Net::all_agree);
     net.run(age);
     Liar::new(node)
 }
@@ -52,7 +52,7 @@ fn a_lie_told_to_a_restarted_member_is_not_believed_when_that_has_settled() {
     net.kill(2);
     net.run(ms(1_000));
     let told = net.add("n2", 2, &[0]);
-    net.run_until(ms(3_000), "back", |net| net.all_agree());
+    net.run_until(ms(3_000), "back", Net::all_agree);
     let liar = fresh_liar(&mut net, ms(1_000));
     let lie = update(about(&net, 3, net.nodes[3].core.me().incarnation + 3, FORCED));
     liar.says(&mut net, told, &[lie]);
@@ -74,7 +74,7 @@ fn a_member_that_one_node_alone_holds_as_removed_refutes_it_within_seconds() {
         net.kill(2);
         net.run(ms(1_000));
         let told = net.add("n2", 2, &[0]);
-        net.run_until(ms(3_000), "back", |net| net.all_agree());
+        net.run_until(ms(3_000), "back", Net::all_agree);
         let lie = update(about(&net, 3, net.nodes[3].core.me().incarnation, FORCED));
         liar.says(&mut net, told, &[lie]);
         net.run_until(ms(10_000), "put right", |net| misled(net, "n3") == 0);
@@ -156,7 +156,7 @@ fn a_restart_that_did_happen_is_taken_over_at_once_though_it_is_doubted() {
             net.kill(n - 1);
             net.run(pause);
             net.add(&format!("n{}", n - 1), n - 1, &[0]);
-            net.run_until(ms(1_500), "taken over", |net| net.all_agree());
+            net.run_until(ms(1_500), "taken over", Net::all_agree);
         }
     }
 }
