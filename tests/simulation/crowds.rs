@@ -90,6 +90,20 @@ fn newcomers_do_not_hide_a_death_in_a_young_cluster() {
 }
 
 #[test]
+fn a_killed_process_is_found_at_once_by_those_who_knew_it_before_a_crowd_came() {
+    for crowd in [20, 100] {
+        let mut world = crowded_at(SECOND * 3, HONEST, crowd, Duration::ZERO);
+        world.set_tcp(Tcp::Open);
+        world.run_for(SECOND * 10);
+        let by = world.now() + SECOND;
+        world.crash(HONEST - 1);
+        world.run_until(by);
+        let living: Vec<usize> = (0..HONEST - 1).collect();
+        assert_eq!(world.missed_verdicts(&living, &[HONEST - 1], by), [], "{crowd}");
+    }
+}
+
+#[test]
 fn newcomers_that_wait_until_they_have_settled_do_not_hide_a_death_then() {
     for patience in [40, 68, 75, 90] {
         let world = crowded_at(SECOND * 75, HONEST, 60, SECOND * patience);
