@@ -11,7 +11,8 @@
 //! | an earlier or later run of the name, more than [`MAX_RUN_JUMP`] higher | never; if it is said to live, it is asked itself |
 //! | a name nobody knew, above [`MAX_FIRST_INCARNATION`] | the same |
 //! | another living run of a name whose holder is heard here | never: the holder is told (see `rivals`) |
-//! | the same, where the holder is not watched | when two settled members say so |
+//! | the same, where the holder is not watched | when two elders (see `removal`) say so |
+//! | another living run at the holder's own address | the same, but it is the address that is asked who is there |
 //! | an obituary of another run of a name whose holder lives | after the holder had a suspect timeout to say otherwise |
 //! | a known run at another address | where it is watched: when the address it had does not answer as that run any more |
 //!
@@ -22,37 +23,39 @@
 //! Must not know: who wins where two records of one name are both believable (see `record`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::limits::{
     FREE_JUMP, HEARSAY_JUMP_INTERVAL, MAX_CLAIMS, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP, MAX_RUN_JUMP,
-    RUN_JUMP_INTERVAL, TOLD_INTERVAL,
+    RUN_JUMP_INTERVAL, SUCCESSOR_PATIENCE, TOLD_INTERVAL,
 };
 use super::peer::is_due;
 use super::sponsor::Newcomer;
+use super::time::Time;
 use super::view::Slot;
 use super::wire::{Nonce, Note};
 use super::{Core, Drop, Phase, Record, Run, Status};
 
-/// Settled members that must say that a name has passed to a run elsewhere, where its holder is not watched.
+/// Elders that must say that a name has passed to a run elsewhere, where its holder is not watched.
 const VOICES: usize = 2;
 
 /// Claims to names of living members, by the run that is said to have taken the name: who said so. At most [`MAX_CLAIMS`].
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    voices: BTreeMap<Run, BTreeSet<Run>>,
+    voices: BTreeMap<Run, (Time, BTreeSet<Run>)>,
 }
 
 impl Claims {
-    /// One more says so; gives back how many do.
-    fn heard(&mut self, claimed: Run, voice: Run) -> usize {
+    /// One more says so, which counts if it is an elder; gives back how many of those do, and for how long it has been said.
+    fn heard(&mut self, now: Time, claimed: Run, voice: Option<Run>) -> (usize, Duration) {
         if self.voices.len() >= MAX_CLAIMS && !self.voices.contains_key(&claimed) {
             self.voices.pop_first();
         }
-        let voices = self.voices.entry(claimed).or_default();
+        let (since, voices) = self.voices.entry(claimed).or_insert_with(|| (now, BTreeSet::new()));
         if voices.len() < VOICES {
-            voices.insert(voice);
+            voices.extend(voice);
         }
-        voices.len()
+        (voices.len(), now.since(*since))
     }
 
     /// The claim is settled.
@@ -92,12 +95,11 @@ impl Core {
         let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
         match (is_same_run, is_said_to_live) {
             (true, _) if record.status == Status::Left(super::LeaveReason::Forced) => {
-                !self.believes_removal(slot, from)
+                !self.believes_removal(slot, record, from)
             }
             (true, true) if !is_same_address => self.doubts_move(slot, record),
-            (false, true) if !is_same_address => self.doubts_successor(slot, record, note, voice, from),
+            (false, true) => self.doubts_successor(slot, record, note, voice, from),
             (false, false) => self.doubts_obituary(slot, record, note),
-            // The holder itself, or a restart on its own port.
             _ => false,
         }
     }
@@ -157,22 +159,38 @@ impl Core {
         self.probe_name(newcomer, &held);
     }
 
-    /// Another run is said to live under this name elsewhere. Whoever hears the holder knows better, and tells it; whoever
-    /// watches it and does not hear it believes what is said; whoever does not watch it needs two voices.
+    /// Another run is said to live under this name. Whoever hears the holder knows better, and tells it; whoever
+    /// watches it and does not hear it believes what is said; whoever does not watch it needs two voices. Where the other run
+    /// is said to be at the holder's own address, as after a restart, who is there says who it is.
     fn doubts_successor(&mut self, slot: Slot, record: &Record, note: Option<Note>, voice: Run, from: Slot) -> bool {
+        let is_same_address = self.view.record(slot).address == record.address;
         if self.observes(slot) {
             let is_heard = self.is_heard_lately(slot);
-            if is_heard {
+            if is_heard && is_same_address {
+                self.ask_successor(slot, record, note);
+            } else if is_heard {
                 self.tell_of_rival(slot, record, note);
             }
             return is_heard;
         }
-        let voices = if self.is_settled(from) { self.claims.heard(record.run, voice) } else { 0 };
+        let voice = self.is_elder(from).then_some(voice);
+        let (voices, said_for) = self.claims.heard(self.now, record.run, voice);
         let is_believed = voices >= VOICES;
         if is_believed {
             self.claims.close(record.run);
+        } else if is_same_address && said_for >= SUCCESSOR_PATIENCE {
+            self.ask_successor(slot, record, note);
         }
         !is_believed
+    }
+
+    /// Asks at the address where one run of a name lived, and another one is said to live now, who is there. If it is the
+    /// holder still, it raises its incarnation above what is said.
+    fn ask_successor(&mut self, slot: Slot, record: &Record, note: Option<Note>) {
+        if is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL) {
+            self.tell_of_rival(slot, record, note);
+            self.ask_who(record.address);
+        }
     }
 
     /// Another run of this name is said to be gone, later than the holder spoke: the holder, if it lives, raises its
@@ -216,15 +234,15 @@ mod tests {
     #[test]
     fn so_many_claims_are_remembered_and_one_more_takes_a_place() {
         let mut claims = Claims::default();
+        let mut voices = |claimed, voice| claims.heard(Time::ORIGIN, Run(claimed), Some(Run(voice))).0;
         let most = MAX_CLAIMS as u64;
         for claimed in 1..=most {
-            assert_eq!(claims.heard(Run(claimed), Run(9_001)), 1);
+            assert_eq!(voices(claimed, 9_001), 1);
         }
-        assert_eq!(claims.heard(Run(1), Run(9_002)), VOICES, "all of them are remembered");
-        assert_eq!(claims.heard(Run(most + 1), Run(9_001)), 1);
-        assert_eq!(claims.voices.len(), MAX_CLAIMS);
-        assert_eq!(claims.heard(Run(1), Run(9_002)), 1, "one gave way, and needs two voices again");
-        assert_eq!(claims.heard(Run(most + 1), Run(9_002)), VOICES);
+        assert_eq!(voices(1, 9_002), VOICES, "all of them are remembered");
+        assert_eq!(voices(most + 1, 9_001), 1);
+        assert_eq!(voices(1, 9_002), 1, "one gave way, and needs two voices again");
+        assert_eq!(voices(most + 1, 9_002), VOICES);
         assert_eq!(claims.voices.len(), MAX_CLAIMS);
     }
 }

@@ -123,6 +123,9 @@ impl Core {
         let live = self.view.live();
         if !self.observers.is_full_mesh(live.len()) {
             let mut targets = self.observers.flood_targets();
+            if is_own {
+                targets.extend(self.observers.kept());
+            }
             targets.extend(live.choose(&mut self.rng));
             return targets.into_iter().collect();
         }

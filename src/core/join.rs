@@ -430,6 +430,10 @@ impl Core {
 
     /// Joining → Up, at the same incarnation.
     pub(super) fn become_up(&mut self) {
+        let is_founder = match &self.phase {
+            Phase::Joining(joining) => joining.founding.answered() > 0 || self.view.live().is_empty(),
+            _ => false,
+        };
         self.phase = Phase::Up;
         self.plan_links();
         self.begin_to_settle_myself();
@@ -439,7 +443,7 @@ impl Core {
         }
         self.transfer = None;
         self.attention.start(self.now);
-        self.acquaintance.start(self.now);
+        self.acquaintance.start(self.now, is_founder);
         self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
         self.announce_by_calls();
         self.start_gossip();

@@ -12,6 +12,9 @@ pub const MAX_NAME_QUESTIONS: u8 = 60;
 pub const MAX_MEMBERS: usize = 131_072;
 /// Removed runs that still have to be told so.
 pub const MAX_EVICTED: usize = 1_024;
+/// They are told for this long: less than it takes a node that is new, and wrongly thinks so, to be believed itself.
+pub const EVICTION_MEMORY: Duration = Duration::from_secs(30);
+const _: () = assert!(EVICTION_MEMORY.as_secs() < SETTLE.as_secs());
 /// Joiners held of one IP address.
 pub const MAX_JOINERS_PER_HOST: usize = 128;
 /// Joiners whom a member hands its view at one time; others are referred to other members.
@@ -48,10 +51,21 @@ pub const RUN_JUMP_INTERVAL: Duration = Duration::from_secs(900);
 pub const MAX_FIRST_INCARNATION: u64 = 1 << 42;
 /// Claims to names of living members that are remembered until a second voice is heard.
 pub const MAX_CLAIMS: usize = 256;
+/// Another run at a member's own address that too few elders speak of is looked for there, by those who do not watch that
+/// member, when it is still spoken of after this long.
+pub const SUCCESSOR_PATIENCE: Duration = Duration::from_millis(300);
 /// Members that are asked whom they hold under a name that two living processes have.
 pub const MAX_JURORS: usize = 9;
-/// Settled members that must tell a living node that it was removed before it stops.
+/// Elders that must tell a living node that it was removed before it stops.
 pub const REMOVAL_VOICES: usize = 3;
+/// The first so many members that come to a node are its elders, however young they are.
+pub const MIN_ELDERS: usize = 2;
+/// Those that become Up within this time of each other while a cluster is founded are elders to each other.
+pub const FOUNDED_TOGETHER: Duration = Duration::from_secs(2);
+/// Who is held as removed, and speaks up more often than this, is told no more.
+pub const MAX_REMINDERS: u8 = 2;
+/// A removal that is not believed and is heard of again after this long is believed by somebody: its subject is told.
+pub const REMOVAL_OBJECTION: Duration = Duration::from_millis(300);
 /// Removals of living members that are believed of one member …
 pub const MAX_REMOVALS: u32 = 64;
 /// … in this time …
@@ -305,6 +319,10 @@ pub const WIDE_DOUBT: (usize, usize) = (3, 4);
 pub const SETTLE: Duration = Duration::from_secs(60);
 /// … by at most so much less: those who joined one after the other settle together.
 pub const SETTLE_TOGETHER: Duration = Duration::from_secs(5);
+/// A neighbour that others displaced on the rings stays one if it was one for this long …
+pub const KEEP_AFTER: Duration = Duration::from_millis(500);
+/// … for this long: until whoever displaced it has settled, and as long again.
+pub const KEEP_FOR: Duration = Duration::from_secs(120);
 /// At most one case about the same member is opened on the word of others in this time.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
 /// An echo that was held for longer teaches no round trip: clocks that differ by two in a hundred, as bad as any, would

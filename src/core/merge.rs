@@ -195,10 +195,12 @@ impl Core {
         self.settle(slot, from);
         let was_forced = held.status == Status::Left(super::LeaveReason::Forced);
         let has_left = matches!(self.view.record(slot).status, Status::Left(_));
-        if was_forced && !is_new_run && !has_left {
+        let has_raised = self.view.record(slot).incarnation > held.incarnation;
+        let was_removed = was_forced || (has_raised && self.evicted.contains_key(&held.run));
+        if was_removed && !is_new_run && !has_left && !self.removals.is_refuted(held.run) {
             // It spoke before it was told: the removal holds for the whole run, whatever is said of it meanwhile.
             self.remind_evicted(slot, held.incarnation);
-        } else if is_new_run || has_left {
+        } else if was_removed || is_new_run || has_left {
             self.evicted.remove(&held.run);
         }
     }

@@ -26,7 +26,7 @@
 //! | merging news into the view | `merge`, reported as `change`; what is not believed: `belief` |
 //! | joining a cluster; being its first member; letting somebody in; crowds; who owns a name | `join`, `founding`, `sponsor`, `referral`, `names`, `rivals` |
 //! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
-//! | who observes whom; whom besides, while some are new, or doubted | `observers`, `rings`; `settled`, `walk` |
+//! | who observes whom; whom besides, while some are new, or doubted | `observers`, `rings`; `settled`, `kept`, `walk` |
 //! | connections between observers; those that prove nothing yet; what their breaking means | `links`, `guests`, `crash` |
 //! | where datagrams do not pass: members by links, strangers by calls | `detour`, `calls` |
 //! | being heard; hearing both ways; judging silence; asking others | `heartbeat`, `echo`, `detector`, `inquiry` |
@@ -65,6 +65,7 @@ mod id;
 mod inbox;
 mod inquiry;
 mod join;
+mod kept;
 mod leadership;
 mod lifecycle;
 pub mod limits;
@@ -195,8 +196,8 @@ pub struct Core {
     changed_at: Time,
     tombstones: Tombstones,
     /// Runs that were removed by force and spoke up at a higher incarnation before they were told: the removal holds for
-    /// the whole run. At most [`limits::MAX_EVICTED`].
-    evicted: BTreeMap<Run, u64>,
+    /// the whole run. At most [`limits::MAX_EVICTED`], for [`limits::EVICTION_MEMORY`] after they last spoke up.
+    evicted: BTreeMap<Run, (u64, Time)>,
     incarnation: Incarnation,
     attention: Attention,
     observers: Observers,
@@ -489,6 +490,7 @@ impl Core {
         let record = Arc::clone(self.view.record(slot));
         let run = record.run;
         self.acquaintance.forget(run);
+        self.removals.forget(run);
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
         self.drop_link(run);

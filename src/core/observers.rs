@@ -6,8 +6,8 @@
 //! second eigenvalue conjecture", 2008; Rapid, ATC 2018, section 4.1, observes by the same kind of graph), and every
 //! node computes the same one from the same view. So the load of a node is constant in the size of the cluster.
 //!
-//! Members that joined a moment ago prove nothing by being there; see `settled` for what is observed besides while there
-//! are such.
+//! Members that joined a moment ago prove nothing by being there; see `settled` and `kept` for what is observed besides
+//! while there are such.
 //!
 //! Invariants:
 //! - The graph is symmetric: who observes is observed. (While some are doubted, it has more edges; see `walk`.)
@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::detector::probe_after;
+use super::kept::Kept;
 use super::limits::MIN_CRASH_PROBE_GAP;
 use super::rings::{Ends, Rings, ring_count};
 use super::settled::Settled;
@@ -41,6 +42,8 @@ pub(super) struct Observers {
     counted: (usize, usize),
     /// The graph made of settled members alone, while there are others.
     pub(super) settled: Settled,
+    /// Those whom others displaced a while ago.
+    kept: Kept,
     /// What is observed beyond them, while some of them are doubted.
     pub(super) walk: Walk,
     /// Everybody observed by this node: the nearest on the rings, and whom it walks past.
@@ -56,6 +59,7 @@ impl Observers {
             rings: Rings::new(me),
             counted: (0, 0),
             settled: Settled::new(me),
+            kept: Kept::default(),
             walk: Walk::default(),
             neighbours: BTreeSet::new(),
             quickest: Duration::MAX,
@@ -95,6 +99,11 @@ impl Observers {
         first.chain(self.settled.flood_targets()).chain(self.walk.ends()).collect()
     }
 
+    /// Neighbours that others displaced a while ago.
+    pub(super) fn kept(&self) -> impl Iterator<Item = Slot> {
+        self.kept.slots()
+    }
+
     /// The nearest on all rings; none in a full mesh.
     pub(super) fn nearest(&self) -> impl Iterator<Item = Slot> {
         self.rings.nearest().chain(self.settled.rings().nearest())
@@ -114,6 +123,7 @@ impl Core {
             return;
         }
         self.observers.walk.forget(slot);
+        self.observers.kept.forget(slot);
         self.begin_to_settle(slot);
         // A graph of its own that begins now begins as what all had in common.
         let has_changed = self.reobserve_settled(slot);
@@ -139,12 +149,18 @@ impl Core {
 
     /// Observes those who are neighbours now. Some are taken over who `lived` at a time that others than this node know of.
     pub(super) fn renew_neighbours(&mut self, lived: &BTreeMap<Slot, Time>) {
-        let after: BTreeSet<Slot> = if self.observers.is_full_mesh(self.view.live().len()) {
+        let mut after: BTreeSet<Slot> = if self.observers.is_full_mesh(self.view.live().len()) {
             self.view.live().iter().copied().collect()
         } else {
-            let nearest = self.observers.nearest().chain(self.observers.walk.passed());
-            nearest.chain(self.observers.settled.mesh()).collect()
+            self.observers.nearest().chain(self.observers.settled.mesh()).collect()
         };
+        let view = &self.view;
+        let came =
+            |slot: Slot| view.get(slot).filter(|entry| entry.status.is_live()).map(|entry| entry.peer.live_since);
+        self.observers.kept.update(self.now, &after, self.observers.wanted, came);
+        if !self.observers.is_full_mesh(self.view.live().len()) {
+            after.extend(self.observers.walk.passed().chain(self.observers.kept()));
+        }
         let before = std::mem::take(&mut self.observers.neighbours);
         let stopped: Vec<Slot> = before.difference(&after).copied().collect();
         let started: Vec<Slot> = after.difference(&before).copied().collect();
@@ -157,6 +173,13 @@ impl Core {
         }
         for slot in started {
             self.start_observing(slot, lived.get(&slot).copied());
+        }
+    }
+
+    /// Lets go those who were kept for long enough.
+    pub(super) fn release_kept(&mut self) {
+        if self.observers.kept.is_due(self.now) {
+            self.renew_neighbours(&BTreeMap::new());
         }
     }
 
@@ -219,15 +242,20 @@ impl Core {
         rings.rebuild(ring_count(others, self.observers.wanted), &with_me);
         let mut observers: BTreeSet<Slot> = rings.nearest().collect();
         observers.extend(self.settled_observers_of(subject, &live));
+        // They knew the same members before others came.
+        observers.extend(self.observers.kept().filter(|slot| !doubted.contains(slot)));
+        observers.remove(&subject);
         observers.remove(&View::ME);
         observers
     }
 
-    /// Whom gossip goes round: the neighbours. (A joiner has none.)
+    /// Whom gossip goes round: the neighbours, but for those that are merely kept, who would make the rounds longer. (A
+    /// joiner has none.)
     pub(super) fn gossip_peers(&self) -> Vec<Slot> {
         if matches!(self.phase, Phase::Joining(_)) {
             return Vec::new();
         }
-        self.observers.neighbours.iter().copied().collect()
+        let kept: BTreeSet<Slot> = self.observers.kept().collect();
+        self.observers.neighbours.iter().copied().filter(|slot| !kept.contains(slot)).collect()
     }
 }

@@ -3,15 +3,21 @@
 //! Without keys any member may remove any other, as its operator may: that is what `remove --force` is. What is bounded is
 //! what one member can do by itself:
 //!
-//! - A removal of a member that lives is taken from a *settled* member alone: one that has been in the view for
-//!   [`SETTLE`], or came before this node had been Up for that long, or is a seed. At most [`MAX_REMOVALS`] from one of them in
+//! - A removal of a member that lives is taken from an *elder* alone. At most [`MAX_REMOVALS`] from one of them in
 //!   [`REMOVALS_INTERVAL`], and the operator reads who said so.
-//! - Who is told that it was removed stops when [`REMOVAL_VOICES`] settled members say so (all, if there are fewer). It asks
+//! - Who is told that it was removed stops when [`REMOVAL_VOICES`] elders say so (all, if there are fewer). It asks
 //!   for their word: whoever holds it as removed tells it with every answer.
-//! - Who was told so, and by too few, refutes it.
+//! - Who was told so, and by too few, refutes it; whoever held it as removed and reads [`MAX_REMINDERS`] refutations in a row
+//!   takes its removal back. Who does not believe a removal that it hears of again lets its subject know.
 //!
-//! What remains possible: a member that has settled removes others, so many in a while, and is named for it, as its operator
-//! may. Who stands between a remover and its target passes the removal on in its own name.
+//! **An elder** is a member that this node found in its first view, or that came [`SETTLE`] ago, or is a seed. In a cluster
+//! that is itself younger than that, so are those that founded it together with this node (within [`FOUNDED_TOGETHER`] of each
+//! other, and here for half of the time), and in any case the first [`MIN_ELDERS`] that came: an operator can remove somebody
+//! from a young cluster, and whoever comes later cannot.
+//!
+//! What remains possible: an elder removes others, so many in a while, and is named for it, as its operator
+//! may. Who stands between a remover and its target passes the removal on in its own name. In the first minute of a cluster a
+//! member that came late is not believed by those before it, whatever its operator wants: ask an older one.
 //!
 //! Must not know: why somebody is removed.
 
@@ -20,13 +26,16 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use super::limits::{MAX_REMOVALS, MAX_REMOVERS, REMOVAL_VOICES, REMOVALS_INTERVAL, SETTLE, TOLD_INTERVAL};
+use super::limits::{
+    EVICTION_MEMORY, FOUNDED_TOGETHER, MAX_CLAIMS, MAX_EVICTED, MAX_REMINDERS, MAX_REMOVALS, MAX_REMOVERS, MIN_ELDERS,
+    REMOVAL_OBJECTION, REMOVAL_VOICES, REMOVALS_INTERVAL, SETTLE, TOLD_INTERVAL,
+};
 use super::peer::is_due;
 use super::time::Time;
 use super::timers::Timer;
 use super::view::Slot;
 use super::wire::Message;
-use super::{Core, DetectionMethod, LeaveReason, Notice, Phase, Run, Status};
+use super::{Core, DetectionMethod, Drop, LeaveReason, Notice, Phase, Record, Run, Status};
 
 /// The pause between two questions about the own removal, and how often they are asked before it is refuted.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -36,19 +45,21 @@ const ROUNDS: u8 = 20;
 #[derive(Debug, Default)]
 pub(super) struct Acquaintance {
     up_since: Option<Time>,
-    /// Those that came less than [`SETTLE`] ago, if this node has been Up for longer.
+    /// This node was there before its cluster, or found it at the same moment as others.
+    is_founder: bool,
+    /// Those that came less than [`SETTLE`] ago, after this node was Up.
     young: BTreeMap<Run, Time>,
 }
 
 impl Acquaintance {
     /// This node is Up: whoever is here now was here before it.
-    pub(super) fn start(&mut self, now: Time) {
-        *self = Self { up_since: Some(now), young: BTreeMap::new() };
+    pub(super) fn start(&mut self, now: Time, is_founder: bool) {
+        *self = Self { up_since: Some(now), is_founder, young: BTreeMap::new() };
     }
 
     /// A run is new here.
     pub(super) fn meet(&mut self, now: Time, run: Run) {
-        if self.up_since.is_some_and(|since| now.since(since) >= SETTLE) {
+        if self.up_since.is_some() {
             self.young.insert(run, now);
         }
     }
@@ -62,8 +73,20 @@ impl Acquaintance {
         self.young.retain(|_, since| now.since(*since) < SETTLE);
     }
 
+    /// When a run came, if that was after this node and a short while ago.
+    fn came(&self, now: Time, run: Run) -> Option<Time> {
+        self.young.get(&run).copied().filter(|came| now.since(*came) < SETTLE)
+    }
+
+    /// Whether a run was here before this node, for long, or founded the cluster with it.
+    fn is_elder(&self, now: Time, run: Run) -> bool {
+        let (Some(came), Some(up_since)) = (self.came(now, run), self.up_since) else { return true };
+        self.is_founder && came.since(up_since) <= FOUNDED_TOGETHER && now.since(came) * 2 >= now.since(up_since)
+    }
+
+    /// Whether a run has been here for long, or came while this node was new itself.
     fn is_settled(&self, now: Time, run: Run) -> bool {
-        self.young.get(&run).is_none_or(|since| now.since(*since) >= SETTLE)
+        self.came(now, run).is_none_or(|came| self.up_since.is_some_and(|since| came.since(since) < SETTLE))
     }
 }
 
@@ -73,6 +96,33 @@ pub(super) struct Removals {
     told: BTreeMap<Run, (Time, u32)>,
     voices: BTreeMap<Run, u64>,
     rounds: u8,
+    /// The highest incarnation at which anybody told this node that it was removed, since it refuted that last.
+    said: u64,
+    /// When removals that are not believed were first heard of. At most [`MAX_CLAIMS`].
+    doubted: BTreeMap<Run, Time>,
+    /// How often those that are held as removed spoke up since. At most [`MAX_EVICTED`].
+    refuted: BTreeMap<Run, u8>,
+}
+
+impl Removals {
+    /// One that is held as removed speaks up at a higher incarnation; says whether it did so often that it is believed.
+    pub(super) fn is_refuted(&mut self, run: Run) -> bool {
+        if self.refuted.len() >= MAX_EVICTED && !self.refuted.contains_key(&run) {
+            self.refuted.pop_first();
+        }
+        let times = self.refuted.entry(run).or_default();
+        *times += 1;
+        let is_refuted = *times > MAX_REMINDERS;
+        if is_refuted {
+            self.refuted.remove(&run);
+        }
+        is_refuted
+    }
+
+    pub(super) fn forget(&mut self, run: Run) {
+        self.refuted.remove(&run);
+        self.doubted.remove(&run);
+    }
 }
 
 impl Core {
@@ -82,9 +132,50 @@ impl Core {
         self.acquaintance.is_settled(self.now, record.run) || self.reunion.is_contact(record.address)
     }
 
+    /// Whether a member's word counts in what concerns the life of others.
+    pub(super) fn is_elder(&self, slot: Slot) -> bool {
+        let elder = |slot: Slot| {
+            let record = self.view.record(slot);
+            self.acquaintance.is_elder(self.now, record.run) || self.reunion.is_contact(record.address)
+        };
+        if elder(slot) {
+            return true;
+        }
+        let came = |slot: Slot| self.acquaintance.came(self.now, self.view.record(slot).run);
+        let mine = came(slot);
+        let is_before = |other: &Slot| *other != slot && (elder(*other) || came(*other) < mine);
+        self.view.live().iter().copied().filter(is_before).take(MIN_ELDERS).count() < MIN_ELDERS
+    }
+
+    fn elders(&self) -> Vec<Slot> {
+        self.view.live().iter().copied().filter(|slot| self.is_elder(*slot)).collect()
+    }
+
+    /// A removal of a member that lives is not believed: if it is not forgotten after a while, somebody believes it.
+    fn object_to_removal(&mut self, subject: Slot, record: &Record) {
+        let now = self.now;
+        let doubted = &mut self.removals.doubted;
+        if doubted.len() >= MAX_CLAIMS && !doubted.contains_key(&record.run) {
+            doubted.pop_first();
+        }
+        let since = *doubted.entry(record.run).or_insert(now);
+        let is_due = is_due(now, self.view.entry(subject).peer.errands().last_told, TOLD_INTERVAL);
+        if now.since(since) < REMOVAL_OBJECTION || !is_due {
+            return;
+        }
+        self.removals.doubted.remove(&record.run);
+        self.view.peer_mut(subject).errands_mut().last_told = Some(now);
+        let mut packet = self.packet_to(subject);
+        // That it was removed is not for this node to say: it is told of a doubt, and raises its incarnation.
+        let (run, incarnation) = (record.run, record.incarnation);
+        packet.push(&Message::Told { run, incarnation, status: Status::Suspect, age_ms: 0 });
+        self.send_to(subject, packet);
+    }
+
     /// Whether this member's word removes another one that lives.
-    pub(super) fn believes_removal(&mut self, subject: Slot, from: Slot) -> bool {
-        if !self.is_settled(from) {
+    pub(super) fn believes_removal(&mut self, subject: Slot, record: &Record, from: Slot) -> bool {
+        if !self.is_elder(from) {
+            self.object_to_removal(subject, record);
             return false;
         }
         let (now, by) = (self.now, self.view.record(from).run);
@@ -103,6 +194,12 @@ impl Core {
         true
     }
 
+    /// Whoever is not heard after it spoke up, and so not told, is let off.
+    pub(super) fn forget_old_evictions(&mut self) {
+        let now = self.now;
+        self.evicted.retain(|_, (_, since)| now.since(*since) < EVICTION_MEMORY);
+    }
+
     /// A removed run has spoken up at a higher incarnation, was told, and is still here: it is removed at that one, so that
     /// everybody knows whom it asks.
     pub(super) fn evict_again(&mut self, slot: Slot) {
@@ -110,7 +207,8 @@ impl Core {
         let is_told = self.view.entry(slot).peer.errands().last_told.is_some_and(|last| self.now > last);
         let is_due = is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL);
         let has_left = matches!(self.view.record(slot).status, Status::Left(_));
-        if is_told && is_due && !has_left && self.evicted.remove(&run).is_some() {
+        let is_recent = |(_, since): (u64, Time)| self.now.since(since) < EVICTION_MEMORY;
+        if is_told && is_due && !has_left && self.evicted.remove(&run).is_some_and(is_recent) {
             self.pronounce(slot, Status::Left(LeaveReason::Forced), DetectionMethod::HeartbeatTimeout);
         }
     }
@@ -121,14 +219,20 @@ impl Core {
             // There is nobody else to ask: it says so who hands over its view.
             return self.obey();
         }
-        let Some(by) = by.filter(|by| self.settled_members().contains(by) || self.is_settled(*by)) else { return };
-        let by = self.view.record(by).run;
-        if self.removals.voices.len() >= REMOVAL_VOICES && !self.removals.voices.contains_key(&by) {
-            self.removals.voices.pop_first();
+        let Some(by) = by else { return };
+        if !self.is_plausible(incarnation) {
+            return self.counters.drop(Drop::Implausible);
         }
-        self.removals.voices.insert(by, incarnation);
-        if self.removals.voices.len() >= self.settled_members().len().clamp(1, REMOVAL_VOICES) {
-            return self.obey();
+        self.removals.said = self.removals.said.max(incarnation);
+        if self.is_elder(by) {
+            let by = self.view.record(by).run;
+            if self.removals.voices.len() >= REMOVAL_VOICES && !self.removals.voices.contains_key(&by) {
+                self.removals.voices.pop_first();
+            }
+            self.removals.voices.insert(by, incarnation);
+            if self.removals.voices.len() >= self.elders().len().clamp(1, REMOVAL_VOICES) {
+                return self.obey();
+            }
         }
         if self.removals.rounds == 0 {
             self.ask_about_removal();
@@ -138,7 +242,7 @@ impl Core {
     /// Asks other members for a sign: those that hold this node as removed say so in their answers.
     pub(super) fn ask_about_removal(&mut self) {
         if self.removals.rounds >= ROUNDS {
-            let said = self.removals.voices.values().copied().max().unwrap_or(0);
+            let said = std::mem::take(&mut self.removals.said);
             self.removals.voices.clear();
             self.removals.rounds = 0;
             if matches!(self.phase, Phase::Up) {
@@ -147,7 +251,7 @@ impl Core {
             return;
         }
         self.removals.rounds += 1;
-        let mut others = self.settled_members();
+        let mut others = self.elders();
         others.retain(|slot| !self.removals.voices.contains_key(&self.view.record(*slot).run));
         let asked: Vec<Slot> = others.sample(&mut self.rng, REMOVAL_VOICES).copied().collect();
         for slot in asked {

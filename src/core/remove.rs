@@ -54,7 +54,7 @@ impl Core {
         if self.evicted.len() >= MAX_EVICTED {
             self.evicted.pop_first();
         }
-        self.evicted.insert(self.view.record(slot).run, incarnation);
+        self.evicted.insert(self.view.record(slot).run, (incarnation, self.now));
         self.view.peer_mut(slot).errands_mut().last_told = None;
         self.tell_evicted(slot);
     }

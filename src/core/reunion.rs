@@ -212,6 +212,8 @@ impl Core {
         self.timers.set(Timer::Reunite, self.now + self.settings.retry_interval.mul_f64(pace));
         self.tombstones.expire(self.now, self.settings.reap_after);
         self.acquaintance.tidy(self.now);
+        self.release_kept();
+        self.forget_old_evictions();
         if let Some(seed) = self.next_missing_seed() {
             self.ask_who(seed);
             if self.reunion.next_seed.is_multiple_of(CALL_ONE_IN) {

@@ -85,7 +85,7 @@ impl Core {
             let age_ms = self.age_ms(entry);
             let run = entry.record.run;
             let (incarnation, status) = match self.evicted.get(&run) {
-                Some(incarnation) => (*incarnation, Status::Left(LeaveReason::Forced)),
+                Some((incarnation, _)) => (*incarnation, Status::Left(LeaveReason::Forced)),
                 None => (entry.record.incarnation, entry.record.status),
             };
             if packet.push(&Message::Told { run, incarnation, status, age_ms }) {

@@ -24,6 +24,11 @@ fn is_useless(output: &Output) -> bool {
 
 /// Honest nodes that know each other for long, and many that joined a moment ago and only answer probes.
 fn crowded(honest: usize, crowd: usize) -> World {
+    crowded_at(SECOND * 75, honest, crowd, Duration::ZERO)
+}
+
+/// Honest nodes that know each other for so long, and many that joined then, behaved for a while, and now only answer probes.
+fn crowded_at(age: Duration, honest: usize, crowd: usize, patience: Duration) -> World {
     let plant = Plant::output(move |node, output| {
         let is_kept = node < honest || !is_useless(&output);
         if is_kept { vec![output] } else { Vec::new() }
@@ -32,7 +37,7 @@ fn crowded(honest: usize, crowd: usize) -> World {
     let settings = Profile::Local.settings();
     let options = WorldOptions { checked: false, ..WorldOptions::new(3, honest, settings) };
     let mut world = World::with_tamper(options, Some(Box::new(plant)));
-    world.run_for(SECOND * 75);
+    world.run_for(age);
     assert_eq!(world.divergence(), None, "formed");
     for _ in 0..crowd {
         world.add_node();
@@ -41,6 +46,7 @@ fn crowded(honest: usize, crowd: usize) -> World {
         (0..honest).any(|node| world.core(node).is_none_or(|core| core.counts()[1] < honest + crowd))
     });
     assert!(all_up, "everybody is a member");
+    world.run_for(patience);
     world.set_tcp(Tcp::Dropped);
     armed.store(true, Ordering::Relaxed);
     world.run_for(SECOND * 2);
@@ -49,8 +55,11 @@ fn crowded(honest: usize, crowd: usize) -> World {
 }
 
 fn assert_a_dead_node_is_seen(honest: usize, crowd: usize) {
+    assert_a_dead_node_is_seen_in(crowded(honest, crowd), honest, crowd);
+}
+
+fn assert_a_dead_node_is_seen_in(mut world: World, honest: usize, crowd: usize) {
     let settings = Profile::Local.settings();
-    let mut world = crowded(honest, crowd);
     let by = world.now() + settings.down_timeout + settings.heartbeat_interval;
     world.power_off(honest - 1);
     world.run_until(by);
@@ -70,6 +79,36 @@ fn newcomers_that_observe_nobody_do_not_hide_a_death() {
 #[test]
 fn newcomers_do_not_hide_a_death_in_a_cluster_with_rings_either() {
     assert_a_dead_node_is_seen(16, 80);
+}
+
+#[test]
+fn newcomers_do_not_hide_a_death_in_a_young_cluster() {
+    for (honest, crowd) in [(HONEST, 20), (HONEST, 100), (16, 80)] {
+        let world = crowded_at(SECOND * 3, honest, crowd, Duration::ZERO);
+        assert_a_dead_node_is_seen_in(world, honest, crowd);
+    }
+}
+
+#[test]
+fn a_killed_process_is_found_at_once_by_those_who_knew_it_before_a_crowd_came() {
+    for crowd in [20, 100] {
+        let mut world = crowded_at(SECOND * 3, HONEST, crowd, Duration::ZERO);
+        world.set_tcp(Tcp::Open);
+        world.run_for(SECOND * 10);
+        let by = world.now() + SECOND;
+        world.crash(HONEST - 1);
+        world.run_until(by);
+        let living: Vec<usize> = (0..HONEST - 1).collect();
+        assert_eq!(world.missed_verdicts(&living, &[HONEST - 1], by), [], "{crowd}");
+    }
+}
+
+#[test]
+fn newcomers_that_wait_until_they_have_settled_do_not_hide_a_death_then() {
+    for patience in [40, 68, 75, 90] {
+        let world = crowded_at(SECOND * 75, HONEST, 60, SECOND * patience);
+        assert_a_dead_node_is_seen_in(world, HONEST, 60);
+    }
 }
 
 #[test]

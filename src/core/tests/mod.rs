@@ -42,3 +42,4 @@ mod twins;
 mod usurpers;
 mod views;
 mod waiting;
+mod youngsters;

@@ -1,0 +1,162 @@
+//! Members that came a moment ago, and lie: their word removes nobody, gives no name away, and hides no death.
+
+use std::time::Duration;
+
+use super::liars::{FORCED, Liar, about, old_cluster, update};
+use super::net::{Net, id, ms};
+use crate::core::limits::SETTLE;
+use crate::core::{ChangeKind, Command, Profile, Record, Run, Status, StopReason};
+
+/// The liar of a test joins here.
+const LIAR_HOST: usize = 90;
+
+/// A liar that joins through the first node, is seen by everybody, and has been Up for so long.
+fn fresh_liar(net: &mut Net, age: Duration) -> Liar {
+    let node = net.add("liar", LIAR_HOST, &[0]);
+    net.run_until(ms(3_000), "the liar is in", Net::all_agree);
+    net.run(age);
+    Liar::new(node)
+}
+
+/// Nodes whose view of a name is wrong.
+fn misled(net: &Net, name: &str) -> usize {
+    let holds = |core: &crate::core::Core| core.record(&id(name)).is_some_and(|record| record.status == Status::Up);
+    net.running().filter(|node| !holds(&node.core)).count()
+}
+
+#[test]
+fn a_newcomer_removes_nobody_from_a_young_cluster() {
+    for n in [3, 5, 30] {
+        for age in [ms(0), ms(7_000), ms(40_000)] {
+            let mut net = Net::cluster(Profile::Default, n);
+            net.run(age);
+            let liar = fresh_liar(&mut net, ms(1_000));
+            for told in 0..n {
+                let victim = (told + 1) % n;
+                let incarnation = net.nodes[victim].core.me().incarnation + 3;
+                let lie = update(about(&net, victim, incarnation, FORCED));
+                liar.says(&mut net, told, std::slice::from_ref(&lie));
+                liar.says(&mut net, victim, &[lie]);
+            }
+            net.run(ms(10_000));
+            let gone = (0..n).filter(|node| net.nodes[*node].stopped.is_some()).count();
+            assert_eq!(gone, 0, "{n} nodes, {age:?} old: {}", net.describe());
+            net.assert_all_up();
+        }
+    }
+}
+
+#[test]
+fn a_lie_told_to_a_restarted_member_is_not_believed_when_that_has_settled() {
+    let mut net = old_cluster(Profile::Default, 6);
+    net.kill(2);
+    net.run(ms(1_000));
+    let told = net.add("n2", 2, &[0]);
+    net.run_until(ms(3_000), "back", Net::all_agree);
+    let liar = fresh_liar(&mut net, ms(1_000));
+    let lie = update(about(&net, 3, net.nodes[3].core.me().incarnation + 3, FORCED));
+    liar.says(&mut net, told, &[lie]);
+    net.kill(net.nodes.len() - 1);
+    net.run(ms(5_000));
+    assert_eq!(misled(&net, "n3"), 0, "{}", net.describe());
+    net.run(SETTLE + ms(5_000));
+    assert_eq!(net.nodes[3].stopped, None, "{}", net.describe());
+    assert_eq!(misled(&net, "n3"), 0, "{}", net.describe());
+}
+
+#[test]
+fn a_member_that_one_node_alone_holds_as_removed_refutes_it_within_seconds() {
+    // In a mesh whoever is misled meets its victim at once; on rings others bring the two together.
+    for n in [6, 30] {
+        let mut net = old_cluster(Profile::Default, n);
+        // The liar is in the first view of the one that restarts: an acquaintance.
+        let liar = fresh_liar(&mut net, ms(1_000));
+        net.kill(2);
+        net.run(ms(1_000));
+        let told = net.add("n2", 2, &[0]);
+        net.run_until(ms(3_000), "back", Net::all_agree);
+        let lie = update(about(&net, 3, net.nodes[3].core.me().incarnation, FORCED));
+        liar.says(&mut net, told, &[lie]);
+        net.run_until(ms(10_000), "put right", |net| misled(net, "n3") == 0);
+        net.run(ms(10_000));
+        assert_eq!(misled(&net, "n3"), 0, "{}", net.describe());
+        net.run(SETTLE + ms(5_000));
+        assert_eq!(net.nodes[3].stopped, None, "{n}: {}", net.describe());
+        assert_eq!(misled(&net, "n3"), 0, "{n}: {}", net.describe());
+    }
+}
+
+#[test]
+fn whoever_is_told_of_its_removal_by_a_newcomer_alone_says_otherwise() {
+    let mut net = old_cluster(Profile::Default, 5);
+    let liar = fresh_liar(&mut net, ms(1_000));
+    let before = net.nodes[3].core.me().incarnation;
+    let lie = update(about(&net, 3, before, FORCED));
+    liar.says(&mut net, 3, &[lie]);
+    net.run_until(ms(5_000), "refuted", |net| net.nodes[3].core.me().incarnation > before);
+    // It does not follow where nobody can go.
+    let far = update(about(&net, 3, before + (1 << 50), FORCED));
+    liar.says(&mut net, 3, &[far]);
+    net.run(ms(5_000));
+    assert!(net.nodes[3].core.me().incarnation < before + 10);
+}
+
+#[test]
+fn the_first_few_members_of_a_cluster_built_by_hand_remove_each_other() {
+    for (remover, victim) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
+        let mut net = Net::new(Profile::Default);
+        for i in 0..3 {
+            net.add(&format!("n{i}"), i, &[0]);
+            net.run(ms(8_000));
+        }
+        net.assert_all_up();
+        let victim_id = id(&format!("n{victim}"));
+        net.command(remover, Command::Remove { ticket: 1, id: victim_id, force: true });
+        net.run_until(ms(1_000), "removed", |net| net.nodes[victim].stopped == Some(StopReason::Removed));
+    }
+}
+
+/// Another run of a node's name at its very address.
+fn false_restart(net: &Net, victim: usize, run: u64) -> Record {
+    let incarnation = net.nodes[victim].core.me().incarnation + 1_000;
+    Record { run: Run(run), ..about(net, victim, incarnation, Status::Up) }
+}
+
+#[test]
+fn a_restart_that_did_not_happen_is_believed_by_nobody() {
+    for (n, age) in [(3, ms(0)), (5, ms(0)), (5, SETTLE), (30, ms(0)), (30, SETTLE)] {
+        let mut net = Net::cluster(Profile::Default, n);
+        net.run(age);
+        let liar = fresh_liar(&mut net, ms(1_000));
+        net.forget_reports();
+        let victim = n - 1;
+        let run = net.nodes[victim].core.me().run;
+        for round in 0..10 {
+            let lie = update(false_restart(&net, victim, 0xbad + round));
+            liar.says_to_all(&mut net, &[lie]);
+            for _ in 0..15 {
+                net.run(ms(100));
+                for node in 0..n {
+                    let held = net.nodes[node].core.record(&id(&format!("n{victim}"))).expect("listed");
+                    assert_eq!((held.run, held.status), (run, Status::Up), "{n} nodes at n{node}, round {round}");
+                }
+            }
+        }
+        let raised = |kind: &ChangeKind| matches!(kind, ChangeKind::DetectedDown(_) | ChangeKind::Joined);
+        assert!((0..n).all(|node| !net.reported(node, &format!("n{victim}")).iter().any(raised)));
+    }
+}
+
+#[test]
+fn a_restart_that_did_happen_is_taken_over_at_once_though_it_is_doubted() {
+    for n in [3, 5, 30, 60] {
+        for (age, pause) in [(ms(0), ms(50)), (ms(0), ms(700)), (SETTLE, ms(50)), (SETTLE, ms(700))] {
+            let mut net = Net::cluster(Profile::Default, n);
+            net.run(age);
+            net.kill(n - 1);
+            net.run(pause);
+            net.add(&format!("n{}", n - 1), n - 1, &[0]);
+            net.run_until(ms(1_500), "taken over", Net::all_agree);
+        }
+    }
+}
