@@ -25,8 +25,8 @@ use rand::Rng;
 use super::founding::Founding;
 use super::inbox::Inbox;
 use super::limits::{
-    FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_JOIN_WAIT, MAX_JOINERS, MIN_QUESTION_BYTES,
-    TRIES_BEFORE_CALLS,
+    FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, LAST_JOIN_RETRY, MAX_JOIN_WAIT, MAX_JOINERS,
+    MIN_QUESTION_BYTES, TRIES_BEFORE_CALLS,
 };
 use super::reachable::Reach;
 use super::receive::Sender;
@@ -142,7 +142,10 @@ impl Core {
         let (retry_interval, is_pulling) = (self.settings.retry_interval, self.is_pulling());
         let Phase::Joining(joining) = &mut self.phase else { return };
         let pause = joining.pause;
-        joining.pause = (pause * 2).min(retry_interval);
+        // Where somebody answers and refuses nothing, a packet was lost, or a cluster is about to be there.
+        let is_answered = !joining.cookies.is_empty() && joining.refused.is_none();
+        let longest = if is_answered { LAST_JOIN_RETRY.min(retry_interval) } else { retry_interval };
+        joining.pause = (pause * 2).min(longest);
         let (reached, answered) = (joining.reached.is_some() || joining.refused.is_some(), joining.founding.answered());
         self.timers.set(Timer::JoinTry, self.now + pause);
         let mut targets = self.reunion.join_targets(pause >= retry_interval);

@@ -206,6 +206,8 @@ pub const REACH_RETRY: Duration = Duration::from_millis(250);
 pub const REACH_PATIENCE: Duration = Duration::from_secs(1);
 /// The first pause between two tries to join; it doubles up to the retry interval.
 pub const FIRST_JOIN_RETRY: Duration = Duration::from_millis(100);
+/// The longest pause between two tries where somebody has answered and nobody has refused.
+pub const LAST_JOIN_RETRY: Duration = Duration::from_millis(800);
 /// A joiner whose sponsor was busy asks again within this time.
 pub const REFERRED_RETRY: Duration = Duration::from_millis(100);
 /// A member that was named has this long to answer before the next one is asked.
