@@ -3,6 +3,7 @@
 mod support;
 
 use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 use support::{Agent, Watch, wait_for};
 
 const FIVE: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -44,6 +45,22 @@ fn two_agents_meet_through_a_seed_and_part_gracefully() {
     let left = watch.events().into_iter().rfind(|event| event["event"] == "node_left").expect("just seen");
     assert_eq!((left["node"].as_str(), left["reason"].as_str()), (Some("b"), Some("graceful")));
     assert_eq!(a.members(), [("a".to_owned(), "up".to_owned())], "who left is not listed");
+}
+
+#[test]
+fn a_removal_that_nobody_confirms_is_accepted_only() {
+    let agents = five_in("default");
+    // They still count as up for many seconds, and say nothing.
+    for stopped in &agents[1..] {
+        stopped.signal(Signal::SIGSTOP);
+    }
+    let (status, text) = agents[0].client(&["remove", "e", "--force", "--format", "json"]);
+    assert!(status.success(), "{text}");
+    let removed: Value = serde_json::from_str(&text).expect("json");
+    assert_eq!((&removed["held_by"], &removed["confirmed"]), (&json!(0), &json!(false)), "{removed}");
+    for stopped in &agents[1..] {
+        stopped.signal(Signal::SIGCONT);
+    }
 }
 
 #[test]

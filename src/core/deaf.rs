@@ -36,7 +36,7 @@ use std::time::Duration;
 use super::limits::MAX_DAMPING;
 use super::time::Time;
 use super::view::Slot;
-use super::{Core, Record, Status};
+use super::{Core, DetectionMethod, Record, Status};
 
 impl Core {
     /// Whether this node has been in contact with no member for so long that its word about others is worth nothing, or
@@ -100,9 +100,11 @@ impl Core {
             && (self.is_deaf() || self.now < self.attention.heard_again() + to_refute)
     }
 
-    /// This node judges a member: remembers whether it heard anybody at the time.
-    pub(super) fn mark_judged(&mut self, slot: Slot, status: Status) {
-        let is_unheard = matches!(status, Status::Suspect | Status::Down) && (self.is_deaf() || self.is_kept(slot));
+    /// This node judges a member: remembers whether it heard anybody at the time. Who refuses connections was heard.
+    pub(super) fn mark_judged(&mut self, slot: Slot, status: Status, method: Option<DetectionMethod>) {
+        let is_silence =
+            matches!(status, Status::Suspect | Status::Down) && method != Some(DetectionMethod::ConnectionLost);
+        let is_unheard = is_silence && (self.is_deaf() || self.is_kept(slot));
         self.view.peer_mut(slot).judged_unheard(is_unheard);
     }
 

@@ -294,7 +294,7 @@ impl Core {
         debug_assert!(record.supersedes(&held));
         let method = self.note_silence(slot, &record, Some(method));
         self.count_suspicion(held.status, status, method);
-        self.mark_judged(slot, status);
+        self.mark_judged(slot, status, method);
         if status == Status::Down {
             self.forget_aliases(held.run);
         }

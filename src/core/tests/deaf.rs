@@ -145,3 +145,16 @@ fn a_suspect_that_is_heard_and_never_refutes_ends_as_down() {
         }
     }
 }
+
+#[test]
+fn a_crash_that_was_seen_is_told_to_a_joiner_although_nobody_else_is_left_to_be_heard() {
+    let mut net = Net::linked(Profile::Local, 2);
+    net.cut(0, 1, true);
+    net.run(net.settings.suspect_timeout * 3 / 4);
+    net.cut(0, 1, false);
+    net.kill(1);
+    net.run_until(ms(400), "known by the link", |net| net.status(0, "n1") == Some(Status::Down));
+    let joiner = net.add("late", 5, &[0]);
+    net.run_until(ms(400), "up", |net| net.nodes[joiner].core.is_up());
+    assert_eq!(net.status(joiner, "n1"), Some(Status::Down));
+}
