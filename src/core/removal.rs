@@ -5,7 +5,7 @@
 //!
 //! - A removal of a member that lives is taken from an *elder* alone. At most [`MAX_REMOVALS`] from one of them in
 //!   [`REMOVALS_INTERVAL`], and the operator reads who said so.
-//! - Who is told that it was removed stops when [`REMOVAL_VOICES`] elders say so (all, if there are fewer). It asks
+//! - Who is told that it was removed stops when [`REMOVAL_VOICES`] elders say so (more than half, if there are fewer). It asks
 //!   for their word: whoever holds it as removed tells it with every answer.
 //! - Who was told so, and by too few, refutes it; whoever held it as removed and reads [`MAX_REMINDERS`] refutations in a row
 //!   takes its removal back. Who does not believe a removal that it hears of again lets its subject know.
@@ -230,7 +230,8 @@ impl Core {
                 self.removals.voices.pop_first();
             }
             self.removals.voices.insert(by, incarnation);
-            if self.removals.voices.len() >= self.elders().len().clamp(1, REMOVAL_VOICES) {
+            // One that never says so, dead or a liar, keeps nobody here.
+            if self.removals.voices.len() >= (self.elders().len() / 2 + 1).min(REMOVAL_VOICES) {
                 return self.obey();
             }
         }
