@@ -267,7 +267,10 @@ impl Core {
     pub(super) fn tend_link(&mut self, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return self.drop_link(run) };
         if !self.wants_link(slot) {
-            return self.drop_link(run);
+            if !self.is_wanted_there(slot) {
+                self.drop_link(run);
+            }
+            return;
         }
         match self.links.of.get(&run).map(|link| link.state).unwrap_or_default() {
             State::Idle if !self.view.entry(slot).peer.proven && !self.may_dial_unproven(run) => self.await_proof(slot),
@@ -281,6 +284,14 @@ impl Core {
             State::Open(_) if !self.observes(slot) => self.review_partner(run),
             State::Open(_) => {}
         }
+    }
+
+    /// Whether a member that this node does not observe opened the link: it observes this node for a while longer, and ends
+    /// the link itself.
+    fn is_wanted_there(&self, slot: Slot) -> bool {
+        let record = self.view.record(slot);
+        let is_live = matches!(record.status, Status::Up | Status::Suspect);
+        matches!(self.phase, Phase::Up) && is_live && matches!(self.links.open(record.run), Some(LinkId::Accepted(_)))
     }
 
     /// No connection is opened to an address that never answered: it may be a third party's. It is probed, and looked at
