@@ -132,10 +132,11 @@ impl Core {
         if record.status != Status::Down {
             return method;
         }
-        // What is said before the first death holds for stragglers, too; who was never seen as Suspect is listed later, since
+        // Before the first death all are named that are silent by then. What is said holds for stragglers, too; who was never seen as Suspect is listed later, since
         // a view may learn of many such deaths at once.
         let is_listed = self.partition.cut.as_ref().is_some_and(|cut| cut.missing.contains_key(&run));
-        let comes_first = self.partition.cut.is_none() || before == Status::Suspect && !is_listed;
+        let is_first = self.partition.cut.is_none() || self.partition.down == 0;
+        let comes_first = is_first || before == Status::Suspect && !is_listed;
         if comes_first && self.timers.is_set(Timer::Partition) {
             self.suspect_partition();
         }
