@@ -217,6 +217,9 @@ pub(super) struct SimulateArgs {
     /// Replay one seed of the fault campaign instead, and print everything that happens
     #[arg(long, value_name = "SEED", conflicts_with_all = ["nodes", "voters", "profile", "loss", "latency", "jitter", "scenario", "formed", "html", "format", "seed"])]
     pub(super) replay: Option<u64>,
+    /// The seed is one of the campaign of larger clusters
+    #[arg(long, requires = "replay")]
+    pub(super) large: bool,
 }
 
 /// A share of one, as a percentage or a fraction.
@@ -531,6 +534,7 @@ mod tests {
             "headcount simulate --nodes 50 --profile lan --loss 5% --latency 1ms --jitter 0s --scenario mass-crash --seed 7 \
              --formed --html report.html",
             "headcount simulate --replay 17",
+            "headcount simulate --replay 17 --large",
             "headcount tune --rtt 80ms --loss 2% --nodes 200 --detect-within 20s",
             "headcount tune --rtt 1ms --nodes 3 --detect-within 2s --false-alarms-per-month 1 --no-simulation",
         ] {
@@ -566,6 +570,7 @@ mod tests {
             "headcount wait --members 5 --timeout soon",
             "headcount simulate --scenario crush",
             "headcount simulate --replay 17 --html report.html",
+            "headcount simulate --large",
             "headcount tune --rtt 80ms --nodes 200",
             "headcount tune --rtt 80 --nodes 200 --detect-within 20s",
         ] {

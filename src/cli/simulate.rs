@@ -14,14 +14,14 @@ use super::failure::{Exit, Failure};
 use super::human;
 use super::progress::Progress;
 use crate::core::Settings;
-use crate::sim::campaign::run_seed;
+use crate::sim::campaign::{Campaign, run_seed_of};
 use crate::sim::page::page;
 use crate::sim::report::{Alarms, Rate, Report, Spread, Succession};
 use crate::sim::scenario::{ScenarioOptions, run_scenario_telling};
 
 pub(super) fn run(args: &SimulateArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     if let Some(seed) = args.replay {
-        return replay(seed, out);
+        return replay(seed, if args.large { Campaign::Large } else { Campaign::Small }, out);
     }
     let usual = ScenarioOptions::new(args.scenario, args.nodes, args.profile);
     let options = ScenarioOptions {
@@ -128,8 +128,8 @@ fn timing(settings: &Settings) -> Vec<(&'static str, String)> {
 }
 
 /// Everything that happens under one seed of the fault campaign, and the verdict.
-fn replay(seed: u64, out: &mut impl Write) -> Result<Exit, Failure> {
-    let outcome = run_seed(seed, true);
+fn replay(seed: u64, campaign: Campaign, out: &mut impl Write) -> Result<Exit, Failure> {
+    let outcome = run_seed_of(campaign, seed, true);
     for line in &outcome.lines {
         writeln!(out, "{line}")?;
     }
