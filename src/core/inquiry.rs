@@ -151,10 +151,17 @@ impl Core {
         }
     }
 
-    /// "When did you last hear from it?" Nothing is said where nothing was heard.
+    /// "When did you last hear from it?" Nothing is said where nothing was heard, nor by who does not listen: where members
+    /// are observed by different numbers of others, who asks takes some for observers that are none, and what they heard
+    /// long ago would stand for an answer.
     pub(super) fn bear_witness(&mut self, run: Run) -> Option<Message> {
         let slot = self.view.slot_of_run(run)?;
-        let heard = self.view.entry(slot).peer.session.as_ref()?.sign;
+        let entry = self.view.entry(slot);
+        let heard = entry.peer.session.as_ref()?.sign;
+        let is_fresh = self.now.since(heard) < entry.record.timing.suspect_timeout();
+        if !is_fresh && !self.observes(slot) {
+            return None;
+        }
         let age_ms = self.now.since(heard).as_nanos().div_ceil(1_000_000) as u64;
         Some(Message::HeardAt { run, age_ms })
     }

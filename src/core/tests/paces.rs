@@ -62,3 +62,26 @@ fn the_silence_of_the_quick_says_nothing_of_the_slow_behind_them() {
         }
     }
 }
+
+#[test]
+fn who_does_not_observe_a_member_is_no_witness_against_it() {
+    // Many observe the wide and few the narrow, so that the wide ask others that never listened.
+    let observers = [4, 10, 16];
+    let mut net = Net::new(Profile::Local);
+    for i in 0..36 {
+        net.settings.observers = observers[i % observers.len()];
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(Duration::from_secs(60));
+    net.assert_all_up();
+    net.forget_reports();
+    for narrow in (0..36).step_by(3) {
+        net.cut_one_way((narrow + 17) % 36, narrow);
+        net.cut_one_way((narrow + 5) % 36, narrow);
+    }
+    net.run(Duration::from_secs(20));
+    for node in 0..36 {
+        let accused = net.nodes[node].changes.iter().find(|(_, change)| change.kind == ChangeKind::Suspected);
+        assert!(accused.is_none(), "at n{node}: {accused:?}");
+    }
+}
