@@ -105,27 +105,30 @@ impl Versions {
 
 impl Core {
     /// Reads a packet to its end. After an error the inbox holds nothing of meaning.
-    pub(super) fn read_whole(&mut self, messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
-        inbox.clear();
-        messages.into_iter().try_for_each(|message| self.take_in(message?, inbox))
+    pub(super) fn read_whole(&mut self, mut messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
+        self.read_at_most(usize::MAX, &mut messages, inbox)
     }
 
     /// Reads the first messages of a packet, which is a stranger's for all that is known.
     pub(super) fn read_few(&mut self, mut messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
-        inbox.clear();
-        messages.by_ref().take(MAX_STRANGER_MESSAGES).try_for_each(|message| self.take_in(message?, inbox))?;
+        self.read_at_most(MAX_STRANGER_MESSAGES, &mut messages, inbox)?;
         if !messages.is_over() {
             self.counters.drop(Drop::Unread);
         }
         Ok(())
     }
 
-    fn take_in(&mut self, message: Read<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
-        match message {
-            Read::Update(raw) => inbox.received.push(Received::News(self.recognise(&raw)?)),
-            Read::Heartbeat(heartbeat) => inbox.received.push(Received::Heartbeat(heartbeat)),
-            Read::Message(message) => inbox.received.push(Received::Message(message)),
-            Read::Unknown => inbox.unknown += 1,
+    fn read_at_most(&mut self, most: usize, messages: &mut Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
+        inbox.clear();
+        for message in messages.take(most) {
+            // Matched where it lies: moving a message first costs more than reading most of them.
+            match message {
+                Ok(Read::Update(raw)) => inbox.received.push(Received::News(self.recognise(&raw)?)),
+                Ok(Read::Heartbeat(heartbeat)) => inbox.received.push(Received::Heartbeat(heartbeat)),
+                Ok(Read::Message(message)) => inbox.received.push(Received::Message(message)),
+                Ok(Read::Unknown) => inbox.unknown += 1,
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

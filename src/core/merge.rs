@@ -114,7 +114,6 @@ impl Core {
         self.counters.updates_merged += 1;
         self.attention.heard(self.now);
         self.tombstones.lift(&record.id);
-        self.acquaintance.meet(self.now, record.run);
         let joiner = self.joiners.take(&record);
         let mut peer = Peer::new(self.now - note.map_or_else(Default::default, Note::age));
         peer.method = note.map(|note| note.method);
@@ -122,6 +121,7 @@ impl Core {
         let method = peer.method.filter(|_| shows_method(record.status));
         self.report(joiner.listed.as_ref(), &record, method);
         let slot = self.view.insert(record, hash, peer);
+        self.acquaintance.meet(self.now, slot);
         self.date_accusation(slot, None);
         self.reobserve(slot);
         self.watch(slot);
@@ -162,8 +162,7 @@ impl Core {
         let peer = if is_new_run {
             self.timers.cancel(Timer::Judge(held.run));
             self.timers.cancel(Timer::Heartbeat(held.run));
-            self.acquaintance.forget(held.run);
-            self.acquaintance.meet(self.now, record.run);
+            self.acquaintance.meet(self.now, slot);
             let mut peer = Peer::new(sign);
             peer.proven = self.joiners.take(&record).proven;
             if let Some(jump) = self.view.entry(slot).peer.errands().last_jump {

@@ -489,7 +489,7 @@ impl Core {
         self.flooding.forget(slot);
         let record = Arc::clone(self.view.record(slot));
         let run = record.run;
-        self.acquaintance.forget(run);
+        self.acquaintance.forget(slot);
         self.removals.forget(run);
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));

@@ -137,38 +137,38 @@ impl Core {
     /// Takes a packet in. After an error nothing of it was believed.
     pub(super) fn receive_packet(
         &mut self,
-        sender: Sender,
+        mut sender: Sender,
         header: Header,
         messages: Messages<'_>,
     ) -> Result<(), PacketError> {
         let mut inbox = std::mem::take(&mut self.inbox);
-        let believed = self.believe(sender, header, messages, &mut inbox);
-        if let Ok(Some(sender)) = believed {
-            self.act_on(sender, header, &mut inbox);
+        let believed = self.believe(&mut sender, header, messages, &mut inbox);
+        if let Ok(true) = believed {
+            self.act_on(&sender, header, &mut inbox);
         }
         inbox.clear();
         self.inbox = inbox;
         believed.map(|_| ())
     }
 
-    /// Reads as much of a packet as its sender is believed; gives back the sender if something is to be acted on.
+    /// Reads as much of a packet as its sender is believed; says whether something is to be acted on.
     fn believe(
         &mut self,
-        mut sender: Sender,
+        sender: &mut Sender,
         header: Header,
         messages: Messages<'_>,
         inbox: &mut Inbox,
-    ) -> Result<Option<Sender>, PacketError> {
+    ) -> Result<bool, PacketError> {
         if header.cluster != self.cluster {
             self.read_few(messages, inbox)?;
-            self.receive_from_other_cluster(sender, inbox);
-            return Ok(None);
+            self.receive_from_other_cluster(*sender, inbox);
+            return Ok(false);
         }
         if sender.run == self.run {
             self.counters.drop(Drop::Own);
             self.read_few(messages, inbox)?;
             self.met_myself(sender.from, inbox);
-            return Ok(None);
+            return Ok(false);
         }
         if let Standing::Claimed(slot) = sender.standing
             && matches!(sender.way, Way::Datagrams)
@@ -178,7 +178,7 @@ impl Core {
                 self.add_alias(slot, sender.from);
                 sender.standing = Standing::Member(slot);
             } else if !self.is_awaited(sender) {
-                return Ok(Some(sender));
+                return Ok(true);
             }
         }
         match sender.standing {
@@ -189,7 +189,7 @@ impl Core {
                 }
                 let freshness = self.view.entry(slot).peer.freshness(arrived, header.sequence);
                 if freshness != Freshness::Fresh && !self.is_restarted(slot, sender, freshness, &messages, inbox) {
-                    return Ok(None);
+                    return Ok(false);
                 }
                 self.read_whole(messages, inbox)?;
                 let peer = self.view.peer_mut(slot);
@@ -202,20 +202,20 @@ impl Core {
             _ if self.is_awaited(sender) => self.read_whole(messages, inbox)?,
             _ => self.read_few(messages, inbox)?,
         }
-        Ok(Some(sender))
+        Ok(true)
     }
 
     /// Whether somebody who is not in the view, or not known to be here, is in the middle of joining through this node, or
     /// lets it join: what it says is wanted whole.
-    fn is_awaited(&self, sender: Sender) -> bool {
-        self.is_pulling_from(sender) || self.joiners.is_here(sender.run, sender.from)
+    fn is_awaited(&self, sender: &Sender) -> bool {
+        self.is_pulling_from(*sender) || self.joiners.is_here(sender.run, sender.from)
     }
 
     /// A member's packet has a number that is not believed: whether it proves that its number is right after all.
     fn is_restarted(
         &mut self,
         slot: Slot,
-        sender: Sender,
+        sender: &Sender,
         freshness: Freshness,
         messages: &Messages<'_>,
         inbox: &mut Inbox,
@@ -239,7 +239,7 @@ impl Core {
     }
 
     /// Does what a packet says, as far as its sender may say it, and answers.
-    fn act_on(&mut self, sender: Sender, header: Header, inbox: &mut Inbox) {
+    fn act_on(&mut self, sender: &Sender, header: Header, inbox: &mut Inbox) {
         for _ in 0..inbox.unknown {
             self.counters.drop(Drop::UnknownMessage);
         }
@@ -261,17 +261,17 @@ impl Core {
             }
         }
         match (self.member(sender, &answer), answer.standing) {
-            (Some(slot), _) => self.answer_member(slot, sender, header.fingerprint, &answer),
+            (Some(slot), _) => self.answer_member(slot, *sender, header.fingerprint, &answer),
             (None, Standing::Claimed(slot)) => {
-                self.claimed(slot, sender, answer.probed);
-                self.answer_stranger(sender, &answer);
+                self.claimed(slot, *sender, answer.probed);
+                self.answer_stranger(*sender, &answer);
             }
-            (None, _) => self.answer_stranger(sender, &answer),
+            (None, _) => self.answer_stranger(*sender, &answer),
         }
     }
 
     /// The member whose packet is at hand, if it is a member's and that is still held.
-    fn member(&self, sender: Sender, answer: &Answer) -> Option<Slot> {
+    fn member(&self, sender: &Sender, answer: &Answer) -> Option<Slot> {
         match answer.standing {
             Standing::Member(slot) => self.view.slot_of_run_near(Some(slot), sender.run),
             Standing::Claimed(_) | Standing::Stranger => None,
@@ -326,7 +326,7 @@ impl Core {
         }
     }
 
-    fn dispatch(&mut self, sender: Sender, message: Message, answer: &mut Answer) {
+    fn dispatch(&mut self, sender: &Sender, message: Message, answer: &mut Answer) {
         let is_first = match message {
             Message::Join { .. }
             | Message::Challenge { .. }
@@ -349,36 +349,36 @@ impl Core {
             Message::Reply => answer.is_reply = true,
             Message::Padding(_) => {}
             Message::WhoAreYou { nonce, echo } => {
-                answer.has_echoed = echo.is_some_and(|echo| self.echoed(sender, echo));
+                answer.has_echoed = echo.is_some_and(|echo| self.echoed(*sender, echo));
                 answer.introduce = Some(nonce);
             }
             Message::IAm { nonce, record } => {
                 answer.has_brought_nonce = self.prover.is_nonce(nonce, sender.from, self.now);
                 answer.advertised = Some(record.address);
-                answer.introduction = Some(self.introduced(sender, nonce, record));
+                answer.introduction = Some(self.introduced(*sender, nonce, record));
             }
             Message::Join { nonce, record, cookie } => {
-                self.asked_to_admit(sender, nonce, record, cookie, answer.seeking.take());
+                self.asked_to_admit(*sender, nonce, record, cookie, answer.seeking.take());
             }
-            Message::ReachMe { nonce, address } => self.asked_to_reach(sender, nonce, address),
+            Message::ReachMe { nonce, address } => self.asked_to_reach(*sender, nonce, address),
             Message::Reached { nonce } => self.reached_by(nonce),
             Message::Seeking(seeking) => answer.seeking = Some(seeking),
             Message::Challenge { nonce, cookie } => self.challenged(sender.from, nonce, cookie),
-            Message::Welcome { nonce, sponsor, .. } => self.welcomed(sender, nonce, &sponsor),
-            Message::NotUp { nonce, record, .. } => self.not_up(sender, nonce, &record, answer.seeking.take()),
-            Message::Refused { nonce, refusal } => self.refused(sender, nonce, refusal),
+            Message::Welcome { nonce, sponsor, .. } => self.welcomed(*sender, nonce, &sponsor),
+            Message::NotUp { nonce, record, .. } => self.not_up(*sender, nonce, &record, answer.seeking.take()),
+            Message::Refused { nonce, refusal } => self.refused(*sender, nonce, refusal),
             Message::Behind { nonce, incarnation } => self.behind(nonce, incarnation),
             Message::Wait { nonce, wait_ms } => self.told_to_wait(nonce, wait_ms),
             Message::Elsewhere { nonce, members } => self.referred(sender.from, nonce, &members),
-            Message::Page { after, more } if self.is_pulling_from(sender) => {
+            Message::Page { after, more } if self.is_pulling_from(*sender) => {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
             Message::WhoHolds { .. } if std::mem::replace(&mut answer.has_asked_for_holder, true) => {
                 self.counters.drop(Drop::RateLimited);
             }
-            Message::WhoHolds { nonce, id } => self.tell_holder(sender, nonce, &id),
+            Message::WhoHolds { nonce, id } => self.tell_holder(*sender, nonce, &id),
             Message::Holds { nonce, run } => self.told_holder(sender.from, nonce, run),
-            Message::Pull { after, pages } => self.serve(sender, after.as_ref(), pages),
+            Message::Pull { after, pages } => self.serve(*sender, after.as_ref(), pages),
             Message::Told { run, incarnation, status, .. }
                 if answer.introduction.is_some_and(Introduction::is_unlisted) && !matches!(status, Status::Left(_)) =>
             {
@@ -390,7 +390,7 @@ impl Core {
             }
             message => match self.member(sender, answer) {
                 Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
-                    self.dispatch_from_member(slot, sender, &message, answer);
+                    self.dispatch_from_member(slot, *sender, &message, answer);
                 }
                 _ => {
                     answer.stranger = true;
@@ -402,7 +402,7 @@ impl Core {
         }
     }
 
-    fn dispatch_heartbeat(&mut self, sender: Sender, heartbeat: Heartbeat, answer: &mut Answer) {
+    fn dispatch_heartbeat(&mut self, sender: &Sender, heartbeat: Heartbeat, answer: &mut Answer) {
         match self.member(sender, answer) {
             Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
                 let is_news = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
@@ -414,9 +414,9 @@ impl Core {
         }
     }
 
-    fn dispatch_news(&mut self, sender: Sender, news: News, answer: &mut Answer) {
+    fn dispatch_news(&mut self, sender: &Sender, news: News, answer: &mut Answer) {
         let from = self.member(sender, answer);
-        if answer.is_page && self.is_pulling_from(sender) {
+        if answer.is_page && self.is_pulling_from(*sender) {
             answer.last_on_page = Some(self.subject(&news).id.clone());
         } else if (from.is_none() || matches!(self.phase, Phase::Joining(_))) && !self.is_joiner_up(sender, &news) {
             answer.stranger = true;
@@ -429,7 +429,7 @@ impl Core {
     }
 
     /// A joiner of ours says that it is Up: its address is proven, it need not introduce itself again.
-    fn is_joiner_up(&self, sender: Sender, news: &News) -> bool {
+    fn is_joiner_up(&self, sender: &Sender, news: &News) -> bool {
         self.joiners.is_admitted(sender.run, sender.from, self.subject(news))
     }
 

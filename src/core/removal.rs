@@ -22,6 +22,7 @@
 //! Must not know: why somebody is removed.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
@@ -47,46 +48,80 @@ pub(super) struct Acquaintance {
     up_since: Option<Time>,
     /// This node was there before its cluster, or found it at the same moment as others.
     is_founder: bool,
-    /// Those that came less than [`SETTLE`] ago, after this node was Up.
-    young: BTreeMap<Run, Time>,
+    /// When members came, by their slots, if that was less than [`SETTLE`] ago and after this node was Up. Empty if none
+    /// did.
+    young: Vec<Option<Moment>>,
+}
+
+/// Milliseconds after this node was Up, modulo 2^32: unambiguous as long as it is forgotten within weeks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Moment(NonZeroU32);
+
+impl Moment {
+    fn at(time: Time, up_since: Time) -> Self {
+        Self(NonZeroU32::new(time.since(up_since).as_millis() as u32).unwrap_or(NonZeroU32::MIN))
+    }
+
+    fn ago(self, now: Time, up_since: Time) -> Duration {
+        let now = now.since(up_since).as_millis() as u32;
+        // The first millisecond counts as the second.
+        Duration::from_millis(u64::from(now.max(1).wrapping_sub(self.0.get())))
+    }
 }
 
 impl Acquaintance {
     /// This node is Up: whoever is here now was here before it.
     pub(super) fn start(&mut self, now: Time, is_founder: bool) {
-        *self = Self { up_since: Some(now), is_founder, young: BTreeMap::new() };
+        *self = Self { up_since: Some(now), is_founder, young: Vec::new() };
     }
 
     /// A run is new here.
-    pub(super) fn meet(&mut self, now: Time, run: Run) {
-        if self.up_since.is_some() {
-            self.young.insert(run, now);
+    pub(super) fn meet(&mut self, now: Time, slot: Slot) {
+        if let Some(up_since) = self.up_since {
+            let place = slot as usize;
+            if self.young.len() <= place {
+                self.young.reserve_exact((place + 1 - self.young.len()).max(place / 8));
+                self.young.resize(place + 1, None);
+            }
+            self.young[place] = Some(Moment::at(now, up_since));
         }
     }
 
-    pub(super) fn forget(&mut self, run: Run) {
-        self.young.remove(&run);
+    pub(super) fn forget(&mut self, slot: Slot) {
+        if let Some(came) = self.young.get_mut(slot as usize) {
+            *came = None;
+        }
     }
 
     /// Those that have settled need not be remembered.
     pub(super) fn tidy(&mut self, now: Time) {
-        self.young.retain(|_, since| now.since(*since) < SETTLE);
+        let Some(up_since) = self.up_since else { return };
+        let is_young = |came: &Moment| came.ago(now, up_since) < SETTLE;
+        let mut any = false;
+        for came in &mut self.young {
+            *came = came.filter(is_young);
+            any |= came.is_some();
+        }
+        if !any {
+            self.young = Vec::new();
+        }
     }
 
-    /// When a run came, if that was after this node and a short while ago.
-    fn came(&self, now: Time, run: Run) -> Option<Time> {
-        self.young.get(&run).copied().filter(|came| now.since(*came) < SETTLE)
+    /// When a member came, if that was after this node and a short while ago.
+    fn came(&self, now: Time, slot: Slot) -> Option<Time> {
+        let ago = self.young.get(slot as usize).copied().flatten()?.ago(now, self.up_since?);
+        (ago < SETTLE).then(|| now - ago)
     }
 
-    /// Whether a run was here before this node, for long, or founded the cluster with it.
-    fn is_elder(&self, now: Time, run: Run) -> bool {
-        let (Some(came), Some(up_since)) = (self.came(now, run), self.up_since) else { return true };
+    /// Whether a member was here before this node, for long, or founded the cluster with it.
+    fn is_elder(&self, now: Time, slot: Slot) -> bool {
+        let (Some(came), Some(up_since)) = (self.came(now, slot), self.up_since) else { return true };
         self.is_founder && came.since(up_since) <= FOUNDED_TOGETHER && now.since(came) * 2 >= now.since(up_since)
     }
 
-    /// Whether a run has been here for long, or came while this node was new itself.
-    fn is_settled(&self, now: Time, run: Run) -> bool {
-        self.came(now, run).is_none_or(|came| self.up_since.is_some_and(|since| came.since(since) < SETTLE))
+    /// Whether a member has been here for long, or came while this node was new itself.
+    fn is_settled(&self, now: Time, slot: Slot) -> bool {
+        self.came(now, slot).is_none_or(|came| self.up_since.is_some_and(|since| came.since(since) < SETTLE))
     }
 }
 
@@ -128,20 +163,18 @@ impl Removals {
 impl Core {
     /// Whether a member has been known for a while, or is where this node was told to look for members.
     pub(super) fn is_settled(&self, slot: Slot) -> bool {
-        let record = self.view.record(slot);
-        self.acquaintance.is_settled(self.now, record.run) || self.reunion.is_contact(record.address)
+        self.acquaintance.is_settled(self.now, slot) || self.reunion.is_contact(self.view.record(slot).address)
     }
 
     /// Whether a member's word counts in what concerns the life of others.
     pub(super) fn is_elder(&self, slot: Slot) -> bool {
         let elder = |slot: Slot| {
-            let record = self.view.record(slot);
-            self.acquaintance.is_elder(self.now, record.run) || self.reunion.is_contact(record.address)
+            self.acquaintance.is_elder(self.now, slot) || self.reunion.is_contact(self.view.record(slot).address)
         };
         if elder(slot) {
             return true;
         }
-        let came = |slot: Slot| self.acquaintance.came(self.now, self.view.record(slot).run);
+        let came = |slot: Slot| self.acquaintance.came(self.now, slot);
         let mine = came(slot);
         let is_before = |other: &Slot| *other != slot && (elder(*other) || came(*other) < mine);
         self.view.live().iter().copied().filter(is_before).take(MIN_ELDERS).count() < MIN_ELDERS
