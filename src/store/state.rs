@@ -8,6 +8,9 @@
 //! |---|---|
 //! | 1 | cluster, node, incarnation bound, addresses |
 //! | 2 | the same, and the ballot of a voter, if there is one |
+//! | 4 | the same; electorates say of which root they are, and when they began |
+//!
+//! Of version 2 only files without a ballot are read. There is no version 3: one flipped bit would make it a 2.
 //!
 //! Invariant: whatever the bytes are, [`decode`] ends with a [`Saved`] that was once encoded or with the reason why not;
 //! it never guesses. A new field means a new version, and a new version reads the old ones.
@@ -23,7 +26,7 @@ use crate::core::limits::{MAX_MEMBERS, MAX_REMEMBERED_ADDRESSES};
 use crate::core::{NodeId, Record};
 
 /// The version that this build writes, and the newest that it reads.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 4;
 
 /// The largest file that is read. All remembered addresses take about 6 KiB, the names of the largest view that a voter may
 /// have accepted 8 MiB.
@@ -47,7 +50,7 @@ pub(crate) struct Saved {
     pub(crate) ballot: Option<Ballot>,
 }
 
-/// The body of version 1.
+/// The body of version 1, and the beginning of that of version 2.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(Serialize))]
 struct SavedV1 {
@@ -76,6 +79,12 @@ pub enum BadState {
     /// Bytes have changed since they were written.
     #[error("it is damaged (its checksum or its contents are wrong)")]
     Damaged,
+    /// The ballot of a voter in the format of version 2.
+    #[error(
+        "it holds the ballot of a voter as only versions before the first release wrote it: move the file away, and have \
+         this node voted out and in again"
+    )]
+    OldBallot,
     /// Written by a newer program.
     #[error("it was written by a newer version (format {found}, this program knows {VERSION})")]
     Future {
@@ -108,8 +117,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
     let (version, rest) = rest.split_first_chunk().ok_or(BadState::Truncated)?;
     let version = u16::from_le_bytes(*version);
     match version {
-        1..=VERSION => {}
-        0 => return Err(BadState::Damaged),
+        1 | 2 | VERSION => {}
+        0 | 3 => return Err(BadState::Damaged),
         found => return Err(BadState::Future { found }),
     }
     let (length, rest) = rest.split_first_chunk().ok_or(BadState::Truncated)?;
@@ -121,8 +130,22 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
     if body.len() > length || xxhash_rust::xxh3::xxh3_64(body) != u64::from_le_bytes(*checksum) {
         return Err(BadState::Damaged);
     }
-    let saved = if version == 1 { read::<SavedV1>(body).map(Saved::from) } else { read(body) };
+    let saved = match version {
+        1 => read::<SavedV1>(body).map(Saved::from),
+        2 => return without_ballot(body),
+        _ => read(body),
+    };
     saved.filter(is_sensible).ok_or(BadState::Damaged)
+}
+
+/// The body of version 2 of a node that is no voter.
+fn without_ballot(body: &[u8]) -> Result<Saved, BadState> {
+    let (before, ballot) = postcard::take_from_bytes::<SavedV1>(body).map_err(|_| BadState::Damaged)?;
+    match ballot {
+        [0] => Some(Saved::from(before)).filter(is_sensible).ok_or(BadState::Damaged),
+        [1, ..] => Err(BadState::OldBallot),
+        _ => Err(BadState::Damaged),
+    }
 }
 
 /// All of the bytes, or nothing.
@@ -203,6 +226,10 @@ pub(crate) mod tests {
         assert_eq!(decode(&framed(2, &body).expect("framed")), Err(BadState::Damaged), "no ballot and no sign of none");
         let newer = [body.as_slice(), &[0]].concat();
         assert_eq!(decode(&framed(1, &newer).expect("framed")), Err(BadState::Damaged), "more than there was");
+        assert_eq!(decode(&framed(2, &newer).expect("framed")), Ok(saved(3)));
+        let voter = [body.as_slice(), &[1, 9, 9]].concat();
+        assert_eq!(decode(&framed(2, &voter).expect("framed")), Err(BadState::OldBallot));
+        assert_eq!(decode(&framed(2, &[newer, vec![0]].concat()).expect("framed")), Err(BadState::Damaged));
     }
 
     #[test]
@@ -236,8 +263,8 @@ pub(crate) mod tests {
     #[test]
     fn a_newer_format_is_named() {
         let mut bytes = encode(&saved(0)).expect("encodes");
-        bytes[8] = 3;
-        assert_eq!(decode(&bytes), Err(BadState::Future { found: 3 }));
+        bytes[8] = 5;
+        assert_eq!(decode(&bytes), Err(BadState::Future { found: 5 }));
     }
 
     #[test]
@@ -257,7 +284,7 @@ pub(crate) mod tests {
     fn golden_bytes() {
         let bytes = encode(&saved(1)).expect("encodes");
         let body = *b"\x01c\x01a\x80\xd0\x95\xff\xbc\x31\x01\x00\x0a\x00\x00\x00\xcd\x37\x00";
-        assert_eq!(bytes[..14], *b"hcstate\n\x02\x00\x13\x00\x00\x00");
+        assert_eq!(bytes[..14], *b"hcstate\n\x04\x00\x13\x00\x00\x00");
         assert_eq!(bytes[22..], body);
         let before = [b"hcstate\n\x01\x00\x12\x00\x00\x00\xa7\x27\x66\x57\x4a\x21\x69\x64", &body[..18]].concat();
         assert_eq!(decode(&before), Ok(saved(1)));

@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_ballot_comes_back_from_the_disk_as_it_was_with_its_promise_no_shorter() {
         let voter = Voter { id: NodeId::new("a").expect("a name"), identity: Identity(7) };
-        let founding = NumberedView::founding(Electorate::founded_by(vec![voter]), 0);
+        let founding = NumberedView::founding(Electorate::founded_by(vec![voter]));
         let promise = Duration::from_micros(5_000_001);
         let vote = Some(Identity(7));
         let ballot =

@@ -110,6 +110,15 @@ pub enum ChangeError {
         /// The leader that was asked last.
         leader: NodeId,
     },
+    /// A recovery was asked for while a voter hears a leader.
+    #[error(
+        "{by:?} hears a leader: a majority is there, if out of this node's reach; mend the network, or try again a lease \
+         after the leader was lost"
+    )]
+    LeaderHeard {
+        /// The voter that hears one.
+        by: NodeId,
+    },
 }
 
 /// Why an electorate stays as it is. Travels: variants are only ever appended.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::raw::{Identity, Lineage};
+use super::term::Term;
 use crate::core::NodeId;
 use crate::core::limits::MAX_VOTERS;
 
@@ -25,10 +26,13 @@ pub struct Voter {
 /// The voters of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Electorate {
-    /// Where it comes from.
+    /// Its own name: changes of voters leave it as it is, a recovery draws another one.
     pub lineage: Lineage,
-    /// The lineage that a recovery ended in favour of this one; zero if there was none.
-    pub succeeds: Lineage,
+    /// The lineage of the electorate that was founded first and that it descends from; its own if it is that one.
+    pub root: Lineage,
+    /// The term at which its generation began: nobody leads in it, and all of its terms are above. Of electorates of one
+    /// root the one that began at the highest term stands, wherever they meet.
+    pub began: Term,
     /// Sorted by name.
     pub voters: Vec<Voter>,
 }
@@ -46,9 +50,15 @@ impl Electorate {
     /// The first electorate. All who form it of the same voters get the same lineage.
     pub fn founded_by(mut voters: Vec<Voter>) -> Self {
         voters.sort_unstable();
-        let mut electorate = Self { lineage: Lineage(0), succeeds: Lineage(0), voters };
+        let mut electorate = Self { lineage: Lineage(0), root: Lineage(0), began: Term(0), voters };
         electorate.lineage = Lineage(electorate.hash());
+        electorate.root = electorate.lineage;
         electorate
+    }
+
+    /// Whether an operator put this one in the place of `other`, or of one of which both descend.
+    pub fn succeeds(&self, other: &Electorate) -> bool {
+        self.root == other.root && self.began > other.began
     }
 
     /// Whether its invariants hold; asked of everything that others send.
@@ -57,12 +67,17 @@ impl Electorate {
         let mut identities: Vec<Identity> = self.voters.iter().map(|voter| voter.identity).collect();
         identities.sort_unstable();
         identities.dedup();
-        is_sorted && identities.len() == self.voters.len() && (1..=MAX_VOTERS).contains(&self.voters.len())
+        let is_of_its_root = (self.began == Term(0)) == (self.lineage == self.root);
+        is_sorted
+            && is_of_its_root
+            && self.began.is_beginning()
+            && identities.len() == self.voters.len()
+            && (1..=MAX_VOTERS).contains(&self.voters.len())
     }
 
     /// Of everything in it.
     pub fn hash(&self) -> u64 {
-        let mut bytes = [self.lineage.0.to_le_bytes(), self.succeeds.0.to_le_bytes()].concat();
+        let mut bytes = [self.lineage.0, self.root.0, self.began.0].map(u64::to_le_bytes).concat();
         for voter in &self.voters {
             bytes.push(voter.id.as_str().len() as u8);
             bytes.extend_from_slice(voter.id.as_str().as_bytes());
@@ -184,7 +199,14 @@ mod tests {
         let mut unsorted = electorate(3);
         unsorted.voters.reverse();
         assert!(!unsorted.is_well_formed());
-        assert!(!Electorate { lineage: Lineage(1), succeeds: Lineage(0), voters: Vec::new() }.is_well_formed());
+        let nobody = Electorate { voters: Vec::new(), ..electorate(1) };
+        assert!(!nobody.is_well_formed());
+        let of_no_root = Electorate { root: Lineage(9), ..electorate(2) };
+        assert!(!of_no_root.is_well_formed(), "founded first, and of another root");
+        let own_heir = Electorate { began: Term::beginning_of(1, 5), ..electorate(2) };
+        assert!(!own_heir.is_well_formed(), "recovered, under its own lineage");
+        let heir = Electorate { lineage: Lineage(9), ..own_heir };
+        assert!(heir.is_well_formed() && heir.succeeds(&electorate(2)) && !electorate(2).succeeds(&heir));
         assert!(!electorate(8).is_well_formed());
     }
 }

@@ -130,6 +130,7 @@ impl Election {
             None => view.electorate.contains(self.ballot.identity) && view.term >= self.ballot.term,
             Some(accepted) => {
                 view.electorate.lineage == accepted.electorate.lineage
+                    && view.electorate.began == accepted.electorate.began
                     && view.term.generation() == self.ballot.term.generation()
                     && view.reference() > accepted.reference()
             }
@@ -139,7 +140,7 @@ impl Election {
         } else if is_ahead && view.term >= self.ballot.term && !matches!(self.role, Role::Leading(_)) {
             // It restricts whom we vote for, and shows who may lead us; it counts for nobody until a leader asks. Who comes
             // in blank comes into the generation that is.
-            self.ballot.term = self.ballot.term.max(Term::zeroth_of(view.term.generation()));
+            self.ballot.term = self.ballot.term.max(view.electorate.began);
             self.accept(view.clone());
             self.follow(around);
         } else {

@@ -126,7 +126,7 @@ impl Election {
         for id in others {
             self.introduce(&id, false);
         }
-        self.ballot.accepted = Some(NumberedView::founding(electorate, 0));
+        self.ballot.accepted = Some(NumberedView::founding(electorate));
         self.persist();
         self.follow(around);
     }

@@ -94,14 +94,12 @@ pub enum Body {
         /// Who stands first.
         successor: Identity,
     },
-    /// "An operator has begun a new generation, and you vote in it."
+    /// "An operator has begun a new generation": to those who vote in it, and to who speaks for an electorate before it.
     Recovered {
-        /// Its voters.
+        /// Its voters, and the term at which it began.
         electorate: Electorate,
         /// The number of its founding view.
         number: u64,
-        /// The generation.
-        generation: u64,
     },
 }
 

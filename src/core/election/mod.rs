@@ -25,6 +25,7 @@
 //! | views count in their leader's own term only (Raft 5.4.2) | one number, two contents | `numbering` |
 //! | one voter more or less at a time, after settling the own term (Raft 4.1 and its erratum) | two leaders in one term | `numbering` |
 //! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
+//! | a generation begins at a term that is drawn; of one root the higher beginning stands | two operators, one term; two electorates for good | `recovery` |
 //!
 //! Invariants: nothing that rests on the ballot leaves before the disk has acknowledged it; a claim is over as soon as
 //! any input finds its time past; a word is acted upon only if the own current state agrees with what it assumes, else
@@ -240,8 +241,8 @@ impl Election {
         if let Body::Roster(roster) = word.body {
             return self.hear_roster(around, from, word.from, &roster);
         }
-        if let Body::Recovered { ref electorate, number, generation } = word.body {
-            return self.hear_of_recovery(around, electorate, number, generation);
+        if let Body::Recovered { ref electorate, number } = word.body {
+            return self.hear_of_recovery(around, from, electorate, number);
         }
         if !self.counts(around, from, &word) {
             self.ignored += 1;

@@ -1,12 +1,23 @@
 //! Recovery: an operator's way past a majority that is lost for good, and the only one.
 //!
 //! It begins a new generation with an electorate of those that are left, under a lineage that is drawn. It refuses while a
-//! majority of the old electorate answers. Whoever belonged to the old electorate and hears of it votes no
-//! more, unless it was named; of two recoveries on two sides of a cut neither ever counts the other's words.
+//! majority of the old electorate answers, and while anybody who answers hears a leader: the majority is out of this
+//! voter's reach, and not lost.
+//!
+//! **Recoveries converge.** Each electorate says which one was founded first, its root, and at which term its generation
+//! began. A generation begins at a term that is drawn, so that no two recoveries share terms; of two electorates of one
+//! root the one that began at the higher term stands. Whoever hears a word of an electorate that it does not know answers
+//! with its own generation, and whoever is told of a higher one goes over to it, as a voter if it is named: on two sides of
+//! a cut, after two recoveries in a row, and where two operators recovered at once. Until they meet each counts only its
+//! own words.
+//!
+//! Invariants: a term never falls by going over; a leader gives its claim up before it does.
 //!
 //! Must not know: why the majority is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::electorate::{Electorate, Voter};
 use super::message::{Body, Roster};
@@ -28,6 +39,8 @@ pub(super) struct Recovery {
     identities: BTreeMap<NodeId, Identity>,
     /// Voters of the old electorate that answered.
     answered: BTreeSet<Identity>,
+    /// Who said that it hears a leader: a majority is there, if out of this voter's reach.
+    led_by_word_of: Option<NodeId>,
     ask_at: Time,
     until: Time,
 }
@@ -63,6 +76,7 @@ impl Election {
             named,
             identities: BTreeMap::from([(self.me.clone(), self.ballot.identity)]),
             answered: BTreeSet::from([self.ballot.identity]),
+            led_by_word_of: None,
             ask_at: around.now,
             until: around.now + self.timing.patience().max(IDENTITY_TIMEOUT),
         });
@@ -105,9 +119,12 @@ impl Election {
     }
 
     /// A voter of the old electorate answered.
-    pub(super) fn hear_survivor_vote(&mut self, speaker: Identity) {
+    pub(super) fn hear_survivor_vote(&mut self, speaker: Identity, from: &NodeId, hears_leader: bool) {
         if let Some(recovery) = &mut self.recovery {
             recovery.answered.insert(speaker);
+            if hears_leader {
+                recovery.led_by_word_of.get_or_insert_with(|| from.clone());
+            }
         }
     }
 
@@ -119,18 +136,20 @@ impl Election {
         if is_majority_there || self.hears_majority(around) {
             return self.refuse(ticket, ChangeError::MajorityAnswers);
         }
+        if let Some(by) = recovery.led_by_word_of {
+            return self.refuse(ticket, ChangeError::LeaderHeard { by });
+        }
         if let Some(missing) = recovery.named.iter().find(|id| !recovery.identities.contains_key(*id)) {
             return self.refuse(ticket, ChangeError::NoAnswer { id: missing.clone() });
         }
-        let generation = self.ballot.term.generation() + 1;
         let (number, voters) = ((accepted.number + 1).min(MAX_NUMBER), recovery.identities);
         let voters = voters.into_iter().map(|(id, identity)| Voter { id, identity }).collect();
-        let succeeds = accepted.electorate.lineage;
-        let electorate = Electorate { lineage: recovery.lineage, succeeds, voters };
-        if generation > Term::MAX_GENERATION || !electorate.is_well_formed() {
+        let began = Term::beginning_of(self.ballot.term.generation() + 1, xxh3_64(&recovery.lineage.0.to_le_bytes()));
+        let electorate = Electorate { lineage: recovery.lineage, root: accepted.electorate.root, began, voters };
+        if !electorate.is_well_formed() {
             return self.refuse(ticket, ChangeError::NoChange { reason: Unchanged::NoGenerations });
         }
-        self.begin_generation(around, electorate, number, generation);
+        self.begin_generation(around, electorate, number);
         self.owed_recovery = Some(recovery.ticket);
     }
 
@@ -143,20 +162,21 @@ impl Election {
         }
     }
 
-    /// An operator began a new generation elsewhere.
+    /// An operator began a new generation elsewhere. Whoever speaks for one that this one's came after is told of this.
     pub(super) fn hear_of_recovery(
         &mut self,
         around: &Surroundings<'_>,
+        from: &NodeId,
         electorate: &Electorate,
         number: u64,
-        generation: u64,
     ) {
-        let is_named = electorate.voters.iter().any(|voter| voter.identity == self.ballot.identity);
-        let is_heir = self.electorate().map_or(is_named, |mine| mine.lineage == electorate.succeeds);
-        let is_later = generation > self.ballot.term.generation() && generation <= Term::MAX_GENERATION;
-        let is_later = is_later && number <= MAX_NUMBER;
-        if !is_heir || !is_later || !electorate.is_well_formed() {
+        let is_named = electorate.contains(self.ballot.identity);
+        let is_heir = self.electorate().map_or(is_named, |mine| electorate.succeeds(mine));
+        if !is_heir || !electorate.is_well_formed() || number > MAX_NUMBER {
             self.ignored += 1;
+            if electorate.is_well_formed() && self.electorate().is_some_and(|mine| mine.succeeds(electorate)) {
+                self.tell_generation_to(from);
+            }
             return;
         }
         if self.has_claim() {
@@ -164,18 +184,20 @@ impl Election {
             self.resign(around);
             return;
         }
-        self.begin_generation(around, electorate.clone(), number, generation);
+        self.begin_generation(around, electorate.clone(), number);
     }
 
-    fn begin_generation(&mut self, around: &Surroundings<'_>, electorate: Electorate, number: u64, generation: u64) {
-        let founding = NumberedView::founding(electorate, generation).numbered(number);
+    fn begin_generation(&mut self, around: &Surroundings<'_>, electorate: Electorate, number: u64) {
+        let generation = electorate.began.generation();
         self.step_down(around, LossReason::Superseded);
-        self.ballot.term = Term::zeroth_of(generation);
+        // Of two that began at once the later one may begin below a term that was led in the other: terms never fall.
+        self.ballot.term = self.ballot.term.max(electorate.began);
         self.ballot.vote = None;
         self.leader = None;
         self.agreed = None;
         self.role = Role::Follower;
-        self.accept(founding);
+        self.ballot.accepted = Some(NumberedView::founding(electorate).numbered(number));
+        self.persist();
         self.actions.push_back(Action::Alarm(Alarm::Recovered { generation }));
         self.follow(around);
     }
@@ -187,19 +209,25 @@ impl Election {
         }
     }
 
-    fn generation(&self) -> Option<Body> {
-        let generation = self.ballot.term.generation();
-        let accepted = self.ballot.accepted.as_ref().filter(|_| generation > 0)?;
-        Some(Body::Recovered { electorate: (*accepted.electorate).clone(), number: accepted.number, generation })
+    fn tell_generation_to(&mut self, id: &NodeId) {
+        if let Some(body) = self.generation() {
+            self.send(id, body);
+        }
     }
 
-    /// A word of another lineage: of one that an operator ended, or of an electorate that should not be here.
+    fn generation(&self) -> Option<Body> {
+        let accepted = self.ballot.accepted.as_ref().filter(|accepted| accepted.electorate.began > Term(0))?;
+        Some(Body::Recovered { electorate: (*accepted.electorate).clone(), number: accepted.number })
+    }
+
+    /// A word of another lineage: of one that an operator ended, of one that ended this one, or of an electorate that
+    /// should not be here. Whoever was recovered says so: of two the later one stands.
     pub(super) fn meet_other_lineage(&mut self, from: &NodeId, theirs: Lineage) {
         let Some(electorate) = self.electorate() else { return };
-        if electorate.succeeds == theirs {
-            if let Some(body) = self.generation() {
-                self.send(from, body);
-            }
+        // Who was never recovered is told by the others, and knows no more than that they are others.
+        let is_told = electorate.began > Term(0);
+        if is_told {
+            self.tell_generation_to(from);
         } else if electorate.lineage != theirs {
             self.actions.push_back(Action::Alarm(Alarm::OtherElectorate { id: from.clone() }));
         }

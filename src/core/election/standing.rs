@@ -140,7 +140,7 @@ impl Election {
         hears_leader: bool,
         term: Term,
     ) {
-        self.hear_survivor_vote(speaker);
+        self.hear_survivor_vote(speaker, from, hears_leader);
         if self.is_answer(from, Stage::Query, attempt, term) {
             self.count(around, speaker, !hears_leader);
         } else {

@@ -65,8 +65,8 @@ pub struct Delta {
 
 impl NumberedView {
     /// The view that an electorate begins with.
-    pub fn founding(electorate: Electorate, generation: u64) -> Self {
-        Self::new(Term::zeroth_of(generation), 0, Arc::new([]), Arc::new(electorate), None)
+    pub fn founding(electorate: Electorate) -> Self {
+        Self::new(electorate.began, 0, Arc::new([]), Arc::new(electorate), None)
     }
 
     pub(crate) fn new(

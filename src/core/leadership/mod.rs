@@ -144,7 +144,11 @@ impl Leading {
     /// The newest agreed view, if it belongs to the generation of this term. Until the first view of a recovered electorate
     /// is known its terms are not told: under the lineage of the electorate before they would be taken for its own.
     fn agreed_of(&self, term: Term) -> Option<&NumberedView> {
-        self.agreed.as_ref().filter(|agreed| agreed.term.generation() == term.generation())
+        let is_of_it = |agreed: &&NumberedView| {
+            agreed.term.generation() == term.generation()
+                && self.heir.is_none_or(|heir| heir == agreed.electorate.lineage)
+        };
+        self.agreed.as_ref().filter(is_of_it)
     }
 }
 

@@ -138,7 +138,8 @@ impl Core {
         let known = leading.known.as_ref();
         Some(Led {
             lineage: agreed.electorate.lineage,
-            succeeds: agreed.electorate.succeeds,
+            root: agreed.electorate.root,
+            began: agreed.electorate.began,
             term: leading.term,
             leader: known.map(|known| known.leader.clone()),
             sequence: known.map_or(0, |known| known.sequence),
@@ -175,17 +176,21 @@ impl Core {
             let own = leading.election.as_ref().and_then(Election::lineage);
             // Its leader may be known already while its first view is still on its way.
             let is_known = own == Some(led.lineage) || leading.heir == Some(led.lineage);
-            let is_later = generation > leading.term.generation();
-            if led.succeeds != agreed.electorate.lineage || !(is_known || is_later) {
+            let is_earlier = led.began <= agreed.electorate.began || led.term < leading.term;
+            if led.root != agreed.electorate.root {
                 let id = self.view.record(from).id.clone();
                 return self.raise_alarm(Alarm::OtherElectorate { id });
+            }
+            if is_earlier && !is_known {
+                // Of an electorate that was recovered: whoever still speaks for it hears so from the voters.
+                return;
             }
             self.follow_heir(led.lineage);
         } else if generation < leading.term.generation() {
             return;
         }
         if self.believes_view(from, led.view) {
-            self.take_news_of_view(from, led.view, led.delta.as_ref());
+            self.take_news_of_view(from, led.view, led.began, led.delta.as_ref());
         }
         let Some(leading) = &mut self.leading else { return };
         let known = leading.known.as_ref().map(|known| (known.term, &known.leader));
@@ -218,7 +223,7 @@ impl Core {
         packet.push(&Message::Reply);
         if !is_led {
             led.leader = None;
-            led.term = Term::zeroth_of(led.term.generation());
+            led.term = led.began;
         }
         if !packet.push(&Message::Led(Box::new(led.clone()))) {
             led.delta = None;
@@ -302,8 +307,13 @@ impl Core {
 fn is_plausible(led: &Led) -> bool {
     let lease = Duration::from_millis(led.lease_ms);
     let is_led = led.leader.is_some();
-    let is_term_in_bounds = led.term.is_usable() || (!is_led && led.term == Term::zeroth_of(led.term.generation()));
-    is_term_in_bounds && (!is_led || (MIN_LEASE / 2..=MAX_LEASE).contains(&lease)) && led.lineage != Lineage(0)
+    let is_term_in_bounds = led.term.is_usable() || (!is_led && led.term == led.began);
+    let is_of_its_generation =
+        led.began.is_beginning() && led.began.generation() == led.term.generation() && led.began <= led.term;
+    is_term_in_bounds
+        && is_of_its_generation
+        && (!is_led || (MIN_LEASE / 2..=MAX_LEASE).contains(&lease))
+        && led.lineage != Lineage(0)
 }
 
 /// Rounded up: rounding must not make any claim younger.

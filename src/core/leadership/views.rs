@@ -80,11 +80,10 @@ impl Core {
     }
 
     /// News of an agreed view.
-    pub(super) fn take_news_of_view(&mut self, from: Slot, view: ViewRef, delta: Option<&Delta>) {
+    pub(super) fn take_news_of_view(&mut self, from: Slot, view: ViewRef, began: Term, delta: Option<&Delta>) {
         let Some(leading) = &self.leading else { return };
         let held = leading.agreed.as_ref();
-        let is_newer =
-            held.is_none_or(|held| (held.term.generation(), held.number) < (view.term.generation(), view.number));
+        let is_newer = held.is_none_or(|held| (held.electorate.began, held.number) < (began, view.number));
         if !is_newer {
             return;
         }
@@ -101,7 +100,7 @@ impl Core {
     /// A view is agreed, and here it is.
     pub(super) fn learn_agreed(&mut self, view: NumberedView, delta: Option<Delta>) {
         let Some(leading) = &mut self.leading else { return };
-        let key = |view: &NumberedView| (view.term.generation(), view.number);
+        let key = |view: &NumberedView| (view.electorate.began, view.number);
         let is_newer = leading.agreed.as_ref().is_none_or(|held| key(held) < key(&view));
         if !is_newer {
             if let Some(held) = leading.agreed.as_mut().filter(|held| key(held) == key(&view) && held.term < view.term)
@@ -293,5 +292,5 @@ impl Core {
 }
 
 fn is_term_plausible(term: Term) -> bool {
-    term.is_usable() || term == Term::zeroth_of(term.generation())
+    term.is_in_bounds()
 }

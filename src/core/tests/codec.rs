@@ -112,7 +112,8 @@ fn one_of_each() -> Vec<Message> {
         })))),
         Message::Led(Box::new(Led {
             lineage: Lineage(7),
-            succeeds: Lineage(0),
+            root: Lineage(7),
+            began: Term(0),
             term: Term(3),
             leader: Some(NodeId::new("a").expect("a name")),
             sequence: 9,
@@ -253,7 +254,7 @@ fn records_out_of_bounds_are_malformed() {
     reject(update(wordy, None));
     reject(Message::Pull { after: None, pages: 0 });
     reject(Message::Pull { after: None, pages: 9 });
-    let nobody = Electorate { lineage: Lineage(1), succeeds: Lineage(0), voters: Vec::new() };
+    let nobody = Electorate { lineage: Lineage(1), root: Lineage(1), began: Term(0), voters: Vec::new() };
     reject(changed(Ok(nobody.clone())));
     reject(changed(Ok(Electorate { voters: vec![voter(), voter()], ..nobody })));
     reject(Message::Told { run: Run(9), incarnation: u64::MAX, status: Status::Down, age_ms: 0 });

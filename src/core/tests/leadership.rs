@@ -262,7 +262,8 @@ fn a_release_of_a_later_term_ends_the_old_leader_and_lends_it_no_term() {
         let electorate = &agreed.electorate;
         let release = Led {
             lineage: electorate.lineage,
-            succeeds: electorate.succeeds,
+            root: electorate.root,
+            began: electorate.began,
             term: later,
             leader: None,
             sequence: 0,

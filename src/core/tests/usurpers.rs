@@ -15,7 +15,8 @@ fn truth(net: &Net, leader: usize) -> Led {
     let agreed = core.agreed_view().expect("a view");
     Led {
         lineage: agreed.electorate.lineage,
-        succeeds: agreed.electorate.succeeds,
+        root: agreed.electorate.root,
+        began: agreed.electorate.began,
         term: core.leadership().term,
         leader: Some(core.me().id.clone()),
         sequence: 1,
@@ -69,12 +70,12 @@ fn one_members_word_of_the_next_term_blinds_nobody() {
 fn one_members_word_of_an_heir_or_another_generation_blinds_nobody() {
     survives(5, |net, first| {
         let led = truth(net, first);
-        let (lineage, succeeds) = (Lineage(0xbad), led.lineage);
-        Message::Led(Box::new(Led { lineage, succeeds, term: Term((7 << 40) + 1), ..led }))
+        let (lineage, began) = (Lineage(0xbad), Term::beginning_of(7, 9));
+        Message::Led(Box::new(Led { lineage, began, term: Term(began.0 + 1), ..led }))
     });
     survives(5, |net, first| {
-        let term = Term::zeroth_of(9);
-        Message::Led(Box::new(Led { term, leader: None, ..truth(net, first) }))
+        let term = Term::beginning_of(9, 1);
+        Message::Led(Box::new(Led { term, began: term, leader: None, ..truth(net, first) }))
     });
 }
 

@@ -387,8 +387,10 @@ pub struct Candidate {
 pub struct Led {
     /// Of the electorate.
     pub lineage: Lineage,
-    /// Which lineage an operator ended in favour of this one; zero if none.
-    pub succeeds: Lineage,
+    /// Of the electorate that it descends from.
+    pub root: Lineage,
+    /// The term at which its generation began.
+    pub began: Term,
     /// The term.
     pub term: Term,
     /// Who leads in it; absent if it resigned.

@@ -144,10 +144,20 @@ impl Adversary {
         let lineage = self.led.as_ref().map_or(Lineage(1), |led| led.lineage);
         let number = self.random.below(1 << 40);
         let view = ViewRef { term, number, digest: Digest(self.random.bits()) };
+        let (root, began) = self.led.as_ref().map_or((lineage, Term(0)), |led| (led.root, led.began));
+        // Of the electorate that there is, or of one that an operator is said to have put in its place.
+        let (lineage, began, term) = match self.random.below(3) {
+            0 => {
+                let began = Term::beginning_of(began.generation() + 1, self.random.bits());
+                (Lineage(self.random.bits()), began, Term(began.0 + 1))
+            }
+            _ => (lineage, began, term),
+        };
         match self.random.below(4) {
             0 => Message::Led(Box::new(Led {
                 lineage,
-                succeeds: Lineage(0),
+                root,
+                began,
                 term,
                 leader: Some(victim.me.id.clone()),
                 sequence: 1 << 40,

@@ -27,8 +27,8 @@ pub(super) struct Leaders {
     named: BTreeMap<Term, NodeId>,
     /// Where each vote went.
     votes: BTreeMap<(Identity, Term), std::net::SocketAddr>,
-    /// What was agreed under each generation and number.
-    agreed: BTreeMap<(u64, u64), ViewRef>,
+    /// What was agreed under each number, by the terms at which electorates began.
+    agreed: BTreeMap<(Term, u64), ViewRef>,
     /// The highest term that a node used, on the disk it has now.
     used: BTreeMap<NodeId, Term>,
 }
@@ -43,7 +43,7 @@ struct Process {
     /// Its events, folded.
     leader: Option<(NodeId, Term)>,
     is_unavailable: bool,
-    agreed: Option<(u64, u64)>,
+    agreed: Option<(Term, u64)>,
 }
 
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl Leaders {
     }
 
     fn view_agreed(&mut self, node: usize, view: &NumberedView) -> Option<Finding> {
-        let key = (view.term.generation(), view.number);
+        let key = (view.electorate.began, view.number);
         let process = self.processes.get_mut(&node)?;
         let before = process.agreed.replace(key);
         if before >= Some(key) {

@@ -87,7 +87,7 @@ fn disturb(parliament: &mut Parliament, mischief: Mischief) {
             // It waits the lease, as the rule would have it that is not enough.
             blank.promise = disk.promise;
             blank.accepted =
-                disk.accepted.map(|view| crate::core::election::NumberedView::founding((*view.electorate).clone(), 0));
+                disk.accepted.map(|view| crate::core::election::NumberedView::founding((*view.electorate).clone()));
             parliament.nodes[node].disk = blank;
         }
         2..=4 => {

@@ -115,14 +115,16 @@ fn a_view_of_another_generation_or_with_an_endless_number_is_not_accepted_from_t
     parliament.run_for(SECOND);
     let voter = (leader + 1) % 3;
     let before = parliament.election(voter).ballot().clone();
-    for (term, number) in [(Term::zeroth_of(3), 9), (Term(Term::zeroth_of(3).0 + 1), 9), (Term(7), u64::MAX)] {
+    for (term, number) in
+        [(Term::beginning_of(3, 1), 9), (Term(Term::beginning_of(3, 1).0 + 1), 9), (Term(7), u64::MAX)]
+    {
         let view = far_view(&parliament, voter, term, number);
         parliament.with(voter, |election, around| election.contents(around, &view));
         assert_eq!(*parliament.election(voter).ballot(), before);
     }
-    let electorate =
-        Electorate { lineage: Lineage(5), succeeds: lineage(&parliament, voter), voters: voters_of(&before) };
-    let body = Body::Recovered { electorate, number: u64::MAX, generation: 1 };
+    let (root, began) = (lineage(&parliament, voter), Term::beginning_of(1, 1));
+    let electorate = Electorate { lineage: Lineage(5), root, began, voters: voters_of(&before) };
+    let body = Body::Recovered { electorate, number: u64::MAX };
     let word = Word { from: Identity(5), lineage: Lineage(5), body };
     parliament.with(voter, |election, around| election.heard(around, &id(leader), word));
     assert_eq!(*parliament.election(voter).ballot(), before);

@@ -56,11 +56,14 @@ fn some_voters() -> impl Strategy<Value = Vec<Voter>> {
 }
 
 fn some_electorate() -> impl Strategy<Value = Electorate> {
-    (some_lineage(), some_lineage(), some_voters()).prop_map(|(lineage, succeeds, voters)| Electorate {
-        lineage,
-        succeeds,
-        voters,
-    })
+    let some_beginning = prop_oneof![
+        Just(Term(0)),
+        (prop_oneof![0..3_u64, Just(8_191), Just(8_192)], any::<u64>())
+            .prop_map(|(generation, luck)| Term::beginning_of(generation, luck)),
+        any::<u64>().prop_map(Term),
+    ];
+    (some_lineage(), some_lineage(), some_beginning, some_voters())
+        .prop_map(|(lineage, root, began, voters)| Electorate { lineage, root, began, voters })
 }
 
 fn some_change() -> impl Strategy<Value = VoterChange> {
@@ -88,7 +91,7 @@ fn some_view() -> impl Strategy<Value = NumberedView> {
 }
 
 fn some_ref() -> impl Strategy<Value = ViewRef> {
-    let founding = NumberedView::founding(founded(), 0);
+    let founding = NumberedView::founding(founded());
     let known = (some_term(), some_number())
         .prop_map(move |(term, number)| ViewRef { number, ..founding.under(term).reference() });
     let any = (some_term(), some_number(), any::<u64>()).prop_map(|(term, number, digest)| ViewRef {
@@ -100,8 +103,7 @@ fn some_ref() -> impl Strategy<Value = ViewRef> {
 }
 
 fn some_delta() -> impl Strategy<Value = Delta> {
-    let base =
-        prop_oneof![Just(NumberedView::founding(founded(), 0).reference().digest), any::<u64>().prop_map(Digest)];
+    let base = prop_oneof![Just(NumberedView::founding(founded()).reference().digest), any::<u64>().prop_map(Digest)];
     (base, some_ids(), some_ids(), prop::option::of(some_change())).prop_map(|(base, added, removed, change)| Delta {
         base,
         added,
@@ -159,8 +161,7 @@ fn some_body() -> impl Strategy<Value = Body> {
             newest
         }),
         (some_term(), some_identity()).prop_map(|(term, successor)| Body::Release { term, successor }),
-        (some_electorate(), some_number(), prop_oneof![0..3u64, Just(8_191), Just(8_192), Just(u64::MAX)])
-            .prop_map(|(electorate, number, generation)| Body::Recovered { electorate, number, generation }),
+        (some_electorate(), some_number()).prop_map(|(electorate, number)| Body::Recovered { electorate, number }),
     ]
 }
 
@@ -257,7 +258,7 @@ fn endure(begin: Ballot, blows: Vec<Blow>, is_lonely: bool) {
 }
 
 fn formed() -> Ballot {
-    Ballot { accepted: Some(NumberedView::founding(founded(), 0)), ..Ballot::blank(Identity(ME)) }
+    Ballot { accepted: Some(NumberedView::founding(founded())), ..Ballot::blank(Identity(ME)) }
 }
 
 proptest! {

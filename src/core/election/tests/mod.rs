@@ -7,4 +7,5 @@ mod hostile;
 mod links;
 mod model;
 mod parliament;
+mod recoveries;
 mod scenarios;

@@ -107,7 +107,7 @@ impl World {
     /// An electorate that has formed, and nothing else.
     fn formed(flaw: Option<Flaw>) -> Self {
         let voters = (0..VOTERS).map(|node| Voter { id: id(node), identity: Identity(node as u64) }).collect();
-        let founding = NumberedView::founding(Electorate::founded_by(voters), 0);
+        let founding = NumberedView::founding(Electorate::founded_by(voters));
         let now = Time::ORIGIN + Duration::from_secs(1_000);
         let node = |node| {
             let disk = Ballot { accepted: Some(founding.clone()), ..Ballot::blank(Identity(node as u64)) };

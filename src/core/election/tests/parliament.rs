@@ -74,7 +74,7 @@ pub(super) struct Parliament {
     pub(super) flaw: Option<Flaw>,
     /// Which voters had a claim in each term.
     pub(super) leaders: BTreeMap<Term, usize>,
-    pub(super) agreed: BTreeMap<(u64, u64), NumberedView>,
+    pub(super) agreed: BTreeMap<(Term, u64), NumberedView>,
     pub(super) answers: Vec<(u64, Result<Electorate, ChangeError>)>,
     pub(super) losses: Vec<(Nanos, usize, LossReason)>,
     pub(super) quorum: Vec<(usize, bool)>,
@@ -357,7 +357,7 @@ impl Parliament {
     }
 
     fn note_agreed(&mut self, node: usize, view: NumberedView) {
-        let key = (view.term.generation(), view.number);
+        let key = (view.electorate.began, view.number);
         if let Some(known) = self.agreed.get(&key)
             && known.reference().digest != view.reference().digest
         {
@@ -477,6 +477,11 @@ impl Parliament {
         let nodes = self.nodes.len();
         let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b)));
         self.cut = pairs.filter(|(a, b)| group(*a) != group(*b)).collect();
+    }
+
+    /// These two do not hear each other.
+    pub(super) fn cut_pair(&mut self, one: usize, other: usize) {
+        self.cut.extend([(one, other), (other, one)]);
     }
 
     pub(super) fn newest_agreed(&self) -> Option<&NumberedView> {

@@ -1,0 +1,139 @@
+//! Operators who recover: on two sides at once, twice in a row, on both survivors, and where nothing is lost.
+
+use super::parliament::{Parliament, id};
+use super::scenarios::{SECOND, led};
+use crate::core::election::{Alarm, ChangeError};
+
+/// The voters other than these.
+fn others(n: usize, not: &[usize]) -> Vec<usize> {
+    (0..n).filter(|node| !not.contains(node)).collect()
+}
+
+fn recover(parliament: &mut Parliament, node: usize, ticket: u64, named: &[usize], lineage: u64) {
+    let named = named.iter().map(|node| id(*node)).collect();
+    parliament.with(node, |election, around| election.recover(around, ticket, named, lineage));
+}
+
+/// All that are up follow one leader, and are of one lineage.
+fn is_one(parliament: &Parliament, nodes: &[usize]) -> bool {
+    let lineage = parliament.election(nodes[0]).lineage();
+    parliament.claims().len() == 1 && nodes.iter().all(|node| parliament.election(*node).lineage() == lineage)
+}
+
+#[test]
+fn two_recoveries_on_two_sides_of_a_cut_share_no_term_and_one_of_them_stands_after_it() {
+    for (seed, lineages) in [(1, [77, 88]), (2, [88, 77]), (3, [5, 6])] {
+        let (mut parliament, _) = led(seed, 5);
+        parliament.run_for(SECOND);
+        parliament.split(&[&[0, 1], &[2, 3], &[4]]);
+        parliament.run_for(SECOND * 10);
+        recover(&mut parliament, 0, 1, &[1], lineages[0]);
+        recover(&mut parliament, 2, 2, &[3], lineages[1]);
+        assert!(parliament.run_until(SECOND * 20, |p| p.claims().len() == 2), "{:?}", parliament.answers);
+        parliament.run_for(SECOND * 5);
+        parliament.split(&[&[0, 1, 2, 3, 4]]);
+        assert!(parliament.run_until(SECOND * 30, |p| is_one(p, &[0, 1, 2, 3, 4])), "seed {seed}: both stay");
+        // While they were apart both led, each on its side; not in one term.
+        assert!(
+            parliament.violations.iter().all(|broken| broken.contains("valid claims")),
+            "{:?}",
+            parliament.violations
+        );
+        parliament.violations.clear();
+        parliament.run_for(SECOND * 30);
+        assert!(is_one(&parliament, &[0, 1, 2, 3, 4]), "seed {seed}");
+        parliament.assert_safe();
+    }
+}
+
+#[test]
+fn a_side_that_recovers_after_another_one_died_uses_none_of_its_terms() {
+    let (mut parliament, _) = led(4, 5);
+    parliament.run_for(SECOND);
+    for node in 2..5 {
+        parliament.crash(node);
+    }
+    parliament.run_for(SECOND * 5);
+    recover(&mut parliament, 0, 1, &[1], 77);
+    assert!(parliament.run_until(SECOND * 20, |p| p.leader().is_some()));
+    parliament.run_for(SECOND * 3);
+    for node in 0..2 {
+        parliament.crash(node);
+    }
+    for node in [2, 3] {
+        parliament.start(node);
+    }
+    parliament.run_for(SECOND * 5);
+    recover(&mut parliament, 2, 2, &[3], 99);
+    assert!(parliament.run_until(SECOND * 20, |p| p.leader().is_some()));
+    for node in [0, 1, 4] {
+        parliament.start(node);
+    }
+    assert!(parliament.run_until(SECOND * 30, |p| is_one(p, &[0, 1, 2, 3, 4])));
+    parliament.run_for(SECOND * 20);
+    assert!(is_one(&parliament, &[0, 1, 2, 3, 4]));
+    parliament.assert_safe();
+}
+
+#[test]
+fn the_old_majority_leads_no_more_after_two_recoveries_in_a_row() {
+    let (mut parliament, _) = led(5, 5);
+    parliament.run_for(SECOND);
+    for node in 2..5 {
+        parliament.crash(node);
+    }
+    parliament.run_for(SECOND * 5);
+    recover(&mut parliament, 0, 1, &[1], 77);
+    assert!(parliament.run_until(SECOND * 20, |p| p.leader().is_some()));
+    parliament.crash(1);
+    parliament.run_for(SECOND * 5);
+    recover(&mut parliament, 0, 2, &[], 99);
+    assert!(parliament.run_until(SECOND * 20, |p| p.leader() == Some(0)), "{:?}", parliament.answers);
+    parliament.alarms.clear();
+    for node in 1..5 {
+        parliament.start(node);
+    }
+    assert!(parliament.run_until(SECOND * 20, |p| is_one(p, &[0, 1, 2, 3, 4])));
+    parliament.run_for(SECOND * 60);
+    assert!(is_one(&parliament, &[0, 1, 2, 3, 4]));
+    assert_eq!(parliament.leader(), Some(0));
+    let strange = parliament.alarms.iter().filter(|(_, alarm)| matches!(alarm, Alarm::OtherElectorate { .. })).count();
+    assert!(strange < 10, "{strange} alarms");
+    parliament.assert_safe();
+}
+
+#[test]
+fn both_survivors_may_recover_and_are_one_electorate_afterwards() {
+    for seed in 6..12 {
+        let (mut parliament, _) = led(seed, 5);
+        parliament.run_for(SECOND);
+        for node in 2..5 {
+            parliament.crash(node);
+        }
+        parliament.run_for(SECOND * 5);
+        recover(&mut parliament, 0, 1, &[1], 70 + seed);
+        recover(&mut parliament, 1, 2, &[0], 90 - seed);
+        assert!(parliament.run_until(SECOND * 30, |p| is_one(p, &[0, 1])), "seed {seed}: {:?}", parliament.answers);
+        parliament.run_for(SECOND * 20);
+        assert!(is_one(&parliament, &[0, 1]), "seed {seed}");
+        parliament.assert_safe();
+    }
+}
+
+#[test]
+fn nothing_is_recovered_while_any_voter_hears_a_leader() {
+    let (mut parliament, leader) = led(13, 5);
+    parliament.run_for(SECOND);
+    let followers = others(5, &[leader]);
+    // The operator's voter reaches one that the leader reaches, and nobody else.
+    let (lonely, bridge) = (followers[0], followers[1]);
+    for node in others(5, &[lonely, bridge]) {
+        parliament.cut_pair(lonely, node);
+    }
+    parliament.run_for(SECOND * 10);
+    recover(&mut parliament, lonely, 1, &[bridge], 77);
+    parliament.run_for(SECOND * 10);
+    assert_eq!(parliament.answers, [(1, Err(ChangeError::LeaderHeard { by: id(bridge) }))]);
+    assert_eq!(parliament.leader(), Some(leader));
+    parliament.assert_safe();
+}
