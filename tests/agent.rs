@@ -573,6 +573,9 @@ async fn members_that_were_gone_before_a_node_joined_are_listed_and_no_news() {
         up(agent).await;
     }
     in_time(left.leave()).await;
+    // To its end: half stopped it might still refute that it is gone.
+    killed.shutdown();
+    in_time(killed.stopped()).await;
     drop(killed);
     sees(&a, "left", Status::Left(LeaveReason::Graceful)).await;
     sees(&a, "killed", Status::Down).await;
