@@ -139,6 +139,7 @@ impl Election {
         if leading.claim.is_none() && around.now >= leading.elected_at + self.timing.lease_duration {
             // Elected, and never heard by a majority since.
             self.set_quorum(false);
+            self.free_myself(around);
             return self.follow(around);
         }
         if leading.resigning.is_some() {
@@ -289,8 +290,17 @@ impl Election {
         if leading.has_claim() {
             self.actions.push_back(Action::Lost { term: leading.term, reason });
         }
+        self.free_myself(around);
         self.interrupt_change();
         self.follow(around);
+    }
+
+    /// What a leader promises itself is worth as much as its claim: that is over, or never began. Those whom it gave
+    /// leadership up for wait for its led work, and are released by it (see [`Election::resign`]).
+    fn free_myself(&mut self, around: &Surroundings<'_>) {
+        if !self.is_resigning() {
+            self.promised_until = self.promised_until.min(around.now);
+        }
     }
 
     /// Gives leadership up, as when leaving: at once no claim, and the voters are released when all led work has ended.

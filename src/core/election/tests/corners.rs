@@ -209,3 +209,21 @@ fn a_candidate_that_a_voters_newest_view_leaves_out_gets_its_vote() {
     assert!(!parliament.election(1).is_voter());
     parliament.assert_safe();
 }
+
+#[test]
+fn a_leader_that_was_cut_off_stands_again_as_soon_as_it_is_heard() {
+    for seed in 1..20 {
+        let (mut parliament, leader) = led(seed, 3);
+        parliament.run_for(SECOND);
+        let (other, third) = ((leader + 1) % 3, (leader + 2) % 3);
+        parliament.crash(third);
+        parliament.run_for(SECOND);
+        parliament.split(&[&[leader], &[other]]);
+        assert!(parliament.run_until(SECOND * 5, |p| p.leader().is_none()));
+        parliament.run_for(Duration::from_millis(300));
+        parliament.split(&[&[leader, other]]);
+        assert!(parliament.run_until(Duration::from_millis(700), |p| p.leader().is_some()), "seed {seed}");
+        parliament.run_for(SECOND * 5);
+        parliament.assert_safe();
+    }
+}
