@@ -129,6 +129,8 @@ pub struct Election {
     recovery: Option<Recovery>,
     /// The recovery that is done as soon as it is on disk.
     owed_recovery: Option<u64>,
+    /// When a leader of another electorate was told of this one last.
+    met_at: Option<Time>,
     actions: VecDeque<Action>,
     /// Words that did not fit the own state, or came from nobody who counts.
     ignored: u64,
@@ -167,6 +169,7 @@ impl Election {
             agreed: None,
             recovery: None,
             owed_recovery: None,
+            met_at: None,
             actions: VecDeque::new(),
             ignored: 0,
             #[cfg(test)]

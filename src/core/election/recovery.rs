@@ -209,6 +209,19 @@ impl Election {
         }
     }
 
+    /// This member is said to lead another electorate of the same root: of the two one stands. Two leaders of two sides have
+    /// no voter in common, and would never hear of each other otherwise.
+    pub fn meet_leader(&mut self, around: &Surroundings<'_>, leader: &NodeId) {
+        let is_due = self.met_at.is_none_or(|met| around.now.since(met) >= self.timing.renewal_interval);
+        if *leader == self.me || !self.is_voter() || !is_due {
+            return;
+        }
+        self.met_at = Some(around.now);
+        // Whoever it is, it answers a word of another lineage with its own generation.
+        let body = self.generation().unwrap_or(Body::Query { attempt: 0 });
+        self.send(leader, body);
+    }
+
     fn tell_generation_to(&mut self, id: &NodeId) {
         if let Some(body) = self.generation() {
             self.send(id, body);

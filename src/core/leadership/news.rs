@@ -165,6 +165,7 @@ impl Core {
         if !is_plausible(&led) {
             return self.counters.drop(Drop::Malformed);
         }
+        self.meet_leader_of_other_electorate(&led);
         if !self.believes_led(from, &led) {
             return;
         }
@@ -189,7 +190,7 @@ impl Core {
         } else if generation < leading.term.generation() {
             return;
         }
-        if self.believes_view(from, led.view) {
+        if self.believes_view(from, led.view, led.lineage) {
             self.take_news_of_view(from, led.view, led.began, led.delta.as_ref());
         }
         let Some(leading) = &mut self.leading else { return };
@@ -205,6 +206,15 @@ impl Core {
             }
             None if led.term >= leading.term => self.learn_release(led.term),
             None => {}
+        }
+    }
+
+    /// Two operators recovered on two sides: this node's election is for the voters of both to sort out.
+    fn meet_leader_of_other_electorate(&mut self, led: &Led) {
+        let own = self.election().and_then(Election::electorate);
+        let is_other = own.is_some_and(|own| own.root == led.root && own.lineage != led.lineage);
+        if let Some(leader) = led.leader.clone().filter(|_| is_other) {
+            self.with_election(|election, around| election.meet_leader(around, &leader));
         }
     }
 

@@ -140,9 +140,9 @@ impl Core {
     }
 
     /// Whether news of a numbered view is believed on this member's word, or because another one said so before.
-    pub(super) fn believes_view(&mut self, from: Slot, view: ViewRef) -> bool {
+    pub(super) fn believes_view(&mut self, from: Slot, view: ViewRef, lineage: Lineage) -> bool {
         let Some(agreed) = self.leading.as_ref().and_then(|leading| leading.agreed.as_ref()) else { return true };
-        if view.term.generation() != agreed.term.generation() {
+        if lineage != agreed.electorate.lineage {
             // Whoever says so is believed in that already.
             return true;
         }

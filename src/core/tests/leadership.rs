@@ -133,6 +133,36 @@ fn a_recovered_electorate_is_followed_by_all_and_nobody_takes_it_for_a_foreign_o
 }
 
 #[test]
+fn two_sides_that_were_recovered_are_one_again_after_the_cut() {
+    for n in [5, 9] {
+        let mut net = cluster(n, 5);
+        let side = |node: usize| match node {
+            0 | 1 => 0,
+            2 | 3 => 1,
+            _ => 2,
+        };
+        let set_cut = |net: &mut Net, is_cut| {
+            for a in 0..n {
+                for b in (0..a).filter(|b| side(a) != side(*b)) {
+                    net.cut(a, b, is_cut);
+                }
+            }
+        };
+        set_cut(&mut net, true);
+        net.run(SECOND * 15);
+        net.command(0, Command::Recover { ticket: 1, voters: vec![id("n1")] });
+        net.command(2, Command::Recover { ticket: 2, voters: vec![id("n3")] });
+        net.run(SECOND * 10);
+        assert!(net.nodes[0].core.leadership().leader.is_some() && net.nodes[2].core.leadership().leader.is_some());
+        assert_ne!(net.nodes[0].core.leadership().term, net.nodes[2].core.leadership().term);
+        set_cut(&mut net, false);
+        net.run(SECOND * 60);
+        let (after, term) = leader(&net);
+        assert!(after < 4 && term.generation() == 1);
+    }
+}
+
+#[test]
 fn everybody_restarted_elects_a_leader_in_a_higher_term() {
     let mut net = cluster(3, 3);
     let (_, term) = leader(&net);
