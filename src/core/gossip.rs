@@ -52,6 +52,7 @@ impl Core {
             self.gossip_to(slot);
             self.counters.gossip_sent += 1;
         }
+        self.review_founders();
         self.tell_the_accused();
         self.repair();
         self.end_old_calls();

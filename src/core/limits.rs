@@ -321,9 +321,13 @@ pub const WIDE_DOUBT: (usize, usize) = (3, 4);
 pub const SETTLE: Duration = Duration::from_secs(60);
 /// … by at most so much less: those who joined one after the other settle together.
 pub const SETTLE_TOGETHER: Duration = Duration::from_secs(5);
-/// A neighbour that others displaced on the rings stays one if it was one for this long …
+/// A neighbour that others displaced on the rings stays one if it was one for this long (see [`KEEP_FOR`]) …
 pub const KEEP_AFTER: Duration = Duration::from_millis(500);
-/// … for this long: until whoever displaced it has settled, and as long again.
+/// … or for this long while everybody observed everybody, as in the first moments of a cluster; then it is let go …
+pub const KEEP_FOUNDER_AFTER: Duration = Duration::from_millis(50);
+/// … when all who displaced it hold links: looked at after this long.
+pub const FOUNDER_REVIEW: Duration = Duration::from_secs(2);
+/// A neighbour that is kept stays one for this long: until whoever displaced it has settled, and as long again.
 pub const KEEP_FOR: Duration = Duration::from_secs(120);
 /// At most one case about the same member is opened on the word of others in this time.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);

@@ -157,7 +157,9 @@ impl Core {
         let view = &self.view;
         let came =
             |slot: Slot| view.get(slot).filter(|entry| entry.status.is_live()).map(|entry| entry.peer.live_since);
-        self.observers.kept.update(self.now, &after, self.observers.wanted, came);
+        // A joiner meets one after the other, and knows few of many at first.
+        let is_mesh = matches!(self.phase, Phase::Up) && self.observers.is_full_mesh(view.live().len());
+        self.observers.kept.update(self.now, &after, is_mesh, self.observers.wanted, came);
         if !self.observers.is_full_mesh(self.view.live().len()) {
             after.extend(self.observers.walk.passed().chain(self.observers.kept()));
         }
@@ -173,6 +175,15 @@ impl Core {
         }
         for slot in started {
             self.start_observing(slot, lived.get(&slot).copied());
+        }
+    }
+
+    /// Lets go those who were kept from the first moments of a cluster, if those in their places have links.
+    pub(super) fn review_founders(&mut self) {
+        if self.observers.kept.is_review_due(self.now) {
+            let are_linked = self.observers.nearest().all(|slot| self.is_linked(self.view.record(slot).run));
+            self.observers.kept.review(self.now, are_linked);
+            self.renew_neighbours(&BTreeMap::new());
         }
     }
 

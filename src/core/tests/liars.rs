@@ -200,8 +200,10 @@ fn an_operator_removes_a_living_member_within_a_second() {
             net.run(Duration::from_secs(2));
             assert!((1..n).all(|node| net.status(node, "n0") == Some(FORCED)), "{n}: {}", net.describe());
             if n > 2 {
+                // Some that are linked to it find it gone first.
                 let named = |notice: &Notice| matches!(notice, Notice::MemberRemoved { id, .. } if *id == *"n0");
-                assert!(net.nodes[1].notices.iter().any(named), "the operator reads who says so");
+                let told = (1..n - 1).filter(|node| net.nodes[*node].notices.iter().any(named)).count();
+                assert!(told * 2 > n - 2, "the operator reads who says so, at {told} of {}", n - 2);
             }
         }
     }
