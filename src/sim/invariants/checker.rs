@@ -14,7 +14,7 @@ use crate::sim::network::Nanos;
 use crate::sim::node::Clock;
 use crate::sim::random::nanos;
 
-/// First pages are remembered this long for the joiners they were sent to.
+/// Pages are remembered this long for the joiners they were sent to.
 const PAGES_KEPT: Duration = Duration::from_secs(30);
 
 /// Watches a whole world. What it finds is kept in order.
@@ -26,7 +26,7 @@ pub struct Checker {
     used: BTreeMap<usize, u64>,
     /// Runs that left or were removed, and when.
     departed: BTreeMap<Run, (NodeId, Nanos)>,
-    /// Who was Up at the sender of a first page, by the sender and its packet's sequence.
+    /// When a page was sent, and who was Up at its sender, by the sender and its packet's sequence.
     pages: BTreeMap<(Run, u64), (Nanos, Vec<NodeId>)>,
     leaders: Leaders,
     limbo: Limbo,
@@ -139,18 +139,20 @@ impl Checker {
 
     /// A node sends a datagram to one that is not Up: the beginning of a transfer, perhaps.
     pub fn sent_to_joiner(&mut self, now: Nanos, bytes: &[u8], listed_up: impl FnOnce() -> Vec<NodeId>) {
-        if let Some((sponsor, sequence, true)) = page_of(bytes) {
+        if let Some((sponsor, sequence)) = page_of(bytes) {
             self.pages.insert((sponsor, sequence), (now, listed_up()));
         }
     }
 
     /// A node that is not Up is handed a datagram; the sponsor, if it is part of a transfer.
     pub fn handed_to_joiner(&mut self, node: usize, bytes: &[u8]) -> Option<Run> {
-        let (sponsor, sequence, is_first) = page_of(bytes)?;
-        if let (true, Some(observer)) = (is_first, self.observers.get_mut(&node))
-            && let Some((_, listed_up)) = self.pages.get(&(sponsor, sequence))
+        let (sponsor, sequence) = page_of(bytes)?;
+        // Pages that are asked for again come in any order: a transfer is as old as the oldest of them.
+        if let Some(observer) = self.observers.get_mut(&node)
+            && let Some(page) = self.pages.get(&(sponsor, sequence))
+            && observer.transfers.get(&sponsor).is_none_or(|oldest| page.0 < oldest.0)
         {
-            observer.transfers.entry(sponsor).or_insert_with(|| listed_up.clone());
+            observer.transfers.insert(sponsor, page.clone());
         }
         Some(sponsor)
     }
@@ -214,12 +216,9 @@ impl Checker {
     }
 }
 
-/// Sender, sequence, and whether it is the first one, if a datagram is a page of a view.
-fn page_of(bytes: &[u8]) -> Option<(Run, u64, bool)> {
+/// Sender and sequence, if a datagram is a page of a view.
+fn page_of(bytes: &[u8]) -> Option<(Run, u64)> {
     let packet = Packet::decode(bytes).ok()?;
-    let after = packet.messages.iter().find_map(|message| match message {
-        Message::Page { after, .. } => Some(after),
-        _ => None,
-    })?;
-    Some((packet.header.run, packet.header.sequence, after.is_none()))
+    let is_page = packet.messages.iter().any(|message| matches!(message, Message::Page { .. }));
+    is_page.then_some((packet.header.run, packet.header.sequence))
 }

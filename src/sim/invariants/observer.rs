@@ -38,8 +38,8 @@ pub(super) struct Observer {
     suspects_partition: bool,
     /// When it forgot everybody, to join anew.
     forgot_all_at: Option<Nanos>,
-    /// Who was Up at a sponsor when its first page was sent.
-    pub(super) transfers: BTreeMap<Run, Vec<NodeId>>,
+    /// When a sponsor sent the oldest page that arrived, and who was Up there.
+    pub(super) transfers: BTreeMap<Run, (Nanos, Vec<NodeId>)>,
 }
 
 impl Observer {
@@ -214,7 +214,7 @@ impl Observer {
             return None;
         }
         let transfers = std::mem::take(&mut self.transfers);
-        let expected = transfers.get(&sponsor?)?;
+        let (_, expected) = transfers.get(&sponsor?)?;
         let missing: Vec<&str> =
             expected.iter().filter(|id| observation.record(id).is_none()).map(NodeId::as_str).collect();
         let detail = || format!("became Up without {}, which its sponsor listed as Up", missing.join(", "));
