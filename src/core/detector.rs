@@ -76,7 +76,9 @@ impl Core {
             Status::Joining => None,
             // Silence means something only to who should have been spoken to.
             Status::Up if !self.observes(slot) => None,
-            Status::Up => Some(silent_since + probe_after(self.demanded_silence(slot) * stretch)),
+            // A member of whom a longer silence is demanded is probed no later than others: if it was not heard for long
+            // before a cut, it would be judged before anybody else is missed.
+            Status::Up => Some(silent_since + probe_after(timing.suspect_timeout() * stretch)),
             Status::Leaving => Some(silent_since + timing.suspect_timeout()),
             Status::Suspect => {
                 let patience = timing.down_timeout() * stretch;

@@ -139,6 +139,21 @@ fn a_real_crash_of_a_flapping_member_is_down_at_its_timeout() {
 }
 
 #[test]
+fn a_flapping_member_is_probed_as_soon_as_others() {
+    let mut net = Net::cluster(Profile::Default, 5);
+    net.run(Duration::from_secs(30));
+    flap(&mut net, 4);
+    net.run(net.settings.heartbeat_interval * 2);
+    let heard = net.nodes[0].core.last_heard(&super::net::id("n4")).expect("heard");
+    net.kill(4);
+    let probes = net.nodes[0].core.counters().probes_sent;
+    net.run((heard + net.settings.suspect_timeout * 4 / 5 - ms(20)).since(net.now));
+    assert_eq!(net.nodes[0].core.counters().probes_sent, probes);
+    net.run(ms(40));
+    assert!(net.nodes[0].core.counters().probes_sent > probes);
+}
+
+#[test]
 fn an_unhealthy_node_waits_longer_and_the_healthy_do_not() {
     let mut net = Net::cluster(Profile::Local, 5);
     net.run(Duration::from_secs(5));
