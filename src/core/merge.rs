@@ -196,7 +196,7 @@ impl Core {
         let has_left = matches!(self.view.record(slot).status, Status::Left(_));
         let has_raised = self.view.record(slot).incarnation > held.incarnation;
         let was_removed = was_forced || (has_raised && self.evicted.contains_key(&held.run));
-        if was_removed && !is_new_run && !has_left && !self.removals.is_refuted(held.run) {
+        if was_removed && !is_new_run && !has_left && !self.removals.is_refuted(self.now, held.run) {
             // It spoke before it was told: the removal holds for the whole run, whatever is said of it meanwhile.
             self.remind_evicted(slot, held.incarnation);
         } else if was_removed || is_new_run || has_left {

@@ -8,7 +8,8 @@
 //! - Who is told that it was removed stops when [`REMOVAL_VOICES`] elders say so (more than half, if there are fewer). It asks
 //!   for their word: whoever holds it as removed tells it with every answer.
 //! - Who was told so, and by too few, refutes it; whoever held it as removed and reads [`MAX_REMINDERS`] refutations in a row
-//!   takes its removal back. Who does not believe a removal that it hears of again lets its subject know.
+//!   takes its removal back, and believes no other for [`EVICTION_MEMORY`]. Who does not believe a removal that it hears of
+//!   again lets its subject know.
 //!
 //! **An elder** is a member that this node found in its first view, or that came [`SETTLE`] ago, or is a seed. In a cluster
 //! that is itself younger than that, so are those that founded it together with this node (within [`FOUNDED_TOGETHER`] of each
@@ -135,23 +136,29 @@ pub(super) struct Removals {
     said: u64,
     /// When removals that are not believed were first heard of. At most [`MAX_CLAIMS`].
     doubted: BTreeMap<Run, Time>,
-    /// How often those that are held as removed spoke up since. At most [`MAX_EVICTED`].
-    refuted: BTreeMap<Run, u8>,
+    /// How often those that are held as removed spoke up since, and when last. At most [`MAX_EVICTED`].
+    refuted: BTreeMap<Run, (u8, Time)>,
 }
 
 impl Removals {
     /// One that is held as removed speaks up at a higher incarnation; says whether it did so often that it is believed.
-    pub(super) fn is_refuted(&mut self, run: Run) -> bool {
+    pub(super) fn is_refuted(&mut self, now: Time, run: Run) -> bool {
         if self.refuted.len() >= MAX_EVICTED && !self.refuted.contains_key(&run) {
             self.refuted.pop_first();
         }
-        let times = self.refuted.entry(run).or_default();
-        *times += 1;
-        let is_refuted = *times > MAX_REMINDERS;
-        if is_refuted {
-            self.refuted.remove(&run);
+        let (times, last) = self.refuted.entry(run).or_insert((0, now));
+        if now.since(*last) >= EVICTION_MEMORY {
+            *times = 0;
         }
-        is_refuted
+        (*times, *last) = (times.saturating_add(1), now);
+        *times > MAX_REMINDERS
+    }
+
+    /// Whether a removal was taken back a short while ago, since its subject had spoken up so often. Two that hold it as
+    /// removed would go on to persuade each other, each in its turn.
+    fn was_refuted(&self, now: Time, run: Run) -> bool {
+        let refuted = self.refuted.get(&run);
+        refuted.is_some_and(|(times, last)| *times > MAX_REMINDERS && now.since(*last) < EVICTION_MEMORY)
     }
 
     pub(super) fn forget(&mut self, run: Run) {
@@ -207,7 +214,7 @@ impl Core {
 
     /// Whether this member's word removes another one that lives.
     pub(super) fn believes_removal(&mut self, subject: Slot, record: &Record, from: Slot) -> bool {
-        if !self.is_elder(from) {
+        if !self.is_elder(from) || self.removals.was_refuted(self.now, record.run) {
             self.object_to_removal(subject, record);
             return false;
         }
@@ -295,5 +302,34 @@ impl Core {
             self.send_to(slot, packet);
         }
         self.timers.set(Timer::Removal, self.now + ASK_AGAIN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removal_that_was_taken_back_is_not_believed_again_for_a_while() {
+        let mut removals = Removals::default();
+        let (run, mut now) = (Run(7), Time::ORIGIN);
+        for _ in 0..MAX_REMINDERS {
+            assert!(!removals.is_refuted(now, run) && !removals.was_refuted(now, run));
+            now = now + Duration::from_secs(2);
+        }
+        assert!(removals.is_refuted(now, run), "it spoke up so often");
+        let later = now + EVICTION_MEMORY;
+        assert!(removals.was_refuted(later - Duration::from_millis(1), run), "whoever says so");
+        assert!(!removals.was_refuted(later, run));
+        assert!(!removals.is_refuted(later, run), "the next removal is another story");
+    }
+
+    #[test]
+    fn so_many_refutations_are_counted_and_no_more() {
+        let mut removals = Removals::default();
+        for run in 0..=MAX_EVICTED as u64 {
+            removals.is_refuted(Time::ORIGIN, Run(run));
+        }
+        assert_eq!(removals.refuted.len(), MAX_EVICTED);
     }
 }
