@@ -22,7 +22,7 @@ use crate::core::NodeId;
 
 /// Variables that begin like ours and are none of the configuration: the agent that client commands talk to, and the file
 /// with its token.
-const OF_CLIENTS: [&str; 2] = ["HEADCOUNT_AGENT", "HEADCOUNT_TOKEN_FILE"];
+const OF_CLIENTS: [&str; 4] = ["HEADCOUNT_AGENT", "HEADCOUNT_NODE", "HEADCOUNT_TERM", "HEADCOUNT_TOKEN_FILE"];
 /// What handlers are told about an event; present where an agent is started by a handler.
 const EVENT_PREFIX: &str = "HEADCOUNT_EVENT_";
 

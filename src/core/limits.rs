@@ -347,6 +347,12 @@ pub const MIN_PARTITION: usize = 2;
 pub const MAX_VOTERS: usize = 7;
 /// Renewals whose times of sending a leader remembers: acknowledgements of older ones extend nothing.
 pub const MAX_RENEWALS_IN_FLIGHT: usize = 64;
+/// Questions at one time whether this node still leads; of all commands that may wait (see [`MAX_PENDING_COMMANDS`]) they
+/// take half at most.
+pub const MAX_BARRIERS: usize = 512;
+/// How long a majority may take to confirm that this node still leads: longer than any round trip, and shorter than who asks
+/// over HTTP waits.
+pub const BARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Names in the difference between two views that travels with a renewal, in bytes; longer ones are asked for.
 pub const MAX_DELTA_BYTES: usize = 600;
 /// How often a leader that resigned releases its voters …

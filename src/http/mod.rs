@@ -4,7 +4,9 @@
 //! GET    /v1/members?status=&tag=     GET  /v1/members/{id}     DELETE /v1/members/{id}?force=
 //! GET    /v1/events?after=&kind=&node=&snapshot=                (server-sent events)
 //! POST   /v1/join                     POST /v1/leave            PUT    /v1/tags
-//! GET    /v1/leader   /v1/view         GET  /v1/voters           POST   /v1/voters     DELETE /v1/voters/{id}
+//! GET    /v1/leader?confirm=          POST /v1/leader/resign    GET    /v1/view
+//! POST   /v1/leader/work              POST /v1/leader/work/{id}  DELETE /v1/leader/work/{id}
+//! GET    /v1/voters                   POST /v1/voters           DELETE /v1/voters/{id}
 //! GET    /v1/info   /healthz   /readyz   /metrics   /            POST   /v1/recover
 //! ```
 //!
@@ -66,7 +68,7 @@ use self::frames::SharedFrames;
 use self::host::Names;
 use self::listing::Listings;
 use self::table::{Limits, Table};
-use crate::agent::Agent;
+use crate::agent::{Agent, LedWork};
 
 /// The largest body of a request: a full set of addresses or tags is well below.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -146,6 +148,8 @@ struct Shared {
     token: Option<Token>,
     names: Names,
     table: Arc<Table>,
+    /// Led work that callers run.
+    work: Arc<LedWork>,
     listings: Arc<Listings>,
     frames: SharedFrames,
     log_lines_lost: Arc<AtomicU64>,
@@ -198,6 +202,7 @@ fn router(
         token,
         address,
         table,
+        work: LedWork::new(&agent),
         listings: Listings::new(agent.clone()),
         frames: SharedFrames::new(agent.run()),
         log_lines_lost,
@@ -220,6 +225,9 @@ fn router(
         .route("/v1/leave", post(calls::leave))
         .route("/v1/tags", put(calls::set_tags))
         .route("/v1/leader", get(leadership::leader))
+        .route("/v1/leader/resign", post(leadership::resign))
+        .route("/v1/leader/work", post(leadership::begin_work))
+        .route("/v1/leader/work/{id}", post(leadership::renew_work).delete(leadership::end_work))
         .route("/v1/view", get(leadership::view))
         .route("/v1/voters", get(leadership::voters).post(leadership::add))
         .route("/v1/voters/{id}", delete(leadership::remove))

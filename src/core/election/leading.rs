@@ -16,7 +16,7 @@ use super::message::{Body, Claim, Renewal};
 use super::raw::Identity;
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
-use super::{Action, Election, LeaseTiming, LossReason, Role, Surroundings};
+use super::{Action, ChangeError, Election, LeaseTiming, LossReason, Role, Surroundings};
 use crate::core::id::NodeId;
 use crate::core::limits::{MAX_RENEWALS_IN_FLIGHT, RELEASE_PAUSE, RELEASES};
 use crate::core::time::Time;
@@ -33,6 +33,8 @@ pub(super) struct Leading {
     acknowledged: BTreeMap<Identity, u64>,
     /// The newest view that each voter has on its disk.
     pub(super) accepted: BTreeMap<Identity, ViewRef>,
+    /// When each voter acknowledged anything last.
+    heard: BTreeMap<Identity, Time>,
     claim: Option<Held>,
     /// If no claim begins until then, the votes were in vain.
     pub(super) elected_at: Time,
@@ -54,6 +56,8 @@ struct Held {
 struct Resigning {
     /// Whether all led work has ended; voters are released only then.
     has_work_ended: bool,
+    /// Who is to stand first, if somebody said so.
+    successor: Option<Identity>,
     releases: u32,
     release_at: Time,
 }
@@ -107,6 +111,7 @@ impl Election {
             sent: VecDeque::new(),
             acknowledged: BTreeMap::new(),
             accepted: BTreeMap::new(),
+            heard: BTreeMap::new(),
             claim: None,
             elected_at: around.now,
             renew_at: around.now,
@@ -130,7 +135,7 @@ impl Election {
         };
         let may_number = leading.has_claim() && !self.is_proposing();
         let view = leading.numbering.due(may_number).filter(|_| leading.resigning.is_none());
-        [claim, end, next, view].into_iter().flatten().min().expect("a claim or its end")
+        [claim, end, next, view, self.confirms.deadline()].into_iter().flatten().min().expect("a claim or its end")
     }
 
     /// Renews when it is time, and numbers what has changed.
@@ -145,6 +150,7 @@ impl Election {
         if leading.resigning.is_some() {
             return self.release(around);
         }
+        self.expire_confirms(around);
         self.number(around);
         let Role::Leading(leading) = &self.role else { return };
         if around.now >= leading.renew_at {
@@ -208,6 +214,7 @@ impl Election {
         }
         let acknowledged = leading.acknowledged.entry(speaker).or_insert(0);
         *acknowledged = sequence.max(*acknowledged);
+        leading.heard.insert(speaker, around.now);
         let accepted = leading.accepted.entry(speaker).or_insert(newest);
         *accepted = newest.max(*accepted);
         self.extend_claim(around);
@@ -244,13 +251,18 @@ impl Election {
         let Role::Leading(leading) = &mut self.role else { return };
         let is_first = leading.claim.is_none();
         leading.claim = Some(Held { sequence, sent, until });
-        // Those sent since are under way as well: the next one is due as if this had been the last.
-        leading.renew_at = leading.renew_at.max(sent + timing.renewal_interval);
         let term = leading.term;
         self.actions.push_back(Action::Claimed { term, sequence, sent, until });
         if is_first && sequence > 0 {
             // Whoever follows learns at once that this is a claim.
             self.renew(around);
+        }
+        self.confirmed(around, sequence, until);
+        if let Role::Leading(leading) = &mut self.role
+            && self.confirms.is_empty()
+        {
+            // Those sent since are under way as well: the next one is due as if this had been the last.
+            leading.renew_at = leading.renew_at.max(sent + timing.renewal_interval);
         }
     }
 
@@ -263,7 +275,9 @@ impl Election {
         let Role::Leading(leading) = &self.role else { return };
         if leading.claim.is_some_and(|claim| around.now >= claim.until) {
             if leading.is_resigning() {
-                return self.follow(around);
+                // Its led work has not ended in time. Whoever did not want to lead lets others stand first.
+                self.follow(around);
+                return self.step_back(around);
             }
             // A process that stood still has asked nobody: it knows nothing of the voters.
             let has_asked = around.now.since(leading.renew_at) < self.timing.spread();
@@ -306,14 +320,60 @@ impl Election {
     /// Gives leadership up, as when leaving: at once no claim, and the voters are released when all led work has ended.
     /// Says whether there is anything to give up.
     pub fn resign(&mut self, around: &Surroundings<'_>) -> bool {
+        self.resign_for(around, None)
+    }
+
+    /// An operator wants the leader of this term to give leadership up, perhaps to this voter. Answered at once: the claim is
+    /// over then, and the voters are released when all led work has ended.
+    pub fn resign_to(&mut self, around: &Surroundings<'_>, ticket: u64, term: Term, to: Option<&NodeId>) {
+        self.expire(around);
+        let successor = match self.may_resign_to(around, term, to) {
+            Ok(successor) => successor,
+            Err(error) => return self.refuse(Some(ticket), error),
+        };
+        self.resign_for(around, successor);
+        if let Some(electorate) = self.electorate().cloned() {
+            self.actions.push_back(Action::Answer { ticket, result: Ok(electorate) });
+        }
+    }
+
+    /// Who is to stand first, if that can be: it votes, was heard within half a lease, and holds the newest view, since
+    /// nobody would vote for it otherwise.
+    fn may_resign_to(
+        &self,
+        around: &Surroundings<'_>,
+        term: Term,
+        to: Option<&NodeId>,
+    ) -> Result<Option<Identity>, ChangeError> {
+        let Role::Leading(leading) = &self.role else { return Err(ChangeError::NotLeader) };
+        if !leading.has_claim() || leading.term != term {
+            return Err(ChangeError::NotLeader);
+        }
+        let Some(id) = to else { return Ok(None) };
+        if *id == self.me {
+            return Err(ChangeError::LeadsAlready { id: id.clone() });
+        }
+        let Some(voter) = self.electorate().and_then(|electorate| electorate.named(id)) else {
+            return Err(ChangeError::NotVoter { id: id.clone() });
+        };
+        let lately = self.timing.lease_duration / 2;
+        let is_heard = leading.heard.get(&voter.identity).is_some_and(|heard| around.now.since(*heard) <= lately);
+        if !is_heard || leading.accepted.get(&voter.identity).copied() != self.newest() {
+            return Err(ChangeError::NotCaughtUp { id: id.clone() });
+        }
+        Ok(Some(voter.identity))
+    }
+
+    fn resign_for(&mut self, around: &Surroundings<'_>, successor: Option<Identity>) -> bool {
         self.expire(around);
         let Role::Leading(leading) = &mut self.role else { return false };
         if leading.resigning.is_some() {
             return true;
         }
         let (term, had_claim) = (leading.term, leading.has_claim());
-        let resigning = Resigning { has_work_ended: false, releases: 0, release_at: around.now };
+        let resigning = Resigning { has_work_ended: false, successor, releases: 0, release_at: around.now };
         leading.resigning = Some(resigning);
+        self.confirm_nothing();
         self.interrupt_change();
         if had_claim {
             self.actions.push_back(Action::Lost { term, reason: LossReason::Resigned });
@@ -337,6 +397,12 @@ impl Election {
         }
     }
 
+    /// The number of the last renewal, if this node leads.
+    pub(super) fn last_renewal(&self) -> Option<u64> {
+        let Role::Leading(leading) = &self.role else { return None };
+        Some(leading.sequence)
+    }
+
     /// Whether this node is giving leadership up and has not released the voters yet.
     pub fn is_resigning(&self) -> bool {
         matches!(&self.role, Role::Leading(leading) if leading.is_resigning())
@@ -345,13 +411,14 @@ impl Election {
     /// Frees the voters of their promises, a few times over since packets get lost.
     fn release(&mut self, around: &Surroundings<'_>) {
         let (retry, me) = (self.timing.retry(), self.ballot.identity);
-        let successor = self.successor();
+        let best = self.successor();
         let Role::Leading(leading) = &mut self.role else { return };
         let term = leading.term;
         let Some(resigning) = leading.resigning.as_mut().filter(|resigning| resigning.has_work_ended) else { return };
         if around.now < resigning.release_at {
             return;
         }
+        let successor = resigning.successor.or(best);
         let is_first = resigning.releases == 0;
         resigning.releases += 1;
         resigning.release_at = around.now + retry.min(RELEASE_PAUSE);
@@ -365,8 +432,13 @@ impl Election {
             self.promised_until = around.now;
             self.leader = None;
             self.follow(around);
-            self.stand_at = around.now + self.timing.lease_duration;
+            self.step_back(around);
         }
+    }
+
+    /// Who gave leadership up stands again only in case nobody else does.
+    fn step_back(&mut self, around: &Surroundings<'_>) {
+        self.stand_at = self.stand_at.max(around.now + self.timing.lease_duration);
     }
 
     /// Who is to stand first: a voter that was heard last and has the newest view.

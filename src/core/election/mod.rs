@@ -36,6 +36,7 @@
 mod admission;
 mod alarm;
 mod ballot;
+mod confirming;
 mod doors;
 mod electorate;
 mod following;
@@ -61,7 +62,7 @@ use std::time::Duration;
 
 pub use alarm::Alarm;
 pub use ballot::Ballot;
-pub use doors::{Action, ChangeError, ElectionBirth, LossReason, Surroundings, Unchanged};
+pub use doors::{Action, ChangeError, Confirmed, ElectionBirth, LossReason, Surroundings, Unchanged, Unconfirmed};
 pub use electorate::{Electorate, Voter, VoterChange};
 pub use message::{Body, Claim, Renewal, Roster, Word};
 pub use pace::{LeaseTiming, MAX_LEASE, MIN_LEASE};
@@ -71,6 +72,7 @@ pub use view::{Delta, NumberedView, ViewRef};
 
 use super::id::NodeId;
 use super::time::Time;
+use confirming::Confirms;
 use forming::Forming;
 use leading::Leading;
 use recovery::Recovery;
@@ -131,6 +133,8 @@ pub struct Election {
     owed_recovery: Option<u64>,
     /// When a leader of another electorate was told of this one last.
     met_at: Option<Time>,
+    /// Questions whether this node still leads.
+    confirms: Confirms,
     actions: VecDeque<Action>,
     /// Words that did not fit the own state, or came from nobody who counts.
     ignored: u64,
@@ -170,6 +174,7 @@ impl Election {
             recovery: None,
             owed_recovery: None,
             met_at: None,
+            confirms: Confirms::default(),
             actions: VecDeque::new(),
             ignored: 0,
             #[cfg(test)]
@@ -395,6 +400,7 @@ impl Election {
     /// Waits for a leader.
     fn follow(&mut self, around: &Surroundings<'_>) {
         self.role = self.role_at_rest();
+        self.confirm_nothing();
         self.wait_for_leader(around);
     }
 

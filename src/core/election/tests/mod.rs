@@ -1,6 +1,7 @@
 //! The machine alone, in virtual time, with a network that loses and a disk that forgets.
 
 mod chaos;
+mod confirming;
 mod corners;
 mod directed;
 mod hostile;
@@ -8,4 +9,5 @@ mod links;
 mod model;
 mod parliament;
 mod recoveries;
+mod resigning;
 mod scenarios;

@@ -10,8 +10,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{
-    Action, Alarm, Ballot, ChangeError, Election, ElectionBirth, Electorate, Identity, LeaseTiming, LossReason,
-    NumberedView, Surroundings, Term, Word,
+    Action, Alarm, Ballot, ChangeError, Confirmed, Election, ElectionBirth, Electorate, Identity, LeaseTiming,
+    LossReason, NumberedView, Surroundings, Term, Unconfirmed, Word,
 };
 use crate::core::{NodeId, Time};
 
@@ -76,6 +76,7 @@ pub(super) struct Parliament {
     pub(super) leaders: BTreeMap<Term, usize>,
     pub(super) agreed: BTreeMap<(Term, u64), NumberedView>,
     pub(super) answers: Vec<(u64, Result<Electorate, ChangeError>)>,
+    pub(super) confirmations: Vec<(Nanos, u64, Result<Confirmed, Unconfirmed>)>,
     pub(super) losses: Vec<(Nanos, usize, LossReason)>,
     pub(super) quorum: Vec<(usize, bool)>,
     lost_terms: BTreeSet<(usize, Term)>,
@@ -116,6 +117,7 @@ impl Parliament {
             leaders: BTreeMap::new(),
             agreed: BTreeMap::new(),
             answers: Vec::new(),
+            confirmations: Vec::new(),
             losses: Vec::new(),
             quorum: Vec::new(),
             lost_terms: BTreeSet::new(),
@@ -351,6 +353,7 @@ impl Parliament {
             }
             Action::Answer { ticket, result } => self.answers.push((ticket, result)),
             Action::Quorum { is_reached } => self.quorum.push((node, is_reached)),
+            Action::Confirmed { ticket, result } => self.confirmations.push((self.now, ticket, result)),
             Action::Alarm(alarm) => self.alarms.push((node, alarm)),
             Action::Followed { .. } | Action::Released { .. } => {}
         }
