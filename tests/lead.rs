@@ -125,6 +125,12 @@ impl Lead {
 
 impl Drop for Lead {
     fn drop(&mut self) {
+        // The second signal kills what its command has started, too.
+        let deadline = Instant::now() + PATIENCE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            self.signal(Signal::SIGTERM);
+            std::thread::sleep(Duration::from_millis(50));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

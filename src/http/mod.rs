@@ -15,6 +15,7 @@
 //!   handle, and everything has a bound:
 //!   - connections: [`HttpSettings::max_connections`]; when all are taken, those that wait for their peers are shed,
 //!     the oldest first, then readers that do not read; so that health checks always get through;
+//!   - led work that callers run: 64 pieces, each until it ends or the time has passed that it was told last;
 //!   - event streams: [`HttpSettings::max_streams`]; large answers: [`MAX_LARGE_ANSWERS`]; commands: [`MAX_COMMANDS`];
 //!     each of these leaves connections free for the others, all of them for short answers;
 //!   - requests: heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of [`MAX_BODY_BYTES`], all of it
