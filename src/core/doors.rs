@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::change::Change;
 use super::election::{
-    Alarm, Ballot, ChangeError, Electorate, LeaseTiming, LossReason, NumberedView, Term, Unconfirmed,
+    Alarm, Ballot, ChangeError, Electorate, LeaderPolicy, LeaseTiming, LossReason, NumberedView, Term, Unconfirmed,
 };
 use super::health::SelfDoubt;
 use super::id::{NodeId, Run};
@@ -52,6 +52,8 @@ pub struct Birth {
 pub struct QuorumBirth {
     /// The pace, checked.
     pub timing: LeaseTiming,
+    /// How it leads, beside the pace.
+    pub policy: LeaderPolicy,
     /// The names configured as voters.
     pub voters: Vec<NodeId>,
     /// What the disk holds; a [blank](Ballot::blank) one at the first start. What is given to [`Output::Persist`] must be

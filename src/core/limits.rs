@@ -359,6 +359,9 @@ pub const MAX_DELTA_BYTES: usize = 600;
 pub const RELEASES: u32 = 3;
 /// … and after what pause, at most.
 pub const RELEASE_PAUSE: Duration = Duration::from_millis(25);
+/// For so many leases a voter of a higher priority must have kept up with its leader before that hands over to it: leadership
+/// moves for that reason at most once in this time.
+pub const PREFERENCE_LEASES: u32 = 4;
 /// How long a node that is to vote is asked who it is, at least.
 pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a leader that leaves waits for the end of what it led, before it leaves without releasing its voters.

@@ -34,7 +34,8 @@ impl Core {
             ballot: quorum.ballot,
         };
         let renewal_interval = birth.timing.renewal_interval;
-        let election = Election::new(birth, &around);
+        let mut election = Election::new(birth, &around);
+        election.set_policy(quorum.policy);
         let term = election.term();
         self.leading = Some(Box::new(Leading {
             election: Some(election),
@@ -216,7 +217,7 @@ impl Core {
     /// Leaves when the last release of the voters is under way, or one of them leads already. After the first one alone,
     /// lost packets could leave them waiting for the end of the lease.
     fn leave_if_released(&mut self) {
-        if self.election().is_none_or(|election| !election.is_resigning()) {
+        if self.election().is_none_or(|election| !election.is_handing_over()) {
             self.leave_now();
         }
     }

@@ -8,6 +8,7 @@ mod hostile;
 mod links;
 mod model;
 mod parliament;
+mod preferring;
 mod recoveries;
 mod resigning;
 mod scenarios;

@@ -10,8 +10,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{
-    Action, Alarm, Ballot, ChangeError, Confirmed, Election, ElectionBirth, Electorate, Identity, LeaseTiming,
-    LossReason, NumberedView, Surroundings, Term, Unconfirmed, Word,
+    Action, Alarm, Ballot, ChangeError, Confirmed, Election, ElectionBirth, Electorate, Identity, LeaderPolicy,
+    LeaseTiming, LossReason, NumberedView, Surroundings, Term, Unconfirmed, Word,
 };
 use crate::core::{NodeId, Time};
 
@@ -50,6 +50,7 @@ pub(super) struct Node {
     /// The disk takes nothing.
     pub(super) is_disk_full: bool,
     pub(super) timing: LeaseTiming,
+    pub(super) policy: LeaderPolicy,
     /// The claim as its holder sees it, on its own clock.
     pub(super) claim: Option<(Term, Time)>,
     /// Names the disk was lost under: a wiped voter comes back as somebody else.
@@ -146,6 +147,7 @@ impl Parliament {
             is_up: true,
             is_disk_full: false,
             timing: LeaseTiming { lease_duration: LEASE, renewal_interval: LEASE / 4 },
+            policy: LeaderPolicy::default(),
             claim: None,
             configured,
             agreed: None,
@@ -179,6 +181,7 @@ impl Parliament {
         let members = Vec::new;
         let around = Surroundings { now: Time::ORIGIN, luck, is_up: place.is_up, members: &members };
         let mut election = Election::new(birth, &around);
+        election.set_policy(place.policy);
         if let Some(flaw) = flaw {
             election.plant(flaw);
         }
