@@ -161,6 +161,8 @@ fn every_key_can_be_said_in_the_environment() {
         ("HEADCOUNT_LEADERSHIP__VOTERS", "a,b, c"),
         ("HEADCOUNT_LEADERSHIP__LEASE_DURATION", "3s"),
         ("HEADCOUNT_LEADERSHIP__RENEWAL_INTERVAL", "1s"),
+        ("HEADCOUNT_LEADERSHIP__PRIORITY", "3"),
+        ("HEADCOUNT_LEADERSHIP__ON_RESIGN", "expire"),
         ("HEADCOUNT_HTTP__BIND", "0.0.0.0:2"),
         ("HEADCOUNT_HTTP__TOKEN_FILE", token.path()),
         ("HEADCOUNT_HTTP__INSECURE", "true"),
@@ -178,6 +180,7 @@ fn every_key_can_be_said_in_the_environment() {
     let leadership = &loaded.agent.config.leadership;
     assert_eq!((leadership.mode, leadership.voters.len()), (LeadershipMode::Quorum, 3));
     assert_eq!(leadership.timing.renewal_interval, Duration::from_secs(1));
+    assert_eq!((leadership.policy.priority, leadership.policy.on_resign.name()), (3, "expire"));
     assert_eq!(loaded.agent.http.bind, "0.0.0.0:2".parse().ok());
     assert!(loaded.agent.http.insecure);
     assert_eq!(loaded.agent.http.allowed_hosts, ["a.example", "b"]);
@@ -280,6 +283,8 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     ("leadership.voters = \"a\"", "leadership.voters", "\"a\"", "write a list of strings"),
     ("leadership.voters = [\"a b\"]", "leadership.voters", "\"a b\"", "is not a valid name"),
     ("leadership.voters = [\"a\", \"a\"]", "leadership.voters", "a", "is named twice; allowed is at most 7"),
+    ("leadership.priority = 256", "leadership.priority", "256", "is out of range; allowed is 0 to 255"),
+    ("leadership.on_resign = \"wait\"", "leadership.on_resign", "\"wait\"", "is neither release nor expire"),
     ("leadership.lease_duration = \"499ms\"", "leadership.lease_duration", "499ms", "500ms to 10m"),
     ("leadership.renewal_interval = \"8s\"", "leadership.renewal_interval", "8s", "7s 500ms (half of lease_duration)"),
     // http and log

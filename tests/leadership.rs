@@ -300,3 +300,44 @@ fn where_nobody_is_elected_everything_says_so() {
     assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("leadership.mode"), "{refused}");
     assert!(!a.get("/metrics").contains("headcount_leader "), "nothing to alert on");
 }
+
+#[test]
+fn a_leader_resigns_at_any_node_and_the_voter_that_was_named_leads() {
+    let (cluster, old) = Cluster::of_five();
+    let asked = cluster.other_than(&old);
+    let to = FIVE.iter().rev().find(|name| **name != old.name && **name != asked.name).expect("five");
+    let refused = asked.post("/v1/leader/resign", &json!({"to": "x"}));
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("does not vote"), "{refused}");
+    let refused = asked.post("/v1/leader/resign", &json!({"to": "a b"}));
+    assert!(refused.starts_with("HTTP/1.1 422 "), "{refused}");
+    let now = json_of(asked, &["leader", "resign", "--to", to]);
+    assert_eq!(now["leader"], **to, "{now}");
+    let new = cluster.wait_for_leader(old.term);
+    assert_eq!(new.name, **to);
+    cluster.agents[new.at].wait_for_up(&FIVE);
+    let (again, _) = asked.client(&["leader", "resign", "--to", to]);
+    assert_eq!(again.code(), Some(1), "it leads already");
+}
+
+#[test]
+fn leadership_is_confirmed_by_a_majority_at_the_leader_alone() {
+    let (cluster, leader) = Cluster::of_five();
+    let (at, other) = (&cluster.agents[leader.at], cluster.other_than(&leader));
+    let confirmed = json_of(at, &["leader", "--confirm"]);
+    let (term, name) = (&confirmed["term"], &confirmed["leader"]);
+    assert_eq!(
+        (name.as_str(), term.as_u64(), &confirmed["is_me"]),
+        (Some(&*leader.name), Some(leader.term), &json!(true))
+    );
+    assert!(confirmed["lease_remaining_ms"].as_u64().is_some_and(|left| left > 0), "{confirmed}");
+    let refused = other.get("/v1/leader?confirm=true");
+    assert!(refused.starts_with("HTTP/1.1 409 "), "{refused}");
+    assert_eq!(body(&refused)["leader"]["id"], *leader.name);
+    assert_eq!(other.client(&["leader", "--confirm"]).0.code(), Some(1));
+    // The claim stands for a while when nobody answers any more; the proof is refused at once all the same.
+    for agent in cluster.agents.iter().filter(|agent| agent.name != leader.name) {
+        agent.signal(Signal::SIGSTOP);
+    }
+    let (unproven, _) = at.client(&["leader", "--confirm"]);
+    assert_eq!(unproven.code(), Some(1), "{}", at.log());
+}

@@ -31,9 +31,13 @@ use tempfile::TempDir;
 const README: &str = include_str!("../README.md");
 
 /// Blocks of commands that no test runs, and why.
-const NOT_RUN: [(&str, &str); 2] = [
+const NOT_RUN: [(&str, &str); 3] = [
     ("cargo install --locked --path .", "it builds for minutes, and leaves a program behind"),
     ("cargo test", "it would run itself"),
+    (
+        "headcount lead --keep -- sh -c 'echo lead in term $HEADCOUNT_TERM; sleep 1000'",
+        "another node may lead, for ever",
+    ),
 ];
 
 const FIVE_MINUTES: &str = "## Five minutes";

@@ -83,6 +83,10 @@ pub(super) enum Request {
     AddVoter { id: NodeId, answer: oneshot::Sender<Reply> },
     /// [`Command::RemoveVoter`].
     RemoveVoter { id: NodeId, answer: oneshot::Sender<Reply> },
+    /// [`Command::Resign`].
+    Resign { to: Option<NodeId>, answer: oneshot::Sender<Reply> },
+    /// [`Command::ConfirmLeadership`].
+    ConfirmLeadership { answer: oneshot::Sender<Reply> },
     /// [`Command::Recover`].
     Recover { voters: Vec<NodeId>, answer: oneshot::Sender<Reply> },
     /// [`Command::Leave`]; the answer is the end of the driver.
@@ -304,6 +308,12 @@ impl Driver {
             }
             Request::RemoveVoter { id, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::RemoveVoter { ticket, id });
+            }
+            Request::Resign { to, answer } => {
+                self.ask_with_ticket(answer, |ticket| Command::Resign { ticket, to });
+            }
+            Request::ConfirmLeadership { answer } => {
+                self.ask_with_ticket(answer, |ticket| Command::ConfirmLeadership { ticket });
             }
             Request::Recover { voters, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::Recover { ticket, voters });

@@ -94,6 +94,38 @@ pub enum AgentError {
         /// Who does, as far as this node knows.
         leader: Option<LeaderAddress>,
     },
+    /// Somebody is to give leadership up, and nobody has it.
+    #[error("nobody leads at the moment, so there is nobody to resign: try again in a few seconds")]
+    NobodyLeads,
+    /// The agent has stopped.
+    #[error("the agent has stopped")]
+    Stopped,
+}
+
+/// Why it is not proven that this node leads. It may lead all the same where it says so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfirmError {
+    /// It does not lead.
+    #[error("this node does not lead: {}", ask_leader(leader.as_ref()))]
+    NotLeader {
+        /// Who does, as far as this node knows.
+        leader: Option<LeaderAddress>,
+    },
+    /// It led when it was asked, and its claim ended before a majority had answered.
+    #[error("leadership was lost before a majority had confirmed it: ask who leads now")]
+    Lost,
+    /// A majority did not answer in time. The claim may stand all the same.
+    #[error(
+        "a majority did not confirm in time that this node leads: look at the links between the voters, and try again"
+    )]
+    TimedOut,
+    /// Too many wait for an answer.
+    #[error("too many wait for leadership to be confirmed: try again in a second")]
+    Busy,
+    /// Nobody is elected here, so nobody ever leads.
+    #[error("nobody is elected here: leadership.mode is \"none\"")]
+    Disabled,
     /// The agent has stopped.
     #[error("the agent has stopped")]
     Stopped,

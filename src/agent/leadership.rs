@@ -26,13 +26,29 @@ const CANCEL_EARLY: Duration = Duration::from_millis(20);
 
 /// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended, claims do
 /// not.
-const MAX_NAP: Duration = Duration::from_secs(1);
+pub(super) const MAX_NAP: Duration = Duration::from_secs(1);
 
 /// Who leads, as far as this node knows.
 ///
-/// It was true when it was published and holds until [`valid_until`](Self::valid_until) at the latest: [`Self::now`] and
-/// [`Self::is_leader_now`] look at the clock. What no clock sees, a pause between the look and the deed, only the
-/// [`term`](Self::term) catches, which belongs in every write that a leader makes elsewhere.
+/// A value of this is a statement about the moment at which it was read. What each part is worth afterwards:
+///
+/// | part | kept, and looked at later |
+/// |---|---|
+/// | [`term`](Self::term) | true for ever: it never falls and never names two leaders. The only part that protects what is written elsewhere |
+/// | [`valid_until`](Self::valid_until) | an upper bound: never later than the claim, but the claim may end earlier (below) |
+/// | [`is_leader_now`](Self::is_leader_now), [`now`](Self::now) | look at the clock and at nothing else: false when the bound has passed; true although the claim has ended early |
+/// | [`is_me`](Self::is_me), [`leader`](Self::leader), [`state`](Self::state) | nothing, without a look at the clock |
+///
+/// A claim ends **early** when its leader gives it up: it leaves, is told to resign, is voted out, hands over to a voter of
+/// higher priority, or its disk takes no more votes. A successor may lead within milliseconds then, while a kept value says
+/// `is_leader_now() == true` for up to 98 % of a lease. Whoever must not act after that:
+///
+/// - asks anew each time: [`LeadershipWatch::get`], [`Agent::is_leader_now`](crate::Agent::is_leader_now);
+/// - or works inside of [`Agent::while_leader`](crate::Agent::while_leader): a hand-over waits until such work has ended;
+/// - or asks the voters: [`Agent::confirm_leadership`](crate::Agent::confirm_leadership).
+///
+/// What no clock sees, a pause between the look and the deed, only the term catches. A paused virtual machine is such a pause
+/// if its clock stops with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leadership {
@@ -44,11 +60,12 @@ pub struct Leadership {
     pub term: u64,
     /// Whether this node leads.
     pub is_me: bool,
-    /// Until when that holds without news.
+    /// Until when that holds without news, at the latest: a claim that is given up ends before.
     pub valid_until: Option<LeaseInstant>,
 }
 
-/// A point in time on a clock that counts suspended time (CLOCK_BOOTTIME where the system has it).
+/// A point in time on a clock that counts suspended time, where the system has one: CLOCK_BOOTTIME on Linux, the continuous
+/// time on macOS, and what [`Instant`](std::time::Instant) is elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseInstant {
     clock: Clock,
@@ -56,6 +73,10 @@ pub struct LeaseInstant {
 }
 
 impl LeaseInstant {
+    pub(super) fn new(clock: Clock, at: Time) -> Self {
+        Self { clock, at }
+    }
+
     /// The time until then; zero if it is past.
     pub fn remaining(&self) -> Duration {
         self.at.since(self.clock.now())
@@ -65,6 +86,16 @@ impl LeaseInstant {
     pub fn is_past(&self) -> bool {
         self.remaining().is_zero()
     }
+}
+
+/// The proof that this node led after it was asked, see [`Agent::confirm_leadership`](crate::Agent::confirm_leadership).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Confirmed {
+    /// The term in which it leads: the fencing token.
+    pub term: u64,
+    /// When its claim ends without a further renewal; earlier, if it gives leadership up.
+    pub valid_until: LeaseInstant,
 }
 
 impl Leadership {
@@ -78,7 +109,7 @@ impl Leadership {
         Self { state: LeadershipState::Disabled, leader: None, term: 0, is_me: false, valid_until: None }
     }
 
-    /// Whether this node leads at this instant.
+    /// Whether this node leads at this instant, as far as this value knows: see [its page](Self) for one that was kept.
     pub fn is_leader_now(&self) -> bool {
         self.is_me && !self.is_past()
     }
@@ -226,7 +257,7 @@ impl Office {
     }
 
     /// Counts one piece of work, if the lease still stands.
-    fn begin(self: &Arc<Self>, term: u64) -> Option<Piece> {
+    pub(super) fn begin(self: &Arc<Self>, term: u64) -> Option<Piece> {
         // While this is borrowed nothing else is published.
         let published = self.leadership.borrow();
         published.leadership.time_for(term)?;
@@ -268,7 +299,7 @@ async fn end_of(term: u64, leadership: &mut watch::Receiver<Published>) {
 
 /// One piece of led work, however it ends.
 #[derive(Debug)]
-struct Piece(Arc<Office>);
+pub(super) struct Piece(Arc<Office>);
 
 impl Drop for Piece {
     fn drop(&mut self) {

@@ -30,6 +30,8 @@ mod shared;
 mod start;
 mod subscription;
 mod translate;
+#[cfg(feature = "agent")]
+mod work;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -44,17 +46,21 @@ use tracing::Level;
 use self::driver::Request;
 use self::shared::Shared;
 use crate::config::{Config, LeadershipMode};
-use crate::core::election::{ChangeError, Electorate};
+use crate::core::election::{ChangeError, Electorate, Unconfirmed};
 use crate::core::{CommandError, NodeId, Reply, Run, Status, Tags};
 use crate::member::Member;
 use crate::transport::resolve::Resolver;
 
 pub use self::bus::{KEPT_EVENTS, Snapshot};
-pub use self::error::{AgentError, Failure, LeadError, LeaderAddress, StartError, Stop};
+#[cfg(feature = "agent")]
+pub(crate) use self::clock::Clock;
+pub use self::error::{AgentError, ConfirmError, Failure, LeadError, LeaderAddress, StartError, Stop};
 pub use self::info::Info;
 pub use self::join::{JoinFailure, JoinResult};
-pub use self::leadership::{Leadership, LeadershipWatch, LeaseInstant};
+pub use self::leadership::{Confirmed, Leadership, LeadershipWatch, LeaseInstant};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
+#[cfg(feature = "agent")]
+pub(crate) use self::work::{LedWork, Permit};
 pub use crate::core::LeadershipState;
 pub use crate::store::{BadState, StoreError};
 
@@ -348,6 +354,61 @@ impl Agent {
             biased;
             value = self.inner.shared.office.while_leader(work) => Ok(value),
             stop = self.stopped() => Err(stop.into()),
+        }
+    }
+
+    /// Proves that this node leads, now: by a round with the voters that begins after the call.
+    ///
+    /// [`Agent::is_leader_now`] costs nothing and says that nobody else leads yet; this one also says that a majority of the
+    /// voters was reached after the question, so that no later leader can have decided anything before it (a read barrier).
+    /// Whoever answers others from what it holds as the leader, asks this first. It takes one round trip to the voters (two,
+    /// if another call waits already: all that come meanwhile share the next round), and five seconds at most.
+    ///
+    /// ```no_run
+    /// # async fn read(agent: headcount::Agent) -> Result<(), headcount::agent::ConfirmError> {
+    /// let confirmed = agent.confirm_leadership().await?;
+    /// println!("leads in term {} for another {:?}", confirmed.term, confirmed.valid_until.remaining());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn confirm_leadership(&self) -> Result<Confirmed, ConfirmError> {
+        let asked = self.ask(|answer| Request::ConfirmLeadership { answer }).await;
+        match asked.map_err(|_| ConfirmError::Stopped)? {
+            Reply::Confirmed { term, until } => {
+                let valid_until = LeaseInstant::new(self.inner.shared.clock, until);
+                // The answer may have waited for whoever asked.
+                if valid_until.is_past() {
+                    Err(ConfirmError::Lost)
+                } else {
+                    Ok(Confirmed { term: term.0, valid_until })
+                }
+            }
+            Reply::Refused(CommandError::Unconfirmed(why)) => Err(match why {
+                Unconfirmed::Lost => ConfirmError::Lost,
+                Unconfirmed::TimedOut => ConfirmError::TimedOut,
+                Unconfirmed::Busy => ConfirmError::Busy,
+                _ => {
+                    let leader = self.leadership().get().leader;
+                    ConfirmError::NotLeader { leader: leader.map(|id| self.address_of(id)) }
+                }
+            }),
+            Reply::Refused(CommandError::NoQuorumMode) => Err(ConfirmError::Disabled),
+            Reply::Refused(_) => Err(ConfirmError::Busy),
+            _ => Err(ConfirmError::Stopped),
+        }
+    }
+
+    /// Has the leader give leadership up and stay a member: this node or another one, which is asked to.
+    ///
+    /// With `to`, leadership goes to that voter; it must have acknowledged the leader lately and hold the newest view, else
+    /// it is an error and nothing changes. Returns as soon as the leader's claim is over. Its led work is ended then, and the
+    /// successor leads when that is gone, or when the lease has run out.
+    pub async fn resign(&self, to: Option<NodeId>) -> Result<(), AgentError> {
+        match self.ask(|answer| Request::Resign { to, answer }).await? {
+            Reply::Electorate(_) => Ok(()),
+            Reply::Refused(CommandError::Electorate(ChangeError::NotLeader)) => Err(AgentError::NobodyLeads),
+            Reply::Refused(error) => Err(error.into()),
+            _ => Err(AgentError::Stopped),
         }
     }
 

@@ -166,7 +166,7 @@ fn random() -> Result<u64, StartError> {
 /// What this run is born with as one that takes part in electing leaders.
 fn quorum(config: &Config, ballot: Ballot) -> QuorumBirth {
     let leadership = &config.leadership;
-    QuorumBirth { timing: leadership.timing, voters: leadership.voters.clone(), ballot }
+    QuorumBirth { timing: leadership.timing, policy: leadership.policy, voters: leadership.voters.clone(), ballot }
 }
 
 /// What this run is born with.

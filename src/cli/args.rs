@@ -3,6 +3,7 @@
 //! Invariant: values of the configuration are passed on as text. They are judged in one place, with the same words,
 //! whether they come from a flag, a variable or a file.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -82,8 +83,29 @@ Exit codes: 0 left gracefully, 1 internal error, 2 usage or configuration, 3 can
     /// Show who leads, and for how long
     ///
     /// That nobody leads is an answer, too: scripts ask with --format json and look at "leader".
-    #[command(after_help = CLIENT_EXITS)]
-    Leader(TargetArgs),
+    #[command(after_help = CLIENT_EXITS, args_conflicts_with_subcommands = true)]
+    Leader(LeaderArgs),
+    /// Run a command while an agent's node leads, and end it before another node can
+    ///
+    /// Waits until the node leads, confirmed by a majority, and runs the command in a process group of its own, with
+    /// HEADCOUNT_TERM (the fencing token: put it in all that the command writes elsewhere), HEADCOUNT_NODE and
+    /// HEADCOUNT_AGENT in its environment. When leadership ends, or the agent does not answer, the group gets SIGTERM, and
+    /// SIGKILL before the lease is over; leadership is handed over when the command has ended. SIGTERM and SIGINT are passed
+    /// on as SIGTERM (a second one as SIGKILL), SIGHUP as it is.
+    #[command(after_help = "\
+Exit codes: the command's own (128 and the number of the signal that ended it), 75 leadership ended before the command did, \
+0 stopped before it led, 1 failed, 2 usage, 126 or 127 the command cannot be run.
+
+Example: headcount lead -- ./nightly-report --fence-by-env")]
+    Lead(LeadArgs),
+    /// Become a command that dies with its parent
+    #[cfg(target_os = "linux")]
+    #[command(name = super::lead::EXEC, hide = true)]
+    LeadExec {
+        parent: u32,
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
     /// List, add or remove the voters that elect the leader
     #[command(subcommand)]
     Voters(VotersCommand),
@@ -261,6 +283,51 @@ pub(super) enum VotersCommand {
     /// Take a voter out
     #[command(after_help = CLIENT_EXITS)]
     Remove(VoterArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LeaderArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// Fail unless the agent's own node leads, and have a majority of the voters confirm it now
+    #[arg(long)]
+    pub(super) confirm: bool,
+    #[command(subcommand)]
+    pub(super) command: Option<LeaderCommand>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LeadArgs {
+    #[command(flatten)]
+    pub(super) agent: AgentAddress,
+    /// How long before the end of the lease the command is asked to end, and how long it may take [default: a quarter of
+    /// the lease; a third at most]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(super) grace: Option<Duration>,
+    /// Run the command again each time the node leads, until it fails
+    #[arg(long)]
+    pub(super) keep: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(super) command: Vec<OsString>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum LeaderCommand {
+    /// Have the leader give leadership up, and wait for the next one
+    ///
+    /// The leader stays a member and a voter. Whichever agent is asked, it asks the leader.
+    #[command(after_help = CLIENT_EXITS)]
+    Resign(ResignArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ResignArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// The voter that is to lead instead; refused if it has not kept up with the leader
+    #[arg(long, value_name = "NODE")]
+    pub(super) to: Option<NodeId>,
 }
 
 #[derive(Debug, Args)]
@@ -517,6 +584,11 @@ mod tests {
             "headcount remove b --force",
             "headcount tags zone=eu-1 role= --unset old --unset older",
             "headcount leader --format json",
+            "headcount leader --confirm --http :7128",
+            "headcount leader resign",
+            "headcount leader resign --to b --http :7128 --format json",
+            "headcount lead -- sleep 5",
+            "headcount lead --http :7128 --grace 2s --keep -- sh -c true --http x",
             "headcount voters list",
             "headcount voters add d --http 10.0.0.1:7118",
             "headcount voters remove d",
@@ -563,6 +635,12 @@ mod tests {
             "headcount simulate --loss 5",
             "headcount simulate --loss 101%",
             "headcount simulate --loss nan",
+            "headcount leader --confirm resign",
+            "headcount leader resign b",
+            "headcount leader resign --to a/b",
+            "headcount lead",
+            "headcount lead sleep 5",
+            "headcount lead --grace soon -- sleep 5",
             "headcount voters",
             "headcount voters add",
             "headcount recover",
@@ -610,6 +688,7 @@ mod tests {
         for text in ["HEADCOUNT_<SECTION>__<KEY>", "a flag beats a variable", "config show", "130 second signal"] {
             assert!(agent.contains(text), "{text}: {agent}");
         }
+        assert!(help("headcount lead --help").contains("Exit codes: the command's own"));
         for line in ["members", "watch", "info", "join", "leave", "remove", "tags", "leader", "view", "recover", "wait"]
         {
             assert!(help(&format!("headcount {line} --help")).contains("Exit codes: 0 "), "{line}");

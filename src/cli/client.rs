@@ -75,7 +75,15 @@ impl Client {
     }
 
     pub(super) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<(u16, T), Failure> {
-        let response = self.call("DELETE", path, None, (), CALL_TIMEOUT)?;
+        self.delete_within(path, CALL_TIMEOUT)
+    }
+
+    pub(super) fn delete_within<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        timeout: Duration,
+    ) -> Result<(u16, T), Failure> {
+        let response = self.call("DELETE", path, None, (), timeout)?;
         Ok((response.status().as_u16(), self.read(response, path)?))
     }
 
@@ -85,8 +93,18 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, Failure> {
+        self.send_within(method, path, body, CALL_TIMEOUT)
+    }
+
+    pub(super) fn send_within<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        path: &str,
+        body: &impl Serialize,
+        timeout: Duration,
+    ) -> Result<T, Failure> {
         let body = serde_json::to_vec(body).map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
-        self.read(self.call(method, path, Some("application/json"), &body[..], CALL_TIMEOUT)?, path)
+        self.read(self.call(method, path, Some("application/json"), &body[..], timeout)?, path)
     }
 
     /// A question and an answer without bodies.

@@ -21,8 +21,16 @@ impl Exit {
     /// An address cannot be listened on.
     pub const CANNOT_BIND: Exit = Exit(3);
     // 4 to 7 are the agent's: state refused or in use, name in use, removed, refused by the cluster.
+    /// Leadership ended before the command did that ran for it: it may well run again later.
+    pub const LED_NO_MORE: Exit = Exit(75);
     /// A second signal ended the farewell.
     pub const SECOND_SIGNAL: Exit = Exit(130);
+
+    /// That of a command that was run.
+    #[cfg(unix)]
+    pub(super) const fn of_command(code: u8) -> Self {
+        Self(code)
+    }
 
     /// The number.
     pub const fn code(self) -> u8 {

@@ -4,23 +4,50 @@
 //! is the same for people and for programs: `leader` always has an answer, `voters list` and `view` fail where there is none.
 
 use std::io::{self, IsTerminal as _, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::args::{Format, RecoverArgs, TargetArgs, VoterArgs, VotersCommand};
+use super::args::{Format, LeaderArgs, LeaderCommand, RecoverArgs, ResignArgs, TargetArgs, VoterArgs, VotersCommand};
 use super::client::Client;
 use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human::{self, NOTHING, plain};
 use super::table;
-use crate::json::{AddVoter, Info, Leader, Recover, View, Voters};
+use crate::json::{AddVoter, Info, Leader, Recover, Resign, View, Voters};
 
-pub(super) fn leader(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let leader: Leader = Client::new(&args.agent)?.get("/v1/leader")?;
-    match args.format {
-        Format::Json => json_line(out, &leader)?,
-        Format::Table => table::write(out, ["WHAT", "VALUE"], leader_rows(&leader))?,
+/// How long a successor is waited for after a leader resigned: longer than the leases of most clusters.
+const SUCCESSION_PATIENCE: Duration = Duration::from_secs(20);
+/// How often it is looked for.
+const SUCCESSION_PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) fn leader(args: &LeaderArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    if let Some(LeaderCommand::Resign(args)) = &args.command {
+        return resign(args, out);
+    }
+    let path = if args.confirm { "/v1/leader?confirm=true" } else { "/v1/leader" };
+    let leader: Leader = Client::new(&args.target.agent)?.get(path)?;
+    show_leader(&leader, args.target.format, out)
+}
+
+fn show_leader(leader: &Leader, format: Format, out: &mut impl Write) -> Result<Exit, Failure> {
+    match format {
+        Format::Json => json_line(out, leader)?,
+        Format::Table => table::write(out, ["WHAT", "VALUE"], leader_rows(leader))?,
     }
     Ok(Exit::DONE)
+}
+
+/// Shows the next leader, or that there is none yet: it was done either way.
+fn resign(args: &ResignArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    let client = Client::new(&args.target.agent)?;
+    let before: Leader = client.get("/v1/leader")?;
+    let request = Resign { to: args.to.as_ref().map(ToString::to_string) };
+    let mut leader: Leader = client.send("POST", "/v1/leader/resign", &request)?;
+    let deadline = Instant::now() + SUCCESSION_PATIENCE;
+    while (leader.leader.is_none() || leader.term <= before.term) && Instant::now() < deadline {
+        std::thread::sleep(SUCCESSION_PAUSE);
+        leader = client.get("/v1/leader")?;
+    }
+    show_leader(&leader, args.target.format, out)
 }
 
 fn leader_rows(leader: &Leader) -> Vec<[String; 2]> {

@@ -17,6 +17,8 @@ mod commands;
 mod dev;
 mod failure;
 mod human;
+#[cfg(unix)]
+mod lead;
 mod leadership;
 mod logs;
 mod output;
@@ -79,6 +81,13 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Remove(args) => commands::remove(&args, out),
         Command::Tags(args) => commands::tags(&args, out),
         Command::Leader(args) => leadership::leader(&args, out),
+        #[cfg(unix)]
+        Command::Lead(args) => lead::run(&args),
+        #[cfg(not(unix))]
+        Command::Lead(_) => Err(Failure::failed("commands are run for a leader on Unix systems only")
+            .hint("ask the agent: POST /v1/leader/work, see GET / for the calls")),
+        #[cfg(target_os = "linux")]
+        Command::LeadExec { parent, command } => lead::exec(parent, &command),
         Command::Voters(command) => leadership::voters(&command, out),
         Command::View(args) => leadership::view(&args, out),
         Command::Recover(args) => leadership::recover(&args, out),

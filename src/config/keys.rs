@@ -13,6 +13,7 @@ use serde_json::{Value as Json, json};
 
 use super::agent::{AgentConfig, LogFormat};
 use super::{LeadershipMode, set};
+use crate::core::election::OnResign;
 use crate::core::{NodeId, Profile};
 
 /// One key of the configuration.
@@ -44,6 +45,8 @@ pub(super) enum Slot {
     Count(fn(&mut AgentConfig) -> &mut usize),
     /// A count that nobody else judges.
     CountWithin(RangeInclusive<usize>, fn(&mut AgentConfig) -> &mut usize),
+    /// A number from 0 to 255.
+    Byte(fn(&mut AgentConfig) -> &mut u8),
     Switch(fn(&mut AgentConfig) -> &mut bool),
     Seeds,
     Voters,
@@ -121,7 +124,7 @@ impl Key {
         match self.slot {
             Slot::Text(_) => Form::Text,
             Slot::Duration(_) => Form::Duration,
-            Slot::Count(_) | Slot::CountWithin(..) => Form::Count,
+            Slot::Count(_) | Slot::CountWithin(..) | Slot::Byte(_) => Form::Count,
             Slot::Switch(_) => Form::Switch,
             Slot::Seeds | Slot::Voters | Slot::Hosts => Form::List,
             Slot::Tags => Form::Table,
@@ -188,7 +191,7 @@ fn duration(duration: Duration) -> Json {
     Json::String(humantime::format_duration(duration).to_string())
 }
 
-static KEYS: [Key; 31] = [
+static KEYS: [Key; 33] = [
     Key {
         name: "name",
         default: "the host name",
@@ -417,6 +420,28 @@ static KEYS: [Key; 31] = [
         reload: Reload::Restart,
         slot: Slot::Duration(|agent| &mut agent.config.leadership.timing.renewal_interval),
         get: |agent| duration(agent.config.leadership.timing.renewal_interval),
+    },
+    Key {
+        name: "leadership.priority",
+        default: "0",
+        range: "0 to 255",
+        doc: "How much this node is preferred as a leader.",
+        reload: Reload::Restart,
+        slot: Slot::Byte(|agent| &mut agent.config.leadership.policy.priority),
+        get: |agent| json!(agent.config.leadership.policy.priority),
+    },
+    Key {
+        name: "leadership.on_resign",
+        default: "release",
+        range: "release, expire",
+        doc: "Whether a leader that gives leadership up releases its voters at once.",
+        reload: Reload::Restart,
+        slot: Slot::Text(|agent, text| {
+            let known = OnResign::ALL.into_iter().find(|known| known.name() == text);
+            agent.config.leadership.policy.on_resign = known.ok_or("is neither release nor expire")?;
+            Ok(())
+        }),
+        get: |agent| json!(agent.config.leadership.policy.on_resign.name()),
     },
     Key {
         name: "http.bind",

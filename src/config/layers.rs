@@ -20,9 +20,9 @@ use super::token::{TokenFile, TokenFileError};
 use super::{Config, ConfigError};
 use crate::core::NodeId;
 
-/// Variables that begin like ours and are none of the configuration: the agent that client commands talk to, and the file
-/// with its token.
-const OF_CLIENTS: [&str; 2] = ["HEADCOUNT_AGENT", "HEADCOUNT_TOKEN_FILE"];
+/// Variables that begin like ours and are none of the configuration: the agent that client commands talk to, the file with
+/// its token, and what `headcount lead` tells its command.
+const OF_CLIENTS: [&str; 4] = ["HEADCOUNT_AGENT", "HEADCOUNT_NODE", "HEADCOUNT_TERM", "HEADCOUNT_TOKEN_FILE"];
 /// What handlers are told about an event; present where an agent is started by a handler.
 const EVENT_PREFIX: &str = "HEADCOUNT_EVENT_";
 
@@ -438,7 +438,7 @@ mod tests {
 
     #[test]
     fn reserved_and_foreign_variables_are_passed_over() {
-        let variables = ["AGENT", "TOKEN_FILE", "EVENT_NODE"].map(|name| format!("HEADCOUNT_{name}"));
+        let variables = ["AGENT", "NODE", "TERM", "TOKEN_FILE", "EVENT_NODE"].map(|name| format!("HEADCOUNT_{name}"));
         let variables = variables.map(|name| (name, "x")).into_iter();
         let variables = variables.chain(["HEADCOUNTER", "PATH"].map(|name| (name.to_owned(), "x")));
         let variables = variables.map(|(name, value)| (name, value.to_owned()));

@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::ConfigError;
-use crate::core::election::LeaseTiming;
+use crate::core::election::{LeaderPolicy, LeaseTiming};
 use crate::core::limits::MAX_VOTERS;
 use crate::core::{NodeId, Profile};
 
@@ -22,6 +22,8 @@ pub struct LeadershipConfig {
     pub voters: Vec<NodeId>,
     /// How long a lease lasts, and how often it is renewed. Not reloadable.
     pub timing: LeaseTiming,
+    /// How much this node is preferred as a leader, and how it gives leadership up. Not reloadable.
+    pub policy: LeaderPolicy,
 }
 
 /// Where leadership comes from.
@@ -54,7 +56,12 @@ impl fmt::Display for LeadershipMode {
 impl LeadershipConfig {
     /// Nobody leads; the pace is the profile's.
     pub(super) fn of(profile: Profile) -> Self {
-        Self { mode: LeadershipMode::None, voters: Vec::new(), timing: timing_of(profile) }
+        Self {
+            mode: LeadershipMode::None,
+            voters: Vec::new(),
+            timing: timing_of(profile),
+            policy: LeaderPolicy::default(),
+        }
     }
 
     /// What is wrong with it by itself.

@@ -43,6 +43,10 @@ impl Key {
                 *place(agent) = count.ok_or_else(|| self.refuse(item, "is out of range"))?;
                 Ok(())
             }
+            (Slot::Byte(place), Value::Integer(number)) => {
+                *place(agent) = u8::try_from(*number).map_err(|_| self.refuse(item, "is out of range"))?;
+                Ok(())
+            }
             (Slot::Switch(place), Value::Boolean(on)) => {
                 *place(agent) = *on;
                 Ok(())

@@ -4,12 +4,15 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use super::change::Change;
-use super::election::{Alarm, Ballot, ChangeError, Electorate, LeaseTiming, LossReason, NumberedView, Term};
+use super::election::{
+    Alarm, Ballot, ChangeError, Electorate, LeaderPolicy, LeaseTiming, LossReason, NumberedView, Term, Unconfirmed,
+};
 use super::health::SelfDoubt;
 use super::id::{NodeId, Run};
 use super::leadership::Leadership;
 use super::settings::Settings;
 use super::tags::Tags;
+use super::time::Time;
 
 /// What a core is born with.
 #[derive(Debug, Clone)]
@@ -49,6 +52,8 @@ pub struct Birth {
 pub struct QuorumBirth {
     /// The pace, checked.
     pub timing: LeaseTiming,
+    /// How it leads, beside the pace.
+    pub policy: LeaderPolicy,
     /// The names configured as voters.
     pub voters: Vec<NodeId>,
     /// What the disk holds; a [blank](Ballot::blank) one at the first start. What is given to [`Output::Persist`] must be
@@ -186,6 +191,18 @@ pub enum Command {
         /// Whom.
         id: NodeId,
     },
+    /// Have the leader give leadership up, this node or another: then it is asked to.
+    Resign {
+        /// For the reply.
+        ticket: Ticket,
+        /// The voter that is to lead instead, if anybody in particular.
+        to: Option<NodeId>,
+    },
+    /// Prove that this node leads, by a round with the voters that begins now.
+    ConfirmLeadership {
+        /// For the reply.
+        ticket: Ticket,
+    },
     /// Begin a new generation with these voters and this node: the majority is lost for good. Done here and nowhere else,
     /// since there is no leader to ask.
     Recover {
@@ -321,8 +338,16 @@ pub enum Reply {
     TagsSet,
     /// To [`Command::SetAddress`].
     AddressSet,
-    /// To [`Command::AddVoter`], [`Command::RemoveVoter`] and [`Command::Recover`]: the electorate as it is now.
+    /// To [`Command::AddVoter`], [`Command::RemoveVoter`] and [`Command::Recover`]: the electorate as it is now. To
+    /// [`Command::Resign`]: the claim of the leader of that time is over.
     Electorate(Electorate),
+    /// To [`Command::ConfirmLeadership`]: a majority confirmed it after the command was given.
+    Confirmed {
+        /// The term in which this node leads.
+        term: Term,
+        /// When its claim ends without a further renewal.
+        until: Time,
+    },
     /// The command was not carried out; nothing changed.
     Refused(CommandError),
 }
@@ -411,6 +436,9 @@ pub enum CommandError {
     /// The electorate stays as it is.
     #[error(transparent)]
     Electorate(#[from] ChangeError),
+    /// Whether this node leads is not proven.
+    #[error(transparent)]
+    Unconfirmed(#[from] Unconfirmed),
     /// Too many commands are waiting for their answers.
     #[error("too many commands are waiting for their answers: try again in a second")]
     Busy,

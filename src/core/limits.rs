@@ -351,12 +351,21 @@ pub const MIN_PARTITION: usize = 2;
 pub const MAX_VOTERS: usize = 7;
 /// Renewals whose times of sending a leader remembers: acknowledgements of older ones extend nothing.
 pub const MAX_RENEWALS_IN_FLIGHT: usize = 64;
+/// Questions at one time whether this node still leads; of all commands that may wait (see [`MAX_PENDING_COMMANDS`]) they
+/// take half at most.
+pub const MAX_BARRIERS: usize = 512;
+/// How long a majority may take to confirm that this node still leads: longer than any round trip, and shorter than who asks
+/// over HTTP waits.
+pub const BARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Names in the difference between two views that travels with a renewal, in bytes; longer ones are asked for.
 pub const MAX_DELTA_BYTES: usize = 600;
 /// How often a leader that resigned releases its voters …
 pub const RELEASES: u32 = 3;
 /// … and after what pause, at most.
 pub const RELEASE_PAUSE: Duration = Duration::from_millis(25);
+/// For so many leases a voter of a higher priority must have kept up with its leader before that hands over to it: leadership
+/// moves for that reason at most once in this time.
+pub const PREFERENCE_LEASES: u32 = 4;
 /// How long a node that is to vote is asked who it is, at least.
 pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a leader that leaves waits for the end of what it led, before it leaves without releasing its voters.

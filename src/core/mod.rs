@@ -441,6 +441,8 @@ impl Core {
             Command::SetAddress { ticket, address } => self.set_address(ticket, address),
             Command::AddVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Add(id)),
             Command::RemoveVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Remove(id)),
+            Command::Resign { ticket, to } => self.asked_to_resign(ticket, to),
+            Command::ConfirmLeadership { ticket } => self.confirm_leadership(ticket),
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
         }
     }

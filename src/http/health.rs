@@ -12,7 +12,7 @@ use crate::agent::Agent;
 use crate::core::{LeadershipState, Status};
 
 /// Method, path with its parameters or body, and what it does.
-const CALLS: [(&str, &str, &str); 17] = [
+const CALLS: [(&str, &str, &str); 21] = [
     ("GET", "/v1/members?status=&tag=", "all members"),
     ("GET", "/v1/members/{id}", "one member"),
     ("DELETE", "/v1/members/{id}?force=", "take a member out"),
@@ -20,7 +20,11 @@ const CALLS: [(&str, &str, &str); 17] = [
     ("POST", r#"/v1/join {"addresses":["host:port"]}"#, "contact other nodes"),
     ("POST", "/v1/leave", "leave and stop"),
     ("PUT", r#"/v1/tags {"tags":{"key":"value"}}"#, "replace this node's tags"),
-    ("GET", "/v1/leader", "who leads"),
+    ("GET", "/v1/leader?confirm=", "who leads; confirmed by a majority now, if asked for"),
+    ("POST", r#"/v1/leader/resign {"to":"node"}"#, "have the leader give leadership up"),
+    ("POST", "/v1/leader/work", "begin work that is done only while this node leads"),
+    ("POST", "/v1/leader/work/{id}", "for how long it may go on; ask often"),
+    ("DELETE", "/v1/leader/work/{id}", "it has ended, so that leadership may be handed over"),
     ("GET", "/v1/view", "the members that voters agreed on"),
     ("GET", "/v1/voters", "who elects"),
     ("POST", r#"/v1/voters {"id":"node"}"#, "add a voter"),

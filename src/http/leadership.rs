@@ -4,21 +4,79 @@
 //! its lease does not claim to lead, not even in its first answer.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
 
 use super::App;
 use super::input::{Body, Named};
 use super::problem::Refusal;
-use super::query::NoQuery;
-use crate::agent::Agent;
+use super::query::{NoQuery, Pairs};
+use crate::agent::{Agent, Permit};
 use crate::core::NodeId;
 use crate::core::election::Electorate;
 use crate::core::limits::MAX_VOTERS;
-use crate::json;
+use crate::json::{self, EventId};
 
-pub(super) async fn leader(State(app): State<App>, _: NoQuery) -> Result<Json<json::Leader>, Refusal> {
-    let mode = app.agent.config().leadership.mode;
-    Ok(Json(json::Leader::new(&app.agent.leadership().get(), mode)))
+/// Who leads; with `confirm=true` it is answered only by the leader itself, once a majority has confirmed that it leads.
+pub(super) async fn leader(State(app): State<App>, query: Pairs) -> Result<Json<json::Leader>, Refusal> {
+    query.only(&["confirm"])?;
+    if query.flag("confirm")? {
+        let confirmed = app.agent.confirm_leadership().await?;
+        return Ok(Json(json::Leader::confirmed(app.agent.me().id.as_str(), &confirmed)));
+    }
+    Ok(Json(who_leads(&app)))
+}
+
+/// Has the leader give leadership up; answered with who leads as far as this node knows then.
+pub(super) async fn resign(
+    State(app): State<App>,
+    _: NoQuery,
+    body: Body<json::Resign>,
+) -> Result<Json<json::Leader>, Refusal> {
+    let Json(json::Resign { to }) = body?;
+    let to = to.map(|to| named(&to)).transpose()?;
+    app.agent.resign(to).await?;
+    Ok(Json(who_leads(&app)))
+}
+
+/// Begins a piece of work that somebody else runs while this node leads; the hand-over waits for its end.
+pub(super) async fn begin_work(State(app): State<App>, _: NoQuery) -> Result<Json<json::LedWork>, Refusal> {
+    let permit = app.work.begin(&app.agent).await?;
+    Ok(Json(told(&app, permit)))
+}
+
+/// Says for how long it may go on.
+pub(super) async fn renew_work(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    _: NoQuery,
+) -> Result<Json<json::LedWork>, Refusal> {
+    let permit = piece(&app, &id).and_then(|id| app.work.renew(id));
+    permit.map(|permit| Json(told(&app, permit))).ok_or_else(|| Refusal::no_such_work(&id))
+}
+
+/// It has ended.
+pub(super) async fn end_work(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    _: NoQuery,
+) -> Result<Json<json::LedWork>, Refusal> {
+    let ended = piece(&app, &id).and_then(|piece| Some((piece, app.work.end(piece)?)));
+    let (id, term) = ended.ok_or_else(|| Refusal::no_such_work(&id))?;
+    Ok(Json(told(&app, Permit { id, term, until: None })))
+}
+
+/// The number in a piece's name, if it is one of this process.
+fn piece(app: &App, id: &str) -> Option<u64> {
+    id.parse::<EventId>().ok().filter(|id| id.run == app.agent.run()).map(|id| id.sequence)
+}
+
+fn told(app: &App, permit: Permit) -> json::LedWork {
+    let id = EventId { run: app.agent.run(), sequence: permit.id };
+    json::LedWork::new(id, app.agent.me().id.as_str(), permit.term, permit.until.map(|until| until.remaining()))
+}
+
+fn who_leads(app: &App) -> json::Leader {
+    json::Leader::new(&app.agent.leadership().get(), app.agent.config().leadership.mode)
 }
 
 pub(super) async fn voters(State(app): State<App>, _: NoQuery) -> Result<Json<json::Voters>, Refusal> {

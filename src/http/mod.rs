@@ -4,7 +4,9 @@
 //! GET    /v1/members?status=&tag=     GET  /v1/members/{id}     DELETE /v1/members/{id}?force=
 //! GET    /v1/events?after=&kind=&node=&snapshot=                (server-sent events)
 //! POST   /v1/join                     POST /v1/leave            PUT    /v1/tags
-//! GET    /v1/leader   /v1/view         GET  /v1/voters           POST   /v1/voters     DELETE /v1/voters/{id}
+//! GET    /v1/leader?confirm=          POST /v1/leader/resign    GET    /v1/view
+//! POST   /v1/leader/work              POST /v1/leader/work/{id}  DELETE /v1/leader/work/{id}
+//! GET    /v1/voters                   POST /v1/voters           DELETE /v1/voters/{id}
 //! GET    /v1/info   /healthz   /readyz   /metrics   /            POST   /v1/recover
 //! ```
 //!
@@ -13,6 +15,7 @@
 //!   handle, and everything has a bound:
 //!   - connections: [`HttpSettings::max_connections`]; when all are taken, those that wait for their peers are shed,
 //!     the oldest first, then readers that do not read; so that health checks always get through;
+//!   - led work that callers run: 64 pieces, each until it ends or the time has passed that it was told last;
 //!   - event streams: [`HttpSettings::max_streams`]; large answers: [`MAX_LARGE_ANSWERS`]; commands: [`MAX_COMMANDS`];
 //!     each of these leaves connections free for the others, all of them for short answers;
 //!   - requests: heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of [`MAX_BODY_BYTES`], all of it
@@ -66,7 +69,7 @@ use self::frames::SharedFrames;
 use self::host::Names;
 use self::listing::Listings;
 use self::table::{Limits, Table};
-use crate::agent::Agent;
+use crate::agent::{Agent, LedWork};
 
 /// The largest body of a request: a full set of addresses or tags is well below.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -146,6 +149,8 @@ struct Shared {
     token: Option<Token>,
     names: Names,
     table: Arc<Table>,
+    /// Led work that callers run.
+    work: Arc<LedWork>,
     listings: Arc<Listings>,
     frames: SharedFrames,
     log_lines_lost: Arc<AtomicU64>,
@@ -198,6 +203,7 @@ fn router(
         token,
         address,
         table,
+        work: LedWork::new(&agent),
         listings: Listings::new(agent.clone()),
         frames: SharedFrames::new(agent.run()),
         log_lines_lost,
@@ -220,6 +226,9 @@ fn router(
         .route("/v1/leave", post(calls::leave))
         .route("/v1/tags", put(calls::set_tags))
         .route("/v1/leader", get(leadership::leader))
+        .route("/v1/leader/resign", post(leadership::resign))
+        .route("/v1/leader/work", post(leadership::begin_work))
+        .route("/v1/leader/work/{id}", post(leadership::renew_work).delete(leadership::end_work))
         .route("/v1/view", get(leadership::view))
         .route("/v1/voters", get(leadership::voters).post(leadership::add))
         .route("/v1/voters/{id}", delete(leadership::remove))

@@ -6,7 +6,7 @@ use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::agent::{AgentError, LeaderAddress};
+use crate::agent::{AgentError, ConfirmError, LeaderAddress};
 use crate::core::election::ChangeError;
 use crate::core::{CommandError, InvalidTags};
 use crate::json;
@@ -55,6 +55,16 @@ impl Refusal {
             format!("no member is named \"{}\"", id.escape_debug()),
         )
         .hint("GET /v1/members lists them all")
+    }
+
+    pub(super) fn no_such_work(id: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "no-such-work",
+            "No such work",
+            format!("no led work named \"{}\" is under way here", id.escape_debug()),
+        )
+        .hint("its time has run out, or it was ended: end what it does, then begin anew with POST /v1/leader/work")
     }
 
     /// What only the leader does, asked of another node.
@@ -148,20 +158,55 @@ impl From<AgentError> for Refusal {
             AgentError::Refused(CommandError::Joining) => {
                 Self::new(StatusCode::CONFLICT, "joining", "Not a member yet", detail).hint("see GET /readyz")
             }
-            AgentError::Refused(CommandError::Busy) => {
+            AgentError::Refused(CommandError::Busy | CommandError::Unconfirmed(_)) => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too many commands", detail)
             }
             AgentError::Refused(CommandError::Electorate(ChangeError::LeaderSilent { .. })) => {
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "leader-silent", "The leader did not answer", detail)
             }
+            AgentError::Refused(CommandError::Electorate(
+                ChangeError::NotVoter { .. }
+                | ChangeError::NotCaughtUp { .. }
+                | ChangeError::LeadsAlready { .. }
+                | ChangeError::LedByOther { .. },
+            )) => Self::new(StatusCode::CONFLICT, "resignation", "Leadership not handed over", detail),
             AgentError::Refused(CommandError::NoQuorumMode | CommandError::Electorate(_)) => {
                 Self::new(StatusCode::CONFLICT, "electorate", "Electorate not changed", detail)
             }
             AgentError::NotLeader { leader } => Self::not_leader(leader.as_ref()),
+            AgentError::NobodyLeads => Self::new(
+                StatusCode::CONFLICT,
+                "nobody-leads",
+                "Nobody leads",
+                "nobody leads, so there is nobody to resign",
+            )
+            .hint("GET /v1/leader (`headcount leader`) says why; try again when somebody leads"),
             AgentError::TooManyAddresses { .. } | AgentError::Refused(CommandError::Unreachable { .. }) => {
                 Self::value(detail)
             }
             AgentError::Refused(CommandError::Leaving) | AgentError::Stopped => Self::stopping(detail),
+        }
+    }
+}
+
+impl From<ConfirmError> for Refusal {
+    fn from(error: ConfirmError) -> Self {
+        let detail = error.to_string();
+        match error {
+            ConfirmError::NotLeader { leader } => {
+                let mut refusal =
+                    Self::new(StatusCode::CONFLICT, "not-leader", "Not the leader", "this node does not lead")
+                        .hint("GET /v1/leader (`headcount leader`) says who leads, or why nobody does");
+                refusal.0.leader = leader.as_ref().map(Into::into);
+                refusal
+            }
+            ConfirmError::Lost | ConfirmError::TimedOut => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-confirmed", "Leadership not confirmed", detail)
+            }
+            ConfirmError::Disabled => Self::new(StatusCode::CONFLICT, "electorate", "Nobody is elected here", detail)
+                .hint("set leadership.mode = \"quorum\""),
+            ConfirmError::Busy => Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too many commands", detail),
+            ConfirmError::Stopped => Self::stopping(detail),
         }
     }
 }

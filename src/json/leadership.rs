@@ -23,7 +23,9 @@ pub struct Leader {
     pub mode: String,
     /// `disabled`, `vacant`, `led` or `unavailable`.
     pub state: String,
-    /// For how long that holds without news.
+    /// For how long that holds without news, at the latest and rounded down: counted from before the question was sent it
+    /// never outlives the claim, unless the leader gives its claim up (it leaves, resigns, is voted out): then another one may
+    /// lead at once. Whoever acts on it for longer than a moment uses `POST /v1/leader/work`, for which a hand-over waits.
     pub lease_remaining_ms: Option<u64>,
 }
 
@@ -40,6 +42,49 @@ impl Leader {
             lease_remaining_ms: now.valid_until.map(|until| millis(until.remaining())),
         }
     }
+}
+
+impl Leader {
+    /// A leader that a majority has confirmed; for how long its claim stands is judged by the clock, now.
+    pub fn confirmed(me: &str, confirmed: &crate::agent::Confirmed) -> Self {
+        Self {
+            leader: Some(me.to_owned()),
+            term: confirmed.term,
+            is_me: true,
+            mode: LeadershipMode::Quorum.name().to_owned(),
+            state: crate::agent::LeadershipState::Led.name().to_owned(),
+            lease_remaining_ms: Some(millis(confirmed.valid_until.remaining())),
+        }
+    }
+}
+
+/// A piece of work that a caller does while the agent's node leads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LedWork {
+    /// Names the piece.
+    pub id: String,
+    /// The node that leads.
+    pub node: String,
+    /// The term that it works for: the fencing token.
+    pub term: u64,
+    /// For how long it may go on without a further word, counted from before the request was sent; `null`: it is to end now.
+    pub lease_remaining_ms: Option<u64>,
+}
+
+impl LedWork {
+    /// `remaining` is what is left now.
+    pub fn new(id: super::EventId, node: &str, term: u64, remaining: Option<std::time::Duration>) -> Self {
+        Self { id: id.to_string(), node: node.to_owned(), term, lease_remaining_ms: remaining.map(millis) }
+    }
+}
+
+/// Asks the leader to give leadership up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resign {
+    /// The voter that is to lead instead, if anybody in particular.
+    #[serde(default)]
+    pub to: Option<String>,
 }
 
 /// The electorate, as one node knows it.

@@ -19,6 +19,6 @@ mod view;
 pub use calls::{
     Counts, Info, JoinRequest, JoinResult, JoinResults, LeaderAddress, Pace, Problem, Protocol, Removed, SetTags,
 };
-pub use leadership::{AddVoter, Leader, Recover, View, Voter, Voters};
+pub use leadership::{AddVoter, Leader, LedWork, Recover, Resign, View, Voter, Voters};
 pub use time::{parse_rfc3339, rfc3339};
 pub use view::{BadEventId, Event, EventId, Lagged, Member, Snapshot};

@@ -71,7 +71,8 @@ impl LossReason {
     }
 }
 
-/// Why an operator's change of the electorate was not made. Nothing changed, unless it says otherwise.
+/// Why an operator's command to the leader, such as a change of the electorate, was not carried out. Nothing changed, unless
+/// it says otherwise.
 ///
 /// It travels from the leader to who asked it: variants are only ever appended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
@@ -119,6 +120,33 @@ pub enum ChangeError {
         /// The voter that hears one.
         by: NodeId,
     },
+    /// Leadership is to go to a node that does not vote.
+    #[error("{id:?} does not vote: only a voter can lead (see the list of voters)")]
+    NotVoter {
+        /// The node that was named.
+        id: NodeId,
+    },
+    /// Leadership is to go to a voter that would not be elected now.
+    #[error(
+        "{id:?} has not acknowledged the leader lately, or does not hold the newest view yet: try again in a moment, or name \
+         another voter"
+    )]
+    NotCaughtUp {
+        /// The voter that was named.
+        id: NodeId,
+    },
+    /// Leadership is to go to the node that has it.
+    #[error("{id:?} leads already")]
+    LeadsAlready {
+        /// The leader.
+        id: NodeId,
+    },
+    /// The leader that was to resign leads no more, and another one than was wanted does.
+    #[error("the leader that was asked leads no more, and {leader:?} leads by now")]
+    LedByOther {
+        /// The leader by now.
+        leader: NodeId,
+    },
 }
 
 /// Why an electorate stays as it is. Travels: variants are only ever appended.
@@ -140,6 +168,35 @@ pub enum Unchanged {
     /// No recovery is possible any more.
     #[error("there are no generations left")]
     NoGenerations,
+}
+
+/// The proof that this node led at a time after it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Confirmed {
+    /// The term in which it leads.
+    pub term: Term,
+    /// When its claim ends without a further renewal.
+    pub until: Time,
+}
+
+/// Why leadership was not confirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unconfirmed {
+    /// It has no claim.
+    #[error("this node does not lead")]
+    NotLeader,
+    /// Its claim ended before a majority had answered.
+    #[error("leadership was lost before a majority had confirmed it: ask who leads now")]
+    Lost,
+    /// A majority did not answer in time; the claim may stand all the same.
+    #[error(
+        "a majority did not confirm in time that this node leads: look at the links between the voters, and try again"
+    )]
+    TimedOut,
+    /// Too many questions wait for their answers.
+    #[error("too many wait for leadership to be confirmed: try again in a second")]
+    Busy,
 }
 
 /// What comes out of the machine.
@@ -211,6 +268,13 @@ pub enum Action {
         ticket: u64,
         /// The electorate as it is now, or why it was not changed.
         result: Result<Electorate, ChangeError>,
+    },
+    /// The answer to [`Election::confirm`](super::Election::confirm).
+    Confirmed {
+        /// The ticket of the question.
+        ticket: u64,
+        /// The proof, or why there is none.
+        result: Result<Confirmed, Unconfirmed>,
     },
     /// An operator is to hear of this.
     Alarm(Alarm),

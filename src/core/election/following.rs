@@ -195,7 +195,8 @@ impl Election {
         if let Some(owed) = &mut self.owed_ack {
             owed.said = Some(newest);
         }
-        self.send(&name, Body::Acked { term, sequence, newest });
+        let priority = if self.is_aside { 0 } else { self.policy.priority };
+        self.send(&name, Body::Acked { term, sequence, newest, priority });
     }
 
     /// The leader has resigned.

@@ -4,6 +4,9 @@
 //! and lasts from when that renewal was *sent*, less a margin for clocks that run at different rates. A renewal that a
 //! majority has not acknowledged is followed by another one soon: a lost packet costs no lease.
 //!
+//! A leader gives leadership up when it leaves, is told to, is voted out, or finds a voter of a higher priority that has kept
+//! up with it for some leases ([`LeaderPolicy`](super::LeaderPolicy)). The voter that is to stand first is named to all.
+//!
 //! Invariants: a claim only ever grows by an acknowledgement; one that was given up or ran out is never taken up again in
 //! its term; voters are released only after all led work has ended.
 //!
@@ -16,9 +19,9 @@ use super::message::{Body, Claim, Renewal};
 use super::raw::Identity;
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
-use super::{Action, Election, LeaseTiming, LossReason, Role, Surroundings};
+use super::{Action, ChangeError, Election, LeaseTiming, LossReason, OnResign, Role, Surroundings};
 use crate::core::id::NodeId;
-use crate::core::limits::{MAX_RENEWALS_IN_FLIGHT, RELEASE_PAUSE, RELEASES};
+use crate::core::limits::{MAX_RENEWALS_IN_FLIGHT, PREFERENCE_LEASES, RELEASE_PAUSE, RELEASES};
 use crate::core::time::Time;
 
 /// A term in which this node leads.
@@ -33,12 +36,24 @@ pub(super) struct Leading {
     acknowledged: BTreeMap<Identity, u64>,
     /// The newest view that each voter has on its disk.
     pub(super) accepted: BTreeMap<Identity, ViewRef>,
+    /// What is known of each voter by its acknowledgements.
+    heard: BTreeMap<Identity, Heard>,
     claim: Option<Held>,
     /// If no claim begins until then, the votes were in vain.
     pub(super) elected_at: Time,
     renew_at: Time,
     resigning: Option<Resigning>,
     pub(super) numbering: super::numbering::Numbering,
+}
+
+/// A voter as its leader hears it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Heard {
+    /// When it acknowledged anything last.
+    last: Time,
+    /// Since when it was never silent for a lease.
+    since: Time,
+    priority: u8,
 }
 
 /// A claim.
@@ -54,6 +69,10 @@ struct Held {
 struct Resigning {
     /// Whether all led work has ended; voters are released only then.
     has_work_ended: bool,
+    /// Who is to stand first, if somebody said so.
+    successor: Option<Identity>,
+    /// The voters are released only when the claim has run out.
+    lasts_until: Option<Time>,
     releases: u32,
     release_at: Time,
 }
@@ -65,6 +84,11 @@ impl Leading {
 
     pub(super) fn is_resigning(&self) -> bool {
         self.resigning.is_some()
+    }
+
+    /// Whether the voters are released as soon as the claim, which has run out, is over.
+    fn may_release(&self) -> bool {
+        self.resigning.is_some_and(|resigning| resigning.has_work_ended && resigning.lasts_until.is_some())
     }
 
     /// The last renewal as it is said.
@@ -107,6 +131,7 @@ impl Election {
             sent: VecDeque::new(),
             acknowledged: BTreeMap::new(),
             accepted: BTreeMap::new(),
+            heard: BTreeMap::new(),
             claim: None,
             elected_at: around.now,
             renew_at: around.now,
@@ -123,6 +148,7 @@ impl Election {
 
     pub(super) fn leading_deadline(&self, leading: &Leading) -> Time {
         let claim = leading.claim.map(|claim| claim.until);
+        let over = claim.filter(|_| !leading.may_release());
         let end = Some(leading.elected_at + self.timing.lease_duration).filter(|_| claim.is_none());
         let next = match leading.resigning {
             Some(resigning) => resigning.has_work_ended.then_some(resigning.release_at),
@@ -130,7 +156,7 @@ impl Election {
         };
         let may_number = leading.has_claim() && !self.is_proposing();
         let view = leading.numbering.due(may_number).filter(|_| leading.resigning.is_none());
-        [claim, end, next, view].into_iter().flatten().min().expect("a claim or its end")
+        [over, end, next, view, self.confirms.deadline()].into_iter().flatten().min().expect("a claim or its end")
     }
 
     /// Renews when it is time, and numbers what has changed.
@@ -145,6 +171,7 @@ impl Election {
         if leading.resigning.is_some() {
             return self.release(around);
         }
+        self.expire_confirms(around);
         self.number(around);
         let Role::Leading(leading) = &self.role else { return };
         if around.now >= leading.renew_at {
@@ -194,10 +221,11 @@ impl Election {
         &mut self,
         around: &Surroundings<'_>,
         speaker: Identity,
-        term: Term,
-        sequence: u64,
+        (term, sequence): (Term, u64),
         newest: ViewRef,
+        priority: u8,
     ) {
+        let lease = self.timing.lease_duration;
         let Role::Leading(leading) = &mut self.role else {
             self.ignored += 1;
             return;
@@ -208,10 +236,42 @@ impl Election {
         }
         let acknowledged = leading.acknowledged.entry(speaker).or_insert(0);
         *acknowledged = sequence.max(*acknowledged);
+        let heard = leading.heard.entry(speaker).or_insert(Heard { last: around.now, since: around.now, priority });
+        if around.now.since(heard.last) > lease {
+            heard.since = around.now;
+        }
+        (heard.last, heard.priority) = (around.now, priority);
         let accepted = leading.accepted.entry(speaker).or_insert(newest);
         *accepted = newest.max(*accepted);
         self.extend_claim(around);
         self.count_acceptances(around);
+        self.prefer(around);
+    }
+
+    /// Hands over to a voter of a higher priority, if it has kept up for some leases: who comes and goes gets nothing. That
+    /// this node has led for as long follows, so that leadership moves at most once in this time.
+    fn prefer(&mut self, around: &Surroundings<'_>) {
+        let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return };
+        if !leading.has_claim() || !leading.numbering.is_at_rest() || self.is_proposing() {
+            return;
+        }
+        let lease = self.timing.lease_duration;
+        let is_preferred = |(identity, heard): &(&Identity, &Heard)| {
+            heard.priority > self.policy.priority
+                && around.now.since(heard.last) <= lease / 2
+                // Of those that came at about the same time the best one is waited for.
+                && around.now.since(heard.since) >= lease * (PREFERENCE_LEASES - 1)
+                && electorate.contains(**identity)
+        };
+        let preferred = leading.heard.iter().filter(is_preferred);
+        let Some((best, heard)) = preferred.max_by_key(|(identity, heard)| (heard.priority, **identity)) else {
+            return;
+        };
+        let has_kept_up = around.now.since(heard.since) >= lease * PREFERENCE_LEASES;
+        if has_kept_up && leading.accepted.get(best).copied() == self.newest() {
+            let best = *best;
+            self.resign_for(around, Some(best));
+        }
     }
 
     /// The claim lasts from when the newest renewal was sent that a majority acknowledged.
@@ -244,13 +304,18 @@ impl Election {
         let Role::Leading(leading) = &mut self.role else { return };
         let is_first = leading.claim.is_none();
         leading.claim = Some(Held { sequence, sent, until });
-        // Those sent since are under way as well: the next one is due as if this had been the last.
-        leading.renew_at = leading.renew_at.max(sent + timing.renewal_interval);
         let term = leading.term;
         self.actions.push_back(Action::Claimed { term, sequence, sent, until });
         if is_first && sequence > 0 {
             // Whoever follows learns at once that this is a claim.
             self.renew(around);
+        }
+        self.confirmed(around, sequence, until);
+        if let Role::Leading(leading) = &mut self.role
+            && self.confirms.is_empty()
+        {
+            // Those sent since are under way as well: the next one is due as if this had been the last.
+            leading.renew_at = leading.renew_at.max(sent + timing.renewal_interval);
         }
     }
 
@@ -262,8 +327,13 @@ impl Election {
         }
         let Role::Leading(leading) = &self.role else { return };
         if leading.claim.is_some_and(|claim| around.now >= claim.until) {
+            if leading.may_release() {
+                return self.release(around);
+            }
             if leading.is_resigning() {
-                return self.follow(around);
+                // Its led work has not ended in time. Whoever did not want to lead lets others stand first.
+                self.follow(around);
+                return self.step_back(around);
             }
             // A process that stood still has asked nobody: it knows nothing of the voters.
             let has_asked = around.now.since(leading.renew_at) < self.timing.spread();
@@ -306,14 +376,62 @@ impl Election {
     /// Gives leadership up, as when leaving: at once no claim, and the voters are released when all led work has ended.
     /// Says whether there is anything to give up.
     pub fn resign(&mut self, around: &Surroundings<'_>) -> bool {
+        self.resign_for(around, None)
+    }
+
+    /// An operator wants the leader of this term to give leadership up, perhaps to this voter. Answered at once: the claim is
+    /// over then, and the voters are released when all led work has ended.
+    pub fn resign_to(&mut self, around: &Surroundings<'_>, ticket: u64, term: Term, to: Option<&NodeId>) {
+        self.expire(around);
+        let successor = match self.may_resign_to(around, term, to) {
+            Ok(successor) => successor,
+            Err(error) => return self.refuse(Some(ticket), error),
+        };
+        self.resign_for(around, successor);
+        if let Some(electorate) = self.electorate().cloned() {
+            self.actions.push_back(Action::Answer { ticket, result: Ok(electorate) });
+        }
+    }
+
+    /// Who is to stand first, if that can be: it votes, was heard within half a lease, and holds the newest view, since
+    /// nobody would vote for it otherwise.
+    fn may_resign_to(
+        &self,
+        around: &Surroundings<'_>,
+        term: Term,
+        to: Option<&NodeId>,
+    ) -> Result<Option<Identity>, ChangeError> {
+        let Role::Leading(leading) = &self.role else { return Err(ChangeError::NotLeader) };
+        if !leading.has_claim() || leading.term != term {
+            return Err(ChangeError::NotLeader);
+        }
+        let Some(id) = to else { return Ok(None) };
+        if *id == self.me {
+            return Err(ChangeError::LeadsAlready { id: id.clone() });
+        }
+        let Some(voter) = self.electorate().and_then(|electorate| electorate.named(id)) else {
+            return Err(ChangeError::NotVoter { id: id.clone() });
+        };
+        let lately = self.timing.lease_duration / 2;
+        let is_heard = leading.heard.get(&voter.identity).is_some_and(|heard| around.now.since(heard.last) <= lately);
+        if !is_heard || leading.accepted.get(&voter.identity).copied() != self.newest() {
+            return Err(ChangeError::NotCaughtUp { id: id.clone() });
+        }
+        Ok(Some(voter.identity))
+    }
+
+    fn resign_for(&mut self, around: &Surroundings<'_>, successor: Option<Identity>) -> bool {
         self.expire(around);
         let Role::Leading(leading) = &mut self.role else { return false };
         if leading.resigning.is_some() {
             return true;
         }
         let (term, had_claim) = (leading.term, leading.has_claim());
-        let resigning = Resigning { has_work_ended: false, releases: 0, release_at: around.now };
+        let lasts_until = leading.claim.map(|claim| claim.until).filter(|_| self.policy.on_resign == OnResign::Expire);
+        let resigning =
+            Resigning { has_work_ended: false, successor, lasts_until, releases: 0, release_at: around.now };
         leading.resigning = Some(resigning);
+        self.confirm_nothing();
         self.interrupt_change();
         if had_claim {
             self.actions.push_back(Action::Lost { term, reason: LossReason::Resigned });
@@ -332,9 +450,15 @@ impl Election {
             && let Some(resigning) = &mut leading.resigning
         {
             resigning.has_work_ended = true;
-            resigning.release_at = around.now;
+            resigning.release_at = resigning.lasts_until.map_or(around.now, |until| until.max(around.now));
             self.release(around);
         }
+    }
+
+    /// The number of the last renewal, if this node leads.
+    pub(super) fn last_renewal(&self) -> Option<u64> {
+        let Role::Leading(leading) = &self.role else { return None };
+        Some(leading.sequence)
     }
 
     /// Whether this node is giving leadership up and has not released the voters yet.
@@ -342,16 +466,23 @@ impl Election {
         matches!(&self.role, Role::Leading(leading) if leading.is_resigning())
     }
 
+    /// Whether the end of its leadership is still to be waited for by who wants to leave: for the end of led work, and for
+    /// the releases, but not for a claim that is to run out.
+    pub fn is_handing_over(&self) -> bool {
+        matches!(&self.role, Role::Leading(leading) if leading.is_resigning() && !leading.may_release())
+    }
+
     /// Frees the voters of their promises, a few times over since packets get lost.
     fn release(&mut self, around: &Surroundings<'_>) {
         let (retry, me) = (self.timing.retry(), self.ballot.identity);
-        let successor = self.successor();
+        let best = self.successor();
         let Role::Leading(leading) = &mut self.role else { return };
         let term = leading.term;
         let Some(resigning) = leading.resigning.as_mut().filter(|resigning| resigning.has_work_ended) else { return };
         if around.now < resigning.release_at {
             return;
         }
+        let successor = resigning.successor.or(best);
         let is_first = resigning.releases == 0;
         resigning.releases += 1;
         resigning.release_at = around.now + retry.min(RELEASE_PAUSE);
@@ -365,18 +496,33 @@ impl Election {
             self.promised_until = around.now;
             self.leader = None;
             self.follow(around);
-            self.stand_at = around.now + self.timing.lease_duration;
+            self.step_back(around);
         }
     }
 
-    /// Who is to stand first: a voter that was heard last and has the newest view.
+    /// Who gave leadership up stands again only in case nobody else does.
+    fn step_back(&mut self, around: &Surroundings<'_>) {
+        self.stand_at = self.stand_at.max(around.now + self.timing.lease_duration);
+    }
+
+    /// Who is to stand first: a voter that has the newest view and was heard lately; of those the one of the highest priority,
+    /// then the one that was heard last.
     fn successor(&self) -> Option<Identity> {
         let Role::Leading(leading) = &self.role else { return None };
         let electorate = self.electorate()?;
-        let others = leading.acknowledged.iter().filter(|(identity, _)| **identity != self.ballot.identity);
-        let voters = others.filter(|(identity, _)| electorate.contains(**identity));
-        let rank = |identity: &Identity, sequence: u64| (leading.accepted.get(identity).copied(), sequence);
-        voters.max_by_key(|(identity, sequence)| rank(identity, **sequence)).map(|(identity, _)| *identity)
+        let voters = leading.heard.iter().filter(|(identity, _)| electorate.contains(**identity));
+        let newest = voters.clone().map(|(_, heard)| heard.last).max()?;
+        let lately = self.timing.lease_duration / 2;
+        let rank = |(identity, heard): &(&Identity, &Heard)| {
+            let is_there = newest.since(heard.last) <= lately;
+            (
+                leading.accepted.get(identity).copied(),
+                is_there,
+                heard.priority,
+                leading.acknowledged.get(identity).copied(),
+            )
+        };
+        voters.max_by_key(rank).map(|(identity, _)| *identity)
     }
 
     /// How long the claim lasts, if there is one.

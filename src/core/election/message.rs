@@ -86,6 +86,8 @@ pub enum Body {
         sequence: u64,
         /// The newest view that the speaker has on its disk.
         newest: ViewRef,
+        /// How much it is preferred as a leader; 0 while it would not stand.
+        priority: u8,
     },
     /// "I lead no more, and all that I led has ended: you are free of your promise."
     Release {

@@ -22,6 +22,7 @@
 //! | no vote while a promise stands, nor after a restart for the longest promise made (Gray & Cheriton 1989; Raft 6.4.1) | two valid claims | `voting`, `following` |
 //! | a candidate's newest view is not older than the voter's (Raft 5.4.1) | an agreed view is lost | `voting` |
 //! | votes make a leader, acknowledged renewals make a claim, from when they were sent | two valid claims | `leading` |
+//! | a proof of leadership is a round that began after the question (Raft 6.4) | a deposed leader answers as if it led | `confirming` |
 //! | views count in their leader's own term only (Raft 5.4.2) | one number, two contents | `numbering` |
 //! | one voter more or less at a time, after settling the own term (Raft 4.1 and its erratum) | two leaders in one term | `numbering` |
 //! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
@@ -36,6 +37,7 @@
 mod admission;
 mod alarm;
 mod ballot;
+mod confirming;
 mod doors;
 mod electorate;
 mod following;
@@ -61,16 +63,17 @@ use std::time::Duration;
 
 pub use alarm::Alarm;
 pub use ballot::Ballot;
-pub use doors::{Action, ChangeError, ElectionBirth, LossReason, Surroundings, Unchanged};
+pub use doors::{Action, ChangeError, Confirmed, ElectionBirth, LossReason, Surroundings, Unchanged, Unconfirmed};
 pub use electorate::{Electorate, Voter, VoterChange};
 pub use message::{Body, Claim, Renewal, Roster, Word};
-pub use pace::{LeaseTiming, MAX_LEASE, MIN_LEASE};
+pub use pace::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 pub use raw::{Digest, Identity, Lineage};
 pub use term::Term;
 pub use view::{Delta, NumberedView, ViewRef};
 
 use super::id::NodeId;
 use super::time::Time;
+use confirming::Confirms;
 use forming::Forming;
 use leading::Leading;
 use recovery::Recovery;
@@ -96,6 +99,7 @@ enum Role {
 pub struct Election {
     me: NodeId,
     timing: LeaseTiming,
+    policy: LeaderPolicy,
     view_interval: Duration,
     configured: Vec<NodeId>,
     /// As it is to be.
@@ -131,6 +135,8 @@ pub struct Election {
     owed_recovery: Option<u64>,
     /// When a leader of another electorate was told of this one last.
     met_at: Option<Time>,
+    /// Questions whether this node still leads.
+    confirms: Confirms,
     actions: VecDeque<Action>,
     /// Words that did not fit the own state, or came from nobody who counts.
     ignored: u64,
@@ -152,6 +158,7 @@ impl Election {
             promised_until: around.now + ballot.promise,
             me,
             timing,
+            policy: LeaderPolicy::default(),
             view_interval,
             configured: voters,
             stored: ballot.clone(),
@@ -170,6 +177,7 @@ impl Election {
             recovery: None,
             owed_recovery: None,
             met_at: None,
+            confirms: Confirms::default(),
             actions: VecDeque::new(),
             ignored: 0,
             #[cfg(test)]
@@ -177,6 +185,11 @@ impl Election {
         };
         election.take_place(around);
         election
+    }
+
+    /// How it leads, if not as others do. To be said before the first input.
+    pub fn set_policy(&mut self, policy: LeaderPolicy) {
+        self.policy = policy;
     }
 
     /// Drained after every input, and after [`Election::new`].
@@ -267,7 +280,9 @@ impl Election {
             Body::Vote { term, newest } => self.answer_vote(around, speaker, from, term, newest),
             Body::Voted { term, is_granted, newest } => self.hear_vote(around, speaker, term, is_granted, newest),
             Body::Renew(renewal) => self.renewed(around, speaker, from, &renewal),
-            Body::Acked { term, sequence, newest } => self.acknowledged(around, speaker, term, sequence, newest),
+            Body::Acked { term, sequence, newest, priority } => {
+                self.acknowledged(around, speaker, (term, sequence), newest, priority);
+            }
             Body::Release { term, successor } => self.released(around, speaker, from, term, successor),
         }
     }
@@ -395,6 +410,7 @@ impl Election {
     /// Waits for a leader.
     fn follow(&mut self, around: &Surroundings<'_>) {
         self.role = self.role_at_rest();
+        self.confirm_nothing();
         self.wait_for_leader(around);
     }
 

@@ -58,6 +58,11 @@ impl Numbering {
         Self { is_settled: false, base, due: None, last: None, wish: None }
     }
 
+    /// Whether this leader has settled its term, and no operator waits for a change.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.is_settled && self.wish.is_none()
+    }
+
     /// The next view is not to wait for other changes; it still keeps its distance from the last one.
     fn hasten(&mut self, now: Time, interval: Duration) {
         self.due = Some(self.last.map_or(now, |last| now.max(last + interval)));

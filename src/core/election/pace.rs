@@ -60,6 +60,40 @@ impl LeaseTiming {
     }
 }
 
+/// How this voter leads, beside the pace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct LeaderPolicy {
+    /// A leader hands over to a voter of a higher priority that has kept up for
+    /// [`PREFERENCE_LEASES`](crate::core::limits::PREFERENCE_LEASES).
+    pub priority: u8,
+    /// How it gives leadership up.
+    pub on_resign: OnResign,
+}
+
+/// How a leader gives leadership up, once its led work has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum OnResign {
+    /// It releases the voters: its successor may lead within milliseconds, before the time that its claim was said to last.
+    #[default]
+    Release,
+    /// It lets the claim run out first: no answer that anybody kept outlives it, and nobody leads meanwhile.
+    Expire,
+}
+
+impl OnResign {
+    /// All of them.
+    pub const ALL: [OnResign; 2] = [OnResign::Release, OnResign::Expire];
+
+    /// Its name in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            OnResign::Release => "release",
+            OnResign::Expire => "expire",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

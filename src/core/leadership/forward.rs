@@ -108,7 +108,15 @@ impl Core {
         let (now, leader) = (self.now, self.leader_elsewhere());
         let Some(leading) = &mut self.leading else { return };
         let leads_itself = leading.claim_until.is_some();
+        let successor = leading.known.as_ref().map(|known| (known.term, known.leader.clone()));
         let Some(forward) = leading.forwards.open.get_mut(&ticket) else { return };
+        if let (VoterWish::Resign { term, to }, Some((now_term, successor))) = (&forward.wish, successor)
+            && now_term > *term
+        {
+            // Whoever was to resign leads no more, whether or not it was for being asked.
+            let is_wanted = to.as_ref().is_none_or(|to| *to == successor);
+            return self.end_resignation(ticket, is_wanted, successor);
+        }
         if now >= forward.until {
             return self.give_up_forward(ticket);
         }
@@ -171,6 +179,14 @@ impl Core {
             result => self.end_forward(ticket, result.clone()),
         }
         self.schedule_leadership();
+    }
+
+    fn end_resignation(&mut self, ticket: Ticket, is_wanted: bool, leader: NodeId) {
+        let result = match self.electorate().cloned() {
+            Some(electorate) if is_wanted => Ok(electorate),
+            _ => Err(ChangeError::LedByOther { leader }),
+        };
+        self.end_forward(ticket, result);
     }
 
     fn give_up_forward(&mut self, ticket: Ticket) {

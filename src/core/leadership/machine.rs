@@ -10,7 +10,7 @@ use super::{
 };
 use super::{Asked, Forwards, Known, Leadership, LeadershipState, Leading, Rumours};
 use crate::core::Drop;
-use crate::core::election::{Action, Body, Word};
+use crate::core::election::{Action, Body, ChangeError, Confirmed, Word};
 use crate::core::limits::HAND_OVER_TIMEOUT;
 use crate::core::view::Slot;
 use crate::core::wire::{Message, VoterWish};
@@ -34,7 +34,8 @@ impl Core {
             ballot: quorum.ballot,
         };
         let renewal_interval = birth.timing.renewal_interval;
-        let election = Election::new(birth, &around);
+        let mut election = Election::new(birth, &around);
+        election.set_policy(quorum.policy);
         let term = election.term();
         self.leading = Some(Box::new(Leading {
             election: Some(election),
@@ -162,6 +163,10 @@ impl Core {
             Action::Answer { ticket, result } => {
                 self.reply(ticket, result.map_or_else(|error| Reply::Refused(error.into()), Reply::Electorate));
             }
+            Action::Confirmed { ticket, result } => {
+                let proven = |confirmed: Confirmed| Reply::Confirmed { term: confirmed.term, until: confirmed.until };
+                self.reply(ticket, result.map_or_else(|error| Reply::Refused(error.into()), proven));
+            }
             Action::Alarm(alarm) => self.raise_alarm(alarm),
         }
     }
@@ -212,7 +217,7 @@ impl Core {
     /// Leaves when the last release of the voters is under way, or one of them leads already. After the first one alone,
     /// lost packets could leave them waiting for the end of the lease.
     fn leave_if_released(&mut self) {
-        if self.election().is_none_or(|election| !election.is_resigning()) {
+        if self.election().is_none_or(|election| !election.is_handing_over()) {
             self.leave_now();
         }
     }
@@ -224,11 +229,12 @@ impl Core {
         }
     }
 
-    /// An operator asks for another electorate, here or, by way of a member, at the leader.
+    /// An operator asks for what only the leader does, here or, by way of a member, at the leader.
     pub(super) fn change_voters(&mut self, ticket: Ticket, wish: &VoterWish) {
         self.with_election(|election, around| match wish {
             VoterWish::Add(id) => election.add_voter(around, ticket, id.clone()),
             VoterWish::Remove(id) => election.remove_voter(around, ticket, id),
+            VoterWish::Resign { term, to } => election.resign_to(around, ticket, *term, to.as_ref()),
         });
     }
 
@@ -240,6 +246,28 @@ impl Core {
         match self.leader_elsewhere() {
             Some(_) => self.forward(ticket, wish),
             None => self.change_voters(ticket, &wish),
+        }
+    }
+
+    /// An operator wants another leader. What is meant is the term that is known here: a question that comes late must not
+    /// depose the successor.
+    pub(in crate::core) fn asked_to_resign(&mut self, ticket: Ticket, to: Option<NodeId>) {
+        let known = self.leading.as_ref().and_then(|leading| leading.known.as_ref());
+        let leader = known.map(|known| (known.term, known.leader.clone()));
+        match (self.may_command_election(), leader) {
+            (Err(error), _) => self.reply(ticket, Reply::Refused(error)),
+            (Ok(()), None) => self.reply(ticket, Reply::Refused(ChangeError::NotLeader.into())),
+            (Ok(()), Some((_, leader))) if to.as_ref() == Some(&leader) => {
+                self.reply(ticket, Reply::Refused(ChangeError::LeadsAlready { id: leader }.into()));
+            }
+            (Ok(()), Some((term, _))) => self.asked_for_voters(ticket, VoterWish::Resign { term, to }),
+        }
+    }
+
+    /// Somebody must know now whether this node leads. Only the machine of a leader can prove it, whatever phase it is in.
+    pub(in crate::core) fn confirm_leadership(&mut self, ticket: Ticket) {
+        if self.with_election(|election, around| election.confirm(around, ticket)).is_none() {
+            self.reply(ticket, Reply::Refused(CommandError::NoQuorumMode));
         }
     }
 

@@ -142,9 +142,14 @@ fn one_of_each() -> Vec<Message> {
         })),
         Message::ChangeVoters(Box::new(ChangeVoters { nonce, wish: VoterWish::Add(id("d")) })),
         Message::ChangeVoters(Box::new(ChangeVoters { nonce, wish: VoterWish::Remove(id("a")) })),
+        Message::ChangeVoters(Box::new(ChangeVoters {
+            nonce,
+            wish: VoterWish::Resign { term: Term(3), to: Some(id("b")) },
+        })),
         changed(Ok(Electorate::founded_by(vec![voter()]))),
         changed(Err(ChangeError::NoChange { reason: Unchanged::VotesAlready })),
         changed(Err(ChangeError::NoAnswer { id: id("d") })),
+        changed(Err(ChangeError::NotCaughtUp { id: id("b") })),
         Message::Refused { nonce, refusal: Refusal::Unreachable { advertised: address(0), heard_from: address(1) } },
         Message::Seeking(Seeking {
             asks_seed: true,

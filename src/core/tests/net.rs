@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::election::{Ballot, Identity, LeaseTiming};
+use crate::core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::{
     Birth, Change, ChangeKind, Command, Core, Durable, Input, NodeId, Notice, Output, Profile, QuorumBirth, Reply, Run,
@@ -221,6 +221,7 @@ impl Net {
         let blank = Ballot::blank(Identity(xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes())));
         QuorumBirth {
             timing: self.lease,
+            policy: LeaderPolicy::default(),
             voters: self.voters.clone(),
             ballot: self.disks.get(name).cloned().unwrap_or(blank),
         }

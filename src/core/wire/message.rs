@@ -312,7 +312,7 @@ pub enum Message {
     WantView(WantView),
     /// A part of a numbered view.
     ViewPart(Box<ViewPart>),
-    /// "You lead: change the electorate." From a member, whose operator asked it, to the leader, which believes it from a
+    /// "You lead: change the electorate, or resign." From a member, whose operator asked it, to the leader, which believes it from a
     /// proven address alone; repeated until the answer comes. To be answered with [`Message::VotersChanged`] once it is done
     /// or refused, and each repetition again.
     ChangeVoters(Box<ChangeVoters>),
@@ -461,13 +461,20 @@ pub struct ChangeVoters {
     pub wish: VoterWish,
 }
 
-/// How an electorate is to be changed.
+/// What the leader is to do: how the electorate is to be changed, or that another is to lead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VoterWish {
     /// This one is to vote.
     Add(NodeId),
     /// This one is to vote no more.
     Remove(NodeId),
+    /// Whoever leads in this term is to give leadership up.
+    Resign {
+        /// The term: a leader of a later one was not meant.
+        term: Term,
+        /// The voter that is to lead instead, if anybody in particular.
+        to: Option<NodeId>,
+    },
 }
 
 /// See [`Message::VotersChanged`].

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Event, Nanos, World};
-use crate::core::election::{Ballot, Electorate, Identity, LossReason, Term};
+use crate::core::election::{Ballot, Electorate, Identity, LeaderPolicy, LossReason, Term};
 use crate::core::{Core, Input, NodeId, Output, QuorumBirth};
 use crate::sim::node::Process;
 use crate::sim::random::nanos;
@@ -65,7 +65,7 @@ impl World {
         let stored = self.nodes[node].disk.stored().and_then(|stored| stored.ballot.clone());
         let ballot = stored.unwrap_or_else(|| Ballot::blank(Identity(self.elections.bits())));
         let voters = (0..self.options.voters).map(name_of).collect();
-        Some(QuorumBirth { timing: self.options.lease, voters, ballot })
+        Some(QuorumBirth { timing: self.options.lease, policy: LeaderPolicy::default(), voters, ballot })
     }
 
     /// Mostly as wrong as is allowed: what breaks, breaks there.

@@ -155,11 +155,8 @@ fn some_body() -> impl Strategy<Value = Body> {
         }),
         some_renewal(),
         some_renewal(),
-        (some_term(), some_number(), some_ref()).prop_map(|(term, sequence, newest)| Body::Acked {
-            term,
-            sequence,
-            newest
-        }),
+        (some_term(), some_number(), some_ref(), any::<u8>())
+            .prop_map(|(term, sequence, newest, priority)| { Body::Acked { term, sequence, newest, priority } }),
         (some_term(), some_identity()).prop_map(|(term, successor)| Body::Release { term, successor }),
         (some_electorate(), some_number()).prop_map(|(electorate, number)| Body::Recovered { electorate, number }),
     ]

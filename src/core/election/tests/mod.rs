@@ -1,11 +1,14 @@
 //! The machine alone, in virtual time, with a network that loses and a disk that forgets.
 
 mod chaos;
+mod confirming;
 mod corners;
 mod directed;
 mod hostile;
 mod links;
 mod model;
 mod parliament;
+mod preferring;
 mod recoveries;
+mod resigning;
 mod scenarios;

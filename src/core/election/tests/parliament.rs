@@ -10,8 +10,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{
-    Action, Alarm, Ballot, ChangeError, Election, ElectionBirth, Electorate, Identity, LeaseTiming, LossReason,
-    NumberedView, Surroundings, Term, Word,
+    Action, Alarm, Ballot, ChangeError, Confirmed, Election, ElectionBirth, Electorate, Identity, LeaderPolicy,
+    LeaseTiming, LossReason, NumberedView, Surroundings, Term, Unconfirmed, Word,
 };
 use crate::core::{NodeId, Time};
 
@@ -50,6 +50,7 @@ pub(super) struct Node {
     /// The disk takes nothing.
     pub(super) is_disk_full: bool,
     pub(super) timing: LeaseTiming,
+    pub(super) policy: LeaderPolicy,
     /// The claim as its holder sees it, on its own clock.
     pub(super) claim: Option<(Term, Time)>,
     /// Names the disk was lost under: a wiped voter comes back as somebody else.
@@ -76,6 +77,7 @@ pub(super) struct Parliament {
     pub(super) leaders: BTreeMap<Term, usize>,
     pub(super) agreed: BTreeMap<(Term, u64), NumberedView>,
     pub(super) answers: Vec<(u64, Result<Electorate, ChangeError>)>,
+    pub(super) confirmations: Vec<(Nanos, u64, Result<Confirmed, Unconfirmed>)>,
     pub(super) losses: Vec<(Nanos, usize, LossReason)>,
     pub(super) quorum: Vec<(usize, bool)>,
     lost_terms: BTreeSet<(usize, Term)>,
@@ -116,6 +118,7 @@ impl Parliament {
             leaders: BTreeMap::new(),
             agreed: BTreeMap::new(),
             answers: Vec::new(),
+            confirmations: Vec::new(),
             losses: Vec::new(),
             quorum: Vec::new(),
             lost_terms: BTreeSet::new(),
@@ -144,6 +147,7 @@ impl Parliament {
             is_up: true,
             is_disk_full: false,
             timing: LeaseTiming { lease_duration: LEASE, renewal_interval: LEASE / 4 },
+            policy: LeaderPolicy::default(),
             claim: None,
             configured,
             agreed: None,
@@ -177,6 +181,7 @@ impl Parliament {
         let members = Vec::new;
         let around = Surroundings { now: Time::ORIGIN, luck, is_up: place.is_up, members: &members };
         let mut election = Election::new(birth, &around);
+        election.set_policy(place.policy);
         if let Some(flaw) = flaw {
             election.plant(flaw);
         }
@@ -351,6 +356,7 @@ impl Parliament {
             }
             Action::Answer { ticket, result } => self.answers.push((ticket, result)),
             Action::Quorum { is_reached } => self.quorum.push((node, is_reached)),
+            Action::Confirmed { ticket, result } => self.confirmations.push((self.now, ticket, result)),
             Action::Alarm(alarm) => self.alarms.push((node, alarm)),
             Action::Followed { .. } | Action::Released { .. } => {}
         }

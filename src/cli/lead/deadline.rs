@@ -1,0 +1,148 @@
+//! When a command that runs for a leader has to end.
+//!
+//! The claim lasts until a time that the agent renews. The command is asked to end (SIGTERM) a grace before that time, or as
+//! soon as the agent says that leadership is over, and killed when the grace is nearly over, in any case before the claim
+//! is: whether or not anybody answers.
+//!
+//! Invariants: a claim is counted from before it was asked for; what has begun to end is not taken back.
+//!
+//! Must not know: processes, HTTP.
+
+use std::time::Duration;
+
+use crate::core::Time;
+
+/// The share of the first claim that a command has to end in, if nobody says otherwise.
+const DEFAULT_GRACE: u32 = 4;
+/// The longest grace, as a share of the first claim: a longer one would end the command between two renewals.
+const LONGEST_GRACE: u32 = 3;
+/// The share of the grace, before its end, at which the command is killed: signals and processes take time.
+const KILL_SHARE: u32 = 4;
+/// The most that this is.
+const MAX_KILL_EARLY: Duration = Duration::from_millis(500);
+
+/// What to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing, for so long at most.
+    Wait(Duration),
+    /// Ask the command to end.
+    Terminate,
+    /// Kill it.
+    Kill,
+}
+
+/// The time that a command has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Deadline {
+    grace: Duration,
+    /// When the claim ends, as far as it is known.
+    until: Time,
+    /// The agent says that it is over.
+    is_over: bool,
+    /// When the command was asked to end because of that, or of the time.
+    terminated: Option<Time>,
+}
+
+impl Deadline {
+    /// A claim that lasts so long, counted from when it was asked for. The error is the longest grace there may be.
+    pub(super) fn new(asked: Time, claim: Duration, grace: Option<Duration>) -> Result<Self, Duration> {
+        let longest = claim / LONGEST_GRACE;
+        let grace = grace.unwrap_or(claim / DEFAULT_GRACE);
+        if grace > longest {
+            return Err(longest);
+        }
+        Ok(Self { grace, until: asked + claim, is_over: false, terminated: None })
+    }
+
+    /// The agent answered what was asked then: for how long the claim lasts, or that it is over.
+    pub(super) fn told(&mut self, asked: Time, claim: Option<Duration>) {
+        match claim {
+            Some(claim) => self.until = self.until.max(asked + claim),
+            None => self.is_over = true,
+        }
+    }
+
+    /// The command is to end because leadership does, or the claim would run out.
+    pub(super) fn is_ending(&self) -> bool {
+        self.terminated.is_some()
+    }
+
+    /// What to do. Whoever is told to terminate has done so when it asks again.
+    pub(super) fn step(&mut self, now: Time) -> Step {
+        let early = (self.grace / KILL_SHARE).min(MAX_KILL_EARLY);
+        let last = self.until - early;
+        let kill_at = self.terminated.map_or(last, |at| last.min(at + self.grace.saturating_sub(early)));
+        if now >= kill_at {
+            self.terminated.get_or_insert(now);
+            return Step::Kill;
+        }
+        let terminate_at = self.until - self.grace;
+        if self.terminated.is_none() && (self.is_over || now >= terminate_at) {
+            self.terminated = Some(now);
+            return Step::Terminate;
+        }
+        let next = if self.terminated.is_some() { kill_at } else { terminate_at };
+        Step::Wait(next.since(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const ASKED: Time = Time::ORIGIN;
+
+    fn after(seconds: f64) -> Time {
+        ASKED + Duration::from_secs_f64(seconds)
+    }
+
+    fn deadline() -> Deadline {
+        Deadline::new(ASKED, SECOND * 8, None).expect("a grace of 2 s, killed half a second before its end")
+    }
+
+    #[test]
+    fn a_claim_that_is_not_renewed_ends_the_command_in_time() {
+        let mut deadline = deadline();
+        assert_eq!(deadline.step(after(5.0)), Step::Wait(SECOND));
+        assert_eq!(deadline.step(after(6.0)), Step::Terminate);
+        assert!(deadline.is_ending());
+        assert_eq!(deadline.step(after(6.5)), Step::Wait(SECOND));
+        assert_eq!(deadline.step(after(7.5)), Step::Kill);
+        assert_eq!(deadline.step(after(7.6)), Step::Kill, "and again, until it is gone");
+    }
+
+    #[test]
+    fn a_renewal_counts_from_when_it_was_asked_for_and_none_shortens_the_claim() {
+        let mut deadline = deadline();
+        deadline.told(after(3.0), Some(SECOND * 8));
+        deadline.told(after(2.0), Some(SECOND * 8));
+        assert_eq!(deadline.step(after(8.5)), Step::Wait(SECOND / 2));
+        assert_eq!(deadline.step(after(9.0)), Step::Terminate);
+    }
+
+    #[test]
+    fn leadership_that_is_over_ends_the_command_within_its_grace_and_is_not_taken_back() {
+        let mut deadline = deadline();
+        deadline.told(after(1.0), None);
+        assert_eq!(deadline.step(after(1.0)), Step::Terminate);
+        deadline.told(after(1.1), Some(SECOND * 8));
+        assert_eq!(deadline.step(after(1.5)), Step::Wait(SECOND));
+        assert_eq!(deadline.step(after(2.5)), Step::Kill);
+    }
+
+    #[test]
+    fn who_stood_still_past_the_claim_kills_at_once() {
+        let mut deadline = deadline();
+        assert_eq!(deadline.step(after(60.0)), Step::Kill);
+        assert!(deadline.is_ending());
+    }
+
+    #[test]
+    fn a_grace_that_renewals_would_run_into_is_refused() {
+        let with = |grace: Duration| Deadline::new(ASKED, SECOND * 9, Some(grace));
+        assert!(with(SECOND * 3).is_ok() && with(Duration::ZERO).is_ok());
+        assert_eq!(with(SECOND * 4), Err(SECOND * 3));
+    }
+}

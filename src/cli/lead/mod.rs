@@ -1,0 +1,287 @@
+//! `headcount lead`: runs a command while the agent's node leads.
+//!
+//! ```text
+//!   agent ◀─ begin (confirmed by a majority) ─ lead ──▶ command, in a process group of its own
+//!         ◀─ how long may it go on? ────────── watcher thread, every few hundredths of a lease
+//!         ◀─ it has ended ──────────────────── lead
+//! ```
+//!
+//! Invariants:
+//! - The command runs only within a claim that the agent told, counted from before it was asked, on a clock that counts
+//!   suspended time. If the agent does not answer, the claim is not renewed, and the command ends in time.
+//! - The agent is told that the command has ended when nothing of it is left. Its hand-over waits for that.
+//! - Nothing but signals and the command's own end is waited for without a bound.
+//!
+//! What it cannot do: end a command in time while it stands still itself (SIGSTOP, a paused virtual machine). The term, which
+//! belongs in what the command writes elsewhere, is for that.
+
+mod deadline;
+mod process;
+
+use std::io::{self, Write as _};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use nix::sys::signal::{SigSet, Signal};
+
+use self::deadline::{Deadline, Step};
+use self::process::Running;
+use super::args::LeadArgs;
+use super::client::Client;
+use super::failure::{Exit, Failure};
+use crate::agent::Clock;
+use crate::core::Time;
+use crate::json::{Leader, LedWork};
+
+#[cfg(target_os = "linux")]
+pub(super) use self::process::{EXEC, exec};
+
+/// How often an agent is asked whether its node leads.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How long one such question may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+/// The share of the first claim after which the agent is asked again how long it lasts …
+const RENEW_SHARE: u32 = 40;
+/// … at least and …
+const LEAST_RENEW_PAUSE: Duration = Duration::from_millis(20);
+/// … at most: a hand-over waits for this.
+const MOST_RENEW_PAUSE: Duration = Duration::from_millis(200);
+/// How often the command's end is looked for.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What the main thread is told.
+enum News {
+    /// By the system, or by whoever typed Ctrl-C.
+    Signal(Signal),
+    /// By the agent about this piece of work, to what was asked then.
+    Claim { id: String, asked: Time, remaining: Option<Duration> },
+}
+
+/// How one run of the command ended.
+enum End {
+    /// By itself, or because this process was told to end it.
+    Exited(Exit),
+    /// Leadership ended, and the command with it.
+    LedNoMore,
+}
+
+pub(super) fn run(args: &LeadArgs) -> Result<Exit, Failure> {
+    let client = Client::new(&args.agent)?;
+    let (told, news) = mpsc::channel();
+    listen(told.clone())?;
+    let mut lead = Lead { args, client, clock: Clock::start(), told, news, is_told_to_stop: false };
+    loop {
+        let Some(work) = lead.wait_to_lead()? else { return Ok(Exit::DONE) };
+        let term = work.term;
+        match lead.run_once(&work)? {
+            End::Exited(exit) if !args.keep || lead.is_told_to_stop || exit != Exit::DONE => return Ok(exit),
+            End::Exited(_) => lead.wait_for_end_of(term)?,
+            End::LedNoMore if lead.is_told_to_stop || !args.keep => return Ok(Exit::LED_NO_MORE),
+            End::LedNoMore => {}
+        }
+        if lead.is_told_to_stop {
+            return Ok(Exit::DONE);
+        }
+    }
+}
+
+struct Lead<'a> {
+    args: &'a LeadArgs,
+    client: Client,
+    clock: Clock,
+    told: Sender<News>,
+    news: Receiver<News>,
+    is_told_to_stop: bool,
+}
+
+/// A permit as it was told, and when it was asked for.
+struct Begun {
+    id: String,
+    node: String,
+    term: u64,
+    asked: Time,
+    claim: Duration,
+}
+
+impl Lead<'_> {
+    /// Waits until the agent's node leads, proven by a majority; `None` if this process is to stop before that.
+    fn wait_to_lead(&mut self) -> Result<Option<Begun>, Failure> {
+        let mut said = String::new();
+        let mut say = |what: String| {
+            if said != what {
+                tell(&what);
+                said = what;
+            }
+        };
+        loop {
+            match self.client.get_within::<Leader>("/v1/leader", LOOK_TIMEOUT) {
+                Ok(leader) if leader.state == "disabled" => {
+                    return Err(Failure::failed("leaders are not elected here, so that this command would never run")
+                        .hint("start agents with --voters (leadership.voters and mode = \"quorum\")"));
+                }
+                Ok(leader) if leader.is_me => match self.begin() {
+                    Ok(Some(begun)) => return Ok(Some(begun)),
+                    Ok(None) => {}
+                    Err(failure) => say(format!("{failure}; trying on")),
+                },
+                Ok(_) => {}
+                Err(failure) if failure.is_passing() => say(format!("{}; waiting for it", failure.what())),
+                Err(failure) => return Err(failure),
+            }
+            if self.is_to_stop_within(LOOK_AGAIN) {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn begin(&self) -> Result<Option<Begun>, Failure> {
+        let asked = self.clock.now();
+        let work: LedWork = self.client.send("POST", "/v1/leader/work", &())?;
+        let LedWork { id, node, term, lease_remaining_ms, .. } = work;
+        Ok(lease_remaining_ms.map(|ms| Begun { id, node, term, asked, claim: Duration::from_millis(ms) }))
+    }
+
+    /// Whether this process is told to stop while it waits for so long.
+    fn is_to_stop_within(&mut self, time: Duration) -> bool {
+        if let Ok(News::Signal(_)) = self.news.recv_timeout(time) {
+            self.is_told_to_stop = true;
+        }
+        self.is_told_to_stop
+    }
+
+    /// Waits until this term is over.
+    fn wait_for_end_of(&mut self, term: u64) -> Result<(), Failure> {
+        while !self.is_to_stop_within(LOOK_AGAIN) {
+            match self.client.get_within::<Leader>("/v1/leader", LOOK_TIMEOUT) {
+                Ok(leader) if leader.is_me && leader.term == term => {}
+                Ok(_) => break,
+                Err(failure) if failure.is_passing() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the command to its end, for the claim at the longest.
+    fn run_once(&mut self, begun: &Begun) -> Result<End, Failure> {
+        let end = self.run_within_claim(begun);
+        // If nobody hears it, the agent waits until the time is over that it told last.
+        let path = format!("/v1/leader/work/{}", begun.id);
+        let _ = self.client.delete_within::<LedWork>(&path, LOOK_TIMEOUT);
+        end
+    }
+
+    fn run_within_claim(&mut self, begun: &Begun) -> Result<End, Failure> {
+        let deadline = Deadline::new(begun.asked, begun.claim, self.args.grace);
+        let mut deadline = deadline.map_err(|most| {
+            let most = Duration::from_millis(most.as_millis() as u64);
+            Failure::usage("--grace is too long: the command would be ended between two renewals of the lease")
+                .hint(format!("here it is {} at most", humantime::format_duration(most)))
+        })?;
+        let environment = [
+            ("HEADCOUNT_TERM", begun.term.to_string()),
+            ("HEADCOUNT_NODE", begun.node.clone()),
+            ("HEADCOUNT_AGENT", self.client.address().to_owned()),
+        ];
+        if !matches!(deadline.step(self.clock.now()), Step::Wait(_)) {
+            return Ok(End::LedNoMore);
+        }
+        let watcher = Watcher::new(self, begun)?;
+        let mut running = Running::start(&self.args.command, &environment)?;
+        let end = self.watch(begun, &mut running, &mut deadline);
+        drop(watcher);
+        end
+    }
+
+    fn watch(&mut self, begun: &Begun, running: &mut Running, deadline: &mut Deadline) -> Result<End, Failure> {
+        loop {
+            let failed = |error| Failure::failed(format!("cannot wait for the command: {error}"));
+            if let Some(exit) = running.ended().map_err(failed)? {
+                return Ok(if deadline.is_ending() { End::LedNoMore } else { End::Exited(exit) });
+            }
+            let pause = match deadline.step(self.clock.now()) {
+                Step::Wait(time) => time.min(TICK),
+                Step::Terminate => {
+                    running.signal(Signal::SIGTERM);
+                    tell("leadership ends, and the command with it");
+                    Duration::ZERO
+                }
+                Step::Kill => {
+                    running.signal(Signal::SIGKILL);
+                    TICK
+                }
+            };
+            match self.news.recv_timeout(pause) {
+                // What is said late about an earlier run means nothing to this one.
+                Ok(News::Claim { id, asked, remaining }) if id == begun.id => deadline.told(asked, remaining),
+                Ok(News::Claim { .. }) => {}
+                Ok(News::Signal(Signal::SIGHUP)) => running.signal(Signal::SIGHUP),
+                Ok(News::Signal(_)) => {
+                    // The second one is meant for whoever does not end.
+                    let again = std::mem::replace(&mut self.is_told_to_stop, true);
+                    running.signal(if again { Signal::SIGKILL } else { Signal::SIGTERM });
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+        }
+    }
+}
+
+/// Asks the agent again and again for how long the command may go on, on a thread of its own: an agent that does not answer
+/// holds up nobody. Ends with whoever holds the other end, or when it has been told that the time is over.
+struct Watcher {
+    _goes_on: Sender<()>,
+}
+
+impl Watcher {
+    fn new(lead: &Lead<'_>, begun: &Begun) -> Result<Self, Failure> {
+        let (goes_on, is_over) = mpsc::channel::<()>();
+        let (client, clock, told) = (Client::new(&lead.args.agent)?, lead.clock, lead.told.clone());
+        let (id, path) = (begun.id.clone(), format!("/v1/leader/work/{}", begun.id));
+        let (claim, term) = (begun.claim, begun.term);
+        let pause = (claim / RENEW_SHARE).clamp(LEAST_RENEW_PAUSE, MOST_RENEW_PAUSE);
+        let watch = move || {
+            while is_over.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                let asked = clock.now();
+                let remaining = match client.send_within::<LedWork>("POST", &path, &(), claim / 4) {
+                    Ok(work) if work.term == term => work.lease_remaining_ms.map(Duration::from_millis),
+                    Ok(_) => None,
+                    // It may answer next time.
+                    Err(failure) if failure.is_passing() => continue,
+                    Err(_) => None,
+                };
+                if told.send(News::Claim { id: id.clone(), asked, remaining }).is_err() || remaining.is_none() {
+                    return;
+                }
+            }
+        };
+        let started = std::thread::Builder::new().name("headcount-lead".to_owned()).spawn(watch);
+        started.map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
+        Ok(Self { _goes_on: goes_on })
+    }
+}
+
+/// Passes signals on as news. Called before any other thread is started: the signals are kept from all of them. (The command
+/// begins with all signals again.)
+fn listen(told: Sender<News>) -> Result<(), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("cannot listen for signals: {error}"));
+    let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
+    signals.thread_block().map_err(|error| failed(&error))?;
+    let hear = move || {
+        while let Ok(signal) = signals.wait() {
+            if told.send(News::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    };
+    let started = std::thread::Builder::new().name("headcount-sig".to_owned()).spawn(hear);
+    started.map(drop).map_err(|error| failed(&error))
+}
+
+/// Says something to whoever reads standard error. The command's time does not wait for a reader.
+fn tell(what: &str) {
+    let text = format!("headcount: {what}");
+    let _ = std::thread::Builder::new().name("headcount-say".to_owned()).spawn(move || {
+        let _ = writeln!(io::stderr(), "{text}");
+    });
+}

@@ -1,0 +1,119 @@
+//! A command in a process group of its own, which is signalled and ended as a whole.
+//!
+//! Invariants:
+//! - When its end is told nothing of its group is left: what the command left behind is killed first. (A process that has
+//!   made itself a group of its own is out of reach.)
+//! - On Linux the command dies with this process, however that ends. (The system promises it for the command itself, not for
+//!   what it has started.)
+//!
+//! Must not know: why it runs.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::human::plain;
+
+/// The hidden command by which this program becomes the one to run.
+#[cfg(target_os = "linux")]
+pub(in crate::cli) const EXEC: &str = "lead-exec";
+/// How long the end of killed processes is waited for.
+const GROUP_PATIENCE: Duration = Duration::from_secs(1);
+/// How often it is looked for.
+const GROUP_PAUSE: Duration = Duration::from_millis(5);
+
+/// A command that runs.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Child,
+    group: Pid,
+}
+
+impl Running {
+    /// Starts it. To be called by a thread that lives as long as the command is to: on Linux the command dies with it.
+    pub(super) fn start(command: &[OsString], environment: &[(&str, String)]) -> Result<Self, Failure> {
+        let name = command.first().map(|name| plain(&name.to_string_lossy())).unwrap_or_default();
+        let cannot = |error: io::Error| Failure::failed(format!("cannot run {name}: {error}"));
+        let mut process = process(command).map_err(cannot)?;
+        process.envs(environment.iter().map(|(key, value)| (key, value)));
+        process.process_group(0);
+        if io::stdin().is_terminal() {
+            // Only the group in the foreground may read from a terminal; any other one is stopped when it tries.
+            process.stdin(Stdio::null());
+        }
+        let child = process.spawn().map_err(cannot)?;
+        let group = i32::try_from(child.id()).map_err(io::Error::other).map_err(cannot)?;
+        Ok(Self { child, group: Pid::from_raw(group) })
+    }
+
+    /// Signals all of it.
+    pub(super) fn signal(&self, signal: Signal) {
+        // It may be gone.
+        let _ = killpg(self.group, signal);
+    }
+
+    /// How it ended, if it has. What is left of its group is gone then.
+    pub(super) fn ended(&mut self) -> io::Result<Option<Exit>> {
+        let Some(status) = self.child.try_wait()? else { return Ok(None) };
+        let deadline = Instant::now() + GROUP_PATIENCE;
+        while killpg(self.group, Signal::SIGKILL) != Err(Errno::ESRCH) && Instant::now() < deadline {
+            std::thread::sleep(GROUP_PAUSE);
+        }
+        Ok(Some(exit_of(status)))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Not after it was waited for: its number may be another's by then.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal(Signal::SIGKILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A shell's exit code: the command's own, or 128 and the number of the signal that ended it.
+fn exit_of(status: ExitStatus) -> Exit {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    Exit::of_command(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::FAILED.code()))
+}
+
+/// The command by way of this program, which sees to it that the two die together.
+#[cfg(target_os = "linux")]
+fn process(command: &[OsString]) -> io::Result<Command> {
+    let mut process = Command::new(std::env::current_exe()?);
+    process.arg(EXEC).arg(std::process::id().to_string()).arg("--").args(command);
+    Ok(process)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn process(command: &[OsString]) -> io::Result<Command> {
+    let (name, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut process = Command::new(name);
+    process.args(arguments);
+    Ok(process)
+}
+
+/// Becomes the command, once the system has been told to kill it with its parent. Comes back only if that fails.
+#[cfg(target_os = "linux")]
+pub(in crate::cli) fn exec(parent: u32, command: &[OsString]) -> Result<Exit, Failure> {
+    let refuse = |what: &dyn std::fmt::Display| Failure::failed(format!("cannot tie a command to its leader: {what}"));
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| refuse(&error))?;
+    // It may have died before.
+    if nix::unistd::getppid().as_raw().try_into() != Ok(parent) {
+        return Err(refuse(&"the process that asked for it is gone"));
+    }
+    let Some((name, arguments)) = command.split_first() else { return Err(refuse(&"no command")) };
+    let error = Command::new(name).args(arguments).exec();
+    // As shells say it.
+    let exit = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+    Err(Failure::new(Exit::of_command(exit), format!("cannot run {}: {error}", plain(&name.to_string_lossy()))))
+}

@@ -1,0 +1,102 @@
+//! Confirming: the proof that this node still leads, for those who must know now (a read barrier; Raft, section 6.4).
+//!
+//! A claim says that nobody else leads for a while; it does not say that its leader was heard of lately. Whoever asks is
+//! answered when a majority has acknowledged a renewal that was *sent after the question*: at that time none of that
+//! majority had voted in a later term. All who ask while one such round is under way share the next one, so that a
+//! thousand questions cost two rounds.
+//!
+//! Invariants:
+//! - Every question is answered: with yes by an acknowledged round alone, with no as soon as the claim is over, and by
+//!   [`BARRIER_TIMEOUT`] at the latest.
+//! - At most [`MAX_BARRIERS`] questions wait.
+//!
+//! Must not know: what the answer is for.
+
+use super::doors::{Action, Confirmed, Unconfirmed};
+use super::{Election, Role, Surroundings};
+use crate::core::limits::{BARRIER_TIMEOUT, MAX_BARRIERS};
+use crate::core::time::Time;
+
+/// The questions that wait, in the order in which they came.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(super) struct Confirms {
+    waiting: Vec<Question>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Question {
+    ticket: u64,
+    /// The first renewal that answers it.
+    sequence: u64,
+    until: Time,
+}
+
+impl Confirms {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.waiting.iter().map(|question| question.until).min()
+    }
+
+    /// Takes out those that are so.
+    fn take(&mut self, is_such: impl Fn(&Question) -> bool) -> Vec<u64> {
+        let (such, others) = std::mem::take(&mut self.waiting).into_iter().partition(|question| is_such(question));
+        self.waiting = others;
+        let such: Vec<Question> = such;
+        such.into_iter().map(|question| question.ticket).collect()
+    }
+}
+
+impl Election {
+    /// Does this node still lead? Answered by [`Action::Confirmed`].
+    pub fn confirm(&mut self, around: &Surroundings<'_>, ticket: u64) {
+        self.expire(around);
+        let Some(last) = self.last_renewal().filter(|_| self.has_claim()) else {
+            return self.answer_confirm(ticket, Err(Unconfirmed::NotLeader));
+        };
+        if self.confirms.waiting.len() >= MAX_BARRIERS {
+            return self.answer_confirm(ticket, Err(Unconfirmed::Busy));
+        }
+        self.confirms.waiting.push(Question { ticket, sequence: last + 1, until: around.now + BARRIER_TIMEOUT });
+        self.ask_for_confirmation(around);
+    }
+
+    /// Begins the next round, unless one is under way.
+    fn ask_for_confirmation(&mut self, around: &Surroundings<'_>) {
+        let Some(last) = self.last_renewal() else { return };
+        let is_under_way = |question: &Question| question.sequence <= last;
+        if !self.confirms.is_empty() && !self.confirms.waiting.iter().any(is_under_way) {
+            self.renew(around);
+        }
+    }
+
+    /// The claim lasts longer: a majority has acknowledged this renewal.
+    pub(super) fn confirmed(&mut self, around: &Surroundings<'_>, sequence: u64, until: Time) {
+        let Role::Leading(leading) = &self.role else { return };
+        let term = leading.term;
+        for ticket in self.confirms.take(|question| question.sequence <= sequence) {
+            self.answer_confirm(ticket, Ok(Confirmed { term, until }));
+        }
+        self.ask_for_confirmation(around);
+    }
+
+    /// This node leads no more, or gives it up.
+    pub(super) fn confirm_nothing(&mut self) {
+        for ticket in self.confirms.take(|_| true) {
+            self.answer_confirm(ticket, Err(Unconfirmed::Lost));
+        }
+    }
+
+    /// Too few have answered in time.
+    pub(super) fn expire_confirms(&mut self, around: &Surroundings<'_>) {
+        for ticket in self.confirms.take(|question| around.now >= question.until) {
+            self.answer_confirm(ticket, Err(Unconfirmed::TimedOut));
+        }
+    }
+
+    fn answer_confirm(&mut self, ticket: u64, result: Result<Confirmed, Unconfirmed>) {
+        self.actions.push_back(Action::Confirmed { ticket, result });
+    }
+}

@@ -1,0 +1,273 @@
+//! `headcount lead`: commands that run while a node leads, by real processes that are sent away, stopped and killed.
+//!
+//! The commands write a line every few hundredths of a second, with the term and the time since the system was started.
+#![cfg(all(feature = "agent", target_os = "linux"))]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use support::{Agent, HEADCOUNT, PATIENCE, wait_for};
+use tempfile::TempDir;
+
+const THREE: [&str; 3] = ["a", "b", "c"];
+
+/// Three voters, and a place for what commands write.
+struct Cluster {
+    agents: Vec<Agent>,
+    data: TempDir,
+}
+
+/// What a command wrote: the term, and the hundredths of a second since the system was started.
+type Beat = (u64, u64);
+
+impl Cluster {
+    fn start() -> Self {
+        let data = tempfile::tempdir().expect("a directory");
+        let start = |name: &str, seeds: &[&str]| {
+            let directory = data.path().join(name);
+            Agent::start(name, seeds, &["--data-dir", directory.to_str().expect("text"), "--voters", "a,b,c"])
+        };
+        let first = start("a", &[]);
+        let seed = first.gossip.clone();
+        let mut agents = vec![first];
+        agents.extend(THREE[1..].iter().map(|name| start(name, &[&seed])));
+        let cluster = Self { agents, data };
+        cluster.leader_above(0);
+        cluster
+    }
+
+    /// The agent that leads in a term above this one.
+    fn leader_above(&self, term: u64) -> (usize, u64) {
+        wait_for("somebody leads", || {
+            self.agents.iter().enumerate().find_map(|(at, agent)| {
+                let (status, text) = agent.client(&["leader", "--format", "json"]);
+                let seen: Value = serde_json::from_str(&text).ok()?;
+                let now = seen["term"].as_u64()?;
+                (status.success() && seen["is_me"] == true && now > term).then_some((at, now))
+            })
+        })
+    }
+
+    fn file(&self) -> PathBuf {
+        self.data.path().join("beats")
+    }
+
+    fn beats(&self) -> Vec<Beat> {
+        let text = std::fs::read_to_string(self.file()).unwrap_or_default();
+        // The last line may be half written.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let beat = |line: &str| {
+            let (term, time) = line.split_once(' ').expect("two words");
+            (term.parse().expect("a term"), time.replace('.', "").parse().expect("a time"))
+        };
+        whole.lines().map(beat).collect()
+    }
+
+    /// Waits until a command writes in a term above this one.
+    fn beat_above(&self, term: u64) -> Beat {
+        wait_for("a command runs", || self.beats().into_iter().find(|(beat, _)| *beat > term))
+    }
+
+    /// No command was there before all of an earlier term were gone.
+    fn assert_no_overlap(&self) -> BTreeMap<u64, (u64, u64)> {
+        let mut terms: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for (term, time) in self.beats() {
+            let (first, last) = terms.entry(term).or_insert((time, time));
+            (*first, *last) = ((*first).min(time), (*last).max(time));
+        }
+        for ((early, (_, last)), (late, (first, _))) in terms.iter().zip(terms.iter().skip(1)) {
+            assert!(last <= first, "term {early} until {last}, term {late} from {first}");
+        }
+        terms
+    }
+
+    /// Runs at each agent.
+    fn lead_everywhere(&self, options: &[&str], script: &str) -> Vec<Lead> {
+        self.agents.iter().map(|agent| Lead::start(&agent.http, self.data.path(), options, script)).collect()
+    }
+}
+
+/// A running `headcount lead`, ended with the test.
+struct Lead {
+    child: Child,
+}
+
+impl Lead {
+    fn start(http: &str, directory: &Path, options: &[&str], script: &str) -> Self {
+        let mut command = Command::new(HEADCOUNT);
+        command.arg("lead").args(["--http", http]).args(options).args(["--", "sh", "-c", script]);
+        command.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null());
+        Self { child: command.spawn().expect("it starts") }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).expect("a pid")), signal).expect("it runs");
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("waitable") {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        // The second signal kills what its command has started, too.
+        let deadline = Instant::now() + PATIENCE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            self.signal(Signal::SIGTERM);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Writes until it is ended.
+const BEATS: &str = r#"while :; do read up rest </proc/uptime; echo "$HEADCOUNT_TERM $up" >>beats; sleep 0.02; done"#;
+/// The same, in a process of its own that does not listen to SIGTERM, and neither does the command.
+const STUBBORN: &str = r#"trap '' TERM
+(while :; do read up rest </proc/uptime; echo "$HEADCOUNT_TERM $up" >>beats; sleep 0.02; done) &
+while :; do sleep 0.02; done"#;
+
+#[test]
+fn a_command_runs_at_the_leader_alone_and_moves_with_leadership() {
+    let cluster = Cluster::start();
+    let _leads = cluster.lead_everywhere(&["--keep"], BEATS);
+    let (mut term, _) = cluster.beat_above(0);
+    for _ in 0..3 {
+        let (at, now) = cluster.leader_above(term - 1);
+        assert_eq!(now, term, "it runs in the leader's term");
+        let to = THREE[(at + 1) % 3];
+        // Whoever has just begun to lead may not have been acknowledged by it yet.
+        wait_for("it resigns", || {
+            cluster.agents[at].client(&["leader", "resign", "--to", to]).0.success().then_some(())
+        });
+        (term, _) = cluster.beat_above(term);
+    }
+    assert!(cluster.assert_no_overlap().len() >= 4);
+}
+
+#[test]
+fn a_leaving_agent_hands_over_after_its_command_has_ended() {
+    let mut cluster = Cluster::start();
+    // It takes a while to end, and writes meanwhile.
+    let slow = BEATS.replace("done", r#"[ -z "$late" ] || { n=$((n+1)); [ $n -lt 10 ] || exit 0; }; done"#);
+    let slow = format!("trap 'late=1' TERM\n{slow}");
+    let mut leads = cluster.lead_everywhere(&[], &slow);
+    let (term, _) = cluster.beat_above(0);
+    let (at, _) = cluster.leader_above(term - 1);
+    cluster.agents[at].signal(Signal::SIGTERM);
+    let left = cluster.agents[at].wait();
+    assert_eq!(left.code(), Some(0), "{}", cluster.agents[at].log());
+    assert_eq!(leads[at].wait().code(), Some(75), "leadership ended before the command did");
+    cluster.beat_above(term);
+    cluster.assert_no_overlap();
+}
+
+#[test]
+fn the_command_of_a_stopped_agent_is_dead_before_anothers_runs() {
+    let cluster = Cluster::start();
+    let mut leads = cluster.lead_everywhere(&[], STUBBORN);
+    let (term, _) = cluster.beat_above(0);
+    let (at, _) = cluster.leader_above(term - 1);
+    cluster.agents[at].signal(Signal::SIGSTOP);
+    cluster.beat_above(term);
+    assert_eq!(leads[at].wait().code(), Some(75), "what does not listen is killed");
+    cluster.assert_no_overlap();
+    cluster.agents[at].signal(Signal::SIGCONT);
+}
+
+#[test]
+fn the_command_of_a_killed_agent_is_dead_before_anothers_runs() {
+    let mut cluster = Cluster::start();
+    let _leads = cluster.lead_everywhere(&[], BEATS);
+    let (term, _) = cluster.beat_above(0);
+    let (at, _) = cluster.leader_above(term - 1);
+    drop(cluster.agents.remove(at));
+    cluster.beat_above(term);
+    cluster.assert_no_overlap();
+}
+
+#[test]
+fn a_command_dies_with_the_process_that_runs_it() {
+    let cluster = Cluster::start();
+    let (at, term) = cluster.leader_above(0);
+    let lead = Lead::start(&cluster.agents[at].http, cluster.data.path(), &[], BEATS);
+    cluster.beat_above(0);
+    lead.signal(Signal::SIGKILL);
+    drop(lead);
+    let beats = wait_for("it writes no more", || {
+        let before = cluster.beats().len();
+        std::thread::sleep(Duration::from_millis(300));
+        (cluster.beats().len() == before).then_some(before)
+    });
+    assert!(beats > 0);
+    // Nobody said that it has ended: leadership is handed over when its time has run out.
+    let (resigned, text) = cluster.agents[at].client(&["leader", "resign"]);
+    assert!(resigned.success(), "{text}");
+    cluster.leader_above(term);
+}
+
+#[test]
+fn the_exit_code_of_a_command_passes_through_and_its_background_processes_end_with_it() {
+    let cluster = Cluster::start();
+    let (at, _) = cluster.leader_above(0);
+    let http = &cluster.agents[at].http;
+    let run = |script: &str| Lead::start(http, cluster.data.path(), &[], script).wait().code();
+    assert_eq!(run("exit 7"), Some(7));
+    assert_eq!(run("kill -KILL $$"), Some(137));
+    let env = r#"[ "$HEADCOUNT_NODE" ] && [ "$HEADCOUNT_TERM" -gt 0 ] && [ "$HEADCOUNT_AGENT" ]"#;
+    assert_eq!(run(env), Some(0));
+    assert_eq!(run(&format!("({BEATS}) & sleep 0.2")), Some(0));
+    let count = cluster.beats().len();
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!((count > 0, cluster.beats().len()), (true, count), "nothing of it is left");
+    let missing = Command::new(HEADCOUNT).args(["lead", "--http", http, "--", "no-such-command"]).status();
+    assert_eq!(missing.expect("it runs").code(), Some(127));
+    let grace = Command::new(HEADCOUNT).args(["lead", "--http", http, "--grace", "1s", "--", "true"]).status();
+    assert_eq!(grace.expect("it runs").code(), Some(2), "more than a third of the lease");
+}
+
+#[test]
+fn a_signal_to_stop_is_passed_on() {
+    let cluster = Cluster::start();
+    let (at, _) = cluster.leader_above(0);
+    let script = format!("trap 'exit 3' TERM\n{BEATS}");
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let before = cluster.beats().len();
+        let mut lead = Lead::start(&cluster.agents[at].http, cluster.data.path(), &[], &script);
+        wait_for("it runs", || (cluster.beats().len() > before).then_some(()));
+        lead.signal(signal);
+        assert_eq!(lead.wait().code(), Some(3));
+    }
+    let mut waiting = Lead::start(&cluster.agents[(at + 1) % 3].http, cluster.data.path(), &[], &script);
+    wait_for("it listens for signals", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", waiting.child.id())).ok()?;
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
+        let blocked = u64::from_str_radix(blocked.trim(), 16).expect("a mask");
+        (blocked & 1 << (Signal::SIGTERM as u32 - 1) != 0).then_some(())
+    });
+    waiting.signal(Signal::SIGTERM);
+    assert_eq!(waiting.wait().code(), Some(0), "it never ran");
+}
+
+#[test]
+fn where_nobody_is_elected_no_command_runs() {
+    let agent = Agent::start("a", &[], &[]);
+    let mut lead = Lead::start(&agent.http, Path::new("."), &[], "exit 0");
+    assert_eq!(lead.wait().code(), Some(1));
+}
