@@ -117,7 +117,7 @@ impl Election {
         }
     }
 
-    /// The contents of a view came in that a leader put to us, or that shows that a leader is ahead of us.
+    /// The contents of a view came in that a leader put to us, or that shows that a leader or candidate is ahead of us.
     pub(super) fn take_contents(&mut self, around: &Surroundings<'_>, view: &NumberedView) {
         if !view.is_well_formed() {
             self.ignored += 1;
@@ -144,6 +144,10 @@ impl Election {
             self.accept(view.clone());
             self.follow(around);
         } else {
+            let is_blank = self.ballot.accepted.is_none();
+            if is_blank && view.electorate.named(&self.me).is_some_and(|voter| voter.identity != self.ballot.identity) {
+                self.actions.push_back(Action::Alarm(Alarm::Stranger));
+            }
             self.ignored += 1;
         }
         self.pay_debts();

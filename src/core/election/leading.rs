@@ -171,6 +171,7 @@ impl Election {
         // What it asks of others, it promises itself.
         self.promised_until = self.promised_until.max(around.now + timing.lease_duration);
         for (voter, delta) in voters.into_iter().zip(deltas) {
+            self.tell_heir(&voter);
             renewal.delta = delta;
             self.send(&voter.id, Body::Renew(renewal.clone()));
         }

@@ -32,6 +32,8 @@ pub enum Body {
     Query {
         /// Of the speaker; to be echoed.
         attempt: u32,
+        /// The newest view that the speaker accepted: a voter that knows no electorate fetches it.
+        newest: ViewRef,
     },
     /// The answer to a query.
     Health {

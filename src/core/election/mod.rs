@@ -56,7 +56,7 @@ pub(crate) mod flaw;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 pub use alarm::Alarm;
@@ -131,6 +131,8 @@ pub struct Election {
     owed_recovery: Option<u64>,
     /// When a leader of another electorate was told of this one last.
     met_at: Option<Time>,
+    /// Voters that have spoken since this generation began, or since this process did: they know of it.
+    heirs: BTreeSet<Identity>,
     actions: VecDeque<Action>,
     /// Words that did not fit the own state, or came from nobody who counts.
     ignored: u64,
@@ -170,6 +172,7 @@ impl Election {
             recovery: None,
             owed_recovery: None,
             met_at: None,
+            heirs: BTreeSet::new(),
             actions: VecDeque::new(),
             ignored: 0,
             #[cfg(test)]
@@ -252,9 +255,10 @@ impl Election {
             return;
         }
         let speaker = word.from;
+        self.note_heir(speaker);
         match word.body {
             Body::Roster(_) | Body::Recovered { .. } => {}
-            Body::Query { attempt } => self.answer_query(around, speaker, from, attempt),
+            Body::Query { attempt, newest: _ } => self.answer_query(around, speaker, from, attempt),
             Body::Health { attempt, hears_leader, term } => {
                 self.hear_health(around, speaker, from, attempt, hears_leader, term);
             }
@@ -467,6 +471,12 @@ impl Election {
             self.promised_until = Time::default();
             self.stand_at = Time::default();
         }
+    }
+
+    /// Stands no earlier than this, so that a test can wait for others.
+    #[cfg(test)]
+    pub(crate) fn put_off(&mut self, around: &Surroundings<'_>, pause: Duration) {
+        self.stand_at = around.now + pause;
     }
 
     /// Makes states that differ only in a count the same, for the model checker.

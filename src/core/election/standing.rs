@@ -116,12 +116,13 @@ impl Election {
         let answered: Vec<Identity> = answered.map(|(identity, _)| *identity).collect();
         let Some(newest) = self.newest() else { return };
         let body = match stage {
-            Stage::Query => Body::Query { attempt },
+            Stage::Query => Body::Query { attempt, newest },
             Stage::PreVote => Body::PreVote { attempt, term, newest },
             Stage::Vote => Body::Vote { term, newest },
         };
         for voter in self.others() {
             if !answered.contains(&voter.identity) {
+                self.tell_heir(&voter);
                 self.send(&voter.id, body.clone());
             }
         }

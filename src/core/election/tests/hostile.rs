@@ -131,7 +131,7 @@ fn some_body() -> impl Strategy<Value = Body> {
     prop_oneof![
         (any::<u64>(), prop::option::of(some_identity()), any::<bool>())
             .prop_map(|(names, holds, asks)| Body::Roster(Roster { names, holds, asks })),
-        attempt().prop_map(|attempt| Body::Query { attempt }),
+        (attempt(), some_ref()).prop_map(|(attempt, newest)| Body::Query { attempt, newest }),
         (attempt(), any::<bool>(), some_term()).prop_map(|(attempt, hears_leader, term)| Body::Health {
             attempt,
             hears_leader,
