@@ -353,6 +353,8 @@ pub const MAX_DELTA_BYTES: usize = 600;
 pub const RELEASES: u32 = 3;
 /// … and after what pause, at most.
 pub const RELEASE_PAUSE: Duration = Duration::from_millis(25);
+/// A voter that is further above its leader's term than this is not followed there: each attempt in vain takes it up by one.
+pub const MAX_TERMS_BEHIND: u64 = 1 << 10;
 /// How long a node that is to vote is asked who it is, at least.
 pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a leader that leaves waits for the end of what it led, before it leaves without releasing its voters.

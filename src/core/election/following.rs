@@ -48,9 +48,14 @@ impl Election {
             self.ignored += 1;
             return;
         }
-        if term < self.ballot.term || term.generation() != self.ballot.term.generation() {
+        if term.generation() != self.ballot.term.generation() {
             self.ignored += 1;
             return;
+        }
+        if term < self.ballot.term {
+            // Terms never fall: it is for the leader to come above this one.
+            self.ignored += 1;
+            return self.say_that_it_is_behind(from);
         }
         if term == self.ballot.term && self.leader.is_some_and(|known| known != leader) {
             // Impossible among voters that keep the rules.

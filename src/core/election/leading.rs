@@ -33,6 +33,8 @@ pub(super) struct Leading {
     acknowledged: BTreeMap<Identity, u64>,
     /// The newest view that each voter has on its disk.
     pub(super) accepted: BTreeMap<Identity, ViewRef>,
+    /// Voters that said that they are above this term.
+    pub(super) ahead: BTreeMap<Identity, super::behind::Ahead>,
     claim: Option<Held>,
     /// If no claim begins until then, the votes were in vain.
     pub(super) elected_at: Time,
@@ -107,6 +109,7 @@ impl Election {
             sent: VecDeque::new(),
             acknowledged: BTreeMap::new(),
             accepted: BTreeMap::new(),
+            ahead: BTreeMap::new(),
             claim: None,
             elected_at: around.now,
             renew_at: around.now,
@@ -211,6 +214,7 @@ impl Election {
         *acknowledged = sequence.max(*acknowledged);
         let accepted = leading.accepted.entry(speaker).or_insert(newest);
         *accepted = newest.max(*accepted);
+        leading.ahead.remove(&speaker);
         self.extend_claim(around);
         self.count_acceptances(around);
     }

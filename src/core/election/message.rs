@@ -103,6 +103,11 @@ pub enum Body {
         /// The number of its founding view.
         number: u64,
     },
+    /// "I am above the term of this renewal, and cannot acknowledge it": to a leader, which goes on above that term.
+    Behind {
+        /// The speaker's.
+        term: Term,
+    },
 }
 
 /// See [`Body::Roster`].

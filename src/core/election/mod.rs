@@ -22,6 +22,7 @@
 //! | no vote while a promise stands, nor after a restart for the longest promise made (Gray & Cheriton 1989; Raft 6.4.1) | two valid claims | `voting`, `following` |
 //! | a candidate's newest view is not older than the voter's (Raft 5.4.1) | an agreed view is lost | `voting` |
 //! | votes make a leader, acknowledged renewals make a claim, from when they were sent | two valid claims | `leading` |
+//! | a leader goes on above the term of a voter that is above its own, and voters may vote for whom they promised | that voter acknowledges nobody for good, and one more failure deposes the leader | `behind`, `voting` |
 //! | views count in their leader's own term only (Raft 5.4.2) | one number, two contents | `numbering` |
 //! | one voter more or less at a time, after settling the own term (Raft 4.1 and its erratum) | two leaders in one term | `numbering` |
 //! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
@@ -36,6 +37,7 @@
 mod admission;
 mod alarm;
 mod ballot;
+mod behind;
 mod doors;
 mod electorate;
 mod following;
@@ -273,6 +275,7 @@ impl Election {
             Body::Renew(renewal) => self.renewed(around, speaker, from, &renewal),
             Body::Acked { term, sequence, newest } => self.acknowledged(around, speaker, term, sequence, newest),
             Body::Release { term, successor } => self.released(around, speaker, from, term, successor),
+            Body::Behind { term } => self.hear_that_it_is_behind(around, speaker, from, term),
         }
     }
 

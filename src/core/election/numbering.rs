@@ -154,6 +154,12 @@ impl Election {
         leading.numbering.is_settled && agreed != self.newest()
     }
 
+    /// Whether a view is in flight, or an operator's change is to be.
+    pub(super) fn is_changing(&self) -> bool {
+        let Role::Leading(leading) = &self.role else { return false };
+        leading.numbering.wish.is_some() || self.is_proposing()
+    }
+
     /// Whether the view in flight is agreed.
     pub(super) fn count_acceptances(&mut self, around: &Surroundings<'_>) {
         let Role::Leading(leading) = &self.role else { return };

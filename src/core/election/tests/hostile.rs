@@ -162,6 +162,7 @@ fn some_body() -> impl Strategy<Value = Body> {
         }),
         (some_term(), some_identity()).prop_map(|(term, successor)| Body::Release { term, successor }),
         (some_electorate(), some_number()).prop_map(|(electorate, number)| Body::Recovered { electorate, number }),
+        some_term().prop_map(|term| Body::Behind { term }),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! The machine alone, in virtual time, with a network that loses and a disk that forgets.
 
+mod ahead;
 mod blank;
 mod chaos;
 mod corners;
