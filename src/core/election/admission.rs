@@ -38,7 +38,7 @@ impl Election {
         let former = former.and_then(NumberedView::former_electorate);
         let is_leaving =
             former.is_some_and(|former| former.identified(word.from).is_some_and(|voter| voter.id == *from));
-        if is_leaving && matches!(word.body, Body::Acked { .. }) {
+        if (is_leaving || self.is_learner(word.from)) && matches!(word.body, Body::Acked { .. }) {
             return true;
         }
         if matches!(word.body, Body::Query { .. }) {

@@ -43,6 +43,7 @@ impl Election {
         if self.electorate().is_none_or(|electorate| !electorate.contains(leader)) {
             // The leader is ahead of us: its newest view says whether it may be one.
             if term >= self.ballot.term {
+                self.invited_to = Some(renewal.newest).filter(|_| self.electorate().is_none());
                 self.actions.push_back(Action::Wanted { view: renewal.newest, from: from.clone() });
             }
             self.ignored += 1;
@@ -132,7 +133,7 @@ impl Election {
             owed.proposed == view.reference() && owed.term == self.ballot.term && view.term == owed.term
         });
         let is_ahead = match &self.ballot.accepted {
-            None => view.electorate.contains(self.ballot.identity) && view.term >= self.ballot.term,
+            None => self.may_begin_with(view) && view.term >= self.ballot.term,
             Some(accepted) => {
                 view.electorate.lineage == accepted.electorate.lineage
                     && view.electorate.began == accepted.electorate.began
@@ -156,6 +157,13 @@ impl Election {
             self.ignored += 1;
         }
         self.pay_debts();
+    }
+
+    /// Whether this may be the first view of all that this node accepts: one that names it, whoever put it to it; or one by
+    /// which a leader teaches it, unless somebody else votes under its name.
+    fn may_begin_with(&self, view: &NumberedView) -> bool {
+        let is_learner = self.invited_to == Some(view.reference()) && view.electorate.named(&self.me).is_none();
+        view.electorate.contains(self.ballot.identity) || is_learner
     }
 
     /// Accepts a view: the newest that this voter knows of. An older one changes nothing.

@@ -181,8 +181,8 @@ impl Election {
         self.extend_claim(around);
     }
 
-    /// Somebody of this lineage asks who has no vote: it was voted out, or its being voted in came to nothing, and the
-    /// newest view tells it so.
+    /// Tells somebody without a vote what voters are told: who is to be voted in, and who asks since it was voted out, or
+    /// its being voted in came to nothing.
     pub(super) fn inform(&mut self, around: &Surroundings<'_>, id: &NodeId) {
         let (timing, agreed) = (self.timing, self.agreed.as_ref().map(NumberedView::reference));
         let Some(newest) = self.newest() else { return };
@@ -217,6 +217,7 @@ impl Election {
         leading.ahead.remove(&speaker);
         self.extend_claim(around);
         self.count_acceptances(around);
+        self.hear_learner(around, speaker, newest);
     }
 
     /// The claim lasts from when the newest renewal was sent that a majority acknowledged.

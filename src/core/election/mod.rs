@@ -113,6 +113,8 @@ pub struct Election {
     leader: Option<Identity>,
     /// The acknowledgement that is due as soon as the disk allows it.
     owed_ack: Option<following::OwedAck>,
+    /// The view that a leader put to this node before it knew any electorate: it is to learn.
+    invited_to: Option<ViewRef>,
     /// The vote that is due as soon as the disk allows it.
     owed_vote: Option<(NodeId, Identity, Term)>,
     /// When this voter stands, if nothing happens.
@@ -165,6 +167,7 @@ impl Election {
             leader: None,
             owed_ack: None,
             owed_vote: None,
+            invited_to: None,
             stand_at: around.now,
             is_successor: false,
             attempts: (around.luck * f64::from(u32::MAX)) as u32,

@@ -6,6 +6,7 @@ mod chaos;
 mod corners;
 mod directed;
 mod hostile;
+mod learners;
 mod links;
 mod model;
 mod parliament;
