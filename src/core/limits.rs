@@ -366,8 +366,14 @@ pub const RELEASE_PAUSE: Duration = Duration::from_millis(25);
 /// For so many leases a voter of a higher priority must have kept up with its leader before that hands over to it: leadership
 /// moves for that reason at most once in this time.
 pub const PREFERENCE_LEASES: u32 = 4;
+/// A voter that is further above its leader's term than this is not followed there: each attempt in vain takes it up by one.
+pub const MAX_TERMS_BEHIND: u64 = 1 << 10;
 /// How long a node that is to vote is asked who it is, at least.
 pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long it may take, once it is known, to get the leader's view onto its disk and to acknowledge it, at least. Both
+/// times together are shorter than [`FORWARD_TIMEOUT`].
+pub const LEARNING_TIMEOUT: Duration = Duration::from_secs(2);
+const _: () = assert!(IDENTITY_TIMEOUT.as_secs() + LEARNING_TIMEOUT.as_secs() < FORWARD_TIMEOUT.as_secs());
 /// How long a leader that leaves waits for the end of what it led, before it leaves without releasing its voters.
 pub const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Names in the difference between two agreed views that floods with the news of it, in bytes; longer ones are fetched.

@@ -1,7 +1,7 @@
 //! Whose words count.
 //!
 //! Invariants: who is known under another identity does not count, nor who speaks under the own one, nor anybody of
-//! another lineage.
+//! another lineage. To a node that knows no electorate nothing counts but what tells it of one.
 //!
 //! Must not know: what the words do.
 
@@ -18,7 +18,7 @@ impl Election {
             return false;
         }
         let Some(electorate) = self.electorate() else {
-            return matches!(word.body, Body::Renew(_));
+            return self.hear_while_blank(from, word);
         };
         if word.lineage != electorate.lineage {
             self.meet_other_lineage(from, word.lineage);
@@ -38,7 +38,7 @@ impl Election {
         let former = former.and_then(NumberedView::former_electorate);
         let is_leaving =
             former.is_some_and(|former| former.identified(word.from).is_some_and(|voter| voter.id == *from));
-        if is_leaving && matches!(word.body, Body::Acked { .. }) {
+        if (is_leaving || self.is_learner(word.from)) && matches!(word.body, Body::Acked { .. }) {
             return true;
         }
         if matches!(word.body, Body::Query { .. }) {
@@ -47,5 +47,17 @@ impl Election {
         // Whom the own electorate leaves out may be needed to lead us out of it: it is by the candidate's electorate that
         // votes are counted (Raft, section 4.2.2). Promises, and what it has accepted, keep it from deposing anybody.
         matches!(word.body, Body::Query { .. } | Body::PreVote { .. } | Body::Vote { .. })
+    }
+
+    /// A word that came before any electorate was known. A leader's counts; a candidate says which view it stands by, and
+    /// whoever is named in that one, under its own identity, becomes a voter by having it: a candidate may need its answer.
+    fn hear_while_blank(&mut self, from: &NodeId, word: &Word) -> bool {
+        let view = match word.body {
+            Body::Renew(_) => return true,
+            Body::Query { newest, .. } | Body::PreVote { newest, .. } | Body::Vote { newest, .. } => newest,
+            _ => return false,
+        };
+        self.actions.push_back(Action::Wanted { view, from: from.clone() });
+        false
     }
 }

@@ -147,6 +147,15 @@ pub enum ChangeError {
         /// The leader by now.
         leader: NodeId,
     },
+    /// The voter to add said who it is, and never acknowledged the leader.
+    #[error(
+        "{id:?} has not acknowledged the leader, so that it was not made a voter, and nothing changed: see that it stays up \
+         and that its data directory takes writes, then try again"
+    )]
+    LearnerSilent {
+        /// The voter that was to be added.
+        id: NodeId,
+    },
 }
 
 /// Why an electorate stays as it is. Travels: variants are only ever appended.

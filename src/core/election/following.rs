@@ -43,14 +43,20 @@ impl Election {
         if self.electorate().is_none_or(|electorate| !electorate.contains(leader)) {
             // The leader is ahead of us: its newest view says whether it may be one.
             if term >= self.ballot.term {
+                self.invited_to = Some(renewal.newest).filter(|_| self.electorate().is_none());
                 self.actions.push_back(Action::Wanted { view: renewal.newest, from: from.clone() });
             }
             self.ignored += 1;
             return;
         }
-        if term < self.ballot.term || term.generation() != self.ballot.term.generation() {
+        if term.generation() != self.ballot.term.generation() {
             self.ignored += 1;
             return;
+        }
+        if term < self.ballot.term {
+            // Terms never fall: it is for the leader to come above this one.
+            self.ignored += 1;
+            return self.say_that_it_is_behind(from);
         }
         if term == self.ballot.term && self.leader.is_some_and(|known| known != leader) {
             // Impossible among voters that keep the rules.
@@ -117,7 +123,7 @@ impl Election {
         }
     }
 
-    /// The contents of a view came in that a leader put to us, or that shows that a leader is ahead of us.
+    /// The contents of a view came in that a leader put to us, or that shows that a leader or candidate is ahead of us.
     pub(super) fn take_contents(&mut self, around: &Surroundings<'_>, view: &NumberedView) {
         if !view.is_well_formed() {
             self.ignored += 1;
@@ -127,7 +133,7 @@ impl Election {
             owed.proposed == view.reference() && owed.term == self.ballot.term && view.term == owed.term
         });
         let is_ahead = match &self.ballot.accepted {
-            None => view.electorate.contains(self.ballot.identity) && view.term >= self.ballot.term,
+            None => self.may_begin_with(view) && view.term >= self.ballot.term,
             Some(accepted) => {
                 view.electorate.lineage == accepted.electorate.lineage
                     && view.electorate.began == accepted.electorate.began
@@ -144,9 +150,20 @@ impl Election {
             self.accept(view.clone());
             self.follow(around);
         } else {
+            let is_blank = self.ballot.accepted.is_none();
+            if is_blank && view.electorate.named(&self.me).is_some_and(|voter| voter.identity != self.ballot.identity) {
+                self.actions.push_back(Action::Alarm(Alarm::Stranger));
+            }
             self.ignored += 1;
         }
         self.pay_debts();
+    }
+
+    /// Whether this may be the first view of all that this node accepts: one that names it, whoever put it to it; or one by
+    /// which a leader teaches it, unless somebody else votes under its name.
+    fn may_begin_with(&self, view: &NumberedView) -> bool {
+        let is_learner = self.invited_to == Some(view.reference()) && view.electorate.named(&self.me).is_none();
+        view.electorate.contains(self.ballot.identity) || is_learner
     }
 
     /// Accepts a view: the newest that this voter knows of. An older one changes nothing.

@@ -38,6 +38,8 @@ pub(super) struct Leading {
     pub(super) accepted: BTreeMap<Identity, ViewRef>,
     /// What is known of each voter by its acknowledgements.
     heard: BTreeMap<Identity, Heard>,
+    /// Voters that said that they are above this term.
+    pub(super) ahead: BTreeMap<Identity, super::behind::Ahead>,
     claim: Option<Held>,
     /// If no claim begins until then, the votes were in vain.
     pub(super) elected_at: Time,
@@ -132,6 +134,7 @@ impl Election {
             acknowledged: BTreeMap::new(),
             accepted: BTreeMap::new(),
             heard: BTreeMap::new(),
+            ahead: BTreeMap::new(),
             claim: None,
             elected_at: around.now,
             renew_at: around.now,
@@ -198,14 +201,15 @@ impl Election {
         // What it asks of others, it promises itself.
         self.promised_until = self.promised_until.max(around.now + timing.lease_duration);
         for (voter, delta) in voters.into_iter().zip(deltas) {
+            self.tell_heir(&voter);
             renewal.delta = delta;
             self.send(&voter.id, Body::Renew(renewal.clone()));
         }
         self.extend_claim(around);
     }
 
-    /// Somebody of this lineage asks who has no vote: it was voted out, or its being voted in came to nothing, and the
-    /// newest view tells it so.
+    /// Tells somebody without a vote what voters are told: who is to be voted in, and who asks since it was voted out, or
+    /// its being voted in came to nothing.
     pub(super) fn inform(&mut self, around: &Surroundings<'_>, id: &NodeId) {
         let (timing, agreed) = (self.timing, self.agreed.as_ref().map(NumberedView::reference));
         let Some(newest) = self.newest() else { return };
@@ -243,8 +247,10 @@ impl Election {
         (heard.last, heard.priority) = (around.now, priority);
         let accepted = leading.accepted.entry(speaker).or_insert(newest);
         *accepted = newest.max(*accepted);
+        leading.ahead.remove(&speaker);
         self.extend_claim(around);
         self.count_acceptances(around);
+        self.hear_learner(around, speaker, newest);
         self.prefer(around);
     }
 

@@ -32,6 +32,8 @@ pub enum Body {
     Query {
         /// Of the speaker; to be echoed.
         attempt: u32,
+        /// The newest view that the speaker accepted: a voter that knows no electorate fetches it.
+        newest: ViewRef,
     },
     /// The answer to a query.
     Health {
@@ -102,6 +104,11 @@ pub enum Body {
         electorate: Electorate,
         /// The number of its founding view.
         number: u64,
+    },
+    /// "I am above the term of this renewal, and cannot acknowledge it": to a leader, which goes on above that term.
+    Behind {
+        /// The speaker's.
+        term: Term,
     },
 }
 

@@ -23,6 +23,7 @@
 //! | a candidate's newest view is not older than the voter's (Raft 5.4.1) | an agreed view is lost | `voting` |
 //! | votes make a leader, acknowledged renewals make a claim, from when they were sent | two valid claims | `leading` |
 //! | a proof of leadership is a round that began after the question (Raft 6.4) | a deposed leader answers as if it led | `confirming` |
+//! | a leader goes on above the term of a voter that is above its own, and voters may vote for whom they promised | that voter acknowledges nobody for good, and one more failure deposes the leader | `behind`, `voting` |
 //! | views count in their leader's own term only (Raft 5.4.2) | one number, two contents | `numbering` |
 //! | one voter more or less at a time, after settling the own term (Raft 4.1 and its erratum) | two leaders in one term | `numbering` |
 //! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
@@ -38,6 +39,7 @@ mod admission;
 mod alarm;
 mod ballot;
 mod confirming;
+mod behind;
 mod doors;
 mod electorate;
 mod following;
@@ -58,7 +60,7 @@ pub(crate) mod flaw;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 pub use alarm::Alarm;
@@ -115,6 +117,8 @@ pub struct Election {
     leader: Option<Identity>,
     /// The acknowledgement that is due as soon as the disk allows it.
     owed_ack: Option<following::OwedAck>,
+    /// The view that a leader put to this node before it knew any electorate: it is to learn.
+    invited_to: Option<ViewRef>,
     /// The vote that is due as soon as the disk allows it.
     owed_vote: Option<(NodeId, Identity, Term)>,
     /// When this voter stands, if nothing happens.
@@ -137,6 +141,8 @@ pub struct Election {
     met_at: Option<Time>,
     /// Questions whether this node still leads.
     confirms: Confirms,
+    /// Voters that have spoken since this generation began, or since this process did: they know of it.
+    heirs: BTreeSet<Identity>,
     actions: VecDeque<Action>,
     /// Words that did not fit the own state, or came from nobody who counts.
     ignored: u64,
@@ -168,6 +174,7 @@ impl Election {
             leader: None,
             owed_ack: None,
             owed_vote: None,
+            invited_to: None,
             stand_at: around.now,
             is_successor: false,
             attempts: (around.luck * f64::from(u32::MAX)) as u32,
@@ -178,6 +185,7 @@ impl Election {
             owed_recovery: None,
             met_at: None,
             confirms: Confirms::default(),
+            heirs: BTreeSet::new(),
             actions: VecDeque::new(),
             ignored: 0,
             #[cfg(test)]
@@ -265,9 +273,10 @@ impl Election {
             return;
         }
         let speaker = word.from;
+        self.note_heir(speaker);
         match word.body {
             Body::Roster(_) | Body::Recovered { .. } => {}
-            Body::Query { attempt } => self.answer_query(around, speaker, from, attempt),
+            Body::Query { attempt, newest: _ } => self.answer_query(around, speaker, from, attempt),
             Body::Health { attempt, hears_leader, term } => {
                 self.hear_health(around, speaker, from, attempt, hears_leader, term);
             }
@@ -284,6 +293,7 @@ impl Election {
                 self.acknowledged(around, speaker, (term, sequence), newest, priority);
             }
             Body::Release { term, successor } => self.released(around, speaker, from, term, successor),
+            Body::Behind { term } => self.hear_that_it_is_behind(around, speaker, from, term),
         }
     }
 
@@ -483,6 +493,12 @@ impl Election {
             self.promised_until = Time::default();
             self.stand_at = Time::default();
         }
+    }
+
+    /// Stands no earlier than this, so that a test can wait for others.
+    #[cfg(test)]
+    pub(crate) fn put_off(&mut self, around: &Surroundings<'_>, pause: Duration) {
+        self.stand_at = around.now + pause;
     }
 
     /// Makes states that differ only in a count the same, for the model checker.

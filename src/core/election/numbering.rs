@@ -3,7 +3,9 @@
 //! Only what a majority accepted *in the leader's own term* is agreed: counted in a later term, a view could be agreed
 //! and then lost (Raft, section 5.4.2, figure 8). So a new leader first has the view that it took over accepted under its
 //! own term, and numbers nothing new before. Changes of a moment become one view. The electorate changes by one voter at a
-//! time, and such a view needs the majorities before and after it.
+//! time, and such a view needs the majorities before and after it. Who is to be added is a learner before (Raft, section
+//! 4.2.1): it gets the leader's view and acknowledges a renewal, and only then the change is put to the voters, whose
+//! majority may need it from that moment on.
 //!
 //! Invariants: one view is in flight; its number is one above the last agreed one.
 //!
@@ -16,10 +18,10 @@ use super::electorate::{Voter, VoterChange};
 use super::leading::Leading;
 use super::message::{Body, Roster};
 use super::raw::Identity;
-use super::view::{Delta, MAX_NUMBER, NumberedView};
+use super::view::{Delta, MAX_NUMBER, NumberedView, ViewRef};
 use super::{Action, ChangeError, Election, Role, Surroundings, Unchanged};
 use crate::core::id::NodeId;
-use crate::core::limits::MAX_DELTA_BYTES;
+use crate::core::limits::{LEARNING_TIMEOUT, MAX_DELTA_BYTES};
 use crate::core::time::Time;
 
 /// What a leader knows of its views.
@@ -47,6 +49,8 @@ struct Wish {
 enum What {
     /// Who is to be added must say who it is, until then.
     Ask { id: NodeId, ask_at: Time, until: Time },
+    /// It must have a view of this term on its disk, and acknowledge it, until then.
+    Teach { learner: Voter, ask_at: Time, until: Time },
     /// To be put to the voters with the next view.
     Ready(VoterChange),
     /// In the view in flight.
@@ -71,7 +75,7 @@ impl Numbering {
     /// When it has something to do; `may_number`: no view is in flight.
     pub(super) fn due(&self, may_number: bool) -> Option<Time> {
         let ask = self.wish.as_ref().and_then(|wish| match wish.what {
-            What::Ask { ask_at, until, .. } => Some(ask_at.min(until)),
+            What::Ask { ask_at, until, .. } | What::Teach { ask_at, until, .. } => Some(ask_at.min(until)),
             _ => None,
         });
         self.due.filter(|_| may_number && self.is_settled).into_iter().chain(ask).min()
@@ -111,6 +115,7 @@ impl Election {
     /// Makes the next view if it is time and the last one is agreed.
     pub(super) fn number(&mut self, around: &Surroundings<'_>) {
         self.ask_for_identity(around);
+        self.teach(around);
         let Role::Leading(leading) = &self.role else { return };
         let Some(accepted) = &self.ballot.accepted else { return };
         let is_in_flight = self.agreed.as_ref().map(NumberedView::reference) != Some(accepted.reference());
@@ -157,6 +162,12 @@ impl Election {
         let Role::Leading(leading) = &self.role else { return false };
         let agreed = self.agreed.as_ref().map(NumberedView::reference);
         leading.numbering.is_settled && agreed != self.newest()
+    }
+
+    /// Whether a view is in flight, or an operator's change is to be.
+    pub(super) fn is_changing(&self) -> bool {
+        let Role::Leading(leading) = &self.role else { return false };
+        leading.numbering.wish.is_some() || self.is_proposing()
     }
 
     /// Whether the view in flight is agreed.
@@ -259,11 +270,61 @@ impl Election {
 
     /// Somebody said who it is: perhaps the voter that is to be added.
     pub(super) fn hear_candidate_for_voting(&mut self, around: &Surroundings<'_>, from: &NodeId, identity: Identity) {
-        let interval = self.view_interval;
+        let patience = self.timing.patience();
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(wish) = &mut leading.numbering.wish else { return };
         if matches!(&wish.what, What::Ask { id, .. } if id == from) {
-            wish.what = What::Ready(VoterChange::Added(Voter { id: from.clone(), identity }));
+            let learner = Voter { id: from.clone(), identity };
+            let until = around.now + patience.max(LEARNING_TIMEOUT);
+            wish.what = What::Teach { learner, ask_at: around.now, until };
+            self.teach(around);
+        }
+    }
+
+    /// Sends the voter that is to be added what voters are sent, until it acknowledges.
+    fn teach(&mut self, around: &Surroundings<'_>) {
+        let retry = self.timing.retry();
+        let Role::Leading(leading) = &mut self.role else { return };
+        let Some(Wish { ticket, what: What::Teach { learner, ask_at, until } }) = &mut leading.numbering.wish else {
+            return;
+        };
+        let (ticket, learner) = (*ticket, learner.clone());
+        if around.now >= *until {
+            leading.numbering.wish = None;
+            return self.refuse(Some(ticket), ChangeError::LearnerSilent { id: learner.id });
+        }
+        if around.now >= *ask_at {
+            *ask_at = around.now + retry;
+            self.tell_heir(&learner);
+            self.inform(around, &learner.id);
+        }
+    }
+
+    /// Whether this one is to be added, and is being taught.
+    pub(super) fn is_learner(&self, identity: Identity) -> bool {
+        let Role::Leading(leading) = &self.role else { return false };
+        let wish = leading.numbering.wish.as_ref().map(|wish| &wish.what);
+        matches!(wish, Some(What::Teach { learner, .. }) if learner.identity == identity)
+    }
+
+    /// Somebody has this view on its disk: if it was being taught, and the view is of this term, it may vote.
+    pub(super) fn hear_learner(&mut self, around: &Surroundings<'_>, speaker: Identity, newest: ViewRef) {
+        let interval = self.view_interval;
+        let is_taught = self.is_learner(speaker);
+        let is_in_flight = self.agreed.as_ref().map(NumberedView::reference) != self.newest();
+        let Role::Leading(leading) = &mut self.role else { return };
+        if !is_taught || newest.term != leading.term {
+            return;
+        }
+        let is_due = leading.numbering.last.is_none_or(|last| around.now >= last + interval);
+        if !leading.numbering.is_settled || is_in_flight || !is_due {
+            // It might die before the change can be put to the voters: it is taught until then.
+            return;
+        }
+        if let Some(wish) = &mut leading.numbering.wish
+            && let What::Teach { learner, .. } = &wish.what
+        {
+            wish.what = What::Ready(VoterChange::Added(learner.clone()));
             leading.numbering.hasten(around.now, interval);
             self.number(around);
         }

@@ -9,7 +9,7 @@
 //! root the one that began at the higher term stands. Whoever hears a word of an electorate that it does not know answers
 //! with its own generation, and whoever is told of a higher one goes over to it, as a voter if it is named: on two sides of
 //! a cut, after two recoveries in a row, and where two operators recovered at once. Until they meet each counts only its
-//! own words.
+//! own words. Whom a candidate or leader of the generation has not heard yet is told of it with each question.
 //!
 //! Invariants: a term never falls by going over; a leader gives its claim up before it does.
 //!
@@ -103,7 +103,9 @@ impl Election {
         let named = recovery.named.clone();
         let me = self.me.clone();
         // An attempt of its own would use the same questions; nobody waits for the answers to this one.
-        self.send_to_all(&Body::Query { attempt: 0 });
+        if let Some(newest) = self.newest() {
+            self.send_to_all(&Body::Query { attempt: 0, newest });
+        }
         for id in named.iter().filter(|id| **id != me) {
             self.send(id, Body::Roster(Roster { names: configured, holds: None, asks: true }));
         }
@@ -184,7 +186,14 @@ impl Election {
             self.resign(around);
             return;
         }
+        let former = self.others();
         self.begin_generation(around, electorate.clone(), number);
+        // Those who vote in the one before may not know of it. Those who vote in it may know of a later one, and answer with
+        // that: who told of it may not have, and whoever is not named in it asks nobody any more.
+        let voters = former.into_iter().chain(self.others()).map(|voter| voter.id);
+        for id in voters.collect::<BTreeSet<NodeId>>() {
+            self.tell_generation_to(&id);
+        }
     }
 
     fn begin_generation(&mut self, around: &Surroundings<'_>, electorate: Electorate, number: u64) {
@@ -195,6 +204,7 @@ impl Election {
         self.ballot.vote = None;
         self.leader = None;
         self.agreed = None;
+        self.heirs.clear();
         self.role = Role::Follower;
         self.ballot.accepted = Some(NumberedView::founding(electorate).numbered(number));
         self.persist();
@@ -217,9 +227,26 @@ impl Election {
             return;
         }
         self.met_at = Some(around.now);
+        let Some(newest) = self.newest() else { return };
         // Whoever it is, it answers a word of another lineage with its own generation.
-        let body = self.generation().unwrap_or(Body::Query { attempt: 0 });
+        let body = self.generation().unwrap_or(Body::Query { attempt: 0, newest });
         self.send(leader, body);
+    }
+
+    /// A voter of this electorate spoke: it knows of its generation.
+    pub(super) fn note_heir(&mut self, speaker: Identity) {
+        let is_recovered = self.electorate().is_some_and(|mine| mine.began > Term(0) && mine.contains(speaker));
+        if is_recovered {
+            self.heirs.insert(speaker);
+        }
+    }
+
+    /// Before a voter is asked for anything: if it has not spoken yet, it may not know of the generation that it votes in,
+    /// since what it was told once may have got lost.
+    pub(super) fn tell_heir(&mut self, voter: &Voter) {
+        if !self.heirs.contains(&voter.identity) {
+            self.tell_generation_to(&voter.id);
+        }
     }
 
     fn tell_generation_to(&mut self, id: &NodeId) {

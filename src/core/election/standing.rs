@@ -72,8 +72,13 @@ impl Campaign {
 impl Election {
     /// Begins an attempt.
     pub(super) fn stand(&mut self, around: &Surroundings<'_>) {
+        self.stand_above(around, self.ballot.term);
+    }
+
+    /// Begins an attempt in a term above this one, and above the own one.
+    pub(super) fn stand_above(&mut self, around: &Surroundings<'_>, above: Term) {
         // A view may have come from a leader whose renewals did not.
-        let seen = self.newest().map_or(self.ballot.term, |newest| newest.term.max(self.ballot.term));
+        let seen = self.newest().map_or(self.ballot.term, |newest| newest.term.max(self.ballot.term)).max(above);
         let Some(term) = seen.next() else {
             self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: self.me.clone() }));
             self.stand_at = around.now + self.timing.lease_duration;
@@ -116,12 +121,13 @@ impl Election {
         let answered: Vec<Identity> = answered.map(|(identity, _)| *identity).collect();
         let Some(newest) = self.newest() else { return };
         let body = match stage {
-            Stage::Query => Body::Query { attempt },
+            Stage::Query => Body::Query { attempt, newest },
             Stage::PreVote => Body::PreVote { attempt, term, newest },
             Stage::Vote => Body::Vote { term, newest },
         };
         for voter in self.others() {
             if !answered.contains(&voter.identity) {
+                self.tell_heir(&voter);
                 self.send(&voter.id, body.clone());
             }
         }

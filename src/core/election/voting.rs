@@ -1,6 +1,6 @@
 //! Answering others who stand: whether a leader is heard, whether they would get the vote, and the vote itself.
 //!
-//! A voter refuses while a promise of its own stands, refuses whoever has accepted less than itself (Raft, section
+//! A voter refuses while a promise of its own to somebody else stands, refuses whoever has accepted less than itself (Raft, section
 //! 5.4.1), and votes once in each term. A vote is on disk before the answer leaves (Raft, section 3.4).
 //!
 //! Invariants: a query, a pre-vote and a refused vote move no term; only a granted vote does.
@@ -30,11 +30,11 @@ impl Election {
     pub(super) fn answer_pre_vote(
         &mut self,
         around: &Surroundings<'_>,
-        _: Identity,
+        speaker: Identity,
         from: &NodeId,
         (attempt, term, newest): (u32, Term, ViewRef),
     ) {
-        let is_granted = self.may_vote(around, from, term, newest);
+        let is_granted = self.may_vote(around, speaker, from, term, newest);
         if is_granted {
             // Two who stand at once may split the votes: who is about to, waits for this one.
             self.stand_at = self.stand_at.max(around.now + self.timing.patience().mul_f64(0.5 + 0.5 * around.luck));
@@ -52,7 +52,7 @@ impl Election {
         newest: ViewRef,
     ) {
         let is_repeated = self.ballot.term == term && self.ballot.vote == Some(speaker);
-        if is_repeated || self.may_vote(around, from, term, newest) {
+        if is_repeated || self.may_vote(around, speaker, from, term, newest) {
             if !is_repeated {
                 self.step_down(around, LossReason::Superseded);
                 self.vote_for(speaker, term);
@@ -68,13 +68,21 @@ impl Election {
     }
 
     /// Whether the rules allow it to vote for whoever has accepted this, in a later term than any before.
-    fn may_vote(&mut self, around: &Surroundings<'_>, from: &NodeId, term: Term, newest: ViewRef) -> bool {
+    fn may_vote(
+        &mut self,
+        around: &Surroundings<'_>,
+        candidate: Identity,
+        from: &NodeId,
+        term: Term,
+        newest: ViewRef,
+    ) -> bool {
         if !term.is_usable() || term.generation() != self.ballot.term.generation() {
             self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: from.clone() }));
             return false;
         }
         let Some(mine) = self.newest() else { return false };
-        let is_free = around.now >= self.promised_until && !self.is_aside;
+        // A promise protects the leader that it was made to: it keeps nobody from voting for that one once more.
+        let is_free = around.now >= self.promised_until || self.leader == Some(candidate);
         let is_later = term > self.ballot.term;
         #[cfg(test)]
         let is_later = is_later || self.has(super::flaw::Flaw::ForgottenVote) && term == self.ballot.term;
@@ -83,7 +91,7 @@ impl Election {
         let is_newest = (newest.term, newest.number) >= (mine.term, mine.number);
         #[cfg(test)]
         let is_newest = is_newest || self.has(super::flaw::Flaw::NoViewCheck);
-        let may_vote = is_free && is_later && is_sound && is_newest;
+        let may_vote = is_free && !self.is_aside && is_later && is_sound && is_newest;
         #[cfg(test)]
         if !may_vote && is_later && self.has(super::flaw::Flaw::TermFromRefused) {
             self.step_down(around, LossReason::Superseded);

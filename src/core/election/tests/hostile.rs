@@ -131,7 +131,7 @@ fn some_body() -> impl Strategy<Value = Body> {
     prop_oneof![
         (any::<u64>(), prop::option::of(some_identity()), any::<bool>())
             .prop_map(|(names, holds, asks)| Body::Roster(Roster { names, holds, asks })),
-        attempt().prop_map(|attempt| Body::Query { attempt }),
+        (attempt(), some_ref()).prop_map(|(attempt, newest)| Body::Query { attempt, newest }),
         (attempt(), any::<bool>(), some_term()).prop_map(|(attempt, hears_leader, term)| Body::Health {
             attempt,
             hears_leader,
@@ -159,6 +159,7 @@ fn some_body() -> impl Strategy<Value = Body> {
             .prop_map(|(term, sequence, newest, priority)| { Body::Acked { term, sequence, newest, priority } }),
         (some_term(), some_identity()).prop_map(|(term, successor)| Body::Release { term, successor }),
         (some_electorate(), some_number()).prop_map(|(electorate, number)| Body::Recovered { electorate, number }),
+        some_term().prop_map(|term| Body::Behind { term }),
     ]
 }
 

@@ -1,10 +1,13 @@
 //! The machine alone, in virtual time, with a network that loses and a disk that forgets.
 
+mod ahead;
+mod blank;
 mod chaos;
 mod confirming;
 mod corners;
 mod directed;
 mod hostile;
+mod learners;
 mod links;
 mod model;
 mod parliament;

@@ -1,0 +1,76 @@
+//! Voters that are above their leader's term: the leader goes on in a term above theirs.
+//!
+//! A voter whose attempt was in vain has voted in a later term than that of the leader that the others kept. It may not
+//! acknowledge that leader any more, and nobody but itself would ever know: when another voter fails, the leader falls,
+//! though a majority is there. So it answers renewals with its own term, and the leader of a voter that says so for a lease
+//! gives its claim up and stands once more, above that term, as etcd's leaders do "to free this stuck node". Its voters vote
+//! for it at once: what they promised keeps them from voting for others, for whom it would be unsafe, not for itself.
+//!
+//! Invariants: only a voter of the electorate moves a leader, after a lease of saying so and by so many terms at most; a view
+//! or a change of the electorate that is under way is settled first.
+//!
+//! Must not know: how the voter came there.
+
+use super::message::Body;
+use super::raw::Identity;
+use super::term::Term;
+use super::{Action, Alarm, Election, LossReason, Role, Surroundings};
+use crate::core::id::NodeId;
+use crate::core::limits::MAX_TERMS_BEHIND;
+use crate::core::time::Time;
+
+/// A voter that is above its leader's term.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Ahead {
+    term: Term,
+    /// When it said so first, of the times without a pause of a lease.
+    since: Time,
+    heard: Time,
+}
+
+impl Election {
+    /// The answer to a renewal of a term that is over for this voter.
+    pub(super) fn say_that_it_is_behind(&mut self, leader: &NodeId) {
+        self.send(leader, Body::Behind { term: self.ballot.term });
+    }
+
+    /// A voter cannot follow this leader, since it is above its term.
+    pub(super) fn hear_that_it_is_behind(
+        &mut self,
+        around: &Surroundings<'_>,
+        speaker: Identity,
+        from: &NodeId,
+        term: Term,
+    ) {
+        let lease = self.timing.lease_duration;
+        let votes = self.electorate().is_some_and(|electorate| electorate.contains(speaker));
+        let is_busy = self.is_changing();
+        let Role::Leading(leading) = &mut self.role else {
+            self.ignored += 1;
+            return;
+        };
+        if !votes || !leading.has_claim() || term <= leading.term {
+            self.ignored += 1;
+            return;
+        }
+        let is_near = term.generation() == leading.term.generation() && term.0 - leading.term.0 <= MAX_TERMS_BEHIND;
+        if !is_near || term.next().is_none() {
+            self.ignored += 1;
+            self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: from.clone() }));
+            return;
+        }
+        let ahead = leading.ahead.entry(speaker).or_insert(Ahead { term, since: around.now, heard: around.now });
+        if around.now.since(ahead.heard) > lease {
+            ahead.since = around.now;
+        }
+        (ahead.term, ahead.heard) = (ahead.term.max(term), around.now);
+        if around.now.since(ahead.since) < lease || is_busy {
+            return;
+        }
+        let above = leading.ahead.values().map(|ahead| ahead.term).max().unwrap_or(term);
+        self.step_down(around, LossReason::Superseded);
+        // It knows that nobody leads.
+        self.is_successor = true;
+        self.stand_above(around, above);
+    }
+}
