@@ -9,3 +9,5 @@ mod model;
 mod parliament;
 mod recoveries;
 mod scenarios;
+mod storm;
+mod watch;
