@@ -5,6 +5,7 @@
 //! or at the healing. Must not know: how the protocol copes with any of it.
 
 mod large;
+mod operators;
 mod voters;
 
 use std::collections::BTreeMap;

@@ -26,6 +26,8 @@ pub enum Purpose {
     LargeFaults = 6,
     /// An adversary.
     Adversary = 7,
+    /// What operators do in a schedule with operators.
+    Operators = 8,
 }
 
 /// A seeded generator.

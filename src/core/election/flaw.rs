@@ -27,4 +27,22 @@ pub(crate) enum Flaw {
     ReleaseFromThePast,
     /// A refused candidate moves the term all the same.
     TermFromRefused,
+    /// A vote is said before it is on disk.
+    VoteBeforeDisk,
+    /// A candidate counts its own vote before it is on disk.
+    OwnVoteBeforeDisk,
+    /// A renewal is acknowledged before promise and view are on disk.
+    AckBeforeDisk,
+    /// A leader counts its own acceptance of a view before it is on disk.
+    OwnAcceptanceBeforeDisk,
+    /// A promise keeps nobody from voting.
+    NoPromise,
+    /// Whoever has not heard a leader asks for votes at once, without status query and pre-vote.
+    NoQuestions,
+    /// A recovery asks nobody whether the majority is lost.
+    RecoversAnyway,
+    /// Generations begin at their first term.
+    SameBeginning,
+    /// Whoever was recovered stays in its generation, whatever it is told.
+    StaysInItsGeneration,
 }

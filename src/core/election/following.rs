@@ -204,7 +204,13 @@ impl Election {
         let is_promise_stored = self.stored.term == owed.term
             && self.leader == Some(owed.leader)
             && self.stored.promise >= self.ballot.promise;
-        let Some(newest) = self.stored.accepted.as_ref().map(NumberedView::reference) else { return };
+        let stored = &self.stored;
+        #[cfg(test)]
+        let is_hasty = self.has(super::flaw::Flaw::AckBeforeDisk);
+        #[cfg(test)]
+        let (stored, is_promise_stored) =
+            if is_hasty { (&self.ballot, self.leader == Some(owed.leader)) } else { (stored, is_promise_stored) };
+        let Some(newest) = stored.accepted.as_ref().map(NumberedView::reference) else { return };
         if !is_promise_stored || owed.said == Some(newest) {
             return;
         }

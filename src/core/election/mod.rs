@@ -29,6 +29,29 @@
 //! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
 //! | a generation begins at a term that is drawn; of one root the higher beginning stands | two operators, one term; two electorates for good | `recovery` |
 //!
+//! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that somebody would notice. Exploration that
+//! knows of no bug in particular finds them: faults by lot (`tests/chaos`), faults that strike where they hurt, and operators
+//! among them (`tests/storm`), walks and every interleaving up to a bound (`tests/model`).
+//!
+//! | rule | planted | found by |
+//! |---|---|---|
+//! | terms, on disk before they are used | a disk that forgets the term; `VoteBeforeDisk`, `OwnVoteBeforeDisk`, `AckBeforeDisk` | chaos, model; storm |
+//! | an electorate of identities | a wiped voter that votes | chaos |
+//! | status query and pre-vote | `NoQuestions`; `TermFromRefused` | storm; `directed` alone |
+//! | one vote per voter and term | `ForgottenVote`, `NoQuorumCheck` | chaos, model |
+//! | promises | `NoWaitAfterRestart`, `DifferingLeases`; `NoPromise`, `ReleaseFromThePast` | chaos; `directed` alone |
+//! | a candidate's view is not older | `NoViewCheck` | chaos, walks |
+//! | a claim by acknowledged renewals | `ClaimWithVotes`, `LeaseFromReceipt`, `LeadsOnInItsTerm` | chaos, model |
+//! | views count in their leader's own term | `OwnAcceptanceBeforeDisk`; `CountedInLaterTerm` | storm; `directed` alone |
+//! | one voter at a time, own term settled | `UnsettledElectorate` | `directed` alone |
+//! | only an operator begins a generation | `RecoversAnyway` | storm |
+//! | drawn beginnings, the higher one stands | `SameBeginning`, `StaysInItsGeneration` | storm |
+//!
+//! **What no rule covers: a restored backup.** A data directory put back as it once was (a copy, a snapshot of a disk or of a
+//! machine) is a voter that has forgotten what it voted and promised since, under its own identity. It may vote twice in one
+//! term, and then a term has two leaders; nothing that it has left, and nobody whom it is sure to hear, tells it so. Whoever
+//! restores a voter deletes its state instead, and votes it out and in again.
+//!
 //! Invariants: nothing that rests on the ballot leaves before the disk has acknowledged it; a claim is over as soon as
 //! any input finds its time past; a word is acted upon only if the own current state agrees with what it assumes, else
 //! it is counted and ignored.

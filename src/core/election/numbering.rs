@@ -180,6 +180,8 @@ impl Election {
         }
         let me = self.ballot.identity;
         let own = self.stored.accepted.as_ref().map(NumberedView::reference);
+        #[cfg(test)]
+        let own = if self.has(super::flaw::Flaw::OwnAcceptanceBeforeDisk) { Some(newest) } else { own };
         let held = |identity| if identity == me { own } else { leading.accepted.get(&identity).copied() };
         let has_accepted = |identity: Identity| held(identity) == Some(newest);
         let is_agreed = view.is_carried_by(self.is_proposing(), has_accepted);

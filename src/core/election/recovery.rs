@@ -135,6 +135,8 @@ impl Election {
         let ticket = Some(recovery.ticket);
         let Some(accepted) = &self.ballot.accepted else { return };
         let is_majority_there = accepted.electorate.has_majority(|identity| recovery.answered.contains(&identity));
+        #[cfg(test)]
+        let is_majority_there = is_majority_there && !self.has(super::flaw::Flaw::RecoversAnyway);
         if is_majority_there || self.hears_majority(around) {
             return self.refuse(ticket, ChangeError::MajorityAnswers);
         }
@@ -146,7 +148,10 @@ impl Election {
         }
         let (number, voters) = ((accepted.number + 1).min(MAX_NUMBER), recovery.identities);
         let voters = voters.into_iter().map(|(id, identity)| Voter { id, identity }).collect();
-        let began = Term::beginning_of(self.ballot.term.generation() + 1, xxh3_64(&recovery.lineage.0.to_le_bytes()));
+        let luck = xxh3_64(&recovery.lineage.0.to_le_bytes());
+        #[cfg(test)]
+        let luck = if self.has(super::flaw::Flaw::SameBeginning) { 0 } else { luck };
+        let began = Term::beginning_of(self.ballot.term.generation() + 1, luck);
         let electorate = Electorate { lineage: recovery.lineage, root: accepted.electorate.root, began, voters };
         if !electorate.is_well_formed() {
             return self.refuse(ticket, ChangeError::NoChange { reason: Unchanged::NoGenerations });
@@ -174,6 +179,10 @@ impl Election {
     ) {
         let is_named = electorate.contains(self.ballot.identity);
         let is_heir = self.electorate().map_or(is_named, |mine| electorate.succeeds(mine));
+        #[cfg(test)]
+        let is_heir = is_heir
+            && !(self.has(super::flaw::Flaw::StaysInItsGeneration)
+                && self.electorate().is_some_and(|mine| mine.began > Term(0)));
         if !is_heir || !electorate.is_well_formed() || number > MAX_NUMBER {
             self.ignored += 1;
             if electorate.is_well_formed() && self.electorate().is_some_and(|mine| mine.succeeds(electorate)) {

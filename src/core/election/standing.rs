@@ -98,6 +98,11 @@ impl Election {
             ask_at: around.now,
             give_up_at: around.now + self.patience(),
         });
+        #[cfg(test)]
+        if self.has(super::flaw::Flaw::NoQuestions) {
+            self.vote_for(self.ballot.identity, term);
+            return self.enter(around, Stage::Vote);
+        }
         self.stand_on(around);
         self.advance(around);
     }
@@ -227,6 +232,8 @@ impl Election {
             return self.give_up(around);
         }
         let is_own_vote_stored = self.stored.term == campaign.term && self.stored.vote == Some(me);
+        #[cfg(test)]
+        let is_own_vote_stored = is_own_vote_stored || self.has(super::flaw::Flaw::OwnVoteBeforeDisk);
         let is_own_counted = campaign.stage != Stage::Vote || is_own_vote_stored;
         let favours = |identity| {
             if identity == me { is_own_counted } else { campaign.answers.get(&identity) == Some(&true) }

@@ -82,7 +82,9 @@ impl Election {
         }
         let Some(mine) = self.newest() else { return false };
         // A promise protects the leader that it was made to: it keeps nobody from voting for that one once more.
-        let is_free = around.now >= self.promised_until || self.leader == Some(candidate);
+        let is_free = (around.now >= self.promised_until || self.leader == Some(candidate)) && !self.is_aside;
+        #[cfg(test)]
+        let is_free = is_free || self.has(super::flaw::Flaw::NoPromise);
         let is_later = term > self.ballot.term;
         #[cfg(test)]
         let is_later = is_later || self.has(super::flaw::Flaw::ForgottenVote) && term == self.ballot.term;
@@ -123,6 +125,8 @@ impl Election {
     fn pay_vote(&mut self) {
         let Some((name, candidate, term)) = self.owed_vote.clone() else { return };
         let is_stored = self.stored.term == term && self.stored.vote == Some(candidate);
+        #[cfg(test)]
+        let is_stored = is_stored || self.has(super::flaw::Flaw::VoteBeforeDisk);
         let is_still_meant = self.ballot.term == term && self.ballot.vote == Some(candidate);
         if !is_still_meant {
             self.owed_vote = None;

@@ -43,6 +43,8 @@ pub enum VoterFault {
     Add(usize),
     /// The leader is told to remove a voter.
     Remove(usize),
+    /// Operators recover at one instant: each at this node, with those.
+    Recover(Vec<(usize, Vec<usize>)>),
 }
 
 impl VoterFault {
@@ -93,6 +95,13 @@ impl VoterFault {
                 let (ticket, id) = (world.ticket(), world.id(*node).clone());
                 world.leader().is_some_and(|leader| world.command(leader, Command::RemoveVoter { ticket, id }))
             }
+            VoterFault::Recover(operators) => {
+                let mut recover = |at: usize, with: &[usize]| {
+                    let (ticket, voters) = (world.ticket(), with.iter().map(|node| world.id(*node).clone()).collect());
+                    world.command(at, Command::Recover { ticket, voters })
+                };
+                operators.iter().filter(|(at, with)| recover(*at, with)).count() > 0
+            }
         }
     }
 }
@@ -113,6 +122,7 @@ impl fmt::Display for VoterFault {
             VoterFault::FullDisk(voter, lasting) => write!(f, "the disk of {voter} is full for {lasting:.1?}"),
             VoterFault::Add(node) => write!(f, "the leader adds {node} to the voters"),
             VoterFault::Remove(node) => write!(f, "the leader removes {node} from the voters"),
+            VoterFault::Recover(operators) => write!(f, "operators recover, at and with: {operators:?}"),
         }
     }
 }

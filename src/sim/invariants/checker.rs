@@ -7,7 +7,7 @@ use super::leaders::Leaders;
 use super::limbo::Limbo;
 use super::observer::{Finding, Observer};
 use super::{Invariant, Observation, Violation};
-use crate::core::election::Term;
+use crate::core::election::{Lineage, Term};
 use crate::core::wire::{Message, Packet};
 use crate::core::{Birth, Leadership, NodeId, Output, Run, StopReason, Tags};
 use crate::sim::network::Nanos;
@@ -121,8 +121,8 @@ impl Checker {
     }
 
     /// A node came out of a step saying this of leaders.
-    pub fn look_at_leadership(&mut self, now: Nanos, node: usize, told: &Leadership) {
-        let finding = self.leaders.look(now, node, told);
+    pub fn look_at_leadership(&mut self, now: Nanos, node: usize, told: &Leadership, lineage: Option<Lineage>) {
+        let finding = self.leaders.look(now, node, told, lineage);
         self.found(now, node, finding);
     }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::Invariant;
 use super::observer::Finding;
-use crate::core::election::{Body, Identity, NumberedView, Term, ViewRef};
+use crate::core::election::{Body, Identity, Lineage, NumberedView, Term, ViewRef};
 use crate::core::wire::{Message, Packet};
 use crate::core::{Birth, Leadership, LeadershipState, NodeId, Output, Run};
 use crate::sim::network::Nanos;
@@ -49,6 +49,8 @@ struct Process {
 #[derive(Debug)]
 struct Claim {
     term: Term,
+    /// Recoveries make lineages of which each counts its own claims, until they meet.
+    lineage: Option<Lineage>,
     until: Nanos,
 }
 
@@ -161,9 +163,15 @@ impl Leaders {
     }
 
     /// A node came out of a step saying this.
-    pub(super) fn look(&mut self, now: Nanos, node: usize, told: &Leadership) -> Option<Finding> {
+    pub(super) fn look(
+        &mut self,
+        now: Nanos,
+        node: usize,
+        told: &Leadership,
+        lineage: Option<Lineage>,
+    ) -> Option<Finding> {
         // Both take note.
-        let claimed = self.claimed(now, node, told);
+        let claimed = self.claimed(now, node, told, lineage);
         self.shown(node, told).filter(|_| claimed.is_none()).or(claimed)
     }
 
@@ -188,7 +196,7 @@ impl Leaders {
         if *named == leader { None } else { broken(Invariant::OneLeaderPerTerm, detail()) }
     }
 
-    fn claimed(&mut self, now: Nanos, node: usize, told: &Leadership) -> Option<Finding> {
+    fn claimed(&mut self, now: Nanos, node: usize, told: &Leadership, lineage: Option<Lineage>) -> Option<Finding> {
         if !told.is_me {
             return None;
         }
@@ -207,8 +215,9 @@ impl Leaders {
             return broken(Invariant::OneLeaderPerTerm, detail);
         }
         let until = process.clock.true_time(until);
-        self.claims.insert(node, Claim { term, until });
-        let other = self.claims.iter().find(|(other, claim)| **other != node && claim.until > now);
+        self.claims.insert(node, Claim { term, lineage, until });
+        let is_beside = |claim: &Claim| claim.until > now && claim.lineage == lineage;
+        let other = self.claims.iter().find(|(other, claim)| **other != node && is_beside(claim));
         other.and_then(|(other, claim)| {
             let other = self.processes.get(other).map(|process| &process.id);
             let left = std::time::Duration::from_nanos(claim.until - now);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Event, Nanos, World};
-use crate::core::election::{Ballot, Electorate, Identity, LeaderPolicy, LossReason, Term};
+use crate::core::election::{Ballot, Election, Electorate, Identity, LeaderPolicy, LossReason, Term};
 use crate::core::{Core, Input, NodeId, Output, QuorumBirth};
 use crate::sim::node::Process;
 use crate::sim::random::nanos;
@@ -132,11 +132,12 @@ impl World {
     pub(super) fn look_at_leadership(&mut self, node: usize) {
         let Some(process) = self.nodes[node].running() else { return };
         let mut told = process.core.leadership();
+        let lineage = process.core.election().and_then(Election::lineage);
         if let Some(tamper) = &mut self.tamper {
             tamper.leadership(node, &mut told);
         }
         if let Some(checker) = &mut self.checker {
-            checker.look_at_leadership(self.now, node, &told);
+            checker.look_at_leadership(self.now, node, &told, lineage);
         }
     }
 

@@ -202,3 +202,22 @@ fn only_the_leader_of_the_term_releases() {
     let violations = release_that_comes_late(Some(Flaw::ReleaseFromThePast));
     assert!(violations.iter().any(|why| why.contains("valid claims")), "{violations:?}");
 }
+
+/// A follower hears all that its candidate asks, but for the status query, while its promise stands.
+fn asked_while_its_promise_stands(flaw: Option<Flaw>) -> bool {
+    let (mut parliament, leader) = five(flaw, 3);
+    let [candidate, follower] = (0..3).filter(|node| *node != leader).collect::<Vec<_>>()[..] else { panic!("two") };
+    let term = Term(parliament.election(leader).term().0 + 1);
+    let newest = parliament.election(follower).newest().expect("it has formed");
+    let (from, lineage) =
+        (parliament.nodes[candidate].identity, parliament.election(follower).lineage().expect("formed"));
+    let word = Word { from, lineage, body: Body::Vote { term, newest } };
+    parliament.with(follower, |election, around| election.heard(around, &id(candidate), word));
+    parliament.election(follower).ballot().vote == Some(from)
+}
+
+#[test]
+fn a_promise_keeps_a_voter_from_voting_whoever_asks() {
+    assert!(!asked_while_its_promise_stands(None));
+    assert!(asked_while_its_promise_stands(Some(Flaw::NoPromise)));
+}

@@ -15,3 +15,5 @@ mod preferring;
 mod recoveries;
 mod resigning;
 mod scenarios;
+mod storm;
+mod watch;

@@ -5,6 +5,8 @@
 //! not woken is one that is paused. What is bounded: the number of steps, of crashes, of repeated words, and of time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
@@ -16,6 +18,7 @@ use crate::core::election::{
     Action, Ballot, Body, Election, ElectionBirth, Electorate, Identity, LeaseTiming, LossReason, NumberedView,
     Surroundings, Term, Voter, Word,
 };
+use crate::core::limits::IDENTITY_TIMEOUT;
 use crate::core::{NodeId, Time};
 
 const VOTERS: usize = 3;
@@ -56,7 +59,10 @@ struct World {
     letters: Vec<Letter>,
     members: Vec<NodeId>,
     leaders: BTreeMap<Term, usize>,
-    agreed: BTreeMap<u64, u64>,
+    /// Terms in which somebody had a claim.
+    claimed: BTreeSet<Term>,
+    /// By where the generation began, and the number.
+    agreed: BTreeMap<(Term, u64), u64>,
     has_term_fallen: bool,
     has_two_leaders: bool,
     has_two_contents: bool,
@@ -67,6 +73,7 @@ struct World {
     changes: u8,
     resignations: u8,
     revotes: u8,
+    recoveries: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,6 +89,8 @@ enum Event {
     Resign(usize),
     /// This leader is to add the node to the electorate, or to remove it.
     Revote(usize, usize),
+    /// An operator recovers at this voter, with this one.
+    Recover(usize, usize),
 }
 
 fn around(now: Time, members: &dyn Fn() -> Vec<NodeId>) -> Surroundings<'_> {
@@ -120,6 +129,7 @@ impl World {
             letters: Vec::new(),
             members: Vec::new(),
             leaders: BTreeMap::new(),
+            claimed: BTreeSet::new(),
             agreed: BTreeMap::new(),
             has_term_fallen: false,
             has_two_leaders: false,
@@ -130,6 +140,7 @@ impl World {
             changes: 0,
             resignations: 0,
             revotes: 0,
+            recoveries: 0,
         }
     }
 
@@ -155,7 +166,10 @@ impl World {
             match action {
                 Action::Send { to, word } => self.send(node, place(&to), word),
                 Action::Persist(ballot) => self.nodes[node].writing.push(ballot),
-                Action::Claimed { term, until, .. } => self.nodes[node].claim = Some((term, until)),
+                Action::Claimed { term, until, .. } => {
+                    self.nodes[node].claim = Some((term, until));
+                    self.claimed.insert(term);
+                }
                 Action::Lost { term, reason } => {
                     self.nodes[node].claim = None;
                     if reason == LossReason::Resigned {
@@ -165,7 +179,8 @@ impl World {
                 }
                 Action::Agreed(view) => {
                     let digest = view.reference().digest.0;
-                    self.has_two_contents |= *self.agreed.entry(view.number).or_insert(digest) != digest;
+                    let key = (view.electorate.began, view.number);
+                    self.has_two_contents |= *self.agreed.entry(key).or_insert(digest) != digest;
                 }
                 // Contents are never further away than the next step: whoever has them gives them.
                 Action::Wanted { view, from } => {
@@ -226,8 +241,27 @@ impl World {
         self.drain(node);
     }
 
+    /// The most valid claims in one lineage.
     fn claims(&self) -> usize {
-        self.nodes.iter().filter(|node| node.claim.is_some_and(|(_, until)| self.now < until)).count()
+        let valid = self.nodes.iter().filter(|node| node.claim.is_some_and(|(_, until)| self.now < until));
+        let mut by_lineage = BTreeMap::new();
+        for node in valid {
+            *by_lineage.entry(node.election.lineage()).or_insert(0) += 1;
+        }
+        by_lineage.into_values().max().unwrap_or(0)
+    }
+
+    /// What histories come to that are worth looking at.
+    fn reached(&self) -> Reached {
+        let electorates = || self.nodes.iter().filter_map(|node| node.election.electorate());
+        let began = electorates().map(|electorate| electorate.began).max().unwrap_or_default();
+        Reached {
+            two_claimed_terms: self.claimed.len() >= 2,
+            electorate_change: electorates()
+                .any(|electorate| electorate.began == Term(0) && electorate.voters.len() != VOTERS),
+            recovery: began > Term(0),
+            blank_voter: self.nodes.get(VOTERS).is_some_and(|node| node.disk.accepted.is_some()),
+        }
     }
 
     fn check(&mut self) {
@@ -252,12 +286,55 @@ impl World {
     }
 }
 
+/// What was reached, in one history or in any of several.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is reached by itself")]
+struct Reached {
+    /// Claims in two terms.
+    two_claimed_terms: bool,
+    /// Somebody has accepted another electorate than the first one.
+    electorate_change: bool,
+    /// Somebody is of another generation than the first one.
+    recovery: bool,
+    /// Somebody that began without an electorate has one.
+    blank_voter: bool,
+}
+
+impl Reached {
+    const EVERYTHING: Self =
+        Self { two_claimed_terms: true, electorate_change: true, recovery: true, blank_voter: true };
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            two_claimed_terms: self.two_claimed_terms || other.two_claimed_terms,
+            electorate_change: self.electorate_change || other.electorate_change,
+            recovery: self.recovery || other.recovery,
+            blank_voter: self.blank_voter || other.blank_voter,
+        }
+    }
+}
+
 /// What is explored, from where.
 #[derive(Debug, Clone, Default)]
 struct Rules {
     flaw: Option<Flaw>,
     forgets_term: bool,
+    /// Words under way are kept in one order, whenever they were said: worlds that differ in nothing else are one.
+    is_sorted: bool,
     begin: Vec<World>,
+    reached: Arc<Mutex<Reached>>,
+}
+
+fn hash_of(thing: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    thing.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Rules {
+    fn reached(&self) -> Reached {
+        *self.reached.lock().expect("nobody panics with it")
+    }
 }
 
 impl Model for Rules {
@@ -292,6 +369,10 @@ impl Model for Rules {
         if world.revotes > 0 {
             let leaders = (0..world.nodes.len()).filter(|at| world.nodes[*at].claim.is_some());
             events.extend(leaders.flat_map(|at| (0..world.nodes.len()).map(move |whom| Event::Revote(at, whom))));
+        }
+        if world.recoveries > 0 {
+            let pairs = (0..VOTERS).flat_map(|at| (0..VOTERS).map(move |with| (at, with)));
+            events.extend(pairs.map(|(at, with)| Event::Recover(at, with)));
         }
         if world.steps > 0 {
             events.push(Event::TimeGoesOn);
@@ -337,12 +418,23 @@ impl Model for Rules {
                     }
                 });
             }
+            Event::Recover(node, with) => {
+                world.recoveries -= 1;
+                let lineage = 1_000 + u64::from(world.recoveries);
+                world.with(node, |election, around| election.recover(around, 2, vec![id(with)], lineage));
+            }
             Event::Resign(node) => {
                 world.resignations -= 1;
                 world.with(node, Election::resign);
             }
         }
         world.check();
+        if self.is_sorted {
+            world.letters.sort_by_cached_key(hash_of);
+        }
+        let mut reached = self.reached.lock().expect("nobody panics with it");
+        *reached = reached.or(world.reached());
+        drop(reached);
         Some(world)
     }
 
@@ -394,6 +486,37 @@ fn led_without_the_third(flaw: Option<Flaw>) -> World {
     world
 }
 
+/// One led and is silent; the promises to it are over, another one has been voted for and does not know it yet.
+fn led_once_and_voted_again(flaw: Option<Flaw>) -> World {
+    let mut world = led_without_the_third(flaw);
+    world.now = world.now + TIMING.lease_duration + STEP;
+    world.wake(2);
+    world.let_through(|letter| letter.from != 0 && letter.to != 0 && !matches!(letter.word.body, Body::Voted { .. }));
+    world.letters.retain(|letter| matches!(letter.word.body, Body::Voted { .. }));
+    assert_eq!((world.claimed.len(), world.nodes[2].election.term()), (1, Term(2)));
+    world
+}
+
+/// One leads, and somebody is there who may be voted in.
+fn led_and_one_more(flaw: Option<Flaw>) -> World {
+    let mut world = World::formed_and_one_more(flaw);
+    world.wake(0);
+    world.let_through(|letter| letter.to != 1 && letter.from != 1);
+    world.letters.clear();
+    assert_eq!(world.claims(), 1);
+    world
+}
+
+/// Nobody leads; an operator at the first voter has asked who is left, heard the second one's name, and nobody's vote.
+fn about_to_recover(flaw: Option<Flaw>) -> World {
+    let mut world = World::formed(flaw);
+    world.with(0, |election, around| election.recover(around, 2, vec![id(1)], 77));
+    world.let_through(|letter| matches!(letter.word.body, Body::Roster(_)));
+    world.letters.clear();
+    world.now = world.now + IDENTITY_TIMEOUT;
+    world
+}
+
 /// What stands in a row may happen; its like must not count twice.
 fn explore(rules: Rules, depth: usize, name: &str) -> Option<String> {
     let checker = rules.checker().target_max_depth(depth).finish_when(HasDiscoveries::Any).spawn_bfs().join();
@@ -441,6 +564,18 @@ fn long_histories_by_lot_are_safe() {
     let walks = std::env::var("HEADCOUNT_MODEL_WALKS").ok().and_then(|walks| walks.parse().ok()).unwrap_or(400);
     let broken: Vec<_> = (0..walks).filter_map(|seed| Some((seed, walk(seed, &rules)?))).collect();
     assert!(broken.is_empty(), "{} of {walks}, first {:?}", broken.len(), broken.first());
+    let reached = Reached { recovery: true, ..rules.reached() };
+    assert_eq!(reached, Reached::EVERYTHING, "walks that go nowhere find nothing");
+}
+
+#[test]
+fn long_histories_around_a_recovery_are_safe() {
+    let begin = World { revotes: 3, recoveries: 1, ..bounded(about_to_recover(None), (4, 6, 60, 3, 2)) };
+    let rules = Rules { begin: vec![begin], ..Rules::default() };
+    let broken: Vec<_> = (0..150).filter_map(|seed| Some((seed, walk(seed, &rules)?))).collect();
+    assert!(broken.is_empty(), "{} broken, first {:?}", broken.len(), broken.first());
+    let reached = rules.reached();
+    assert!(reached.recovery && reached.two_claimed_terms, "{reached:?}");
 }
 
 #[test]
@@ -458,7 +593,7 @@ fn long_histories_find_planted_bugs() {
 }
 
 fn unplanted(world: World) -> Rules {
-    Rules { begin: vec![world], ..Rules::default() }
+    Rules { begin: vec![world], is_sorted: true, ..Rules::default() }
 }
 
 fn bounded(mut world: World, (crashes, repeats, steps, changes, resignations): (u8, u8, u8, u8, u8)) -> World {
@@ -479,6 +614,28 @@ fn every_interleaving_of_two_candidates_is_safe_up_to_a_bound() {
 fn every_interleaving_around_a_leader_is_safe_up_to_a_bound() {
     let world = bounded(led_without_the_third(None), (1, 1, 3, 1, 1));
     assert_eq!(explore(unplanted(world), 7, "led"), None);
+}
+
+#[test]
+fn every_interleaving_around_a_second_claim_is_safe_up_to_a_bound() {
+    let rules = unplanted(bounded(led_once_and_voted_again(None), (1, 1, 1, 0, 0)));
+    assert_eq!(explore(rules.clone(), 8, "a second claim"), None);
+    assert!(rules.reached().two_claimed_terms);
+}
+
+#[test]
+fn every_interleaving_around_a_change_of_the_electorate_is_safe_up_to_a_bound() {
+    let rules = unplanted(World { revotes: 1, ..bounded(led_and_one_more(None), (1, 0, 1, 0, 0)) });
+    assert_eq!(explore(rules.clone(), 8, "a change of the electorate"), None);
+    let reached = rules.reached();
+    assert!(reached.electorate_change && reached.blank_voter, "{reached:?}");
+}
+
+#[test]
+fn every_interleaving_around_a_recovery_is_safe_up_to_a_bound() {
+    let rules = unplanted(World { recoveries: 1, ..bounded(about_to_recover(None), (1, 0, 1, 0, 0)) });
+    assert_eq!(explore(rules.clone(), 7, "a recovery"), None);
+    assert!(rules.reached().recovery);
 }
 
 #[test]

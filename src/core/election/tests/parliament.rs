@@ -8,6 +8,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::watch::Watch;
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{
     Action, Alarm, Ballot, ChangeError, Confirmed, Election, ElectionBirth, Electorate, Identity, LeaderPolicy,
@@ -24,6 +25,9 @@ pub(super) const LEASE: Duration = Duration::from_secs(2);
 /// A disk that is full is tried again after this long.
 const WRITE_RETRY: Nanos = 300 * MS;
 
+/// How much later a late word may come.
+const MOST_LATE: Nanos = 5_000 * MS;
+
 #[derive(Debug, Clone)]
 pub(super) enum Happening {
     Word { to: usize, from: usize, word: Word },
@@ -38,6 +42,8 @@ pub(super) struct Node {
     pub(super) identity: Identity,
     pub(super) election: Option<Election>,
     pub(super) disk: Ballot,
+    /// How long its disk takes for a write, if not as long as all disks.
+    pub(super) write_delay: Option<(Nanos, Nanos)>,
     /// Given to the disk and not acknowledged yet, oldest first.
     writing: Vec<Ballot>,
     life: u64,
@@ -68,6 +74,8 @@ pub(super) struct Parliament {
     pub(super) rng: ChaCha8Rng,
     pub(super) delay: (Nanos, Nanos),
     pub(super) loss: f64,
+    /// Words that come much later than others.
+    pub(super) lateness: f64,
     pub(super) duplication: f64,
     pub(super) write_delay: (Nanos, Nanos),
     pub(super) cut: BTreeSet<(usize, usize)>,
@@ -84,6 +92,7 @@ pub(super) struct Parliament {
     pub(super) alarms: Vec<(usize, Alarm)>,
     pub(super) words: u64,
     pub(super) ended_work: bool,
+    pub(super) watch: Watch,
     pub(super) violations: Vec<String>,
 }
 
@@ -103,13 +112,14 @@ impl Parliament {
 
     pub(super) fn empty(seed: u64) -> Self {
         Self {
-            now: 1_000 * MS,
+            now: 1_000_000 * MS,
             nodes: Vec::new(),
             queue: BTreeMap::new(),
             count: 0,
             rng: ChaCha8Rng::seed_from_u64(seed),
             delay: (MS / 5, 2 * MS),
             loss: 0.0,
+            lateness: 0.0,
             duplication: 0.0,
             write_delay: (MS, 5 * MS),
             cut: BTreeSet::new(),
@@ -125,6 +135,7 @@ impl Parliament {
             alarms: Vec::new(),
             words: 0,
             ended_work: true,
+            watch: Watch::default(),
             violations: Vec::new(),
         }
     }
@@ -137,6 +148,7 @@ impl Parliament {
             identity,
             election: None,
             disk: Ballot::blank(identity),
+            write_delay: None,
             writing: Vec::new(),
             life: 0,
             epoch: 0,
@@ -188,6 +200,7 @@ impl Parliament {
         if election.term() < place.latest {
             self.violations.push(format!("term of {node} falls at a restart"));
         }
+        self.watch.starts(node, election.term());
         place.election = Some(election);
         self.drain(node);
     }
@@ -279,6 +292,9 @@ impl Parliament {
             self.carry_out(node, action);
         }
         self.set_alarm(node);
+        if let Some(election) = &self.nodes[node].election {
+            self.violations.extend(self.watch.looks_at(node, election));
+        }
         self.check();
     }
 
@@ -310,7 +326,10 @@ impl Parliament {
                     if self.cut.contains(&(node, to)) || self.rng.random_bool(self.loss) {
                         continue;
                     }
-                    let at = self.now + self.rng.random_range(self.delay.0..=self.delay.1);
+                    let mut at = self.now + self.rng.random_range(self.delay.0..=self.delay.1);
+                    if self.lateness > 0.0 && self.rng.random_bool(self.lateness) {
+                        at += self.rng.random_range(0..=MOST_LATE);
+                    }
                     self.later(at, Happening::Word { to, from: node, word: word.clone() });
                 }
             }
@@ -320,7 +339,8 @@ impl Parliament {
                     self.violations.push(format!("term of {node} falls"));
                 }
                 self.nodes[node].writing.push(ballot);
-                let at = self.now + self.rng.random_range(self.write_delay.0..=self.write_delay.1);
+                let (least, most) = self.nodes[node].write_delay.unwrap_or(self.write_delay);
+                let at = self.now + self.rng.random_range(least..=most);
                 let life = self.nodes[node].life;
                 self.later(at, Happening::Stored { node, life, version });
             }
@@ -369,6 +389,7 @@ impl Parliament {
         {
             self.violations.push(format!("number {key:?} has two contents"));
         }
+        self.violations.extend(self.watch.agreed(&view));
         self.agreed.insert(key, view.clone());
         self.nodes[node].agreed = Some(view);
     }
@@ -422,11 +443,19 @@ impl Parliament {
 
     /// Runs for so long.
     pub(super) fn run_for(&mut self, duration: Duration) {
+        self.run_up_to(duration, |_| false);
+    }
+
+    /// Runs for so long, or up to the very step after which this holds.
+    pub(super) fn run_up_to(&mut self, duration: Duration, holds: impl Fn(&Self) -> bool) {
         let end = self.now + duration.as_nanos() as Nanos;
         let mut at_once = 0;
         while let Some((&(at, count), _)) = self.queue.first_key_value() {
             if at > end {
                 break;
+            }
+            if holds(self) {
+                return;
             }
             at_once = if at > self.now { 0 } else { at_once + 1 };
             assert!(at_once < 10_000, "time stands still: {:?}", self.queue.first_key_value());
@@ -465,9 +494,16 @@ impl Parliament {
         self.claims().first().map(|(node, _)| *node)
     }
 
+    /// One claim at a time in one lineage. Recoveries make lineages of which each counts its own words alone, until they
+    /// meet.
     fn check(&mut self) {
         let claims = self.claims();
-        if claims.len() > 1 {
+        let lineage = |node: usize| self.election(node).lineage();
+        let is_one_too_many = claims
+            .iter()
+            .enumerate()
+            .any(|(at, (one, _))| claims[..at].iter().any(|(other, _)| lineage(*other) == lineage(*one)));
+        if is_one_too_many {
             self.violations.push(format!("at {} valid claims: {claims:?}", self.now));
         }
     }

@@ -1,0 +1,76 @@
+//! Operators among the faults of voters: they recover, two of them at once as well, and change the electorate.
+//!
+//! Their deeds come from a stream of their own, among the faults that the same seed has without operators.
+//!
+//! Must not know: what comes of it.
+
+use std::time::Duration;
+
+use super::{Operation, Schedule, VoterFault};
+use crate::sim::random::{Purpose, Random};
+
+impl Schedule {
+    /// The schedule of this seed with so many voters, and operators.
+    pub fn with_operators(seed: u64, voters: usize) -> Self {
+        let mut schedule = Self::with_voters(seed, voters);
+        let mut random = Random::new(seed, Purpose::Operators);
+        let begin = schedule.operations.first().map_or(Duration::ZERO, |(at, _)| *at);
+        for _ in 0..random.between(2, 4) {
+            let at = random.duration(begin, schedule.heal_at);
+            let deeds = deeds(&mut random, voters, schedule.nodes);
+            schedule.operations.extend(deeds.into_iter().map(|deed| (at, Operation::Voters(deed))));
+        }
+        schedule.operations.sort_by_key(|(at, _)| *at);
+        schedule
+    }
+}
+
+/// What is done at one instant.
+fn deeds(random: &mut Random, voters: usize, nodes: usize) -> Vec<VoterFault> {
+    match random.below(4) {
+        // Another change while one is under way is refused, or one of two leaders makes each.
+        0 => vec![VoterFault::Add(random.index(nodes)), VoterFault::Remove(random.index(voters))],
+        way => {
+            let operators = if way == 1 { 2 } else { 1 };
+            let recovery = |_| {
+                let at = random.index(voters);
+                (at, (0..voters).filter(|node| *node != at && random.chance(0.4)).collect())
+            };
+            vec![VoterFault::Recover((0..operators).map(recovery).collect())]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::campaign::run_schedule;
+
+    #[test]
+    fn operators_come_to_the_faults_of_the_same_seed() {
+        for seed in 0..50 {
+            let (usual, more) = (Schedule::with_voters(seed, 3), Schedule::with_operators(seed, 3));
+            let is_kept = |fault| more.operations.contains(fault);
+            assert!(usual.operations.iter().all(is_kept) && more.operations.len() > usual.operations.len());
+            assert!(more.operations.windows(2).all(|pair| pair[0].0 <= pair[1].0) && more.heal_at == usual.heal_at);
+            assert_eq!(more, Schedule::with_operators(seed, 3));
+        }
+    }
+
+    #[test]
+    fn whole_nodes_keep_every_promise_among_operators_who_recover() {
+        let most = std::env::var("HEADCOUNT_OPERATORS").ok().and_then(|most| most.parse().ok()).unwrap_or(30);
+        let outcomes = (0..most).map(|seed| {
+            let voters = [3, 5, 3][seed as usize % 3];
+            run_schedule(seed, &Schedule::with_operators(seed, voters), false, None)
+        });
+        let outcomes: Vec<_> = outcomes.collect();
+        let broken: Vec<_> = outcomes.iter().filter_map(crate::sim::campaign::Outcome::failure).collect();
+        for failure in &broken {
+            println!("{failure}");
+        }
+        let terms = outcomes.iter().filter(|outcome| outcome.terms >= 2).count();
+        assert!(broken.is_empty(), "{} of {most}", broken.len());
+        assert!(terms * 2 > outcomes.len(), "{terms} runs in which two terms were claimed");
+    }
+}
