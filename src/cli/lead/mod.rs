@@ -212,16 +212,15 @@ impl Lead<'_> {
                 }
             };
             match self.news.recv_timeout(pause) {
-                // What is said late about an earlier run means nothing to this one.
+                // What is said late about an earlier run, below, means nothing to this one.
                 Ok(News::Claim { id, asked, remaining }) if id == begun.id => deadline.told(asked, remaining),
-                Ok(News::Claim { .. }) => {}
                 Ok(News::Signal(Signal::SIGHUP)) => running.signal(Signal::SIGHUP),
                 Ok(News::Signal(_)) => {
                     // The second one is meant for whoever does not end.
                     let again = std::mem::replace(&mut self.is_told_to_stop, true);
                     running.signal(if again { Signal::SIGKILL } else { Signal::SIGTERM });
                 }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+                Ok(News::Claim { .. }) | Err(_) => {}
             }
         }
     }
@@ -245,10 +244,9 @@ impl Watcher {
                 let asked = clock.now();
                 let remaining = match client.send_within::<LedWork>("POST", &path, &(), claim / 4) {
                     Ok(work) if work.term == term => work.lease_remaining_ms.map(Duration::from_millis),
-                    Ok(_) => None,
                     // It may answer next time.
                     Err(failure) if failure.is_passing() => continue,
-                    Err(_) => None,
+                    Ok(_) | Err(_) => None,
                 };
                 if told.send(News::Claim { id: id.clone(), asked, remaining }).is_err() || remaining.is_none() {
                     return;
