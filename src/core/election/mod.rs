@@ -19,7 +19,8 @@
 //! | an electorate of identities, formed once | a voter that lost its disk votes twice in one term | `electorate`, `forming` |
 //! | status query and pre-vote (Raft 9.6) move nobody's term | a returning voter deposes a healthy leader | `standing` |
 //! | one vote per voter and term, synced before the answer | two leaders in one term | `voting` |
-//! | no vote while a promise stands, nor after a restart for the longest promise made (Gray & Cheriton 1989; Raft 6.4.1) | two valid claims | `voting`, `following` |
+//! | no vote while a promise stands, nor after a restart for the longest promise that may (Gray & Cheriton 1989; Raft 6.4.1) | two valid claims | `voting`, `following`, `promise` |
+//! | only the leader frees of a promise to it: all when it led for the last time, one that leaves if its claim stands without it | two valid claims | `leading`, `promise` |
 //! | a candidate's newest view is not older than the voter's (Raft 5.4.1) | an agreed view is lost | `voting` |
 //! | votes make a leader, acknowledged renewals make a claim, from when they were sent | two valid claims | `leading` |
 //! | a leader goes on above the term of a voter that is above its own, and voters may vote for whom they promised | that voter acknowledges nobody for good, and one more failure deposes the leader | `behind`, `voting` |
@@ -46,6 +47,7 @@ mod leading;
 mod message;
 mod numbering;
 mod pace;
+mod promise;
 mod raw;
 mod recovery;
 mod standing;
@@ -109,10 +111,14 @@ pub struct Election {
     role: Role,
     /// Until when this voter may not vote.
     promised_until: Time,
+    /// How what is on disk of the promises differs from what binds.
+    relief: promise::Relief,
     /// The leader of the ballot's term, once it was heard.
     leader: Option<Identity>,
     /// The acknowledgement that is due as soon as the disk allows it.
     owed_ack: Option<following::OwedAck>,
+    /// The renewal that was acknowledged last by this process.
+    acked: Option<(Term, u64)>,
     /// The view that a leader put to this node before it knew any electorate: it is to learn.
     invited_to: Option<ViewRef>,
     /// The vote that is due as soon as the disk allows it.
@@ -164,9 +170,11 @@ impl Election {
             ballot,
             is_aside: false,
             role: Role::Outside,
+            relief: promise::Relief::default(),
             leader: None,
             owed_ack: None,
             owed_vote: None,
+            acked: None,
             invited_to: None,
             stand_at: around.now,
             is_successor: false,
@@ -237,15 +245,24 @@ impl Election {
         self.expire(around);
         if around.is_up {
             self.tick(around);
-        } else if matches!(self.role, Role::Standing(_)) {
+            return;
+        }
+        if matches!(self.role, Role::Standing(_)) {
             self.follow(around);
         }
+        if around.now >= self.promised_until && !matches!(self.role, Role::Leading(_)) {
+            // What was promised is over. (Whoever stands has promised something to itself, and does not lead.)
+            self.forget_promises(around);
+        }
+        self.say_farewell();
     }
 
     /// Another voter said something.
     pub fn heard(&mut self, around: &Surroundings<'_>, from: &NodeId, word: Word) {
         self.expire(around);
-        if !around.is_up {
+        // Whoever leaves may still be freed of its promise, and may still have voters to free.
+        let is_farewell = matches!(word.body, Body::Release { .. } | Body::Freed { .. } | Body::Farewell { .. });
+        if !around.is_up && !is_farewell {
             self.ignored += 1;
             return;
         }
@@ -278,6 +295,8 @@ impl Election {
             Body::Renew(renewal) => self.renewed(around, speaker, from, &renewal),
             Body::Acked { term, sequence, newest } => self.acknowledged(around, speaker, term, sequence, newest),
             Body::Release { term, successor } => self.released(around, speaker, from, term, successor),
+            Body::Farewell { term, sequence } => self.bid_farewell(speaker, from, term, sequence),
+            Body::Freed { term, sequence } => self.freed(around, speaker, term, sequence),
             Body::Behind { term } => self.hear_that_it_is_behind(around, speaker, from, term),
         }
     }
@@ -433,6 +452,9 @@ impl Election {
     /// Gives the changed ballot to the disk.
     fn persist(&mut self) {
         self.ballot.version += 1;
+        self.relief.is_due = false;
+        // From now on the disk may hold either: what rests on a longer promise waits for this one.
+        self.stored.promise = self.stored.promise.min(self.ballot.promise);
         self.actions.push_back(Action::Persist(self.ballot.clone()));
     }
 

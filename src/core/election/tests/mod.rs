@@ -10,5 +10,6 @@ mod learners;
 mod links;
 mod model;
 mod parliament;
+mod promises;
 mod recoveries;
 mod scenarios;
