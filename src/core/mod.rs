@@ -441,6 +441,9 @@ impl Core {
             Command::SetAddress { ticket, address } => self.set_address(ticket, address),
             Command::AddVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Add(id)),
             Command::RemoveVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Remove(id)),
+            Command::ReplaceVoter { ticket, old, new } => {
+                self.asked_for_voters(ticket, VoterWish::Replace { old, new });
+            }
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
         }
     }

@@ -31,6 +31,8 @@ pub(super) struct Leading {
     sent: VecDeque<(u64, Time)>,
     /// The newest renewal that each voter acknowledged.
     acknowledged: BTreeMap<Identity, u64>,
+    /// When each voter acknowledged a renewal last.
+    pub(super) heard: BTreeMap<Identity, Time>,
     /// Renewals up to these count no more from voters that left and were freed of their promises.
     freed: BTreeMap<Identity, u64>,
     /// Voters that leave, and the renewal that each acknowledged last.
@@ -113,6 +115,7 @@ impl Election {
             sequence: 0,
             sent: VecDeque::new(),
             acknowledged: BTreeMap::new(),
+            heard: BTreeMap::new(),
             freed: BTreeMap::new(),
             leavers: BTreeMap::new(),
             accepted: BTreeMap::new(),
@@ -219,6 +222,7 @@ impl Election {
             self.ignored += 1;
             return;
         }
+        leading.heard.insert(speaker, around.now);
         if leading.freed.get(&speaker).is_none_or(|freed| *freed < sequence) {
             let acknowledged = leading.acknowledged.entry(speaker).or_insert(0);
             *acknowledged = sequence.max(*acknowledged);

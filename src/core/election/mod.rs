@@ -51,6 +51,7 @@ mod promise;
 mod raw;
 mod recovery;
 mod standing;
+mod standings;
 mod term;
 mod view;
 mod voting;
@@ -70,6 +71,7 @@ pub use electorate::{Electorate, Voter, VoterChange};
 pub use message::{Body, Claim, Renewal, Roster, Word};
 pub use pace::{LeaseTiming, MAX_LEASE, MIN_LEASE};
 pub use raw::{Digest, Identity, Lineage};
+pub use standings::{VoterStanding, VoterStandings};
 pub use term::Term;
 pub use view::{Delta, NumberedView, ViewRef};
 

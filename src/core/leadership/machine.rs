@@ -229,6 +229,7 @@ impl Core {
         self.with_election(|election, around| match wish {
             VoterWish::Add(id) => election.add_voter(around, ticket, id.clone()),
             VoterWish::Remove(id) => election.remove_voter(around, ticket, id),
+            VoterWish::Replace { old, new } => election.replace_voter(around, ticket, old, new),
         });
     }
 

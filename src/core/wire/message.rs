@@ -468,6 +468,13 @@ pub enum VoterWish {
     Add(NodeId),
     /// This one is to vote no more.
     Remove(NodeId),
+    /// One is to vote in the place of another.
+    Replace {
+        /// The voter that is to go.
+        old: NodeId,
+        /// The node that is to vote.
+        new: NodeId,
+    },
 }
 
 /// See [`Message::VotersChanged`].

@@ -12,4 +12,5 @@ mod model;
 mod parliament;
 mod promises;
 mod recoveries;
+mod replacing;
 mod scenarios;
