@@ -119,6 +119,8 @@ pub struct Election {
     leader: Option<Identity>,
     /// The acknowledgement that is due as soon as the disk allows it.
     owed_ack: Option<following::OwedAck>,
+    /// The term that this process began with: what was acknowledged in it is not known any more.
+    born_in: Term,
     /// The renewal that was acknowledged last by this process.
     acked: Option<(Term, u64)>,
     /// The view that a leader put to this node before it knew any electorate: it is to learn.
@@ -164,6 +166,7 @@ impl Election {
         voters.dedup();
         let mut election = Self {
             promised_until: around.now + ballot.promise,
+            born_in: ballot.term,
             me,
             timing,
             view_interval,
@@ -252,8 +255,9 @@ impl Election {
         if matches!(self.role, Role::Standing(_)) {
             self.follow(around);
         }
-        if around.now >= self.promised_until && !matches!(self.role, Role::Leading(_)) {
-            // What was promised is over. (Whoever stands has promised something to itself, and does not lead.)
+        let is_over = around.now >= self.promised_until || !self.has_acknowledged();
+        if is_over && !matches!(self.role, Role::Leading(_)) {
+            // Nothing rests on what was promised. (Whoever stands has promised something to itself, and does not lead.)
             self.forget_promises(around);
         }
         self.say_farewell();

@@ -79,6 +79,14 @@ impl Election {
         }
     }
 
+    /// Whether the leader of this term may count on a promise of this voter: not if this process came into the term, and has
+    /// said nothing to that leader yet. (What was promised to leaders before is over since this one was elected.)
+    pub(super) fn has_acknowledged(&self) -> bool {
+        let is_of_this_term = self.acked.is_some_and(|(term, _)| term == self.ballot.term);
+        let may_be_forgotten = self.leader.is_some() && self.ballot.term > self.born_in;
+        is_of_this_term || !may_be_forgotten
+    }
+
     /// This node leaves and does not acknowledge anything any more: its leader may be able to do without its promise.
     pub(super) fn say_farewell(&mut self) {
         self.owed_ack = None;

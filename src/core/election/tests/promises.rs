@@ -26,6 +26,29 @@ fn restart_all(parliament: &mut Parliament, within: Duration, what: &str) {
 }
 
 #[test]
+fn voters_that_stopped_gracefully_one_after_the_other_elect_at_once_when_they_return() {
+    for (seed, voters) in (0..10).flat_map(|seed| [1, 3, 5, 7].map(|voters| (seed, voters))) {
+        for leader_at in 0..voters {
+            let (mut parliament, _) = led(seed, voters);
+            parliament.run_for(SECOND * 3);
+            let leader = parliament.leader().expect("leads");
+            let mut order: Vec<usize> = (0..voters).filter(|node| *node != leader).collect();
+            order.insert(leader_at, leader);
+            for node in order {
+                leave(&mut parliament, node);
+            }
+            parliament.run_for(SECOND / 10);
+            restart_all(
+                &mut parliament,
+                LEASE / 3,
+                &format!("{voters} voters, leader as number {leader_at}, seed {seed}"),
+            );
+            parliament.assert_safe();
+        }
+    }
+}
+
+#[test]
 fn voters_that_stop_all_at_one_time_elect_at_once_when_they_return() {
     for seed in 0..20 {
         let (mut parliament, leader) = led(seed, 3);
