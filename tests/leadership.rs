@@ -258,6 +258,37 @@ fn voters_are_added_and_removed_at_any_node() {
 }
 
 #[test]
+fn a_voter_is_replaced_by_one_command_at_any_node_and_the_leader_knows_how_all_stand() {
+    let (mut cluster, leader) = Cluster::of_five();
+    let seed = cluster.agents[0].gossip.clone();
+    cluster.agents.push(start(cluster.data.path(), "f", &[&seed], VOTERS, &[]));
+    let leader = cluster.wait_for_leader(leader.term - 1);
+    let (learner, out) = (&cluster.agents[5], cluster.other_than(&leader).name.clone());
+    wait_for("it is replaced", || learner.client(&["voters", "replace", &out, "f"]).0.success().then_some(()));
+    let by_leader = &cluster.agents[leader.at];
+    let listed = wait_for("all acknowledge", || {
+        let listed = json_of(by_leader, &["voters", "list"]);
+        (listed["acknowledging"] == json!(5)).then_some(listed)
+    });
+    assert_eq!(listed["failure_tolerance"], json!(2), "{listed}");
+    for voter in listed["voters"].as_array().expect("a list") {
+        let is_leader = voter["id"] == json!(by_leader.name);
+        assert_eq!(voter["role"], json!(if is_leader { "leader" } else { "follower" }), "{listed}");
+        assert_eq!((&voter["votes"], voter["id"] == json!(out)), (&json!(true), false), "{listed}");
+        assert_eq!(voter["last_ack_ms"].is_null(), is_leader, "{listed}");
+    }
+    let metrics = by_leader.get("/metrics");
+    assert!(
+        metrics.contains("headcount_voters_acknowledging 5") && metrics.contains("_failure_tolerance 2"),
+        "{metrics}"
+    );
+    let elsewhere = json_of(cluster.other_than(&leader), &["voters", "list"]);
+    assert_eq!((&elsewhere["acknowledging"], &elsewhere["failure_tolerance"]), (&json!(null), &json!(null)));
+    let refused = learner.post("/v1/voters", &json!({"id": "x", "replaces": "nobody"}));
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("no voter of that name"), "{refused}");
+}
+
+#[test]
 fn where_nobody_leads_nobody_is_asked_for_another_electorate() {
     let data = tempfile::tempdir().expect("a directory");
     let a = start(data.path(), "a", &[], "a,b,c", &[]);

@@ -126,12 +126,20 @@ fn is_not_run(block: &Block) -> bool {
     NOT_RUN.iter().any(|(text, _)| block.lines == [*text])
 }
 
+fn is_identity(word: &str) -> bool {
+    word.len() == 16 && word.chars().all(|c| "0123456789abcdef".contains(c))
+}
+
 /// A line with what differs from run to run made equal: days, times, durations, ports that the system chose, identities,
 /// numbers of terms and views, and which of the voters leads.
 fn common(line: &str) -> String {
     let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     if words.first().is_some_and(|word| word == "leader") {
         words.splice(1.., ["NODE".to_owned()]);
+    }
+    if words.len() == 7 && is_identity(&words[6]) {
+        // Which of the voters leads, and when the others were heard.
+        words.splice(2..6, ["STANDING".to_owned()]);
     }
     for (place, word) in words.iter_mut().enumerate() {
         let is_made_of = |characters: &str| word.chars().all(|c| characters.contains(c));
@@ -145,7 +153,7 @@ fn common(line: &str) -> String {
             "TIME".clone_into(word);
         } else if is_duration {
             "DURATION".clone_into(word);
-        } else if word.len() == 16 && is_made_of("0123456789abcdef") {
+        } else if is_identity(word) {
             "IDENTITY".clone_into(word);
         } else if place < 2 && is_made_of("0123456789") {
             "NUMBER".clone_into(word);

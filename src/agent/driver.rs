@@ -81,6 +81,8 @@ pub(super) enum Request {
     SetAddress { address: SocketAddr, answer: oneshot::Sender<Reply> },
     /// [`Command::AddVoter`].
     AddVoter { id: NodeId, answer: oneshot::Sender<Reply> },
+    /// [`Command::ReplaceVoter`].
+    ReplaceVoter { old: NodeId, new: NodeId, answer: oneshot::Sender<Reply> },
     /// [`Command::RemoveVoter`].
     RemoveVoter { id: NodeId, answer: oneshot::Sender<Reply> },
     /// [`Command::Resign`].
@@ -309,6 +311,9 @@ impl Driver {
             Request::RemoveVoter { id, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::RemoveVoter { ticket, id });
             }
+            Request::ReplaceVoter { old, new, answer } => {
+                self.ask_with_ticket(answer, |ticket| Command::ReplaceVoter { ticket, old, new });
+            }
             Request::Resign { to, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::Resign { ticket, to });
             }
@@ -498,6 +503,7 @@ impl Driver {
             voter_aside: core.election().is_some_and(Election::is_aside),
             agreed: core.agreed_view().cloned(),
             electorate: self.electorate.clone(),
+            standings: core.election().and_then(Election::standings).map(Arc::new),
         });
     }
 

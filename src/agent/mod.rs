@@ -46,8 +46,8 @@ use tracing::Level;
 use self::driver::Request;
 use self::shared::Shared;
 use crate::config::{Config, LeadershipMode};
-use crate::core::election::{ChangeError, Electorate, Unconfirmed};
-use crate::core::{CommandError, NodeId, Reply, Run, Status, Tags};
+use crate::core::election::{ChangeError, Electorate, Unconfirmed, VoterStandings};
+use crate::core::{CommandError, NodeId, Reply, Run, Status, Tags, Time};
 use crate::member::Member;
 use crate::transport::resolve::Resolver;
 
@@ -417,6 +417,12 @@ impl Agent {
         self.inner.shared.figures().electorate
     }
 
+    /// How the voters stand, as far as this node knows (the leader hears from all of them), and the time by which that is
+    /// judged; `None` where there are none yet.
+    pub fn standings(&self) -> (Option<Arc<VoterStandings>>, Time) {
+        (self.inner.shared.figures().standings, self.inner.shared.clock.now())
+    }
+
     /// The newest view that is known to be agreed.
     pub fn agreed_view(&self) -> Option<AgreedView> {
         let view = self.inner.shared.figures().agreed?;
@@ -434,6 +440,12 @@ impl Agent {
     /// refused if nobody leads.
     pub async fn remove_voter(&self, id: NodeId) -> Result<Electorate, AgentError> {
         self.ask_electorate(|answer| Request::RemoveVoter { id, answer }).await
+    }
+
+    /// Puts a voter in the place of another: it is added once it has caught up, and then the other one is removed. The leader
+    /// does; any other node asks it to. If that ends half-way, the error says so, and the same call does what is left.
+    pub async fn replace_voter(&self, old: NodeId, new: NodeId) -> Result<Electorate, AgentError> {
+        self.ask_electorate(|answer| Request::ReplaceVoter { old, new, answer }).await
     }
 
     /// Begins a new generation of the electorate with this node and these voters, because the majority of the old one is

@@ -20,7 +20,7 @@ use super::clock::Clock;
 use super::directory::Directory;
 use super::error::{Failure, Stop};
 use super::leadership::{Leadership, Office};
-use crate::core::election::{Electorate, NumberedView};
+use crate::core::election::{Electorate, NumberedView, VoterStandings};
 use crate::core::{self, Change, Counters, NodeId, Status};
 use crate::event::{Event, EventKind};
 use crate::journal::Journal;
@@ -47,6 +47,7 @@ pub(super) struct Figures {
     pub(super) voter_aside: bool,
     pub(super) agreed: Option<NumberedView>,
     pub(super) electorate: Option<Arc<Electorate>>,
+    pub(super) standings: Option<Arc<VoterStandings>>,
 }
 
 /// What the driver publishes, and every handle reads.

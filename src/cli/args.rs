@@ -283,6 +283,22 @@ pub(super) enum VotersCommand {
     /// Take a voter out
     #[command(after_help = CLIENT_EXITS)]
     Remove(VoterArgs),
+    /// Put a member in the place of a voter
+    ///
+    /// It is added once it has caught up with the leader, and then the other one is taken out. If that ends half-way, the
+    /// same command does what is left.
+    #[command(after_help = CLIENT_EXITS)]
+    Replace(ReplaceArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReplaceArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// The voter that is to go
+    pub(super) old: NodeId,
+    /// The member that is to vote in its place
+    pub(super) new: NodeId,
 }
 
 #[derive(Debug, Args)]

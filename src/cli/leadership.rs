@@ -6,7 +6,9 @@
 use std::io::{self, IsTerminal as _, Write};
 use std::time::{Duration, Instant};
 
-use super::args::{Format, LeaderArgs, LeaderCommand, RecoverArgs, ResignArgs, TargetArgs, VoterArgs, VotersCommand};
+use super::args::{
+    Format, LeaderArgs, LeaderCommand, RecoverArgs, ReplaceArgs, ResignArgs, TargetArgs, VoterArgs, VotersCommand,
+};
 use super::client::Client;
 use super::commands::json_line;
 use super::failure::{Exit, Failure};
@@ -86,7 +88,12 @@ pub(super) fn voters(command: &VotersCommand, out: &mut impl Write) -> Result<Ex
             }
         }
         VotersCommand::Add(VoterArgs { target, node }) => {
-            let request = AddVoter { id: node.to_string() };
+            let request = AddVoter { id: node.to_string(), replaces: None };
+            let voters: Voters = Client::new(&target.agent)?.send("POST", "/v1/voters", &request)?;
+            show(&voters, target.format, out)?;
+        }
+        VotersCommand::Replace(ReplaceArgs { target, old, new }) => {
+            let request = AddVoter { id: new.to_string(), replaces: Some(old.to_string()) };
             let voters: Voters = Client::new(&target.agent)?.send("POST", "/v1/voters", &request)?;
             show(&voters, target.format, out)?;
         }
@@ -114,9 +121,14 @@ fn show(voters: &Voters, format: Format, out: &mut impl Write) -> Result<(), Fai
     }
     let rows = voters.voters.iter().map(|voter| {
         let status = voter.status.as_deref().unwrap_or("not listed");
-        [plain(&voter.id), plain(status), plain(&voter.identity)]
+        let role = voter.role.as_deref().map_or_else(|| NOTHING.to_owned(), plain);
+        let is_voting = voter.votes.map_or(NOTHING, |does| if does { "yes" } else { "no" });
+        let heard = voter.last_ack_ms.map(|ms| format!("{:.1}s", Duration::from_millis(ms).as_secs_f64()));
+        let lag = voter.lag.map_or_else(|| NOTHING.to_owned(), |lag| lag.to_string());
+        let heard = heard.unwrap_or_else(|| NOTHING.to_owned());
+        [plain(&voter.id), plain(status), role, is_voting.to_owned(), heard, lag, plain(&voter.identity)]
     });
-    Ok(table::write(out, ["VOTER", "STATUS", "IDENTITY"], rows)?)
+    Ok(table::write(out, ["VOTER", "STATUS", "ROLE", "VOTES", "ACKNOWLEDGED", "LAG", "IDENTITY"], rows)?)
 }
 
 pub(super) fn view(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Failure> {

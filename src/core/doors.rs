@@ -203,6 +203,16 @@ pub enum Command {
         /// For the reply.
         ticket: Ticket,
     },
+    /// Put a voter in the place of another one: added first, once it has caught up, and then the other one removed. The
+    /// leader does; any other node asks it to, and gives its answer.
+    ReplaceVoter {
+        /// For the reply.
+        ticket: Ticket,
+        /// The voter that is to go.
+        old: NodeId,
+        /// The node that is to vote in its place.
+        new: NodeId,
+    },
     /// Begin a new generation with these voters and this node: the majority is lost for good. Done here and nowhere else,
     /// since there is no leader to ask.
     Recover {
@@ -338,8 +348,8 @@ pub enum Reply {
     TagsSet,
     /// To [`Command::SetAddress`].
     AddressSet,
-    /// To [`Command::AddVoter`], [`Command::RemoveVoter`] and [`Command::Recover`]: the electorate as it is now. To
-    /// [`Command::Resign`]: the claim of the leader of that time is over.
+    /// To [`Command::AddVoter`], [`Command::RemoveVoter`], [`Command::ReplaceVoter`] and [`Command::Recover`]: the
+    /// electorate as it is now. To [`Command::Resign`]: the claim of the leader of that time is over.
     Electorate(Electorate),
     /// To [`Command::ConfirmLeadership`]: a majority confirmed it after the command was given.
     Confirmed {

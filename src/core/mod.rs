@@ -443,6 +443,9 @@ impl Core {
             Command::RemoveVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Remove(id)),
             Command::Resign { ticket, to } => self.asked_to_resign(ticket, to),
             Command::ConfirmLeadership { ticket } => self.confirm_leadership(ticket),
+            Command::ReplaceVoter { ticket, old, new } => {
+                self.asked_for_voters(ticket, VoterWish::Replace { old, new });
+            }
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
         }
     }

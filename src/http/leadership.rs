@@ -92,8 +92,12 @@ pub(super) async fn add(
     _: NoQuery,
     body: Body<json::AddVoter>,
 ) -> Result<Json<json::Voters>, Refusal> {
-    let Json(json::AddVoter { id }) = body?;
-    let electorate = app.agent.add_voter(named(&id)?).await?;
+    let Json(json::AddVoter { id, replaces }) = body?;
+    let id = named(&id)?;
+    let electorate = match replaces {
+        Some(old) => app.agent.replace_voter(named(&old)?, id).await?,
+        None => app.agent.add_voter(id).await?,
+    };
     Ok(Json(listed(&app.agent, Some(&electorate))))
 }
 
@@ -123,7 +127,12 @@ pub(super) async fn recover(
 
 fn listed(agent: &Agent, electorate: Option<&Electorate>) -> json::Voters {
     let status = |id: &NodeId| agent.member(id).map(|member| member.status.name().to_owned());
-    json::Voters::new(electorate, agent.leadership().get().term, status)
+    let leadership = agent.leadership().get();
+    let voters = json::Voters::new(electorate, leadership.leader.as_ref(), leadership.term, status);
+    match agent.standings() {
+        (Some(standings), now) => voters.standing(&standings, now, status),
+        (None, _) => voters,
+    }
 }
 
 fn named(id: &str) -> Result<NodeId, Refusal> {

@@ -48,6 +48,8 @@ struct Figures {
     log_lines_lost: u64,
     /// Where leaders are elected: who leads, and the number of the agreed view.
     leadership: Option<(Leadership, u64)>,
+    /// On the leader: how many voters acknowledge it, and how many more may fail.
+    voters: Option<(usize, usize)>,
     http: table::Figures,
     listings_revoked: u64,
 }
@@ -60,16 +62,18 @@ impl Figures {
             let number = agent.agreed_view().map_or(0, |view| view.number);
             (agent.leadership().get(), number)
         });
+        let (standings, now) = agent.standings();
+        let voters = standings.and_then(|standings| standings.acknowledging(now).zip(standings.failure_tolerance(now)));
         let (http, listings_revoked) = (app.table.figures(), app.listings.revoked());
         let info = agent.info();
         let log_lines_lost = info.log_lines_lost + app.log_lines_lost.load(Ordering::Relaxed);
-        Self { info, log_lines_lost, leadership, http, listings_revoked }
+        Self { info, log_lines_lost, leadership, voters, http, listings_revoked }
     }
 }
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Self { info, leadership, http, listings_revoked, log_lines_lost } = self;
+        let Self { info, leadership, voters, http, listings_revoked, log_lines_lost } = self;
         let counters = &info.counters;
 
         family(
@@ -97,6 +101,12 @@ impl Collector for Figures {
         lateness(&mut encoder, &counters.tick_lateness)?;
         if let Some((leadership, view_number)) = leadership {
             self::leadership(&mut encoder, leadership, *view_number, info)?;
+        }
+        if let Some((acknowledging, tolerance)) = *voters {
+            let help = "Voters that acknowledge this leader, itself included";
+            gauge(&mut encoder, "voters_acknowledging", help, acknowledging as u64)?;
+            let help = "How many more voters may fail before nobody leads, as this leader knows it";
+            gauge(&mut encoder, "voters_failure_tolerance", help, tolerance as u64)?;
         }
         let uptime = ConstGauge::new(info.uptime.as_secs_f64());
         let described =

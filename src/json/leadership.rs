@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::time::millis;
 use crate::agent::AgreedView;
 use crate::config::LeadershipMode;
-use crate::core::election::Electorate;
+use crate::core::Time;
+use crate::core::election::{Electorate, VoterStandings};
 
 /// Who leads, as one node knows it at the moment it is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +100,11 @@ pub struct Voters {
     pub majority: Option<usize>,
     /// The latest term known.
     pub term: u64,
+    /// How many more voters may fail before nobody can lead, by those that acknowledge now; `null` where that is not known:
+    /// the leader knows it.
+    pub failure_tolerance: Option<usize>,
+    /// How many voters acknowledge their leader now, itself included; `null` where that is not known.
+    pub acknowledging: Option<usize>,
 }
 
 /// One voter.
@@ -111,22 +117,83 @@ pub struct Voter {
     pub identity: String,
     /// Its status as a member; `null` if it is not listed.
     pub status: Option<String>,
+    /// `leader`, `follower`, `learner` (it is being added) or `unreachable` (the leader has not heard it for a lease); `null`
+    /// where that is not known.
+    pub role: Option<String>,
+    /// How long ago it acknowledged its leader last; `null` where that is not known.
+    pub last_ack_ms: Option<u64>,
+    /// How many agreed views it is behind; `null` where that is not known.
+    pub lag: Option<u64>,
+    /// Whether it votes now: not if it stands aside, has lost its disk, is a learner or is not heard; `null` where that is not
+    /// known.
+    pub votes: Option<bool>,
 }
 
 impl Voters {
     /// `status` says how a member stands.
-    pub fn new(electorate: Option<&Electorate>, term: u64, status: impl Fn(&crate::NodeId) -> Option<String>) -> Self {
+    pub fn new(
+        electorate: Option<&Electorate>,
+        leader: Option<&crate::NodeId>,
+        term: u64,
+        status: impl Fn(&crate::NodeId) -> Option<String>,
+    ) -> Self {
         let voter = |voter: &crate::core::election::Voter| Voter {
             id: voter.id.to_string(),
             identity: format!("{:016x}", voter.identity.0),
             status: status(&voter.id),
+            role: leader.filter(|leader| **leader == voter.id).map(|_| "leader".to_owned()),
+            last_ack_ms: None,
+            lag: None,
+            votes: None,
         };
         Self {
             voters: electorate.map(|electorate| electorate.voters.iter().map(voter).collect()).unwrap_or_default(),
             lineage: electorate.map(|electorate| format!("{:016x}", electorate.lineage.0)),
             majority: electorate.map(Electorate::majority),
             term,
+            failure_tolerance: None,
+            acknowledging: None,
         }
+    }
+
+    /// The same with how they stand, as of this time.
+    #[must_use]
+    pub(crate) fn standing(
+        mut self,
+        standings: &VoterStandings,
+        now: Time,
+        status: impl Fn(&crate::NodeId) -> Option<String>,
+    ) -> Self {
+        for standing in &standings.voters {
+            let identity = format!("{:016x}", standing.voter.identity.0);
+            if standing.is_learner && self.voters.iter().all(|voter| voter.id != standing.voter.id.as_str()) {
+                self.voters.push(Voter {
+                    id: standing.voter.id.to_string(),
+                    identity: identity.clone(),
+                    status: status(&standing.voter.id),
+                    role: None,
+                    last_ack_ms: None,
+                    lag: None,
+                    votes: None,
+                });
+            }
+            let Some(voter) = self.voters.iter_mut().find(|voter| voter.identity == identity) else { continue };
+            voter.votes = standings.votes(standing, now);
+            voter.last_ack_ms = standing.acknowledged.map(|at| millis(now.since(at)));
+            voter.lag = standing.lag;
+            if standings.are_heard {
+                let role = match voter.votes {
+                    _ if standing.is_learner => "learner",
+                    _ if standing.is_leader => "leader",
+                    Some(true) => "follower",
+                    _ => "unreachable",
+                };
+                voter.role = Some(role.to_owned());
+            }
+        }
+        self.failure_tolerance = standings.failure_tolerance(now);
+        self.acknowledging = standings.acknowledging(now);
+        self
     }
 }
 
@@ -135,6 +202,9 @@ impl Voters {
 pub struct AddVoter {
     /// Its name.
     pub id: String,
+    /// The voter that it is to replace, if any: that one is removed as soon as the other one votes.
+    #[serde(default)]
+    pub replaces: Option<String>,
 }
 
 /// Asks for a new generation of the electorate.
@@ -170,7 +240,8 @@ impl From<Option<AgreedView>> for View {
 mod tests {
     use super::*;
     use crate::NodeId;
-    use crate::core::election::Identity;
+    use crate::core::election::{Identity, VoterStanding};
+    use std::time::Duration;
 
     fn json(value: &impl Serialize) -> String {
         serde_json::to_string(value).expect("JSON")
@@ -190,11 +261,49 @@ mod tests {
         let electorate = Electorate::founded_by(vec![voter]);
         let lineage = format!("{:016x}", electorate.lineage.0);
         let expected = format!(
-            r#"{{"voters":[{{"id":"a","identity":"00000000000000ab","status":"up"}}],"lineage":"{lineage}","majority":1,"term":3}}"#
+            r#"{{"voters":[{{"id":"a","identity":"00000000000000ab","status":"up","role":"leader","last_ack_ms":null,"lag":null,"votes":null}}],"lineage":"{lineage}","majority":1,"term":3,"failure_tolerance":null,"acknowledging":null}}"#
         );
-        assert_eq!(json(&Voters::new(Some(&electorate), 3, |_| Some("up".to_owned()))), expected);
-        let nobody = Voters::new(None, 0, |_| None);
-        assert_eq!(json(&nobody), r#"{"voters":[],"lineage":null,"majority":null,"term":0}"#);
+        let leader = NodeId::new("a").expect("a name");
+        let voters = Voters::new(Some(&electorate), Some(&leader), 3, |_| Some("up".to_owned()));
+        assert_eq!(json(&voters), expected);
+        let nobody = Voters::new(None, None, 0, |_| None);
+        let expected =
+            r#"{"voters":[],"lineage":null,"majority":null,"term":0,"failure_tolerance":null,"acknowledging":null}"#;
+        assert_eq!(json(&nobody), expected);
+    }
+
+    #[test]
+    fn a_leader_says_how_its_voters_stand() {
+        let voter = |name: &str, identity| crate::core::election::Voter {
+            id: NodeId::new(name).expect("a name"),
+            identity: Identity(identity),
+        };
+        let electorate = Electorate::founded_by(vec![voter("a", 1), voter("b", 2), voter("c", 3)]);
+        let now = Time::ORIGIN + Duration::from_secs(100);
+        let standing = |name, identity, heard_ms: Option<u64>| VoterStanding {
+            voter: voter(name, identity),
+            is_learner: identity == 4,
+            is_leader: identity == 1,
+            acknowledged: heard_ms.map(|ms| now - Duration::from_millis(ms)),
+            lag: heard_ms.map(|_| 0),
+            votes: (identity == 1).then_some(true),
+        };
+        let standings = VoterStandings {
+            are_heard: true,
+            lease: Duration::from_secs(2),
+            voters: vec![
+                standing("a", 1, None),
+                standing("b", 2, Some(300)),
+                standing("c", 3, Some(2_500)),
+                standing("d", 4, Some(10)),
+            ],
+        };
+        let voters = Voters::new(Some(&electorate), None, 3, |_| None).standing(&standings, now, |_| None);
+        let said: Vec<_> = voters.voters.iter().map(|voter| (voter.role.as_deref(), voter.votes)).collect();
+        let expected = [("leader", true), ("follower", true), ("unreachable", false), ("learner", false)];
+        assert_eq!(said, expected.map(|(role, votes)| (Some(role), Some(votes))));
+        assert_eq!((voters.acknowledging, voters.failure_tolerance), (Some(2), Some(0)));
+        assert_eq!(voters.voters[2].last_ack_ms, Some(2_500));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct Ballot {
     pub term: Term,
     /// Whom it voted for (or followed) in that term.
     pub vote: Option<Identity>,
-    /// The longest lease it ever acknowledged: after a restart it does not vote for that long.
+    /// The longest lease that may still bind it: after a restart it does not vote for that long.
     pub promise: Duration,
     /// The newest view that it accepted; the first one is the founding view of its electorate.
     pub accepted: Option<NumberedView>,

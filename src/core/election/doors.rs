@@ -156,6 +156,17 @@ pub enum ChangeError {
         /// The voter that was to be added.
         id: NodeId,
     },
+    /// Leadership was lost between the two halves of a replacement.
+    #[error(
+        "half done: {new:?} votes, and it is not known whether {old:?} still does, since leadership was lost meanwhile; give \
+         the command again, which does what is left"
+    )]
+    HalfReplaced {
+        /// The voter that was to go.
+        old: NodeId,
+        /// The voter that was added.
+        new: NodeId,
+    },
 }
 
 /// Why an electorate stays as it is. Travels: variants are only ever appended.

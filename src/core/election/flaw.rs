@@ -25,6 +25,8 @@ pub(crate) enum Flaw {
     LeadsOnInItsTerm,
     /// Whoever releases, frees.
     ReleaseFromThePast,
+    /// A voter that leaves is freed although the claim rests on it.
+    FreesWhoIsNeeded,
     /// A refused candidate moves the term all the same.
     TermFromRefused,
     /// A vote is said before it is on disk.

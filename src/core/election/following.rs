@@ -89,9 +89,7 @@ impl Election {
         self.leader = Some(leader);
         #[cfg(test)]
         let lease = if self.has(super::flaw::Flaw::DifferingLeases) { self.timing.lease_duration } else { lease };
-        self.promised_until = self.promised_until.max(around.now + lease);
-        if self.ballot.promise < lease {
-            self.ballot.promise = lease;
+        if self.promise(around, lease) {
             self.persist();
         }
         self.failures = 0;
@@ -219,7 +217,21 @@ impl Election {
             owed.said = Some(newest);
         }
         let priority = if self.is_aside { 0 } else { self.policy.priority };
+        self.acked = Some((term, sequence));
         self.send(&name, Body::Acked { term, sequence, newest, priority });
+    }
+
+    /// The leader does without this voter, which leaves.
+    pub(super) fn freed(&mut self, around: &Surroundings<'_>, speaker: Identity, term: Term, sequence: u64) {
+        let is_from_leader = term == self.ballot.term && self.leader == Some(speaker);
+        // Whoever acknowledges again has promised again.
+        let is_meant = !around.is_up && self.acked == Some((term, sequence));
+        if !is_meant || !is_from_leader || speaker == self.ballot.identity {
+            self.ignored += 1;
+            return;
+        }
+        self.promised_until = around.now;
+        self.forget_promises(around);
     }
 
     /// The leader has resigned.
@@ -241,6 +253,7 @@ impl Election {
         self.leader = None;
         self.owed_ack = None;
         self.promised_until = around.now;
+        self.forget_promises(around);
         self.actions.push_back(Action::Released { term });
         self.follow(around);
         if successor == self.ballot.identity {

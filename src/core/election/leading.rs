@@ -34,10 +34,14 @@ pub(super) struct Leading {
     sent: VecDeque<(u64, Time)>,
     /// The newest renewal that each voter acknowledged.
     acknowledged: BTreeMap<Identity, u64>,
+    /// Renewals up to these count no more from voters that left and were freed of their promises.
+    freed: BTreeMap<Identity, u64>,
+    /// Voters that leave, and the renewal that each acknowledged last.
+    leavers: BTreeMap<Identity, (NodeId, u64)>,
     /// The newest view that each voter has on its disk.
     pub(super) accepted: BTreeMap<Identity, ViewRef>,
     /// What is known of each voter by its acknowledgements.
-    heard: BTreeMap<Identity, Heard>,
+    pub(super) heard: BTreeMap<Identity, Heard>,
     /// Voters that said that they are above this term.
     pub(super) ahead: BTreeMap<Identity, super::behind::Ahead>,
     claim: Option<Held>,
@@ -50,9 +54,9 @@ pub(super) struct Leading {
 
 /// A voter as its leader hears it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Heard {
+pub(super) struct Heard {
     /// When it acknowledged anything last.
-    last: Time,
+    pub(super) last: Time,
     /// Since when it was never silent for a lease.
     since: Time,
     priority: u8,
@@ -102,7 +106,8 @@ impl Leading {
         Renewal {
             term: self.term,
             sequence: self.sequence,
-            lease_ms: timing.lease_duration.as_millis() as u64,
+            // Rounded up: no voter may be free before the claim that it was asked for ends.
+            lease_ms: timing.lease_duration.as_nanos().div_ceil(1_000_000) as u64,
             claim,
             newest,
             delta: None,
@@ -132,6 +137,8 @@ impl Election {
             sequence: 0,
             sent: VecDeque::new(),
             acknowledged: BTreeMap::new(),
+            freed: BTreeMap::new(),
+            leavers: BTreeMap::new(),
             accepted: BTreeMap::new(),
             heard: BTreeMap::new(),
             ahead: BTreeMap::new(),
@@ -199,7 +206,9 @@ impl Election {
         let mut renewal = leading.renewal(around.now, timing, view.reference(), agreed);
         let deltas: Vec<_> = voters.iter().map(|voter| leading.delta_for(voter.identity, &view)).collect();
         // What it asks of others, it promises itself.
-        self.promised_until = self.promised_until.max(around.now + timing.lease_duration);
+        if self.promise(around, timing.lease_duration) {
+            self.persist();
+        }
         for (voter, delta) in voters.into_iter().zip(deltas) {
             self.tell_heir(&voter);
             renewal.delta = delta;
@@ -238,17 +247,24 @@ impl Election {
             self.ignored += 1;
             return;
         }
-        let acknowledged = leading.acknowledged.entry(speaker).or_insert(0);
-        *acknowledged = sequence.max(*acknowledged);
         let heard = leading.heard.entry(speaker).or_insert(Heard { last: around.now, since: around.now, priority });
         if around.now.since(heard.last) > lease {
             heard.since = around.now;
         }
         (heard.last, heard.priority) = (around.now, priority);
+        if leading.freed.get(&speaker).is_none_or(|freed| *freed < sequence) {
+            let acknowledged = leading.acknowledged.entry(speaker).or_insert(0);
+            *acknowledged = sequence.max(*acknowledged);
+        }
+        if leading.leavers.get(&speaker).is_some_and(|(_, last)| *last < sequence) {
+            // It is back.
+            leading.leavers.remove(&speaker);
+        }
         let accepted = leading.accepted.entry(speaker).or_insert(newest);
         *accepted = newest.max(*accepted);
         leading.ahead.remove(&speaker);
         self.extend_claim(around);
+        self.free_leavers();
         self.count_acceptances(around);
         self.hear_learner(around, speaker, newest);
         self.prefer(around);
@@ -277,6 +293,48 @@ impl Election {
         if has_kept_up && leading.accepted.get(best).copied() == self.newest() {
             let best = *best;
             self.resign_for(around, Some(best));
+        }
+    }
+
+    /// A voter leaves. If the claim stands without it, it is free at once, also after a restart, and what it acknowledged
+    /// counts no more.
+    pub(super) fn bid_farewell(&mut self, speaker: Identity, from: &NodeId, term: Term, sequence: u64) {
+        let Role::Leading(leading) = &mut self.role else {
+            self.ignored += 1;
+            return;
+        };
+        if leading.term != term {
+            self.ignored += 1;
+            return;
+        }
+        leading.leavers.insert(speaker, (from.clone(), sequence));
+        self.free_leavers();
+    }
+
+    /// Frees those of the leaving voters that the claim stands without: what they acknowledged counts no more.
+    fn free_leavers(&mut self) {
+        let is_proposing = self.is_proposing();
+        let Some(view) = self.ballot.accepted.clone() else { return };
+        let Role::Leading(leading) = &self.role else { return };
+        let is_over = leading.resigning.is_some_and(|resigning| resigning.has_work_ended);
+        let leavers: Vec<Identity> = leading.leavers.keys().copied().collect();
+        for leaver in leavers {
+            let Role::Leading(leading) = &mut self.role else { return };
+            let stays = |identity: &Identity| *identity != leaver;
+            let figure = |identity| Some(identity).filter(stays).and_then(|id| leading.acknowledged.get(&id).copied());
+            let without = view.reached_by_majority(is_proposing, |identity| figure(identity).unwrap_or(0));
+            let is_needed = leading.claim.is_some_and(|claim| without < claim.sequence);
+            #[cfg(test)]
+            let is_needed = is_needed && self.flaw != Some(super::flaw::Flaw::FreesWhoIsNeeded);
+            if is_needed && !is_over {
+                continue;
+            }
+            leading.acknowledged.remove(&leaver);
+            leading.freed.insert(leaver, leading.sequence);
+            if let Some((id, sequence)) = leading.leavers.remove(&leaver) {
+                let term = leading.term;
+                self.send(&id, Body::Freed { term, sequence });
+            }
         }
     }
 
@@ -376,6 +434,7 @@ impl Election {
     fn free_myself(&mut self, around: &Surroundings<'_>) {
         if !self.is_resigning() {
             self.promised_until = self.promised_until.min(around.now);
+            self.forget_promises(around);
         }
     }
 
@@ -434,18 +493,18 @@ impl Election {
         }
         let (term, had_claim) = (leading.term, leading.has_claim());
         let lasts_until = leading.claim.map(|claim| claim.until).filter(|_| self.policy.on_resign == OnResign::Expire);
+        // Without a claim nothing was led, and yet some may have promised something.
         let resigning =
-            Resigning { has_work_ended: false, successor, lasts_until, releases: 0, release_at: around.now };
+            Resigning { has_work_ended: !had_claim, successor, lasts_until, releases: 0, release_at: around.now };
         leading.resigning = Some(resigning);
         self.confirm_nothing();
         self.interrupt_change();
         if had_claim {
             self.actions.push_back(Action::Lost { term, reason: LossReason::Resigned });
         } else {
-            // Nothing was led.
-            self.follow(around);
+            self.release(around);
         }
-        had_claim
+        true
     }
 
     /// All that was led in this term has ended.
@@ -495,6 +554,7 @@ impl Election {
         let is_last = resigning.releases >= RELEASES;
         self.send_to_all(&Body::Release { term, successor: successor.unwrap_or(me) });
         if is_first {
+            self.forget_promises(around);
             self.actions.push_back(Action::Released { term });
         }
         if is_last {

@@ -110,6 +110,20 @@ pub enum Body {
         /// The speaker's.
         term: Term,
     },
+    /// "I leave, and acknowledge nothing any more: can you do without my promise?"
+    Farewell {
+        /// The speaker's.
+        term: Term,
+        /// The renewal that it acknowledged last.
+        sequence: u64,
+    },
+    /// "Your promise is not needed: you are free of it."
+    Freed {
+        /// The speaker's.
+        term: Term,
+        /// To be echoed: whoever has acknowledged another renewal since is not meant.
+        sequence: u64,
+    },
 }
 
 /// See [`Body::Roster`].

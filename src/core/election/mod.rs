@@ -19,7 +19,8 @@
 //! | an electorate of identities, formed once | a voter that lost its disk votes twice in one term | `electorate`, `forming` |
 //! | status query and pre-vote (Raft 9.6) move nobody's term | a returning voter deposes a healthy leader | `standing` |
 //! | one vote per voter and term, synced before the answer | two leaders in one term | `voting` |
-//! | no vote while a promise stands, nor after a restart for the longest promise made (Gray & Cheriton 1989; Raft 6.4.1) | two valid claims | `voting`, `following` |
+//! | no vote while a promise stands, nor after a restart for the longest promise that may (Gray & Cheriton 1989; Raft 6.4.1) | two valid claims | `voting`, `following`, `promise` |
+//! | only the leader frees of a promise to it: all when it led for the last time, one that leaves if its claim stands without it | two valid claims | `leading`, `promise` |
 //! | a candidate's newest view is not older than the voter's (Raft 5.4.1) | an agreed view is lost | `voting` |
 //! | votes make a leader, acknowledged renewals make a claim, from when they were sent | two valid claims | `leading` |
 //! | a proof of leadership is a round that began after the question (Raft 6.4) | a deposed leader answers as if it led | `confirming` |
@@ -61,8 +62,8 @@
 mod admission;
 mod alarm;
 mod ballot;
-mod confirming;
 mod behind;
+mod confirming;
 mod doors;
 mod electorate;
 mod following;
@@ -71,9 +72,11 @@ mod leading;
 mod message;
 mod numbering;
 mod pace;
+mod promise;
 mod raw;
 mod recovery;
 mod standing;
+mod standings;
 mod term;
 mod view;
 mod voting;
@@ -93,6 +96,7 @@ pub use electorate::{Electorate, Voter, VoterChange};
 pub use message::{Body, Claim, Renewal, Roster, Word};
 pub use pace::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 pub use raw::{Digest, Identity, Lineage};
+pub use standings::{VoterStanding, VoterStandings};
 pub use term::Term;
 pub use view::{Delta, NumberedView, ViewRef};
 
@@ -136,10 +140,16 @@ pub struct Election {
     role: Role,
     /// Until when this voter may not vote.
     promised_until: Time,
+    /// How what is on disk of the promises differs from what binds.
+    relief: promise::Relief,
     /// The leader of the ballot's term, once it was heard.
     leader: Option<Identity>,
     /// The acknowledgement that is due as soon as the disk allows it.
     owed_ack: Option<following::OwedAck>,
+    /// The term that this process began with: what was acknowledged in it is not known any more.
+    born_in: Term,
+    /// The renewal that was acknowledged last by this process.
+    acked: Option<(Term, u64)>,
     /// The view that a leader put to this node before it knew any electorate: it is to learn.
     invited_to: Option<ViewRef>,
     /// The vote that is due as soon as the disk allows it.
@@ -185,6 +195,7 @@ impl Election {
         voters.dedup();
         let mut election = Self {
             promised_until: around.now + ballot.promise,
+            born_in: ballot.term,
             me,
             timing,
             policy: LeaderPolicy::default(),
@@ -194,9 +205,11 @@ impl Election {
             ballot,
             is_aside: false,
             role: Role::Outside,
+            relief: promise::Relief::default(),
             leader: None,
             owed_ack: None,
             owed_vote: None,
+            acked: None,
             invited_to: None,
             stand_at: around.now,
             is_successor: false,
@@ -273,15 +286,25 @@ impl Election {
         self.expire(around);
         if around.is_up {
             self.tick(around);
-        } else if matches!(self.role, Role::Standing(_)) {
+            return;
+        }
+        if matches!(self.role, Role::Standing(_)) {
             self.follow(around);
         }
+        let is_over = around.now >= self.promised_until || !self.has_acknowledged();
+        if is_over && !matches!(self.role, Role::Leading(_)) {
+            // Nothing rests on what was promised. (Whoever stands has promised something to itself, and does not lead.)
+            self.forget_promises(around);
+        }
+        self.say_farewell();
     }
 
     /// Another voter said something.
     pub fn heard(&mut self, around: &Surroundings<'_>, from: &NodeId, word: Word) {
         self.expire(around);
-        if !around.is_up {
+        // Whoever leaves may still be freed of its promise, and may still have voters to free.
+        let is_farewell = matches!(word.body, Body::Release { .. } | Body::Freed { .. } | Body::Farewell { .. });
+        if !around.is_up && !is_farewell {
             self.ignored += 1;
             return;
         }
@@ -316,6 +339,8 @@ impl Election {
                 self.acknowledged(around, speaker, (term, sequence), newest, priority);
             }
             Body::Release { term, successor } => self.released(around, speaker, from, term, successor),
+            Body::Farewell { term, sequence } => self.bid_farewell(speaker, from, term, sequence),
+            Body::Freed { term, sequence } => self.freed(around, speaker, term, sequence),
             Body::Behind { term } => self.hear_that_it_is_behind(around, speaker, from, term),
         }
     }
@@ -472,6 +497,9 @@ impl Election {
     /// Gives the changed ballot to the disk.
     fn persist(&mut self) {
         self.ballot.version += 1;
+        self.relief.is_due = false;
+        // From now on the disk may hold either: what rests on a longer promise waits for this one.
+        self.stored.promise = self.stored.promise.min(self.ballot.promise);
         self.actions.push_back(Action::Persist(self.ballot.clone()));
     }
 

@@ -21,7 +21,7 @@ use super::raw::Identity;
 use super::view::{Delta, MAX_NUMBER, NumberedView, ViewRef};
 use super::{Action, ChangeError, Election, Role, Surroundings, Unchanged};
 use crate::core::id::NodeId;
-use crate::core::limits::{LEARNING_TIMEOUT, MAX_DELTA_BYTES};
+use crate::core::limits::{IDENTITY_TIMEOUT, LEARNING_TIMEOUT, MAX_DELTA_BYTES};
 use crate::core::time::Time;
 
 /// What a leader knows of its views.
@@ -43,6 +43,16 @@ pub(super) struct Numbering {
 struct Wish {
     ticket: u64,
     what: What,
+    /// Who is to be removed as soon as the other one votes.
+    in_place_of: Option<Voter>,
+    /// The voter that was added already, in the second half of a replacement.
+    added: Option<NodeId>,
+}
+
+impl Wish {
+    fn new(ticket: u64, what: What) -> Self {
+        Self { ticket, what, in_place_of: None, added: None }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -70,6 +80,14 @@ impl Numbering {
     /// The next view is not to wait for other changes; it still keeps its distance from the last one.
     fn hasten(&mut self, now: Time, interval: Duration) {
         self.due = Some(self.last.map_or(now, |last| now.max(last + interval)));
+    }
+
+    /// Who is to be added, and is being taught.
+    pub(super) fn learner(&self) -> Option<&Voter> {
+        match self.wish.as_ref().map(|wish| &wish.what) {
+            Some(What::Teach { learner, .. }) => Some(learner),
+            _ => None,
+        }
     }
 
     /// When it has something to do; `may_number`: no view is in flight.
@@ -172,6 +190,7 @@ impl Election {
 
     /// Whether the view in flight is agreed.
     pub(super) fn count_acceptances(&mut self, around: &Surroundings<'_>) {
+        let interval = self.view_interval;
         let Role::Leading(leading) = &self.role else { return };
         let Some(view) = &self.ballot.accepted else { return };
         let newest = view.reference();
@@ -201,9 +220,17 @@ impl Election {
         if !std::mem::replace(&mut numbering.is_settled, true) {
             numbering.due = Some(around.now);
         }
-        if let Some(wish) = numbering.wish.take_if(|wish| wish.what == What::InFlight) {
-            let electorate = (*view.electorate).clone();
-            self.actions.push_back(Action::Answer { ticket: wish.ticket, result: Ok(electorate) });
+        if let Some(mut wish) = numbering.wish.take_if(|wish| wish.what == What::InFlight) {
+            if let (Some(old), Some(VoterChange::Added(new))) = (wish.in_place_of.take(), view.change.as_deref()) {
+                // The first half is done.
+                wish.added = Some(new.id.clone());
+                wish.what = What::Ready(VoterChange::Removed(old));
+                numbering.hasten(around.now, interval);
+                numbering.wish = Some(wish);
+            } else {
+                let electorate = (*view.electorate).clone();
+                self.actions.push_back(Action::Answer { ticket: wish.ticket, result: Ok(electorate) });
+            }
         }
         if !self.is_voter() {
             // Voted out by the view that has just been agreed.
@@ -223,28 +250,62 @@ impl Election {
 
     /// An operator wants another voter.
     pub fn add_voter(&mut self, around: &Surroundings<'_>, ticket: u64, id: NodeId) {
-        let until = around.now + self.timing.patience().max(crate::core::limits::IDENTITY_TIMEOUT);
         let is_named = self.electorate().is_some_and(|electorate| electorate.named(&id).is_some());
         if is_named {
             return self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesAlready });
         }
-        self.wish(around, ticket, What::Ask { id, ask_at: around.now, until });
+        let what = self.asking(around, id);
+        self.wish(around, Wish::new(ticket, what));
+    }
+
+    fn asking(&self, around: &Surroundings<'_>, id: NodeId) -> What {
+        What::Ask { id, ask_at: around.now, until: around.now + self.timing.patience().max(IDENTITY_TIMEOUT) }
+    }
+
+    /// An operator wants a voter in the place of another. Whatever half of it is done already is not done again, so that the
+    /// command may be given again to the next leader.
+    pub fn replace_voter(&mut self, around: &Surroundings<'_>, ticket: u64, old: &NodeId, new: &NodeId) {
+        self.expire(around);
+        let Some(electorate) = self.electorate().filter(|_| self.has_claim()) else {
+            return self.refuse(Some(ticket), ChangeError::NotLeader);
+        };
+        if old == new {
+            return self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesAlready });
+        }
+        let (has_new, held) = (electorate.named(new).is_some(), electorate.named(old).cloned());
+        match held {
+            Some(old) if has_new => {
+                let mut wish = Wish::new(ticket, What::Ready(VoterChange::Removed(old)));
+                wish.added = Some(new.clone());
+                self.wish(around, wish);
+            }
+            Some(old) => {
+                let what = self.asking(around, new.clone());
+                self.wish(around, Wish { in_place_of: Some(old), ..Wish::new(ticket, what) });
+            }
+            None if has_new && !self.is_changing() => {
+                let electorate = electorate.clone();
+                self.actions.push_back(Action::Answer { ticket, result: Ok(electorate) });
+            }
+            None if has_new => self.refuse(Some(ticket), ChangeError::Busy),
+            None => self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesNot }),
+        }
     }
 
     /// An operator wants a voter less.
     pub fn remove_voter(&mut self, around: &Surroundings<'_>, ticket: u64, id: &NodeId) {
         match self.electorate().and_then(|electorate| electorate.named(id)).cloned() {
-            Some(voter) => self.wish(around, ticket, What::Ready(VoterChange::Removed(voter))),
+            Some(voter) => self.wish(around, Wish::new(ticket, What::Ready(VoterChange::Removed(voter)))),
             None => self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesNot }),
         }
     }
 
-    fn wish(&mut self, around: &Surroundings<'_>, ticket: u64, what: What) {
+    fn wish(&mut self, around: &Surroundings<'_>, wish: Wish) {
         self.expire(around);
-        let interval = self.view_interval;
+        let (ticket, interval) = (wish.ticket, self.view_interval);
         match &mut self.role {
             Role::Leading(leading) if leading.has_claim() && leading.numbering.wish.is_none() => {
-                leading.numbering.wish = Some(Wish { ticket, what });
+                leading.numbering.wish = Some(wish);
                 leading.numbering.hasten(around.now, interval);
                 self.number(around);
             }
@@ -257,7 +318,9 @@ impl Election {
     fn ask_for_identity(&mut self, around: &Surroundings<'_>) {
         let retry = self.timing.retry();
         let Role::Leading(leading) = &mut self.role else { return };
-        let Some(Wish { ticket, what: What::Ask { id, ask_at, until } }) = &mut leading.numbering.wish else { return };
+        let Some(Wish { ticket, what: What::Ask { id, ask_at, until }, .. }) = &mut leading.numbering.wish else {
+            return;
+        };
         let (ticket, id) = (*ticket, id.clone());
         if around.now >= *until {
             leading.numbering.wish = None;
@@ -287,7 +350,8 @@ impl Election {
     fn teach(&mut self, around: &Surroundings<'_>) {
         let retry = self.timing.retry();
         let Role::Leading(leading) = &mut self.role else { return };
-        let Some(Wish { ticket, what: What::Teach { learner, ask_at, until } }) = &mut leading.numbering.wish else {
+        let Some(Wish { ticket, what: What::Teach { learner, ask_at, until }, .. }) = &mut leading.numbering.wish
+        else {
             return;
         };
         let (ticket, learner) = (*ticket, learner.clone());
@@ -334,10 +398,22 @@ impl Election {
 
     /// Leadership ends before the change was agreed.
     pub(super) fn interrupt_change(&mut self) {
+        let in_flight = self.ballot.accepted.as_ref().and_then(|view| match view.change.as_deref() {
+            Some(VoterChange::Removed(voter)) => Some(voter.id.clone()),
+            _ => None,
+        });
         if let Role::Leading(leading) = &mut self.role
             && let Some(wish) = leading.numbering.wish.take()
         {
-            self.refuse(Some(wish.ticket), ChangeError::Interrupted);
+            let removed = match wish.what {
+                What::Ready(VoterChange::Removed(old)) => Some(old.id),
+                _ => in_flight,
+            };
+            let error = match (removed, wish.added) {
+                (Some(old), Some(new)) => ChangeError::HalfReplaced { old, new },
+                _ => ChangeError::Interrupted,
+            };
+            self.refuse(Some(wish.ticket), error);
         }
     }
 

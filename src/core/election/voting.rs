@@ -111,7 +111,7 @@ impl Election {
         self.leader = None;
         if candidate == self.ballot.identity {
             // A leader is its own voter, and promises itself what others do.
-            self.ballot.promise = self.ballot.promise.max(self.timing.lease_duration);
+            self.promise_longest(self.timing.lease_duration);
         }
         self.persist();
     }

@@ -60,6 +60,11 @@ impl Forward {
         self.ask_at = now + FORWARD_RETRY;
     }
 
+    /// Whether a leader finds what another one has done of it, and does the rest.
+    fn may_be_repeated(&self) -> bool {
+        matches!(self.wish, VoterWish::Replace { .. })
+    }
+
     /// The error for the operator if no leader has anything more to say.
     fn without_an_answer(self) -> ChangeError {
         match self.asked {
@@ -121,7 +126,7 @@ impl Core {
             return self.give_up_forward(ticket);
         }
         if leads_itself {
-            if forward.asked.is_some() || forward.may_be_done {
+            if (forward.asked.is_some() || forward.may_be_done) && !forward.may_be_repeated() {
                 // The leader before may have carried it out.
                 return self.end_forward(ticket, Err(ChangeError::Interrupted));
             }
@@ -168,6 +173,12 @@ impl Core {
             Err(ChangeError::NotLeader) => {
                 // It has done nothing, and somebody else will lead.
                 forward.asked = None;
+                forward.ask_at = now + FORWARD_RETRY;
+            }
+            // The next leader does what is left of it.
+            Err(ChangeError::HalfReplaced { .. } | ChangeError::Interrupted) if forward.may_be_repeated() => {
+                forward.asked = None;
+                forward.may_be_done = true;
                 forward.ask_at = now + FORWARD_RETRY;
             }
             // These say themselves that the outcome is not known.

@@ -235,6 +235,7 @@ impl Core {
             VoterWish::Add(id) => election.add_voter(around, ticket, id.clone()),
             VoterWish::Remove(id) => election.remove_voter(around, ticket, id),
             VoterWish::Resign { term, to } => election.resign_to(around, ticket, *term, to.as_ref()),
+            VoterWish::Replace { old, new } => election.replace_voter(around, ticket, old, new),
         });
     }
 

@@ -118,6 +118,35 @@ fn voters_are_added_and_removed_at_any_node() {
 }
 
 #[test]
+fn a_voter_is_replaced_by_a_command_at_any_node_although_the_leader_dies_meanwhile() {
+    for die_after in [None, Some(0), Some(30), Some(300)] {
+        let mut net = cluster(6, 3);
+        let (before, _) = leader(&net);
+        let old = format!("n{}", (before + 1) % 3);
+        net.command(LEARNER, Command::ReplaceVoter { ticket: 3, old: id(&old), new: id("n5") });
+        if let Some(after) = die_after {
+            net.run(ms(after));
+            net.kill(before);
+        }
+        net.run_until(FORWARD_TIMEOUT + SECOND, "an answer", |net| !net.nodes[LEARNER].replies.is_empty());
+        let lost = CommandError::Electorate(ChangeError::Interrupted);
+        match &replies(&net, LEARNER)[..] {
+            [Ok(3)] => {}
+            [Err(CommandError::Electorate(ChangeError::LeaderSilent { .. }))] if die_after.is_some() => {}
+            [Err(error)] if die_after.is_some() && *error == lost => {}
+            other => panic!("{other:?}"),
+        }
+        // Whatever has become of it, the command may be given again.
+        net.run(SECOND * 10);
+        net.nodes[LEARNER].replies.clear();
+        net.command(LEARNER, Command::ReplaceVoter { ticket: 4, old: id(&old), new: id("n5") });
+        net.run_until(FORWARD_TIMEOUT + SECOND, "an answer", |net| !net.nodes[LEARNER].replies.is_empty());
+        assert_eq!(replies(&net, LEARNER), [Ok(3)], "{die_after:?}");
+        assert!(voters(&net, LEARNER).contains(&"n5".to_owned()) && !voters(&net, LEARNER).contains(&old));
+    }
+}
+
+#[test]
 fn the_leader_may_be_voted_out_at_another_node() {
     let mut net = cluster(6, 3);
     let (first, _) = leader(&net);

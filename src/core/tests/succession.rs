@@ -1,8 +1,10 @@
 //! Leaders that go while packets are lost, or while what they decided is still under way.
 
+use std::time::Duration;
+
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
-use crate::core::{Command, Profile};
+use crate::core::{Command, Profile, Status};
 
 /// Loses one packet in so many.
 const LOSSY: u64 = 20;
@@ -54,4 +56,36 @@ fn a_leader_that_dies_just_after_it_added_a_voter_is_succeeded() {
         }
         assert!(is_led(&net), "after {after} ms");
     }
+}
+
+/// Three voters of the default profile leave, this long apart, and start again: how long it takes until one leads.
+fn restarted_after_goodbyes(apart: u64) -> (Duration, Vec<Duration>) {
+    let profile = Profile::Default;
+    let mut net = Net::new(profile);
+    net.lease = profile.lease_timing();
+    net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
+    for i in 0..3 {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run(SECOND * 40);
+    for node in 0..3 {
+        net.command(node, Command::Leave);
+        net.run(ms(apart));
+    }
+    net.run(SECOND * 5);
+    assert_eq!(net.running().count(), 0, "all have left");
+    let promises: Vec<Duration> = net.disks.values().map(|ballot| ballot.promise).collect();
+    for i in 0..3 {
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    net.run_until(SECOND * 30, "all are up", |net| net.running().all(|node| node.core.me().status == Status::Up));
+    (net.run_until(SECOND * 30, "led", |net| net.running().any(|node| node.core.leadership().is_me)), promises)
+}
+
+#[test]
+fn voters_that_all_left_lead_again_within_a_third_of_a_lease_after_they_are_back() {
+    let apart = 0;
+    let (took, promises) = restarted_after_goodbyes(apart);
+    let most = Profile::Default.lease_timing().lease_duration / 3;
+    assert!(took <= most, "{apart} ms apart: {took:?}, promised were {promises:?}");
 }

@@ -475,6 +475,13 @@ pub enum VoterWish {
         /// The voter that is to lead instead, if anybody in particular.
         to: Option<NodeId>,
     },
+    /// One is to vote in the place of another.
+    Replace {
+        /// The voter that is to go.
+        old: NodeId,
+        /// The node that is to vote.
+        new: NodeId,
+    },
 }
 
 /// See [`Message::VotersChanged`].

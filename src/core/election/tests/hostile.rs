@@ -160,6 +160,8 @@ fn some_body() -> impl Strategy<Value = Body> {
         (some_term(), some_identity()).prop_map(|(term, successor)| Body::Release { term, successor }),
         (some_electorate(), some_number()).prop_map(|(electorate, number)| Body::Recovered { electorate, number }),
         some_term().prop_map(|term| Body::Behind { term }),
+        (some_term(), some_number()).prop_map(|(term, sequence)| Body::Farewell { term, sequence }),
+        (some_term(), some_number()).prop_map(|(term, sequence)| Body::Freed { term, sequence }),
     ]
 }
 
