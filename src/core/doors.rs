@@ -194,6 +194,13 @@ pub enum Command {
         /// Whom.
         voters: Vec<NodeId>,
     },
+    /// Begin a new generation with these voters and this node, which may have no vote: no voter is left that has its data.
+    FoundAnew {
+        /// For the reply.
+        ticket: Ticket,
+        /// The voters of the new generation, beside this node.
+        voters: Vec<NodeId>,
+    },
 }
 
 /// What comes out of the core.
@@ -321,7 +328,8 @@ pub enum Reply {
     TagsSet,
     /// To [`Command::SetAddress`].
     AddressSet,
-    /// To [`Command::AddVoter`], [`Command::RemoveVoter`] and [`Command::Recover`]: the electorate as it is now.
+    /// To [`Command::AddVoter`], [`Command::RemoveVoter`], [`Command::Recover`] and [`Command::FoundAnew`]: the electorate as
+    /// it is now.
     Electorate(Electorate),
     /// The command was not carried out; nothing changed.
     Refused(CommandError),

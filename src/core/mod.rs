@@ -442,6 +442,7 @@ impl Core {
             Command::AddVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Add(id)),
             Command::RemoveVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Remove(id)),
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
+            Command::FoundAnew { ticket, voters } => self.found_anew(ticket, voters),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Whose words count.
 //!
 //! Invariants: who is known under another identity does not count, nor who speaks under the own one, nor anybody of
-//! another lineage.
+//! another lineage (but who has never voted looks whether it is in the electorate of a leader).
 //!
 //! Must not know: what the words do.
 
@@ -21,6 +21,12 @@ impl Election {
             return matches!(word.body, Body::Renew(_));
         };
         if word.lineage != electorate.lineage {
+            if let (Body::Renew(renewal), true) = (&word.body, self.has_never_voted()) {
+                // Where a voter's disk was lost while all formed, some may have formed an electorate with who it was before,
+                // which leads nowhere. Nobody counts on us in ours: if we are in theirs, we go over.
+                self.actions.push_back(Action::Wanted { view: renewal.newest, from: from.clone() });
+                return false;
+            }
             self.meet_other_lineage(from, word.lineage);
             return false;
         }

@@ -128,6 +128,9 @@ impl Election {
         });
         let is_ahead = match &self.ballot.accepted {
             None => view.electorate.contains(self.ballot.identity) && view.term >= self.ballot.term,
+            Some(accepted) if view.electorate.lineage != accepted.electorate.lineage && self.has_never_voted() => {
+                view.electorate.contains(self.ballot.identity) && view.term.is_usable()
+            }
             Some(accepted) => {
                 view.electorate.lineage == accepted.electorate.lineage
                     && view.electorate.began == accepted.electorate.began
@@ -147,6 +150,12 @@ impl Election {
             self.ignored += 1;
         }
         self.pay_debts();
+    }
+
+    /// Whether this voter has neither voted nor followed anybody since it formed the first electorate: nothing was ever
+    /// decided by it.
+    pub(super) fn has_never_voted(&self) -> bool {
+        self.ballot.term == Term(0) && self.ballot.vote.is_none()
     }
 
     /// Accepts a view: the newest that this voter knows of. An older one changes nothing.

@@ -3,6 +3,7 @@
 mod chaos;
 mod corners;
 mod directed;
+mod forming;
 mod hostile;
 mod links;
 mod model;
