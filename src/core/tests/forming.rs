@@ -49,7 +49,7 @@ fn reinstall(net: &mut Net, node: usize, seeds: &[usize]) -> usize {
     net.add(&name, node, seeds)
 }
 
-fn is_outside(notice: &&Notice) -> bool {
+fn is_outside(notice: &Notice) -> bool {
     matches!(notice, Notice::Election(Alarm::ElectorateExists))
 }
 
@@ -64,7 +64,7 @@ fn voters_that_were_replaced_and_come_back_blank_form_nothing_beside_the_elector
         let (first, _) = leader(&net);
         assert!((3..6).contains(&first));
         for node in blank {
-            assert!(net.nodes[node].notices.iter().any(|notice| is_outside(&notice)), "{:?}", net.nodes[node].notices);
+            assert!(net.nodes[node].notices.iter().any(is_outside), "{:?}", net.nodes[node].notices);
         }
     }
 }
@@ -82,7 +82,7 @@ fn three_new_hosts_that_list_themselves_as_voters_form_nothing_in_a_led_cluster(
         run_with_one_leader(&mut net, SECOND * 60);
         assert_eq!(leader(&net), before);
         for node in 5..8 {
-            assert!(net.nodes[node].notices.iter().any(|notice| is_outside(&notice)), "{:?}", net.nodes[node].notices);
+            assert!(net.nodes[node].notices.iter().any(is_outside), "{:?}", net.nodes[node].notices);
         }
     }
 }
