@@ -372,3 +372,41 @@ fn leadership_is_confirmed_by_a_majority_at_the_leader_alone() {
     let (unproven, _) = at.client(&["leader", "--confirm"]);
     assert_eq!(unproven.code(), Some(1), "{}", at.log());
 }
+
+#[test]
+fn a_voter_that_was_replaced_and_comes_back_blank_leads_nothing_and_all_may_be_founded_anew() {
+    let data = tempfile::tempdir().expect("a directory");
+    let a = start(data.path(), "a", &[], "a", &[]);
+    let seed = a.gossip.clone();
+    let b = start(data.path(), "b", &[&seed], "a", &[]);
+    let c = start(data.path(), "c", &[&seed], "a", &[]);
+    let mut cluster = Cluster { agents: vec![a, b, c], data };
+    cluster.wait_for_leader(0);
+    wait_for("b votes", || cluster.agents[1].client(&["voters", "add", "b"]).0.success().then_some(()));
+    wait_for("a does not", || cluster.agents[1].client(&["voters", "remove", "a"]).0.success().then_some(()));
+    let old = cluster.wait_for_leader(1);
+    assert_eq!(old.name, "b");
+    let seed = cluster.agents[2].gossip.clone();
+    drop(cluster.agents.remove(0));
+    std::fs::remove_dir_all(cluster.data.path().join("a")).expect("removed");
+    // By its configuration it is the only voter.
+    cluster.agents.insert(0, start(cluster.data.path(), "a", &[&seed], "a", &[]));
+    wait_for("it says what it is", || cluster.agents[0].log().contains("this cluster has an electorate").then_some(()));
+    let same = cluster.wait_for_leader(old.term - 1);
+    assert_eq!((same.name.as_str(), same.term), ("b", old.term));
+    let refused = cluster.agents[0].post("/v1/recover", &json!({"voters": ["c"], "anew": true}));
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("hears a leader"), "{refused}");
+    // The only voter that there is loses its data, too.
+    drop(cluster.agents.remove(1));
+    std::fs::remove_dir_all(cluster.data.path().join("b")).expect("removed");
+    let refused = cluster.agents[1].post("/v1/recover", &json!({"voters": ["a"]}));
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("--anew"), "{refused}");
+    wait_for("it is founded anew", || {
+        cluster.agents[1].client(&["recover", "--anew", "--voters", "a", "--yes"]).0.success().then_some(())
+    });
+    let new = cluster.wait_for_leader(old.term);
+    assert!(new.term >= 1 << 40, "{new:?}");
+    for agent in &cluster.agents {
+        wait_for("the new voters", || (voters_of(agent) == ["a", "c"]).then_some(()));
+    }
+}

@@ -91,6 +91,8 @@ pub(super) enum Request {
     ConfirmLeadership { answer: oneshot::Sender<Reply> },
     /// [`Command::Recover`].
     Recover { voters: Vec<NodeId>, answer: oneshot::Sender<Reply> },
+    /// [`Command::FoundAnew`].
+    FoundAnew { voters: Vec<NodeId>, answer: oneshot::Sender<Reply> },
     /// [`Command::Leave`]; the answer is the end of the driver.
     Leave,
 }
@@ -322,6 +324,9 @@ impl Driver {
             }
             Request::Recover { voters, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::Recover { ticket, voters });
+            }
+            Request::FoundAnew { voters, answer } => {
+                self.ask_with_ticket(answer, |ticket| Command::FoundAnew { ticket, voters });
             }
             Request::SetTags { tags, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::SetTags { ticket, tags });

@@ -455,10 +455,25 @@ impl Agent {
     /// come back later, count no more: be sure that they are gone, or stop them first.
     pub async fn recover(&self, voters: Vec<NodeId>) -> Result<Electorate, AgentError> {
         let electorate = self.ask_electorate(|answer| Request::Recover { voters, answer }).await?;
+        self.say_generation(&electorate);
+        Ok(electorate)
+    }
+
+    /// The same as [`Agent::recover`] where no voter is left that has its data: also on a node that has no vote, as long as
+    /// it knows of the electorate that was. Its terms are above all that were led before.
+    ///
+    /// It is refused while any member hears a leader, if one of the voters that were is found to have its data, and where
+    /// no electorate is known of: the first one forms by itself.
+    pub async fn found_anew(&self, voters: Vec<NodeId>) -> Result<Electorate, AgentError> {
+        let electorate = self.ask_electorate(|answer| Request::FoundAnew { voters, answer }).await?;
+        self.say_generation(&electorate);
+        Ok(electorate)
+    }
+
+    fn say_generation(&self, electorate: &Electorate) {
         let voters: Vec<&str> = electorate.voters.iter().map(|voter| voter.id.as_str()).collect();
         let text = format!("an operator began a new generation of the electorate: {}", voters.join(", "));
         self.inner.shared.journal.say(Level::WARN, text);
-        Ok(electorate)
     }
 
     async fn ask_electorate(

@@ -116,6 +116,8 @@ Example: headcount lead -- ./nightly-report --fence-by-env")]
     ///
     /// Ask a voter that is left. The new electorate is that voter and those named; what only lost voters had agreed to is
     /// gone, and those that come back later count no more. It is refused while a majority of the old one answers.
+    ///
+    /// If the data of all voters is lost, ask any member, with --anew.
     #[command(after_help = CLIENT_EXITS)]
     Recover(RecoverArgs),
     /// Wait until so many members are up; for scripts
@@ -361,6 +363,9 @@ pub(super) struct RecoverArgs {
     /// The voters that are left; the agent that is asked is always one
     #[arg(long, value_name = "NODE,…", value_delimiter = ',', required = true)]
     pub(super) voters: Vec<NodeId>,
+    /// No voter is left with its data: the agent that is asked need not have been one
+    #[arg(long)]
+    pub(super) anew: bool,
     /// Do not ask for confirmation
     #[arg(long)]
     pub(super) yes: bool,
@@ -610,6 +615,7 @@ mod tests {
             "headcount voters remove d",
             "headcount view",
             "headcount recover --voters a,b --yes",
+            "headcount recover --anew --voters a,b,c",
             "headcount watch --kind leader_elected,leader_lost,quorum_lost,quorum_regained,view_agreed",
             "headcount wait --members 5 --timeout 30s",
             "headcount wait 5",

@@ -152,20 +152,30 @@ pub(super) fn recover(args: &RecoverArgs, out: &mut impl Write) -> Result<Exit, 
     if !args.yes {
         let info: Info = client.get("/v1/info")?;
         let old: Voters = client.get("/v1/voters")?;
-        confirm(&info.node, &old, &args.voters)?;
+        confirm(&info.node, &old, args)?;
     }
-    let request = Recover { voters: args.voters.iter().map(ToString::to_string).collect() };
+    let request = Recover { voters: args.voters.iter().map(ToString::to_string).collect(), anew: args.anew };
     let voters: Voters = client.send("POST", "/v1/recover", &request)?;
     show(&voters, args.target.format, out)?;
     Ok(Exit::DONE)
 }
 
 /// Explains what is about to happen, and asks.
-fn confirm(node: &str, old: &Voters, named: &[crate::NodeId]) -> Result<(), Failure> {
+fn confirm(node: &str, old: &Voters, args: &RecoverArgs) -> Result<(), Failure> {
     let old = old.voters.iter().map(|voter| plain(&voter.id)).collect::<Vec<_>>().join(", ");
-    let others = named.iter().map(ToString::to_string).filter(|name| name != node);
+    let old = if old.is_empty() { "before".to_owned() } else { old };
+    let others = args.voters.iter().map(ToString::to_string).filter(|name| name != node);
     let named = std::iter::once(plain(node)).chain(others).collect::<Vec<_>>().join(", ");
     let mut terminal = io::stderr();
+    if args.anew {
+        writeln!(
+            terminal,
+            "The electorate of {old} is founded anew, of {named}, without a voter of the old one.
+It is for when the data of all voters is lost: all that they had agreed to is gone; terms go on above the old ones.
+If a voter is left with its data, run the recovery there, without --anew. While anybody hears a leader it is refused."
+        )?;
+        return ask();
+    }
     writeln!(
         terminal,
         "A recovery ends the electorate of {old} and begins a new one of {named}.
@@ -173,6 +183,11 @@ It is for a majority of voters that is lost for good, disks and all: what only t
 Voters that are not named, and come back later, count no more; never recover on both sides of a cut.
 While a majority of the old electorate answers it is refused."
     )?;
+    ask()
+}
+
+fn ask() -> Result<(), Failure> {
+    let mut terminal = io::stderr();
     if !io::stdin().is_terminal() {
         return Err(Failure::usage("not a terminal, so that nobody can be asked").hint("pass --yes to confirm"));
     }

@@ -221,6 +221,13 @@ pub enum Command {
         /// Whom.
         voters: Vec<NodeId>,
     },
+    /// Begin a new generation with these voters and this node, which may have no vote: no voter is left that has its data.
+    FoundAnew {
+        /// For the reply.
+        ticket: Ticket,
+        /// The voters of the new generation, beside this node.
+        voters: Vec<NodeId>,
+    },
 }
 
 /// What comes out of the core.
@@ -348,8 +355,9 @@ pub enum Reply {
     TagsSet,
     /// To [`Command::SetAddress`].
     AddressSet,
-    /// To [`Command::AddVoter`], [`Command::RemoveVoter`], [`Command::ReplaceVoter`] and [`Command::Recover`]: the
-    /// electorate as it is now. To [`Command::Resign`]: the claim of the leader of that time is over.
+    /// To [`Command::AddVoter`], [`Command::RemoveVoter`], [`Command::ReplaceVoter`], [`Command::Recover`] and
+    /// [`Command::FoundAnew`]: the electorate as it is now. To [`Command::Resign`]: the claim of the leader of that time is
+    /// over.
     Electorate(Electorate),
     /// To [`Command::ConfirmLeadership`]: a majority confirmed it after the command was given.
     Confirmed {

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use rand::Rng;
 
+use super::election::Founded;
 use super::founding::Founding;
 use super::inbox::Inbox;
 use super::limits::{
@@ -298,13 +299,17 @@ impl Core {
         }
     }
 
-    pub(super) fn welcomed(&mut self, sender: Sender, nonce: Nonce, sponsor: &Record) {
+    pub(super) fn welcomed(&mut self, sender: Sender, nonce: Nonce, sponsor: &Record, founded: Option<Founded>) {
         let now = self.now;
         let Some(joining) = self.joining(nonce) else { return };
         joining.reached = Some(now);
         self.answered_contact(sender.from, &sponsor.id);
         let Phase::Joining(joining) = &mut self.phase else { return };
         joining.name_refused = None;
+        if let Some(founded) = founded {
+            self.hear_founded(sender.run, founded);
+        }
+        let Phase::Joining(joining) = &mut self.phase else { return };
         if joining.avoid == Some(sender.run) {
             joining.avoid = None;
         } else if !self.is_pulling() && sponsor.run == sender.run {

@@ -385,6 +385,16 @@ pub const PULSES: u32 = 3;
 pub const RUMOUR_MEMORY: Duration = Duration::from_secs(2);
 /// … and no more of it than this.
 pub const MAX_RUMOURS: usize = 16;
+/// Members that must say that the cluster has an electorate before a node is sure of it: what it is sure of it passes on, and
+/// never forgets.
+pub const FOUNDED_VOICES: usize = 2;
+/// Members of which it is remembered that they said so …
+pub const MAX_FOUNDED_VOICES: usize = 16;
+/// … and how often it is looked whether they are still there; others are asked meanwhile.
+pub const FOUNDED_REVIEW: Duration = Duration::from_secs(1);
+/// What a member passes on that is not sure of it itself keeps a node from forming an electorate for this long: whoever said
+/// so first is heard by then.
+pub const FOUNDED_HINT: Duration = Duration::from_secs(2);
 /// At most one question who leads in this time.
 pub const WHO_LEADS_INTERVAL: Duration = Duration::from_millis(100);
 /// Parts of a numbered view that answer one question, and parts that are kept because they came early.

@@ -447,6 +447,7 @@ impl Core {
                 self.asked_for_voters(ticket, VoterWish::Replace { old, new });
             }
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
+            Command::FoundAnew { ticket, voters } => self.found_anew(ticket, voters),
         }
     }
 

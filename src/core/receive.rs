@@ -12,7 +12,7 @@
 
 use std::net::SocketAddr;
 
-use super::election::Word;
+use super::election::{Founded, Word};
 use super::inbox::{Inbox, News, Received};
 use super::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
 use super::links::Way;
@@ -66,6 +66,8 @@ struct Answer {
     stranger: bool,
     /// What the sender, looking for a cluster, knows of who is to found it.
     seeking: Option<Seeking>,
+    /// What it says of its cluster's electorate, before it welcomes us.
+    founded: Option<Founded>,
     /// The packet asked whom this node holds under a name: one packet is answered once.
     has_asked_for_holder: bool,
     /// The packet asked for a change of the electorate: one packet asks once.
@@ -98,6 +100,7 @@ impl Answer {
             myself: false,
             stranger: false,
             seeking: None,
+            founded: None,
             has_asked_for_holder: false,
             has_asked_for_change: false,
             has_taken_step: false,
@@ -363,8 +366,11 @@ impl Core {
             Message::ReachMe { nonce, address } => self.asked_to_reach(*sender, nonce, address),
             Message::Reached { nonce } => self.reached_by(nonce),
             Message::Seeking(seeking) => answer.seeking = Some(seeking),
+            Message::Founded(founded) if matches!(self.phase, Phase::Joining(_)) => answer.founded = Some(founded),
             Message::Challenge { nonce, cookie } => self.challenged(sender.from, nonce, cookie),
-            Message::Welcome { nonce, sponsor, .. } => self.welcomed(*sender, nonce, &sponsor),
+            Message::Welcome { nonce, sponsor, .. } => {
+                self.welcomed(*sender, nonce, &sponsor, answer.founded.take());
+            }
             Message::NotUp { nonce, record, .. } => self.not_up(*sender, nonce, &record, answer.seeking.take()),
             Message::Refused { nonce, refusal } => self.refused(*sender, nonce, refusal),
             Message::Behind { nonce, incarnation } => self.behind(nonce, incarnation),
@@ -455,6 +461,7 @@ impl Core {
             Message::Led(ref led) => self.hear_led(slot, Led::clone(led)),
             Message::Pulse(ref pulse) => self.hear_pulse(slot, pulse),
             Message::WhoLeads => self.tell_who_leads(slot),
+            Message::Founded(founded) => self.hear_founded(sender.run, founded),
             Message::WantView(ref want) => self.send_view(slot, want),
             Message::ViewPart(ref part) => self.hear_view_part(slot, ViewPart::clone(part)),
             Message::ChangeVoters(_) if std::mem::replace(&mut answer.has_asked_for_change, true) => {

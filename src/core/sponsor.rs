@@ -285,7 +285,11 @@ impl Core {
         self.name_stuck_joiner(&newcomer.record);
         self.hold(&newcomer, held.is_some());
         let (sponsor, count) = (Record::clone(self.me()), self.view.len() as u32);
-        self.decide(&newcomer, &Message::Welcome { nonce, sponsor, count });
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Reply);
+        self.push_founded(&mut packet);
+        packet.push(&Message::Welcome { nonce, sponsor, count });
+        self.transmit(newcomer.from, packet);
     }
 
     /// A live member of another name at the joiner's address. It is asked before the joiner is let in: one process at one

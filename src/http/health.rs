@@ -12,7 +12,7 @@ use crate::agent::Agent;
 use crate::core::{LeadershipState, Status};
 
 /// Method, path with its parameters or body, and what it does.
-const CALLS: [(&str, &str, &str); 21] = [
+const CALLS: [(&str, &str, &str); 22] = [
     ("GET", "/v1/members?status=&tag=", "all members"),
     ("GET", "/v1/members/{id}", "one member"),
     ("DELETE", "/v1/members/{id}?force=", "take a member out"),
@@ -30,6 +30,7 @@ const CALLS: [(&str, &str, &str); 21] = [
     ("POST", r#"/v1/voters {"id":"node"}"#, "add a voter"),
     ("DELETE", "/v1/voters/{id}", "remove a voter"),
     ("POST", r#"/v1/recover {"voters":["node"]}"#, "a new electorate, when most of the old one is lost for good"),
+    ("POST", r#"/v1/recover {"voters":["node"],"anew":true}"#, "the same, when all of it is lost"),
     ("GET", "/v1/info", "this node"),
     ("GET", "/metrics", "OpenMetrics"),
     ("GET", "/healthz", "are all parts alive?"),

@@ -115,13 +115,13 @@ pub(super) async fn recover(
     _: NoQuery,
     body: Body<json::Recover>,
 ) -> Result<Json<json::Voters>, Refusal> {
-    let Json(json::Recover { voters }) = body?;
+    let Json(json::Recover { voters, anew }) = body?;
     if voters.is_empty() || voters.len() > MAX_VOTERS {
         let detail = format!("a recovery names 1 to {MAX_VOTERS} voters, found {}", voters.len());
         return Err(Refusal::value(detail));
     }
     let voters = voters.iter().map(|id| named(id)).collect::<Result<_, _>>()?;
-    let electorate = app.agent.recover(voters).await?;
+    let electorate = if anew { app.agent.found_anew(voters).await? } else { app.agent.recover(voters).await? };
     Ok(Json(listed(&app.agent, Some(&electorate))))
 }
 

@@ -212,6 +212,9 @@ pub struct AddVoter {
 pub struct Recover {
     /// The names of those that are left; the node that is asked is always one of them.
     pub voters: Vec<String>,
+    /// None of them has its data, and the node that is asked need not have been a voter.
+    #[serde(default)]
+    pub anew: bool,
 }
 
 /// What the voters agreed on last.

@@ -9,8 +9,10 @@
 //! | 1 | cluster, node, incarnation bound, addresses |
 //! | 2 | the same, and the ballot of a voter, if there is one |
 //! | 4 | the same; electorates say of which root they are, and when they began |
+//! | 7 | the same; a ballot names the electorate that its node knows of |
 //!
-//! Of version 2 only files without a ballot are read. There is no version 3: one flipped bit would make it a 2.
+//! Of version 2 only files without a ballot are read. There are no versions 3, 5 and 6: one flipped bit would make them
+//! another one.
 //!
 //! Invariant: whatever the bytes are, [`decode`] ends with a [`Saved`] that was once encoded or with the reason why not;
 //! it never guesses. A new field means a new version, and a new version reads the old ones.
@@ -21,12 +23,12 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::election::Ballot;
+use crate::core::election::{Ballot, BallotV4};
 use crate::core::limits::{MAX_MEMBERS, MAX_REMEMBERED_ADDRESSES};
 use crate::core::{NodeId, Record};
 
 /// The version that this build writes, and the newest that it reads.
-pub(crate) const VERSION: u16 = 4;
+pub(crate) const VERSION: u16 = 7;
 
 /// The largest file that is read. All remembered addresses take about 6 KiB, the names of the largest view that a voter may
 /// have accepted 8 MiB.
@@ -63,6 +65,25 @@ struct SavedV1 {
 impl From<SavedV1> for Saved {
     fn from(SavedV1 { cluster, node, incarnation_bound, addresses }: SavedV1) -> Self {
         Self { cluster, node, incarnation_bound, addresses, ballot: None }
+    }
+}
+
+/// The body of version 4.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(Serialize))]
+struct SavedV4 {
+    cluster: NodeId,
+    node: NodeId,
+    incarnation_bound: u64,
+    addresses: Vec<SocketAddr>,
+    ballot: Option<BallotV4>,
+}
+
+impl SavedV4 {
+    fn today(self) -> Option<Saved> {
+        let Self { cluster, node, incarnation_bound, addresses, ballot } = self;
+        let ballot = ballot.map(Ballot::try_from).transpose().ok()?;
+        Some(Saved { cluster, node, incarnation_bound, addresses, ballot })
     }
 }
 
@@ -117,8 +138,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
     let (version, rest) = rest.split_first_chunk().ok_or(BadState::Truncated)?;
     let version = u16::from_le_bytes(*version);
     match version {
-        1 | 2 | VERSION => {}
-        0 | 3 => return Err(BadState::Damaged),
+        1 | 2 | 4 | VERSION => {}
+        0 | 3 | 5 | 6 => return Err(BadState::Damaged),
         found => return Err(BadState::Future { found }),
     }
     let (length, rest) = rest.split_first_chunk().ok_or(BadState::Truncated)?;
@@ -133,6 +154,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
     let saved = match version {
         1 => read::<SavedV1>(body).map(Saved::from),
         2 => return without_ballot(body),
+        4 => read::<SavedV4>(body).and_then(SavedV4::today),
         _ => read(body),
     };
     saved.filter(is_sensible).ok_or(BadState::Damaged)
@@ -169,7 +191,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::core::election::{Electorate, Identity, NumberedView, Term, Voter};
+    use crate::core::election::{Descent, Electorate, Identity, Lineage, NumberedView, Term, Voter};
 
     pub(crate) fn saved(addresses: usize) -> Saved {
         let addresses = (0..addresses).map(|i| SocketAddr::from(([10, 0, (i >> 8) as u8, i as u8], 7117))).collect();
@@ -213,7 +235,7 @@ pub(crate) mod tests {
         }
         // Also where the checksum was made to fit: a view that is not what its hash says is nobody's.
         let mut body = bytes[HEADER_BYTES..].to_vec();
-        let name = body.len() - 40 - 1;
+        let name = body.len() - 41 - 1;
         body[name] ^= 1;
         assert_eq!(decode(&framed(VERSION, &body).expect("framed")), Err(BadState::Damaged));
     }
@@ -230,6 +252,29 @@ pub(crate) mod tests {
         let voter = [body.as_slice(), &[1, 9, 9]].concat();
         assert_eq!(decode(&framed(2, &voter).expect("framed")), Err(BadState::OldBallot));
         assert_eq!(decode(&framed(2, &[newer, vec![0]].concat()).expect("framed")), Err(BadState::Damaged));
+    }
+
+    #[test]
+    fn a_ballot_of_the_format_before_is_read_and_knows_of_no_other_electorate() {
+        let now = voters(3);
+        let body = encode(&now).expect("encodes")[HEADER_BYTES..].to_vec();
+        // What is known of comes last, and is nothing.
+        let (nothing, before) = body.split_last().expect("not empty");
+        assert_eq!(*nothing, 0);
+        assert!(decode(&framed(4, before).expect("framed")) == Ok(now));
+        assert_eq!(decode(&framed(4, &body).expect("framed")), Err(BadState::Damaged), "more than there was");
+        assert_eq!(decode(&framed(VERSION, before).expect("framed")), Err(BadState::Damaged), "less than there is");
+    }
+
+    #[test]
+    fn the_electorate_that_a_node_knows_of_survives() {
+        let (lineage, root, began) = (Lineage(3), Lineage(9), Term::beginning_of(2, 77));
+        let known = Some(Descent { lineage, root, began });
+        let outsider = Saved { ballot: Some(Ballot { known, ..Ballot::blank(Identity(7)) }), ..saved(3) };
+        assert!(decode(&encode(&outsider).expect("encodes")) == Ok(outsider));
+        let known = Some(Descent { lineage, root: lineage, began });
+        let wrong = Saved { ballot: Some(Ballot { known, ..Ballot::blank(Identity(7)) }), ..saved(3) };
+        assert_eq!(decode(&encode(&wrong).expect("encodes")), Err(BadState::Damaged), "of no root");
     }
 
     #[test]
@@ -263,8 +308,8 @@ pub(crate) mod tests {
     #[test]
     fn a_newer_format_is_named() {
         let mut bytes = encode(&saved(0)).expect("encodes");
-        bytes[8] = 5;
-        assert_eq!(decode(&bytes), Err(BadState::Future { found: 5 }));
+        bytes[8] = 8;
+        assert_eq!(decode(&bytes), Err(BadState::Future { found: 8 }));
     }
 
     #[test]
@@ -284,7 +329,7 @@ pub(crate) mod tests {
     fn golden_bytes() {
         let bytes = encode(&saved(1)).expect("encodes");
         let body = *b"\x01c\x01a\x80\xd0\x95\xff\xbc\x31\x01\x00\x0a\x00\x00\x00\xcd\x37\x00";
-        assert_eq!(bytes[..14], *b"hcstate\n\x04\x00\x13\x00\x00\x00");
+        assert_eq!(bytes[..14], *b"hcstate\n\x07\x00\x13\x00\x00\x00");
         assert_eq!(bytes[22..], body);
         let before = [b"hcstate\n\x01\x00\x12\x00\x00\x00\xa7\x27\x66\x57\x4a\x21\x69\x64", &body[..18]].concat();
         assert_eq!(decode(&before), Ok(saved(1)));

@@ -1,7 +1,8 @@
 //! Whose words count.
 //!
 //! Invariants: who is known under another identity does not count, nor who speaks under the own one, nor anybody of
-//! another lineage. To a node that knows no electorate nothing counts but what tells it of one.
+//! another lineage (but who has never voted looks whether it is in the electorate of a leader). To a node that knows no
+//! electorate nothing counts but what tells it of one.
 //!
 //! Must not know: what the words do.
 
@@ -21,6 +22,12 @@ impl Election {
             return self.hear_while_blank(from, word);
         };
         if word.lineage != electorate.lineage {
+            if let (Body::Renew(renewal), true) = (&word.body, self.has_never_voted()) {
+                // Where a voter's disk was lost while all formed, some may have formed an electorate with who it was before,
+                // which leads nowhere. Nobody counts on us in ours: if we are in theirs, we go over.
+                self.actions.push_back(Action::Wanted { view: renewal.newest, from: from.clone() });
+                return false;
+            }
             self.meet_other_lineage(from, word.lineage);
             return false;
         }

@@ -32,6 +32,13 @@ pub enum Alarm {
         /// Who belongs to it.
         id: NodeId,
     },
+    /// The cluster has an electorate that this node is not in, though it is configured as a voter.
+    ElectorateExists,
+    /// One member alone says that the cluster has an electorate: none is formed for as long as it does.
+    FormingHeldUp {
+        /// The member.
+        by: NodeId,
+    },
     /// A term near the end of all terms, or of a generation that is not ours, was named.
     TermLimit {
         /// By whom.
@@ -58,6 +65,8 @@ impl Alarm {
             Alarm::StrangeVoter { .. } => "strange voter",
             Alarm::Copied { .. } => "copied",
             Alarm::OtherElectorate { .. } => "other electorate",
+            Alarm::ElectorateExists => "electorate exists",
+            Alarm::FormingHeldUp { .. } => "forming held up",
             Alarm::TermLimit { .. } => "term limit",
             Alarm::Aside => "aside",
             Alarm::AsideNoMore => "aside no more",
@@ -94,8 +103,18 @@ impl fmt::Display for Alarm {
             ),
             Alarm::OtherElectorate { id } => write!(
                 f,
-                "{id:?} belongs to another electorate in this cluster: two were formed, or one was recovered on each side of \
-                 a cut; stop the voters of one of them and start them with empty data directories"
+                "{id:?} belongs to another electorate in this cluster: two clusters that each had one have met; stop the voters of one of them and start them with empty data directories"
+            ),
+            Alarm::ElectorateExists => f.write_str(
+                "this cluster has an electorate, and this node is not in it, though leadership.voters names it: it forms no \
+                 other one and does not vote; have it voted in (`headcount voters add`, and `voters remove` before it if its name \
+                 is listed), or, if no voter of that electorate is left anywhere, found it anew (`headcount recover --anew`)",
+            ),
+            Alarm::FormingHeldUp { by } => write!(
+                f,
+                "{by:?} alone says that this cluster has an electorate already: none is formed while it says so; if no voter \
+                 of it is left, found it anew (`headcount recover --anew`); if that member is mistaken, remove it \
+                 (`headcount remove --force`)"
             ),
             Alarm::TermLimit { id } => {
                 write!(f, "{id:?} named a term that is out of bounds, or of another generation: it was ignored")

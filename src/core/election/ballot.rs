@@ -6,6 +6,7 @@
 //! | term, vote | vote twice in one term (Raft, section 3.4: `currentTerm`, `votedFor`) |
 //! | promise | vote while a leader still counts on its acknowledgement |
 //! | newest accepted view | lose a view that was agreed by its acceptance |
+//! | electorate that is known of | form another one beside it, in terms that were led already |
 //!
 //! Must not know: disks.
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::electorate::{Electorate, VoterChange};
+use super::electorate::{Descent, Electorate, VoterChange};
 use super::pace::MAX_LEASE;
 use super::raw::{Digest, Identity};
 use super::term::Term;
@@ -36,24 +37,50 @@ pub struct Ballot {
     pub promise: Duration,
     /// The newest view that it accepted; the first one is the founding view of its electorate.
     pub accepted: Option<NumberedView>,
+    /// The electorate that its cluster has, as others say who vote in it: kept by who does not, and by who learnt of a
+    /// later one than its own.
+    pub known: Option<Descent>,
 }
 
 impl Ballot {
     /// That of a voter at its first start.
     pub fn blank(identity: Identity) -> Self {
-        Self { version: 0, identity, term: Term(0), vote: None, promise: Duration::ZERO, accepted: None }
+        Self { version: 0, identity, term: Term(0), vote: None, promise: Duration::ZERO, accepted: None, known: None }
+    }
+
+    /// The electorate that this node knows of: its own, or the one that came after it.
+    pub fn founded(&self) -> Option<Descent> {
+        let own = self.accepted.as_ref().map(|view| view.electorate.descent());
+        match (own, self.known) {
+            (Some(own), Some(known)) if !known.succeeds(&own) => Some(own),
+            (own, known) => known.or(own),
+        }
     }
 
     /// Whether its invariants hold; asked of what a disk holds.
     pub fn is_well_formed(&self) -> bool {
         let is_accepted_well_formed = self.accepted.as_ref().is_none_or(NumberedView::is_well_formed);
-        self.term.is_in_bounds() && self.promise <= MAX_LEASE && is_accepted_well_formed
+        let is_known_well_formed = self.known.as_ref().is_none_or(Descent::is_well_formed);
+        self.term.is_in_bounds() && self.promise <= MAX_LEASE && is_accepted_well_formed && is_known_well_formed
     }
 }
 
 /// A ballot as it stands on a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Saved {
+    version: u64,
+    identity: Identity,
+    term: Term,
+    vote: Option<Identity>,
+    promise_ms: u64,
+    accepted: Option<SavedView>,
+    known: Option<Descent>,
+}
+
+/// The same as format 4 of the state file has it.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(Serialize))]
+pub(crate) struct BallotV4 {
     version: u64,
     identity: Identity,
     term: Term,
@@ -82,16 +109,33 @@ impl Serialize for Ballot {
             electorate: (*view.electorate).clone(),
             change: view.change.as_deref().cloned(),
         });
-        let Self { version, identity, term, vote, promise, .. } = *self;
+        let Self { version, identity, term, vote, promise, known, .. } = *self;
         // Rounded up: a promise must not become shorter on its way through a disk.
         let promise_ms = promise.as_nanos().div_ceil(1_000_000) as u64;
-        Saved { version, identity, term, vote, promise_ms, accepted }.serialize(serializer)
+        Saved { version, identity, term, vote, promise_ms, accepted, known }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Ballot {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Saved { version, identity, term, vote, promise_ms, accepted } = Saved::deserialize(deserializer)?;
+        Self::try_from(Saved::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+impl TryFrom<BallotV4> for Ballot {
+    type Error = &'static str;
+
+    fn try_from(saved: BallotV4) -> Result<Self, Self::Error> {
+        let BallotV4 { version, identity, term, vote, promise_ms, accepted } = saved;
+        Self::try_from(Saved { version, identity, term, vote, promise_ms, accepted, known: None })
+    }
+}
+
+impl TryFrom<Saved> for Ballot {
+    type Error = &'static str;
+
+    fn try_from(saved: Saved) -> Result<Self, Self::Error> {
+        let Saved { version, identity, term, vote, promise_ms, accepted, known } = saved;
         let accepted = match accepted {
             None => None,
             Some(saved) => {
@@ -100,13 +144,14 @@ impl<'de> Deserialize<'de> for Ballot {
                 let view = NumberedView::new(saved.term, saved.number, saved.members.into(), electorate, change);
                 let named = ViewRef { term: saved.term, number: saved.number, digest: saved.digest };
                 if view.reference() != named {
-                    return Err(serde::de::Error::custom("the accepted view is not what it was"));
+                    return Err("the accepted view is not what it was");
                 }
                 Some(view)
             }
         };
-        let ballot = Self { version, identity, term, vote, promise: Duration::from_millis(promise_ms), accepted };
-        if ballot.is_well_formed() { Ok(ballot) } else { Err(serde::de::Error::custom("the ballot is out of bounds")) }
+        let promise = Duration::from_millis(promise_ms);
+        let ballot = Self { version, identity, term, vote, promise, accepted, known };
+        if ballot.is_well_formed() { Ok(ballot) } else { Err("the ballot is out of bounds") }
     }
 }
 

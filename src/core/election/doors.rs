@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::alarm::Alarm;
 use super::ballot::Ballot;
-use super::electorate::Electorate;
+use super::electorate::{Descent, Electorate};
 use super::message::Word;
 use super::pace::LeaseTiming;
 use super::term::Term;
@@ -41,6 +41,17 @@ pub struct Surroundings<'a> {
     pub is_up: bool,
     /// The members that belong in a view now, sorted.
     pub members: &'a dyn Fn() -> Vec<NodeId>,
+}
+
+/// What a node without a vote knows of an electorate of which no voter is left.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LostElectorate {
+    /// Which one it is.
+    pub descent: Descent,
+    /// The number of the newest view that it is known to have agreed on; 0 if none is known.
+    pub number: u64,
+    /// The names of its voters, as far as they are known.
+    pub voters: Vec<NodeId>,
 }
 
 /// Why a leader is no longer one.
@@ -103,7 +114,7 @@ pub enum ChangeError {
     #[error("a majority of the old electorate answers: nothing is lost; use voters add and voters remove")]
     MajorityAnswers,
     /// A new generation needs the data directory of a voter of the old one.
-    #[error("this node was no voter: run it on a voter that is left")]
+    #[error("this node was no voter: run it on a voter that is left; if none is, found the electorate anew (--anew)")]
     NoVoter,
     /// The leader was asked and said nothing; whether it has carried it out is not known.
     #[error("the leader, {leader:?}, did not answer in time: look at the list of voters before you try again")]
@@ -166,6 +177,18 @@ pub enum ChangeError {
         old: NodeId,
         /// The voter that was added.
         new: NodeId,
+    },
+    /// An electorate was to be founded anew where none is known of.
+    #[error(
+        "nobody here knows of an electorate: the first one forms by itself, of leadership.voters, as soon as all of them are \
+         up"
+    )]
+    NothingToFollow,
+    /// An electorate was to be founded anew although a voter of the old one is left.
+    #[error("{id:?} is left of the old electorate, with its data: run the recovery there, and without --anew")]
+    VoterLeft {
+        /// The voter that is left.
+        id: NodeId,
     },
 }
 

@@ -37,6 +37,31 @@ pub struct Electorate {
     pub voters: Vec<Voter>,
 }
 
+/// Names an electorate, and says where it comes from: what everybody may know of it without knowing its voters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Descent {
+    /// See [`Electorate::lineage`].
+    pub lineage: Lineage,
+    /// See [`Electorate::root`].
+    pub root: Lineage,
+    /// See [`Electorate::began`]. All terms of the generation are between this one and the next generation: who begins the
+    /// next one begins above every term that was ever led in this one.
+    pub began: Term,
+}
+
+impl Descent {
+    /// Whether an operator put this one in the place of `other`, or of one of which both descend.
+    pub fn succeeds(&self, other: &Descent) -> bool {
+        self.root == other.root && self.began > other.began
+    }
+
+    /// Whether its invariants hold; asked of everything that others send or a disk holds.
+    pub fn is_well_formed(&self) -> bool {
+        let is_of_its_root = (self.began == Term(0)) == (self.lineage == self.root);
+        is_of_its_root && self.began.is_beginning() && self.lineage != Lineage(0)
+    }
+}
+
 /// How an electorate differs from the one before it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum VoterChange {
@@ -56,9 +81,14 @@ impl Electorate {
         electorate
     }
 
+    /// What names it.
+    pub fn descent(&self) -> Descent {
+        Descent { lineage: self.lineage, root: self.root, began: self.began }
+    }
+
     /// Whether an operator put this one in the place of `other`, or of one of which both descend.
     pub fn succeeds(&self, other: &Electorate) -> bool {
-        self.root == other.root && self.began > other.began
+        self.descent().succeeds(&other.descent())
     }
 
     /// Whether its invariants hold; asked of everything that others send.

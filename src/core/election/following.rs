@@ -132,6 +132,9 @@ impl Election {
         });
         let is_ahead = match &self.ballot.accepted {
             None => self.may_begin_with(view) && view.term >= self.ballot.term,
+            Some(accepted) if view.electorate.lineage != accepted.electorate.lineage && self.has_never_voted() => {
+                view.electorate.contains(self.ballot.identity) && view.term.is_usable()
+            }
             Some(accepted) => {
                 view.electorate.lineage == accepted.electorate.lineage
                     && view.electorate.began == accepted.electorate.began
@@ -162,6 +165,12 @@ impl Election {
     fn may_begin_with(&self, view: &NumberedView) -> bool {
         let is_learner = self.invited_to == Some(view.reference()) && view.electorate.named(&self.me).is_none();
         view.electorate.contains(self.ballot.identity) || is_learner
+    }
+
+    /// Whether this voter has neither voted nor followed anybody since it formed the first electorate: nothing was ever
+    /// decided by it.
+    pub(super) fn has_never_voted(&self) -> bool {
+        self.ballot.term == Term(0) && self.ballot.vote.is_none()
     }
 
     /// Accepts a view: the newest that this voter knows of. An older one changes nothing.

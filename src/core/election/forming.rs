@@ -5,7 +5,15 @@
 //! whose disk is lost meanwhile is met under its new identity by who has not formed yet, and turned away by who has.
 //! Whoever has formed once never forms again.
 //!
-//! Invariants: nothing is voted before the electorate is on disk; the names configured must be the same everywhere.
+//! **Never beside another one.** A cluster has one electorate, whoever is configured to form one: those voters may have
+//! been replaced since, and come back with empty disks. So nobody forms an electorate while it knows of another one, or a
+//! single member speaks of one; and since each voter counts every other one in, and tells it what it knows, one voter that
+//! knows keeps all of them from forming. Members tell a joiner before it is Up, so that where there is something to know
+//! it is known in time, and where there is not nobody waits for it. Who finds that it is in the electorate that there is
+//! (another voter has formed it, and names its identity) takes it over; who is not stays outside, and says what to do.
+//!
+//! Invariants: nothing is voted before the electorate is on disk; the names configured must be the same everywhere; what
+//! is formed is what everybody speaks of who speaks of any.
 //!
 //! Must not know: elections.
 
@@ -13,31 +21,43 @@ use std::collections::BTreeMap;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::electorate::{Electorate, Voter};
-use super::message::{Body, Roster};
-use super::raw::Identity;
+use super::electorate::{Descent, Electorate, Voter};
+use super::message::{Body, Founded, Roster};
+use super::raw::{Identity, Lineage};
 use super::view::NumberedView;
 use super::{Action, Alarm, Election, Role, Surroundings};
 use crate::core::id::NodeId;
+use crate::core::limits::IDENTITY_TIMEOUT;
 use crate::core::time::Time;
 
 /// What is known so far.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Forming {
-    /// Of the other configured voters that spoke: who they are, and whether they hold our identity.
-    heard: BTreeMap<NodeId, (Identity, bool)>,
+    /// The other configured voters that spoke.
+    heard: BTreeMap<NodeId, Heard>,
     ask_at: Time,
     /// Rounds of questions so far: they become rarer.
     rounds: u32,
+    /// An electorate is known of: until then it may turn out that this node is in it.
+    outside_at: Option<Time>,
+}
+
+/// What a configured voter said.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Heard {
+    identity: Identity,
+    holds_me: bool,
+    /// The electorate that it knows of.
+    founded: Option<Descent>,
 }
 
 impl Forming {
     pub(super) fn new(now: Time) -> Self {
-        Self { heard: BTreeMap::new(), ask_at: now, rounds: 0 }
+        Self { heard: BTreeMap::new(), ask_at: now, rounds: 0, outside_at: None }
     }
 
     pub(super) fn deadline(&self) -> Time {
-        self.ask_at
+        self.outside_at.map_or(self.ask_at, |outside_at| outside_at.min(self.ask_at))
     }
 }
 
@@ -51,32 +71,77 @@ impl Election {
     /// Asks the configured voters who they are, until the electorate is formed.
     pub(super) fn form(&mut self, around: &Surroundings<'_>) {
         let (retry, most) = (self.timing.retry(), self.timing.lease_duration / 4);
+        let patience = self.timing.patience().max(IDENTITY_TIMEOUT);
         let Role::Forming(forming) = &mut self.role else { return };
+        if self.ballot.known.is_some() && around.now >= *forming.outside_at.get_or_insert(around.now + patience) {
+            self.role = Role::Outside;
+            self.actions.push_back(Action::Alarm(Alarm::ElectorateExists));
+            return;
+        }
         if around.now >= forming.ask_at {
             let pause = (retry * 2u32.pow(forming.rounds.min(8))).min(most.max(retry));
             forming.rounds += 1;
             forming.ask_at = around.now + pause.mul_f64(0.75 + 0.5 * around.luck);
-            let unknown: Vec<NodeId> =
-                self.configured.iter().filter(|id| **id != self.me && !self.is_known(id)).cloned().collect();
-            for id in unknown {
-                self.introduce(&id, true);
-            }
+            // Also those that are known: they may have formed since, or have heard of an electorate.
+            self.introduce_to_all(true);
         }
         self.form_if_complete(around);
     }
 
     fn is_known(&self, id: &NodeId) -> bool {
-        matches!(&self.role, Role::Forming(forming) if forming.heard.get(id).is_some_and(|(_, holds_me)| *holds_me))
+        matches!(&self.role, Role::Forming(forming) if forming.heard.get(id).is_some_and(|heard| heard.holds_me))
+    }
+
+    /// What members say of the electorate of this cluster: what is sure, since several of them say so, and what one of them
+    /// says, for as long as it does, with whether that one is sure of it.
+    pub fn knows_of(&mut self, around: &Surroundings<'_>, sure: Option<Descent>, rumoured: Option<Founded>) {
+        self.expire(around);
+        let before = (self.founded(), self.rumoured);
+        self.rumoured = rumoured;
+        let is_news = |sure: &Descent| self.founded().is_none_or(|founded| sure.succeeds(&founded));
+        if let Some(sure) = sure.filter(is_news) {
+            self.ballot.known = Some(sure);
+            self.persist();
+        }
+        if around.is_up && self.is_forming() {
+            if before != (self.founded(), self.rumoured) {
+                // Others may have counted this node in: they are to know before they form.
+                self.introduce_to_all(false);
+            }
+            self.form(around);
+        }
+    }
+
+    /// What this node says of the electorate that it knows of. What was passed on to it, it does not pass on.
+    pub fn word_of_founded(&self) -> Option<Founded> {
+        let sure = self.founded().map(|descent| Founded { descent, is_sure: true });
+        let told = || self.rumoured.filter(|told| told.is_sure).map(|told| Founded { is_sure: false, ..told });
+        sure.or_else(told)
+    }
+
+    /// Whether this node is one of those that are to form an electorate, and has none.
+    pub fn is_forming(&self) -> bool {
+        matches!(self.role, Role::Forming(_))
+    }
+
+    fn introduce_to_all(&mut self, asks: bool) {
+        let others: Vec<NodeId> = self.configured.iter().filter(|id| **id != self.me).cloned().collect();
+        for id in others {
+            self.introduce(&id, asks);
+        }
     }
 
     /// Tells a node this one's identity, and what is held of it.
     pub(super) fn introduce(&mut self, to: &NodeId, asks: bool) {
         let holds = match &self.role {
-            Role::Forming(forming) => forming.heard.get(to).map(|(identity, _)| *identity),
+            // Who is not to be counted in yet, counts nobody in.
+            Role::Forming(_) if self.rumoured.is_some_and(|told| !told.is_sure) => None,
+            Role::Forming(forming) => forming.heard.get(to).map(|heard| heard.identity),
             _ => self.electorate().and_then(|electorate| electorate.named(to)).map(|voter| voter.identity),
         };
-        let roster = Roster { names: hash_of(&self.configured), holds, asks };
-        self.send(to, Body::Roster(roster));
+        let newest = self.newest().filter(|_| self.is_voter());
+        let founded = self.word_of_founded();
+        self.send(to, Body::Roster(Roster { names: hash_of(&self.configured), holds, asks, founded, newest }));
     }
 
     /// A node said who it is.
@@ -88,7 +153,7 @@ impl Election {
         roster: &Roster,
     ) {
         self.hear_candidate_for_voting(around, from, identity);
-        self.hear_survivor(from, identity);
+        self.hear_survivor(from, identity, roster);
         let me = self.ballot.identity;
         if let Role::Forming(forming) = &mut self.role
             && self.configured.binary_search(from).is_ok()
@@ -101,12 +166,30 @@ impl Election {
                 // It may have formed its electorate with who had our name before our disk was lost.
                 self.actions.push_back(Action::Alarm(Alarm::Stranger));
             }
-            forming.heard.insert(from.clone(), (identity, roster.holds == Some(me)));
+            let founded = roster.founded.map(|founded| founded.descent);
+            forming.heard.insert(from.clone(), Heard { identity, holds_me: roster.holds == Some(me), founded });
         }
         if roster.asks {
             self.introduce(from, false);
         }
         self.form_if_complete(around);
+        let theirs = roster.founded.map(|founded| founded.descent.lineage);
+        if let (Role::Forming(_), Some(view)) = (&self.role, roster.newest)
+            && roster.holds == Some(me)
+            && self.ballot.known.is_none_or(|known| theirs == Some(known.lineage))
+            && self.rumoured.is_none_or(|told| theirs == Some(told.descent.lineage))
+        {
+            // It votes in an electorate that seems to name this node, and nobody speaks of another: it is the one to be in.
+            self.actions.push_back(Action::Wanted { view, from: from.clone() });
+        }
+    }
+
+    /// Whether there is word of another electorate than this one.
+    fn is_another_known_of(&self, lineage: Lineage) -> bool {
+        let Role::Forming(forming) = &self.role else { return false };
+        let told = forming.heard.values().filter_map(|heard| heard.founded);
+        let rumoured = self.rumoured.map(|told| told.descent);
+        self.ballot.known.into_iter().chain(rumoured).chain(told).any(|founded| founded.lineage != lineage)
     }
 
     fn form_if_complete(&mut self, around: &Surroundings<'_>) {
@@ -115,17 +198,14 @@ impl Election {
         if !is_complete {
             return;
         }
-        let others = forming.heard.iter().map(|(id, (identity, _))| Voter { id: id.clone(), identity: *identity });
+        let others = forming.heard.iter().map(|(id, heard)| Voter { id: id.clone(), identity: heard.identity });
         let me = Voter { id: self.me.clone(), identity: self.ballot.identity };
         let electorate = Electorate::founded_by(others.chain([me]).collect());
-        if !electorate.is_well_formed() {
+        if !electorate.is_well_formed() || self.is_another_known_of(electorate.lineage) {
             return;
         }
         // Who knows us not yet to know it learns it now, rather than at its next question.
-        let others: Vec<NodeId> = self.configured.iter().filter(|id| **id != self.me).cloned().collect();
-        for id in others {
-            self.introduce(&id, false);
-        }
+        self.introduce_to_all(false);
         self.ballot.accepted = Some(NumberedView::founding(electorate));
         self.persist();
         self.follow(around);

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::electorate::Electorate;
+use super::electorate::{Descent, Electorate};
 use super::raw::{Identity, Lineage};
 use super::term::Term;
 use super::view::{Delta, ViewRef};
@@ -135,6 +135,20 @@ pub struct Roster {
     pub holds: Option<Identity>,
     /// Whether an answer is wanted.
     pub asks: bool,
+    /// The electorate that the speaker knows of, if any: where there is one, no other is formed.
+    pub founded: Option<Founded>,
+    /// The newest view that the speaker accepted, if it votes: whoever is named in it, and has accepted none, asks for it.
+    pub newest: Option<ViewRef>,
+}
+
+/// Word of an electorate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Founded {
+    /// The electorate.
+    pub descent: Descent,
+    /// Whether the speaker is sure of it, or has only been told by one member. What is not sure is passed on once, and
+    /// makes nobody sure.
+    pub is_sure: bool,
 }
 
 /// See [`Body::Renew`].

@@ -17,6 +17,7 @@
 //! |---|---|---|
 //! | terms never fall and are on disk before they are used (Raft 3.4) | two leaders in one term | `term`, `ballot` |
 //! | an electorate of identities, formed once | a voter that lost its disk votes twice in one term | `electorate`, `forming` |
+//! | none is formed where one of its voters knows of another | two electorates lead in one cluster | `forming` |
 //! | status query and pre-vote (Raft 9.6) move nobody's term | a returning voter deposes a healthy leader | `standing` |
 //! | one vote per voter and term, synced before the answer | two leaders in one term | `voting` |
 //! | no vote while a promise stands, nor after a restart for the longest promise that may (Gray & Cheriton 1989; Raft 6.4.1) | two valid claims | `voting`, `following`, `promise` |
@@ -29,6 +30,7 @@
 //! | one voter more or less at a time, after settling the own term (Raft 4.1 and its erratum) | two leaders in one term | `numbering` |
 //! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
 //! | a generation begins at a term that is drawn; of one root the higher beginning stands | two operators, one term; two electorates for good | `recovery` |
+//! | without any voter left, a generation begins above the last one that is known of, on command | terms that were led already are led again | `recovery` |
 //!
 //! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that somebody would notice. Exploration that
 //! knows of no bug in particular finds them: faults by lot (`tests/chaos`), faults that strike where they hurt, and operators
@@ -91,9 +93,12 @@ use std::time::Duration;
 
 pub use alarm::Alarm;
 pub use ballot::Ballot;
-pub use doors::{Action, ChangeError, Confirmed, ElectionBirth, LossReason, Surroundings, Unchanged, Unconfirmed};
-pub use electorate::{Electorate, Voter, VoterChange};
-pub use message::{Body, Claim, Renewal, Roster, Word};
+pub(crate) use ballot::BallotV4;
+pub use doors::{
+    Action, ChangeError, Confirmed, ElectionBirth, LossReason, LostElectorate, Surroundings, Unchanged, Unconfirmed,
+};
+pub use electorate::{Descent, Electorate, Voter, VoterChange};
+pub use message::{Body, Claim, Founded, Renewal, Roster, Word};
 pub use pace::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 pub use raw::{Digest, Identity, Lineage};
 pub use standings::{VoterStanding, VoterStandings};
@@ -176,6 +181,8 @@ pub struct Election {
     confirms: Confirms,
     /// Voters that have spoken since this generation began, or since this process did: they know of it.
     heirs: BTreeSet<Identity>,
+    /// What one member alone says of an electorate, and whether that member is sure of it.
+    rumoured: Option<Founded>,
     actions: VecDeque<Action>,
     /// Words that did not fit the own state, or came from nobody who counts.
     ignored: u64,
@@ -222,6 +229,7 @@ impl Election {
             met_at: None,
             confirms: Confirms::default(),
             heirs: BTreeSet::new(),
+            rumoured: None,
             actions: VecDeque::new(),
             ignored: 0,
             #[cfg(test)]
@@ -439,6 +447,11 @@ impl Election {
     /// The electorate of the newest accepted view: what every majority of this voter is counted by.
     pub fn electorate(&self) -> Option<&Electorate> {
         self.ballot.accepted.as_ref().map(|view| &*view.electorate)
+    }
+
+    /// The electorate that this node knows of: its own, or the one that others vote in.
+    pub fn founded(&self) -> Option<Descent> {
+        self.ballot.founded()
     }
 
     /// Whether this node votes, as far as it knows.

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use super::electorate::{Voter, VoterChange};
 use super::leading::Leading;
-use super::message::{Body, Roster};
 use super::raw::Identity;
 use super::view::{Delta, MAX_NUMBER, NumberedView, ViewRef};
 use super::{Action, ChangeError, Election, Role, Surroundings, Unchanged};
@@ -328,8 +327,7 @@ impl Election {
         }
         if around.now >= *ask_at {
             *ask_at = around.now + retry;
-            let names = super::forming::hash_of(&self.configured);
-            self.send(&id, Body::Roster(Roster { names, holds: None, asks: true }));
+            self.introduce(&id, true);
         }
     }
 

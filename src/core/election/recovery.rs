@@ -11,6 +11,11 @@
 //! a cut, after two recoveries in a row, and where two operators recovered at once. Until they meet each counts only its
 //! own words. Whom a candidate or leader of the generation has not heard yet is told of it with each question.
 //!
+//! **Founding anew** is for when no voter is left with its data. Any node that knows of the electorate that was, as every
+//! member does, begins the next generation of it on an operator's explicit command: of the same root, so that members follow it, and above
+//! every term that was led before, since a generation is. If a voter of the old one comes back after all, the two converge
+//! like any recoveries. It is refused while anybody knows of a leader, and if a voter that is asked has its data.
+//!
 //! Invariants: a term never falls by going over; a leader gives its claim up before it does.
 //!
 //! Must not know: why the majority is lost.
@@ -19,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::doors::LostElectorate;
 use super::electorate::{Electorate, Voter};
 use super::message::{Body, Roster};
 use super::raw::{Identity, Lineage};
@@ -41,6 +47,10 @@ pub(super) struct Recovery {
     answered: BTreeSet<Identity>,
     /// Who said that it hears a leader: a majority is there, if out of this voter's reach.
     led_by_word_of: Option<NodeId>,
+    /// What is founded anew: no voter of it is left.
+    anew: Option<LostElectorate>,
+    /// A voter of it that is left all the same.
+    left: Option<NodeId>,
     ask_at: Time,
     until: Time,
 }
@@ -53,7 +63,32 @@ impl Recovery {
 
 impl Election {
     /// An operator wants a new generation with these voters, this node among them. `lineage` is a fresh random number.
-    pub fn recover(&mut self, around: &Surroundings<'_>, ticket: u64, mut named: Vec<NodeId>, lineage: u64) {
+    pub fn recover(&mut self, around: &Surroundings<'_>, ticket: u64, named: Vec<NodeId>, lineage: u64) {
+        self.begin_recovery(around, ticket, named, lineage, None);
+    }
+
+    /// The same, where no voter of the electorate that was is left: this node only knows of it. On a voter it is a recovery
+    /// like any other.
+    pub fn found_anew(
+        &mut self,
+        around: &Surroundings<'_>,
+        ticket: u64,
+        named: Vec<NodeId>,
+        lineage: u64,
+        lost: LostElectorate,
+    ) {
+        let lost = Some(lost).filter(|_| !self.is_voter());
+        self.begin_recovery(around, ticket, named, lineage, lost);
+    }
+
+    fn begin_recovery(
+        &mut self,
+        around: &Surroundings<'_>,
+        ticket: u64,
+        mut named: Vec<NodeId>,
+        lineage: u64,
+        anew: Option<LostElectorate>,
+    ) {
         self.expire(around);
         named.push(self.me.clone());
         named.sort_unstable();
@@ -64,7 +99,7 @@ impl Election {
         if self.recovery.is_some() || self.owed_recovery.is_some() {
             return self.refuse(Some(ticket), ChangeError::Busy);
         }
-        if !self.is_voter() {
+        if !self.is_voter() && anew.is_none() {
             return self.refuse(Some(ticket), ChangeError::NoVoter);
         }
         if self.hears_majority(around) {
@@ -77,6 +112,8 @@ impl Election {
             identities: BTreeMap::from([(self.me.clone(), self.ballot.identity)]),
             answered: BTreeSet::from([self.ballot.identity]),
             led_by_word_of: None,
+            anew,
+            left: None,
             ask_at: around.now,
             until: around.now + self.timing.patience().max(IDENTITY_TIMEOUT),
         });
@@ -91,7 +128,6 @@ impl Election {
     /// Asks again, or ends.
     pub(super) fn tend_recovery(&mut self, around: &Surroundings<'_>) {
         let retry = self.timing.retry();
-        let configured = super::forming::hash_of(&self.configured);
         let Some(recovery) = &mut self.recovery else { return };
         if around.now >= recovery.until {
             return self.end_recovery(around);
@@ -100,23 +136,41 @@ impl Election {
             return;
         }
         recovery.ask_at = around.now + retry;
-        let named = recovery.named.clone();
-        let me = self.me.clone();
-        // An attempt of its own would use the same questions; nobody waits for the answers to this one.
-        if let Some(newest) = self.newest() {
-            self.send_to_all(&Body::Query { attempt: 0, newest });
+        let lost = recovery.anew.as_ref().map(|lost| lost.voters.clone());
+        let asked: BTreeSet<NodeId> = recovery.named.iter().cloned().chain(lost.iter().flatten().cloned()).collect();
+        if lost.is_none() {
+            // An attempt of its own would use the same questions; nobody waits for the answers to this one.
+            if let Some(newest) = self.newest() {
+                self.send_to_all(&Body::Query { attempt: 0, newest });
+            }
         }
-        for id in named.iter().filter(|id| **id != me) {
-            self.send(id, Body::Roster(Roster { names: configured, holds: None, asks: true }));
+        for id in asked.into_iter().filter(|id| *id != self.me).collect::<Vec<_>>() {
+            self.introduce(&id, true);
         }
     }
 
     /// Who is left said who it is.
-    pub(super) fn hear_survivor(&mut self, from: &NodeId, identity: Identity) {
-        if let Some(recovery) = &mut self.recovery
-            && recovery.named.contains(from)
-        {
+    pub(super) fn hear_survivor(&mut self, from: &NodeId, identity: Identity, roster: &Roster) {
+        let Some(recovery) = &mut self.recovery else { return };
+        let root = recovery.anew.as_ref().map(|lost| lost.descent.root);
+        let votes_in = roster.founded.filter(|_| roster.newest.is_some()).map(|founded| founded.descent.root);
+        if root.is_some() && votes_in == root {
+            recovery.left.get_or_insert_with(|| from.clone());
+        }
+        if recovery.named.contains(from) {
             recovery.identities.insert(from.clone(), identity);
+        }
+    }
+
+    /// Whether an electorate is being founded anew.
+    pub fn is_founding_anew(&self) -> bool {
+        self.recovery.as_ref().is_some_and(|recovery| recovery.anew.is_some())
+    }
+
+    /// A member knows of a leader: nothing is founded anew beside it.
+    pub fn hear_of_leader(&mut self, by: &NodeId) {
+        if let Some(recovery) = self.recovery.take_if(|recovery| recovery.anew.is_some()) {
+            self.refuse(Some(recovery.ticket), ChangeError::LeaderHeard { by: by.clone() });
         }
     }
 
@@ -133,12 +187,21 @@ impl Election {
     fn end_recovery(&mut self, around: &Surroundings<'_>) {
         let Some(recovery) = self.recovery.take() else { return };
         let ticket = Some(recovery.ticket);
-        let Some(accepted) = &self.ballot.accepted else { return };
-        let is_majority_there = accepted.electorate.has_majority(|identity| recovery.answered.contains(&identity));
+        let (before, number) = match (&recovery.anew, &self.ballot.accepted) {
+            (Some(lost), _) => (lost.descent, lost.number),
+            (None, Some(accepted)) => (accepted.electorate.descent(), accepted.number),
+            (None, None) => return,
+        };
+        let accepted = self.ballot.accepted.as_ref().filter(|_| recovery.anew.is_none());
+        let is_majority_there = accepted
+            .is_some_and(|accepted| accepted.electorate.has_majority(|identity| recovery.answered.contains(&identity)));
         #[cfg(test)]
         let is_majority_there = is_majority_there && !self.has(super::flaw::Flaw::RecoversAnyway);
         if is_majority_there || self.hears_majority(around) {
             return self.refuse(ticket, ChangeError::MajorityAnswers);
+        }
+        if let Some(id) = recovery.left {
+            return self.refuse(ticket, ChangeError::VoterLeft { id });
         }
         if let Some(by) = recovery.led_by_word_of {
             return self.refuse(ticket, ChangeError::LeaderHeard { by });
@@ -146,13 +209,14 @@ impl Election {
         if let Some(missing) = recovery.named.iter().find(|id| !recovery.identities.contains_key(*id)) {
             return self.refuse(ticket, ChangeError::NoAnswer { id: missing.clone() });
         }
-        let (number, voters) = ((accepted.number + 1).min(MAX_NUMBER), recovery.identities);
+        let (number, voters) = ((number + 1).min(MAX_NUMBER), recovery.identities);
         let voters = voters.into_iter().map(|(id, identity)| Voter { id, identity }).collect();
         let luck = xxh3_64(&recovery.lineage.0.to_le_bytes());
         #[cfg(test)]
         let luck = if self.has(super::flaw::Flaw::SameBeginning) { 0 } else { luck };
-        let began = Term::beginning_of(self.ballot.term.generation() + 1, luck);
-        let electorate = Electorate { lineage: recovery.lineage, root: accepted.electorate.root, began, voters };
+        let generation = self.ballot.term.max(before.began).generation() + 1;
+        let began = Term::beginning_of(generation, luck);
+        let electorate = Electorate { lineage: recovery.lineage, root: before.root, began, voters };
         if !electorate.is_well_formed() {
             return self.refuse(ticket, ChangeError::NoChange { reason: Unchanged::NoGenerations });
         }
@@ -178,7 +242,8 @@ impl Election {
         number: u64,
     ) {
         let is_named = electorate.contains(self.ballot.identity);
-        let is_heir = self.electorate().map_or(is_named, |mine| electorate.succeeds(mine));
+        let is_known = self.ballot.known.is_none_or(|known| !known.succeeds(&electorate.descent()));
+        let is_heir = self.electorate().map_or(is_named && is_known, |mine| electorate.succeeds(mine));
         #[cfg(test)]
         let is_heir = is_heir
             && !(self.has(super::flaw::Flaw::StaysInItsGeneration)

@@ -8,9 +8,9 @@ use super::{
     Alarm, Ballot, CommandError, Core, Election, ElectionBirth, LossReason, NodeId, Notice, Output, Phase, QuorumBirth,
     Reply, Status, Surroundings, Term, Ticket, View,
 };
-use super::{Asked, Forwards, Known, Leadership, LeadershipState, Leading, Rumours};
+use super::{Asked, Forwards, Hearsay, Known, Leadership, LeadershipState, Leading, Rumours};
 use crate::core::Drop;
-use crate::core::election::{Action, Body, ChangeError, Confirmed, Word};
+use crate::core::election::{Action, Body, ChangeError, Confirmed, Roster, Word};
 use crate::core::limits::HAND_OVER_TIMEOUT;
 use crate::core::view::Slot;
 use crate::core::wire::{Message, VoterWish};
@@ -52,6 +52,7 @@ impl Core {
             heir: None,
             asked_at: None,
             rumours: Rumours::default(),
+            hearsay: Hearsay::default(),
             leave_by: None,
             forwards: Forwards::default(),
             asked: Asked::default(),
@@ -132,7 +133,14 @@ impl Core {
 
     /// A voter's word came in.
     pub(in crate::core) fn hear_voter(&mut self, from: Slot, word: Word) {
-        let id = self.view.record(from).id.clone();
+        let record = self.view.record(from);
+        let (id, run) = (record.id.clone(), record.run);
+        if let Body::Roster(Roster { founded: Some(founded), .. }) = word.body {
+            if !founded.descent.is_well_formed() {
+                return self.counters.drop(Drop::Malformed);
+            }
+            self.hear_founded(run, founded);
+        }
         let ignored = self.election().map_or(0, Election::ignored);
         if self.with_election(|election, around| election.heard(around, &id, word)).is_none() {
             return self.counters.drop(Drop::WrongState);
@@ -281,7 +289,7 @@ impl Core {
     }
 
     /// Whether commands about the election mean anything here and now.
-    fn may_command_election(&self) -> Result<(), CommandError> {
+    pub(super) fn may_command_election(&self) -> Result<(), CommandError> {
         match self.phase {
             _ if !self.is_led_by_quorum() => Err(CommandError::NoQuorumMode),
             Phase::Up => Ok(()),

@@ -5,7 +5,8 @@
 //! long that holds, and the agreed views.
 //!
 //! Only the leader changes the electorate; an operator may ask anywhere. Who is asked and does not lead asks the leader
-//! (`forward`), which carries it out once, however often the question comes (`asked`).
+//! (`forward`), which carries it out once, however often the question comes (`asked`). Whether the cluster has an electorate
+//! at all everybody learns before it is Up (`founded`): nobody forms another one beside it.
 //!
 //! Invariants:
 //! - An own claim whose time is past ends before any input is looked at.
@@ -16,6 +17,7 @@
 
 mod asked;
 mod forward;
+mod founded;
 mod machine;
 mod news;
 mod rumours;
@@ -24,7 +26,7 @@ mod views;
 use std::time::Duration;
 
 use super::election::{
-    Alarm, Ballot, Delta, Election, ElectionBirth, Electorate, Lineage, LossReason, NumberedView, Surroundings, Term,
+    Alarm, Ballot, Delta, Descent, Election, ElectionBirth, Electorate, LossReason, NumberedView, Surroundings, Term,
 };
 use super::id::NodeId;
 use super::time::Time;
@@ -33,6 +35,7 @@ use super::view::View;
 use super::{CommandError, Core, Notice, Output, Phase, QuorumBirth, Reply, Status, Ticket};
 use asked::Asked;
 use forward::Forwards;
+use founded::Hearsay;
 use rumours::Rumours;
 use views::Fetch;
 
@@ -107,10 +110,12 @@ pub(super) struct Leading {
     /// The renewal and the view's number told of last in pulses, and how often.
     pulsed: ((Term, u64, u64), u32),
     /// The recovered electorate that is followed, while the agreed view is still of the one before.
-    heir: Option<Lineage>,
+    heir: Option<Descent>,
     asked_at: Option<Time>,
     /// What too few have said.
     rumours: Rumours,
+    /// What too few have said of an electorate, where none is known.
+    hearsay: Hearsay,
     /// The leave waits for the hand-over, at most until then.
     leave_by: Option<Time>,
     /// Commands of this node's operator that the leader was asked to carry out.
@@ -146,7 +151,7 @@ impl Leading {
     fn agreed_of(&self, term: Term) -> Option<&NumberedView> {
         let is_of_it = |agreed: &&NumberedView| {
             agreed.term.generation() == term.generation()
-                && self.heir.is_none_or(|heir| heir == agreed.electorate.lineage)
+                && self.heir.is_none_or(|heir| heir.lineage == agreed.electorate.lineage)
         };
         self.agreed.as_ref().filter(is_of_it)
     }
@@ -250,6 +255,8 @@ impl Core {
             leading.leave_by,
             leading.rumours.deadline(leading.asked_at),
             leading.forwards.deadline(),
+            leading.hearsay.deadline(),
+            self.ask_before_founding_at(),
         ];
         match deadlines.into_iter().flatten().min() {
             // What is overdue already is tended in a moment, so that no mistake here makes time stand still.
@@ -264,6 +271,8 @@ impl Core {
         self.expire_news();
         self.ask_who_leads();
         self.ask_about_rumour();
+        self.review_hearsay();
+        self.ask_before_founding();
         self.fetch_again();
         self.tend_forwards();
         let leave_by = self.leading.as_ref().and_then(|leading| leading.leave_by);

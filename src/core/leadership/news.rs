@@ -5,7 +5,7 @@
 //! - That the leader still leads is in gossip packets, as a `Pulse` of about sixteen bytes: which renewal a majority
 //!   acknowledged last, and how long ago it was sent. Ages travel, times never do. Each renewal is told a few times by
 //!   everybody who hears of it: that is a rumour that reaches nearly all, and the next one reaches the rest.
-//! - Whoever becomes Up asks somebody at once.
+//! - Whoever becomes Up asks somebody at once; that nobody leads does not mean that nobody ever did (see `founded`).
 //! - Whoever knows less than a pulse says, or has heard none for seven tenths of a lease, asks: a peer, or a voter. In a
 //!   large cluster a few ask and their neighbours learn it from them.
 //!
@@ -22,7 +22,7 @@ use rand::seq::IndexedRandom;
 
 use super::{Alarm, Core, Election, Known, LossReason, Status, Term, View};
 use crate::core::Drop;
-use crate::core::election::{Delta, Lineage, MAX_LEASE, MIN_LEASE};
+use crate::core::election::{Delta, Descent, Founded, Lineage, MAX_LEASE, MIN_LEASE};
 use crate::core::limits::{MAX_FLOODED_DELTA_BYTES, PULSES, WHO_LEADS_INTERVAL};
 use crate::core::time::Time;
 use crate::core::view::Slot;
@@ -44,6 +44,7 @@ impl Core {
         leading.term = claim.term;
         leading.claim_until = own_until;
         leading.known = Some(claim);
+        self.found_nothing_anew(View::ME);
         self.publish_leadership(LossReason::Expired);
         self.flood_leadership();
         self.schedule_leadership();
@@ -76,6 +77,9 @@ impl Core {
 
     /// The pulse of the leader, for a packet that goes out anyway.
     pub(in crate::core) fn push_pulse(&mut self, packet: &mut PacketBuilder) {
+        if self.leading.as_ref().is_some_and(|leading| leading.known.is_none()) {
+            return self.push_founded(packet);
+        }
         let Some(leading) = &mut self.leading else { return };
         let Some(known) = &leading.known else { return };
         let Some(agreed) = leading.agreed_of(known.term) else { return };
@@ -165,6 +169,13 @@ impl Core {
         if !is_plausible(&led) {
             return self.counters.drop(Drop::Malformed);
         }
+        let descent = Descent { lineage: led.lineage, root: led.root, began: led.began };
+        if descent.is_well_formed() {
+            self.hear_founded(self.view.record(from).run, Founded { descent, is_sure: true });
+        }
+        if led.leader.is_some() {
+            self.found_nothing_anew(from);
+        }
         self.meet_leader_of_other_electorate(&led);
         if !self.believes_led(from, &led) {
             return;
@@ -176,7 +187,7 @@ impl Core {
         {
             let own = leading.election.as_ref().and_then(Election::lineage);
             // Its leader may be known already while its first view is still on its way.
-            let is_known = own == Some(led.lineage) || leading.heir == Some(led.lineage);
+            let is_known = own == Some(led.lineage) || leading.heir.is_some_and(|heir| heir.lineage == led.lineage);
             let is_earlier = led.began <= agreed.electorate.began || led.term < leading.term;
             if led.root != agreed.electorate.root {
                 let id = self.view.record(from).id.clone();
@@ -186,7 +197,7 @@ impl Core {
                 // Of an electorate that was recovered: whoever still speaks for it hears so from the voters.
                 return;
             }
-            self.follow_heir(led.lineage);
+            self.follow_heir(descent);
         } else if generation < leading.term.generation() {
             return;
         }
@@ -218,9 +229,9 @@ impl Core {
         }
     }
 
-    fn follow_heir(&mut self, lineage: Lineage) {
+    fn follow_heir(&mut self, descent: Descent) {
         if let Some(leading) = &mut self.leading {
-            leading.heir = Some(lineage);
+            leading.heir = Some(descent);
         }
     }
 
@@ -228,7 +239,7 @@ impl Core {
     pub(in crate::core) fn tell_who_leads(&mut self, to: Slot) {
         // Nobody is told that nobody leads: whoever resigned has said so, and whoever is silent is not known to be gone.
         let is_led = self.leading.as_ref().is_some_and(|leading| leading.known.is_some());
-        let Some(mut led) = self.led(true) else { return };
+        let Some(mut led) = self.led(true) else { return self.tell_founded(to) };
         let mut packet = self.packet_to(to);
         packet.push(&Message::Reply);
         if !is_led {

@@ -114,11 +114,14 @@ impl Core {
         let delta = delta.or_else(|| leading.agreed.as_ref().map(|held| view.since(held)));
         leading.last_delta = delta;
         leading.agreed = Some(view.clone());
+        let descent = view.electorate.descent();
+        leading.heir.take_if(|heir| heir.began <= descent.began);
         leading.fetch.take_if(|fetch| fetch.is_agreed && fetch.view.number <= view.number);
         // The founding view has no members: it is nobody's news.
         if !view.members.is_empty() {
             self.outputs.push_back(Output::ViewAgreed(view));
         }
+        self.is_sure_of(descent);
         self.flood_leadership();
     }
 

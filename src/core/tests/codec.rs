@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::merging::any_status;
 use super::net::{Net, address, id};
 use crate::core::election::{
-    Body, ChangeError, Claim, Delta, Digest, Electorate, Identity, Lineage, Renewal, Roster, Term, Unchanged, ViewRef,
-    Voter, VoterChange, Word,
+    Body, ChangeError, Claim, Delta, Descent, Digest, Electorate, Founded, Identity, Lineage, Renewal, Roster, Term,
+    Unchanged, ViewRef, Voter, VoterChange, Word,
 };
 use crate::core::limits::MAX_MESSAGES_PER_PACKET;
 use crate::core::record::tests::record;
@@ -47,6 +47,11 @@ fn reference() -> ViewRef {
 fn delta() -> Delta {
     let names = |name: &str| vec![NodeId::new(name).expect("a name")];
     Delta { base: Digest(1), added: names("new"), removed: names("old"), change: Some(VoterChange::Removed(voter())) }
+}
+
+fn founded() -> Founded {
+    let descent = Descent { lineage: Lineage(7), root: Lineage(8), began: Term::beginning_of(1, 300) };
+    Founded { descent, is_sure: true }
 }
 
 fn changed(result: Result<Electorate, ChangeError>) -> Message {
@@ -100,7 +105,13 @@ fn one_of_each() -> Vec<Message> {
             ],
         },
         Message::Alive { run: Run(9), sequence: 300 },
-        Message::Election(Box::new(word(Body::Roster(Roster { names: 5, holds: Some(Identity(6)), asks: true })))),
+        Message::Election(Box::new(word(Body::Roster(Roster {
+            names: 5,
+            holds: Some(Identity(6)),
+            asks: true,
+            founded: Some(founded()),
+            newest: Some(reference()),
+        })))),
         Message::Election(Box::new(word(Body::Renew(Renewal {
             term: Term(3),
             sequence: 9,
@@ -162,6 +173,7 @@ fn one_of_each() -> Vec<Message> {
         Message::WhoHolds { nonce, id: id("d") },
         Message::Holds { nonce, run: Some(Run(1)) },
         Message::Holds { nonce, run: None },
+        Message::Founded(founded()),
     ]
 }
 
@@ -261,6 +273,8 @@ fn records_out_of_bounds_are_malformed() {
     reject(Message::Pull { after: None, pages: 9 });
     let nobody = Electorate { lineage: Lineage(1), root: Lineage(1), began: Term(0), voters: Vec::new() };
     reject(changed(Ok(nobody.clone())));
+    let descent = Descent { root: Lineage(7), ..founded().descent };
+    reject(Message::Founded(Founded { descent, is_sure: true }));
     reject(changed(Ok(Electorate { voters: vec![voter(), voter()], ..nobody })));
     reject(Message::Told { run: Run(9), incarnation: u64::MAX, status: Status::Down, age_ms: 0 });
 }

@@ -16,6 +16,7 @@ mod deaf;
 mod detection;
 mod detours;
 mod doubt;
+mod forming;
 mod forwarding;
 mod founding;
 mod hostile;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::core::doors::Families;
-use crate::core::election::{ChangeError, Delta, Digest, Electorate, Lineage, Term, ViewRef, VoterChange, Word};
+use crate::core::election::{
+    ChangeError, Delta, Digest, Electorate, Founded, Lineage, Term, ViewRef, VoterChange, Word,
+};
 use crate::core::id::{NodeId, Run};
 use crate::core::limits::MAX_REFERRALS;
 use crate::core::record::{DetectionMethod, ProtocolRange, Record, Status};
@@ -351,6 +353,9 @@ pub enum Message {
         /// The run that the sender holds as Up, Suspect or Leaving under that name.
         run: Option<Run>,
     },
+    /// "This cluster has an electorate": stands before a [`Message::Welcome`], so that a joiner knows it before it is Up; in
+    /// gossip packets while nobody leads; and answers [`Message::WhoLeads`] where there is no [`Message::Led`] to say.
+    Founded(Founded),
 }
 
 /// See [`Message::Seeking`].
@@ -498,7 +503,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 42;
+    pub(super) const KINDS: u32 = 43;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].

@@ -211,6 +211,7 @@ fn is_well_formed(message: &Message) -> bool {
         Message::Told { incarnation, .. } | Message::Behind { incarnation, .. } => {
             *incarnation < Record::INCARNATION_LIMIT - 1
         }
+        Message::Founded(founded) => founded.descent.is_well_formed(),
         Message::VotersChanged(changed) => changed.result.as_ref().map_or(true, Electorate::is_well_formed),
         _ => true,
     }

@@ -8,8 +8,8 @@ use proptest::sample::select;
 
 use super::parliament::{LEASE, id};
 use crate::core::election::{
-    Action, Ballot, Body, Claim, Delta, Digest, Election, ElectionBirth, Electorate, Identity, LeaseTiming, Lineage,
-    NumberedView, Renewal, Roster, Surroundings, Term, ViewRef, Voter, VoterChange, Word,
+    Action, Ballot, Body, Claim, Delta, Descent, Digest, Election, ElectionBirth, Electorate, Founded, Identity,
+    LeaseTiming, Lineage, NumberedView, Renewal, Roster, Surroundings, Term, ViewRef, Voter, VoterChange, Word,
 };
 use crate::core::{NodeId, Time};
 
@@ -126,11 +126,26 @@ fn some_renewal() -> impl Strategy<Value = Body> {
     })
 }
 
+fn some_founded() -> impl Strategy<Value = Option<Founded>> {
+    let descent = (any::<u64>(), any::<u64>(), some_term()).prop_map(|(lineage, root, began)| Descent {
+        lineage: Lineage(lineage),
+        root: Lineage(root),
+        began,
+    });
+    prop::option::of((descent, any::<bool>()).prop_map(|(descent, is_sure)| Founded { descent, is_sure }))
+}
+
 fn some_body() -> impl Strategy<Value = Body> {
     let attempt = || prop_oneof![0..4u32, any::<u32>()];
     prop_oneof![
-        (any::<u64>(), prop::option::of(some_identity()), any::<bool>())
-            .prop_map(|(names, holds, asks)| Body::Roster(Roster { names, holds, asks })),
+        (any::<u64>(), prop::option::of(some_identity()), any::<bool>(), some_founded(), prop::option::of(some_ref()))
+            .prop_map(|(names, holds, asks, founded, newest)| Body::Roster(Roster {
+                names,
+                holds,
+                asks,
+                founded,
+                newest
+            })),
         (attempt(), some_ref()).prop_map(|(attempt, newest)| Body::Query { attempt, newest }),
         (attempt(), any::<bool>(), some_term()).prop_map(|(attempt, hears_leader, term)| Body::Health {
             attempt,

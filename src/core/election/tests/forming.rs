@@ -1,0 +1,136 @@
+//! Forming where there may be an electorate already, and where a voter's disk is lost meanwhile.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::parliament::{Parliament, id};
+use super::scenarios::{SECOND, led};
+use crate::core::election::{Alarm, Descent, Founded, Lineage, LostElectorate, Term};
+
+fn another() -> Descent {
+    Descent { lineage: Lineage(77), root: Lineage(77), began: Term(0) }
+}
+
+fn knows(parliament: &mut Parliament, node: usize, sure: Option<Descent>, rumoured: Option<Founded>) {
+    parliament.with(node, |election, around| election.knows_of(around, sure, rumoured));
+}
+
+fn lineages(parliament: &Parliament) -> BTreeSet<Lineage> {
+    parliament.nodes.iter().filter_map(|node| node.election.as_ref()?.lineage()).collect()
+}
+
+#[test]
+fn one_voter_that_knows_of_an_electorate_keeps_all_from_forming_another_one() {
+    for (seed, knower) in (0..12).map(|seed| (seed, seed as usize % 3)) {
+        let mut parliament = Parliament::new(seed, 3);
+        parliament.start_all();
+        knows(&mut parliament, knower, Some(another()), None);
+        parliament.run_for(SECOND * 60);
+        assert!(lineages(&parliament).is_empty(), "seed {seed}");
+        assert!(parliament.alarms.contains(&(knower, Alarm::ElectorateExists)), "{:?}", parliament.alarms);
+        // It keeps that.
+        parliament.crash(knower);
+        parliament.start(knower);
+        parliament.run_for(SECOND * 60);
+        assert!(lineages(&parliament).is_empty() && parliament.election(knower).founded() == Some(another()));
+    }
+}
+
+#[test]
+fn a_rumour_of_an_electorate_keeps_voters_from_forming_one_until_it_is_over() {
+    for is_sure in [true, false] {
+        let mut parliament = Parliament::new(3, 3);
+        parliament.start_all();
+        knows(&mut parliament, 1, None, Some(Founded { descent: another(), is_sure }));
+        parliament.run_for(SECOND * 20);
+        assert!(lineages(&parliament).is_empty());
+        knows(&mut parliament, 1, None, None);
+        assert!(parliament.run_until(SECOND * 5, |p| p.leader().is_some()));
+        assert_eq!(lineages(&parliament).len(), 1);
+        assert!(
+            !parliament.alarms.iter().any(|(_, alarm)| *alarm == Alarm::ElectorateExists),
+            "{:?}",
+            parliament.alarms
+        );
+    }
+}
+
+#[test]
+fn a_voter_that_hears_of_its_own_electorate_before_it_has_formed_it_takes_part_in_it() {
+    for seed in 0..10 {
+        let mut parliament = Parliament::new(seed, 3);
+        parliament.start_all();
+        // Two have formed; the third has said who it is, and heard nothing since.
+        assert!(parliament.run_until(SECOND, |p| p.election(0).lineage().is_some()));
+        let descent = parliament.election(0).founded();
+        let late = 2;
+        if parliament.election(late).lineage().is_none() {
+            knows(&mut parliament, late, descent, None);
+        }
+        parliament.run_for(SECOND * 5);
+        assert!((0..3).all(|node| parliament.election(node).is_voter()), "seed {seed}");
+        assert!(!parliament.alarms.iter().any(|(_, alarm)| *alarm == Alarm::ElectorateExists), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_voter_whose_disk_is_lost_while_all_form_keeps_nobody_from_leading() {
+    for seed in 0..400 {
+        let mut parliament = Parliament::new(seed, 3);
+        parliament.loss = 0.3;
+        parliament.start_all();
+        parliament.run_for(Duration::from_millis(seed % 100));
+        parliament.wipe(2);
+        parliament.run_for(Duration::from_millis(seed % 7));
+        parliament.start(2);
+        assert!(
+            parliament.run_until(SECOND * 60, |p| p.leader().is_some()),
+            "seed {seed}: {:?}",
+            lineages(&parliament)
+        );
+        parliament.assert_safe();
+    }
+}
+
+#[test]
+fn an_electorate_that_is_founded_anew_goes_above_all_terms_and_wins_over_voters_that_come_back() {
+    let (mut parliament, leader) = led(5, 3);
+    parliament.run_for(SECOND);
+    let before = parliament.election(leader).term();
+    let outsider = parliament.add(Vec::new());
+    parliament.start(outsider);
+    for node in 0..3 {
+        parliament.crash(node);
+    }
+    parliament.run_for(SECOND * 5);
+    let descent = parliament.newest_agreed().expect("agreed").electorate.descent();
+    let lost = LostElectorate { descent, number: 7, voters: (0..3).map(id).collect() };
+    parliament.with(outsider, |election, around| election.found_anew(around, 1, Vec::new(), 99, lost.clone()));
+    assert!(parliament.run_until(SECOND * 10, |p| p.leader() == Some(outsider)), "{:?}", parliament.answers);
+    let term = parliament.election(outsider).term();
+    assert!(term > before && term.generation() == before.generation() + 1);
+    assert_eq!(parliament.election(outsider).electorate().expect("founded").root, descent.root);
+    for node in 0..3 {
+        parliament.start(node);
+    }
+    parliament.run_for(SECOND * 5);
+    // What gossip does: the voters of before learn who leads by now, and ask it.
+    for node in 0..3 {
+        parliament.with(node, |election, around| election.meet_leader(around, &id(outsider)));
+    }
+    assert!(parliament.run_until(SECOND * 30, |p| lineages(p).len() == 1), "{:?}", lineages(&parliament));
+    parliament.run_for(SECOND * 20);
+    assert_eq!(parliament.leader(), Some(outsider));
+}
+
+#[test]
+fn a_voter_that_is_told_to_found_anew_recovers_as_any_voter_does() {
+    let (mut parliament, leader) = led(6, 3);
+    parliament.run_for(SECOND);
+    let descent = parliament.election(leader).founded().expect("its own");
+    let lost = LostElectorate { descent, number: 0, voters: Vec::new() };
+    parliament.with(leader, |election, around| election.found_anew(around, 1, Vec::new(), 99, lost));
+    assert_eq!(parliament.answers.len(), 1);
+    assert!(parliament.answers[0].1.is_err(), "its majority answers: {:?}", parliament.answers);
+    assert!(!parliament.election(leader).is_founding_anew());
+}

@@ -1,0 +1,292 @@
+//! Electorates as whole nodes form them: one in a cluster, whoever comes with an empty disk.
+
+use std::time::Duration;
+
+use super::leadership::{SECOND, cluster, leader};
+use super::liars::Liar;
+use super::net::{Net, id, ms};
+use crate::core::election::{Alarm, ChangeError, Descent, Founded, Lineage, Term};
+use crate::core::wire::Message;
+use crate::core::{Command, CommandError, Notice, Output, Profile, Reply};
+
+/// Nodes that lead, as they say themselves.
+fn claims(net: &Net) -> Vec<usize> {
+    (0..net.nodes.len())
+        .filter(|node| net.nodes[*node].stopped.is_none() && net.nodes[*node].core.leadership().is_me)
+        .collect()
+}
+
+/// Runs for so long; fails as soon as two lead.
+#[track_caller]
+fn run_with_one_leader(net: &mut Net, duration: Duration) {
+    let until = net.now + duration;
+    while net.now < until {
+        net.run(ms(10));
+        let claims = claims(net);
+        assert!(claims.len() < 2, "{claims:?} lead at {:?}", net.now);
+    }
+}
+
+/// The voters n0–n2 are replaced by n3–n5, one by one.
+fn replace_all_voters(net: &mut Net) {
+    for i in 0..3 {
+        let (old, new) = (id(&format!("n{i}")), id(&format!("n{}", i + 3)));
+        net.command(i, Command::AddVoter { ticket: 1, id: new });
+        net.run(SECOND * 3);
+        net.command(i, Command::RemoveVoter { ticket: 2, id: old });
+        net.run(SECOND * 5);
+    }
+    for (_, node) in (0..3).zip(&net.nodes) {
+        assert!(node.replies.iter().all(|reply| matches!(reply, Reply::Electorate(_))), "{:?}", node.replies);
+    }
+}
+
+/// The process dies, and comes back with the same configuration and an empty disk.
+fn reinstall(net: &mut Net, node: usize, seeds: &[usize]) -> usize {
+    let name = format!("n{node}");
+    net.kill(node);
+    net.disks.remove(&name);
+    net.add(&name, node, seeds)
+}
+
+fn is_outside(notice: &Notice) -> bool {
+    matches!(notice, Notice::Election(Alarm::ElectorateExists))
+}
+
+#[test]
+fn voters_that_were_replaced_and_come_back_blank_form_nothing_beside_the_electorate_that_is() {
+    for seed in 0..10 {
+        let mut net = cluster(7, 3);
+        net.shuffle_losses(seed);
+        replace_all_voters(&mut net);
+        let blank: Vec<usize> = (0..3).map(|node| reinstall(&mut net, node, &[3 + node])).collect();
+        run_with_one_leader(&mut net, SECOND * 60);
+        let (first, _) = leader(&net);
+        assert!((3..6).contains(&first));
+        for node in blank {
+            assert!(net.nodes[node].notices.iter().any(is_outside), "{:?}", net.nodes[node].notices);
+        }
+    }
+}
+
+#[test]
+fn three_new_hosts_that_list_themselves_as_voters_form_nothing_in_a_led_cluster() {
+    for seed in 0..10 {
+        let mut net = cluster(5, 3);
+        net.shuffle_losses(seed);
+        let before = leader(&net);
+        net.voters = (5..8).map(|i| id(&format!("n{i}"))).collect();
+        for i in 0..3 {
+            net.add(&format!("n{}", i + 5), i + 5, &[i]);
+        }
+        run_with_one_leader(&mut net, SECOND * 60);
+        assert_eq!(leader(&net), before);
+        for node in 5..8 {
+            assert!(net.nodes[node].notices.iter().any(is_outside), "{:?}", net.nodes[node].notices);
+        }
+    }
+}
+
+#[test]
+fn a_blank_voter_learns_of_the_electorate_before_it_is_up() {
+    let mut net = cluster(5, 3);
+    net.voters = vec![id("n5")];
+    // Alone it would be an electorate at once.
+    let new = net.add("n5", 5, &[0]);
+    net.run_until(SECOND * 2, "up", |net| net.nodes[new].core.is_up());
+    assert!(net.nodes[new].core.election().expect("takes part").word_of_founded().is_some());
+    assert_eq!(net.nodes[new].core.electorate(), None);
+    run_with_one_leader(&mut net, SECOND * 20);
+    leader(&net);
+}
+
+/// Seven nodes, n0–n2 vote; their disks are lost, and they come back blank. The others live on.
+fn without_voters() -> (Net, Term) {
+    let mut net = cluster(7, 3);
+    let (_, term) = leader(&net);
+    for node in 0..3 {
+        net.kill(node);
+    }
+    net.run(SECOND * 10);
+    for node in 0..3 {
+        net.disks.remove(&format!("n{node}"));
+        net.add(&format!("n{node}"), node, &[3 + node]);
+    }
+    net.run(SECOND * 20);
+    assert_eq!(claims(&net), [0; 0], "nobody forms an electorate that starts again at the first term");
+    (net, term)
+}
+
+/// All that are there show one leader, in a later term than before, and showed no term that fell.
+#[track_caller]
+fn assert_led_on(net: &Net, before: Term) {
+    let (_, term) = leader(net);
+    assert!(term > before && term.generation() == before.generation() + 1, "{term} after {before}");
+    for node in net.running() {
+        let terms = node.leadership.iter().filter_map(|(_, said)| match said {
+            Output::Leadership(shown) => Some(shown.term),
+            _ => None,
+        });
+        assert!(terms.is_sorted(), "{}", node.core.me().id);
+        assert_eq!(node.core.electorate().expect("known").began.generation(), term.generation());
+    }
+}
+
+#[test]
+fn after_all_voters_disks_are_lost_an_operator_founds_the_electorate_anew_and_terms_go_on_growing() {
+    // At a voter that came back blank, and at a member that never had a vote.
+    for (node, named) in [(7, ["n1", "n2"]), (4, ["n5", "n6"]), (4, ["n0", "n1"])] {
+        let (mut net, term) = without_voters();
+        net.command(node, Command::FoundAnew { ticket: 1, voters: named.map(id).into() });
+        run_with_one_leader(&mut net, SECOND * 30);
+        assert!(matches!(net.nodes[node].replies[..], [Reply::Electorate(_)]), "{:?}", net.nodes[node].replies);
+        assert_led_on(&net, term);
+        // Once more: its voters are lost, too.
+        let (_, term) = leader(&net);
+        let voters = net.nodes[3].core.electorate().expect("known").clone();
+        for voter in &voters.voters {
+            let node = net.nodes.iter().rposition(|node| node.core.me().id == voter.id).expect("a node");
+            net.kill(node);
+        }
+        net.run(SECOND * 20);
+        let node = (3..7).find(|node| net.nodes[*node].stopped.is_none()).expect("somebody is left");
+        net.nodes[node].replies.clear();
+        net.command(node, Command::FoundAnew { ticket: 2, voters: Vec::new() });
+        run_with_one_leader(&mut net, SECOND * 30);
+        assert!(matches!(net.nodes[node].replies[..], [Reply::Electorate(_)]), "{:?}", net.nodes[node].replies);
+        assert_led_on(&net, term);
+    }
+}
+
+#[test]
+fn voters_of_before_that_come_back_with_their_data_go_over_to_the_electorate_that_was_founded_anew() {
+    let mut net = cluster(7, 3);
+    let (_, term) = leader(&net);
+    for node in 0..3 {
+        net.kill(node);
+    }
+    net.run(SECOND * 10);
+    net.command(4, Command::FoundAnew { ticket: 1, voters: vec![id("n5"), id("n6")] });
+    net.run(SECOND * 10);
+    assert_led_on(&net, term);
+    for node in 0..3 {
+        net.add(&format!("n{node}"), node, &[3]);
+    }
+    net.run(SECOND * 30);
+    assert_led_on(&net, term);
+    run_with_one_leader(&mut net, SECOND * 30);
+}
+
+#[test]
+fn nothing_is_founded_anew_beside_a_leader_or_a_voter_that_is_left_nor_where_nothing_was() {
+    let refused = |net: &mut Net, node: usize| {
+        net.nodes[node].replies.clear();
+        net.command(node, Command::FoundAnew { ticket: 1, voters: Vec::new() });
+        net.run(SECOND * 5);
+        match &net.nodes[node].replies[..] {
+            [Reply::Refused(CommandError::Electorate(error))] => error.clone(),
+            replies => panic!("{replies:?}"),
+        }
+    };
+    let mut net = cluster(5, 3);
+    let before = leader(&net);
+    assert!(matches!(refused(&mut net, 4), ChangeError::LeaderHeard { .. }));
+    // Nor by who does not know yet of the leader that others know.
+    let late = net.add("late", 50, &[3]);
+    net.run_until(SECOND * 2, "up", |net| net.nodes[late].core.is_up());
+    assert!(matches!(refused(&mut net, late), ChangeError::LeaderHeard { .. }));
+    assert_eq!(leader(&net), before);
+    let left = (before.0 + 1) % 3;
+    for node in (0..3).filter(|node| *node != left) {
+        net.kill(node);
+    }
+    net.run(SECOND * 10);
+    assert_eq!(refused(&mut net, 4), ChangeError::VoterLeft { id: id(&format!("n{left}")) });
+
+    let mut fresh = Net::new(Profile::Local);
+    fresh.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
+    for i in 0..2 {
+        fresh.add(&format!("n{i}"), i, &[0]);
+    }
+    fresh.run(SECOND * 3);
+    assert_eq!(refused(&mut fresh, 0), ChangeError::NothingToFollow);
+}
+
+#[test]
+fn one_member_that_is_left_is_enough_to_know_and_also_after_it_was_restarted() {
+    for is_restarted in [false, true] {
+        let mut net = cluster(4, 3);
+        let (_, term) = leader(&net);
+        for node in 0..3 {
+            net.kill(node);
+        }
+        net.run(SECOND * 10);
+        if is_restarted {
+            net.kill(3);
+        }
+        for node in 0..3 {
+            net.disks.remove(&format!("n{node}"));
+        }
+        let left = if is_restarted { net.add("n3", 3, &[3]) } else { 3 };
+        net.run(SECOND);
+        let blank: Vec<usize> = (0..3).map(|node| net.add(&format!("n{node}"), node, &[3])).collect();
+        net.run(SECOND * 30);
+        assert_eq!(claims(&net), [0; 0]);
+        let held_up = Notice::Election(Alarm::FormingHeldUp { by: id("n3") });
+        assert!(blank.iter().all(|node| net.nodes[*node].notices.contains(&held_up)), "{}", net.describe());
+        net.command(left, Command::FoundAnew { ticket: 1, voters: vec![id("n0"), id("n1")] });
+        run_with_one_leader(&mut net, SECOND * 20);
+        assert_led_on(&net, term);
+    }
+}
+
+#[test]
+fn one_members_word_keeps_a_new_cluster_from_forming_only_until_it_is_removed() {
+    let mut net = Net::new(Profile::Local);
+    net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
+    for name in ["n0", "n1", "liar", "other"] {
+        net.add(name, net.nodes.len(), &[0]);
+    }
+    net.run(SECOND * 2);
+    let liar = Liar::new(2);
+    let lineage = Lineage(0xbad);
+    let (root, began) = (lineage, Term(0));
+    let founded = Message::Founded(Founded { descent: Descent { lineage, root, began }, is_sure: true });
+    liar.says(&mut net, 0, std::slice::from_ref(&founded));
+    net.add("n2", 4, &[1]);
+    for _ in 0..20 {
+        liar.says(&mut net, 0, std::slice::from_ref(&founded));
+        net.run(SECOND);
+    }
+    assert_eq!(claims(&net), [0; 0], "one voter that was told keeps all of them");
+    assert!(net.nodes[0].notices.contains(&Notice::Election(Alarm::FormingHeldUp { by: id("liar") })));
+    for node in [0, 1, 3, 4] {
+        assert_eq!(net.nodes[node].core.election().expect("takes part").founded(), None, "nobody is sure of it");
+    }
+    net.command(1, Command::Remove { ticket: 1, id: id("liar"), force: true });
+    net.run(SECOND * 10);
+    leader(&net);
+}
+
+#[test]
+fn a_cluster_of_which_nobody_knows_an_electorate_has_a_leader_within_a_second() {
+    for profile in [Profile::Local, Profile::Lan, Profile::Default] {
+        for seed in 0..5 {
+            let mut net = Net::new(profile);
+            net.shuffle_losses(seed);
+            net.lease = profile.lease_timing();
+            net.voters = (0..5).map(|i| id(&format!("n{i}"))).collect();
+            for i in 0..5 {
+                net.add(&format!("n{i}"), i, &[0]);
+            }
+            net.run_until(SECOND, "led", |net| claims(net).len() == 1);
+            // Started again, it waits for the longest promise, and a little.
+            net.run(SECOND * 60);
+            (0..5).for_each(|node| net.kill(node));
+            for i in 0..5 {
+                net.add(&format!("n{i}"), i, &[0]);
+            }
+            net.run_until(net.lease.lease_duration + ms(200), "led", |net| claims(net).len() == 1);
+        }
+    }
+}
