@@ -149,7 +149,11 @@ impl Election {
             // in blank comes into the generation that is.
             self.ballot.term = self.ballot.term.max(view.electorate.began);
             self.accept(view.clone());
+            let was_forming = matches!(self.role, Role::Forming(_));
             self.follow(around);
+            if was_forming && matches!(self.role, Role::Outside) {
+                self.actions.push_back(Action::Alarm(Alarm::ElectorateExists));
+            }
         } else {
             let is_blank = self.ballot.accepted.is_none();
             if is_blank && view.electorate.named(&self.me).is_some_and(|voter| voter.identity != self.ballot.identity) {

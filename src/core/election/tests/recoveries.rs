@@ -145,3 +145,23 @@ fn nothing_is_recovered_while_any_voter_hears_a_leader() {
     assert_eq!(parliament.leader(), Some(leader));
     parliament.assert_safe();
 }
+
+#[test]
+fn who_was_voted_out_of_a_generation_that_ended_is_taken_into_the_next_one() {
+    let (mut parliament, leader) = led(14, 3);
+    parliament.run_for(SECOND);
+    let [out, lost] = others(3, &[leader])[..] else { panic!("two") };
+    parliament.with(leader, |election, around| election.remove_voter(around, 1, &id(out)));
+    parliament.run_for(SECOND * 2);
+    parliament.crash(lost);
+    parliament.run_for(SECOND * 5);
+    recover(&mut parliament, leader, 2, &[], 77);
+    assert!(parliament.run_until(SECOND * 20, |p| p.leader() == Some(leader)), "{:?}", parliament.answers);
+    // It has an electorate, stands for nothing, and was told of no other generation.
+    parliament.with(leader, |election, around| election.add_voter(around, 3, id(out)));
+    parliament.run_for(SECOND * 5);
+    assert!(matches!(parliament.answers[..], [(1, Ok(_)), (2, Ok(_)), (3, Ok(_))]), "{:?}", parliament.answers);
+    assert_eq!(parliament.leader(), Some(leader));
+    assert!(parliament.election(out).is_voter());
+    parliament.assert_safe();
+}
