@@ -383,6 +383,9 @@ pub const MAX_FLOODED_DELTA_BYTES: usize = 400;
 pub const PULSES: u32 = 3;
 /// What too few members have said of leaders and views is remembered for this long …
 pub const RUMOUR_MEMORY: Duration = Duration::from_secs(2);
+/// (A node that knows no electorate believes one member alone after this long, if nobody says otherwise.)
+pub const LONE_WORD: Duration = Duration::from_secs(1);
+const _: () = assert!(LONE_WORD.as_millis() + 5 * WHO_LEADS_INTERVAL.as_millis() < RUMOUR_MEMORY.as_millis());
 /// … and no more of it than this.
 pub const MAX_RUMOURS: usize = 16;
 /// Members that must say that the cluster has an electorate before a node is sure of it: what it is sure of it passes on, and

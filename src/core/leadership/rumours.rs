@@ -9,7 +9,7 @@
 //! | the leader has resigned | the same, or when it says so itself |
 //! | a renewal of the leader that is known | at once, if it is not far ahead of time; the lease stays what it was |
 //! | the same, older than what is known, from a voter that was asked | at once: what was believed was too good to be true |
-//! | the electorate, to a node that knows none | when two members say so |
+//! | the electorate, to a node that knows none | when two members say so, or one for [`LONE_WORD`] while nobody says otherwise: there may be no other that knows |
 //! | an electorate that an operator put in place of the known one | the same; or at once, if nobody leads and nobody can |
 //! | a numbered view | when a voter says so, or two members |
 //!
@@ -26,7 +26,7 @@ use super::{Core, Known, NodeId, Status, Term, View};
 use crate::core::Drop;
 use crate::core::election::{Lineage, ViewRef};
 use crate::core::id::Run;
-use crate::core::limits::{MAX_RUMOURS, RUMOUR_MEMORY, WHO_LEADS_INTERVAL};
+use crate::core::limits::{LONE_WORD, MAX_RUMOURS, RUMOUR_MEMORY, WHO_LEADS_INTERVAL};
 use crate::core::time::Time;
 use crate::core::view::Slot;
 use crate::core::wire::Led;
@@ -84,6 +84,20 @@ impl Rumours {
         (rumour.by.len(), rumour.by_voters)
     }
 
+    /// Whether this is said for long, and of no other electorate anything is.
+    fn is_undisputed(&self, now: Time, lineage: Lineage) -> bool {
+        let leaders = || self.heard.iter().filter(|rumour| matches!(rumour.saying, Saying::Leader { .. }));
+        let is_of_it =
+            |rumour: &Rumour| matches!(rumour.saying, Saying::Leader { lineage: said, .. } if said == lineage);
+        leaders().all(is_of_it) && leaders().any(|rumour| now.since(rumour.since) >= LONE_WORD)
+    }
+
+    /// Whether somebody has said something for so long that it is asked again.
+    fn is_lasting(&self, now: Time) -> bool {
+        let mut leaders = self.heard.iter().filter(|rumour| matches!(rumour.saying, Saying::Leader { .. }));
+        leaders.any(|rumour| now.since(rumour.since) >= LONE_WORD)
+    }
+
     fn is_teller(&self, run: Run) -> bool {
         self.heard.iter().any(|rumour| rumour.by.contains(&run))
     }
@@ -129,7 +143,9 @@ impl Core {
             let electorate = self.electorate().map_or(0, |electorate| electorate.voters.len());
             (voters > 0 && voters >= electorate.min(VOTERS)) || members >= MEMBERS.min(others)
         } else {
-            members >= ANY.min(others) || is_headless
+            let rumours = self.leading.as_ref().map(|leading| &leading.rumours);
+            let is_undisputed = rumours.is_some_and(|rumours| rumours.is_undisputed(self.now, led.lineage));
+            members >= ANY.min(others) || is_headless || (agreed.is_none() && is_undisputed)
         };
         if !is_enough {
             self.ask_about_rumour();
@@ -180,9 +196,11 @@ impl Core {
             return self.schedule_leadership();
         }
         let Some(leading) = &self.leading else { return };
+        let asks_again = leading.agreed.is_none() && leading.rumours.is_lasting(now);
         let is_fresh = |slot: &Slot| {
             let entry = self.view.entry(*slot);
-            *slot != View::ME && entry.status == Status::Up && !leading.rumours.is_teller(entry.record.run)
+            let is_fresh = asks_again || !leading.rumours.is_teller(entry.record.run);
+            *slot != View::ME && entry.status == Status::Up && is_fresh
         };
         let voters = self.electorate().into_iter().flat_map(|electorate| &electorate.voters);
         let voters: Vec<Slot> =
@@ -259,5 +277,18 @@ mod tests {
         assert_eq!(rumours.hear(Time::ORIGIN, of_term(1), Run(1), true), (1, 1));
         assert_eq!(rumours.hear(just_before, of_term(1), Run(2), true), (2, 2));
         assert_eq!(rumours.hear(Time::ORIGIN + RUMOUR_MEMORY, of_term(1), Run(3), true), (1, 1));
+    }
+
+    #[test]
+    fn one_member_alone_is_believed_after_a_while_unless_another_electorate_is_spoken_of() {
+        let mut rumours = Rumours::default();
+        let (before, after) = (Time::ORIGIN + LONE_WORD - Duration::from_millis(1), Time::ORIGIN + LONE_WORD);
+        rumours.hear(Time::ORIGIN, of_term(1), Run(1), false);
+        assert!(!rumours.is_undisputed(before, Lineage(1)) && !rumours.is_lasting(before));
+        assert!(rumours.is_undisputed(after, Lineage(1)) && rumours.is_lasting(after));
+        assert!(!rumours.is_undisputed(after, Lineage(2)));
+        let other = Saying::Leader { lineage: Lineage(2), term: Term(1), leader: None };
+        rumours.hear(after, other, Run(2), false);
+        assert!(!rumours.is_undisputed(after, Lineage(1)) && !rumours.is_undisputed(after, Lineage(2)));
     }
 }

@@ -65,6 +65,22 @@ fn who_joins_later_learns_who_leads() {
 }
 
 #[test]
+fn those_who_join_a_single_voter_at_one_moment_learn_that_it_leads() {
+    for joiners in [1, 2, 3, 8] {
+        let mut net = Net::new(Profile::Default);
+        net.voters = vec![id("n0")];
+        net.add("n0", 0, &[0]);
+        net.run_until(SECOND * 5, "n0 leads", |net| net.nodes[0].core.leadership().is_me);
+        for i in 1..=joiners {
+            net.add(&format!("n{i}"), i, &[0]);
+        }
+        net.run(SECOND * 8);
+        net.assert_all_up();
+        leader(&net);
+    }
+}
+
+#[test]
 fn a_killed_leader_is_succeeded_in_a_higher_term_and_everybody_knows() {
     let mut net = cluster(7, 5);
     let (before, term) = leader(&net);
