@@ -10,7 +10,7 @@
 //! | a renewal of the leader that is known | at once, if it is not far ahead of time; the lease stays what it was |
 //! | the same, older than what is known, from a voter that was asked | at once: what was believed was too good to be true |
 //! | the electorate, to a node that knows none | when two members say so, or one for [`LONE_WORD`] while nobody says otherwise: there may be no other that knows |
-//! | an electorate that an operator put in place of the known one | the same; or at once, if nobody leads and nobody can |
+//! | an electorate that an operator put in place of the known one | when two members say so, or one, to a voter whose own election was told of it; or at once, if nobody leads and nobody can |
 //! | a numbered view | when a voter says so, or two members |
 //!
 //! Whoever hears a rumour asks voters, which tell what they know; voters themselves have their own election's word.
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use super::{Core, Known, NodeId, Status, Term, View};
+use super::{Core, Election, Known, NodeId, Status, Term, View};
 use crate::core::Drop;
 use crate::core::election::{Lineage, ViewRef};
 use crate::core::id::Run;
@@ -126,6 +126,7 @@ impl Core {
         let is_renewal = is_same_line
             && known.is_some_and(|known| known.term == led.term && led.leader.as_ref() == Some(&known.leader));
         let own_election = leading.election.as_ref();
+        let own_lineage = own_election.and_then(Election::lineage);
         let is_elected_here = own_election.is_some_and(|election| {
             election.is_voter() && election.lineage() == Some(led.lineage) && led.term <= election.term()
         });
@@ -145,7 +146,11 @@ impl Core {
         } else {
             let rumours = self.leading.as_ref().map(|leading| &leading.rumours);
             let is_undisputed = rumours.is_some_and(|rumours| rumours.is_undisputed(self.now, led.lineage));
-            members >= ANY.min(others) || is_headless || (agreed.is_none() && is_undisputed)
+            // A voter that an operator's recovery left out was told so by its own election: it is one who says so itself.
+            let knows_of_recovery = agreed.is_some() && own_lineage == Some(led.lineage);
+            members + usize::from(knows_of_recovery) >= ANY.min(others)
+                || is_headless
+                || (agreed.is_none() && is_undisputed)
         };
         if !is_enough {
             self.ask_about_rumour();
