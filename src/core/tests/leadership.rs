@@ -65,18 +65,20 @@ fn who_joins_later_learns_who_leads() {
 }
 
 #[test]
-fn those_who_join_a_single_voter_at_one_moment_learn_that_it_leads() {
-    for joiners in [1, 2, 3, 8] {
+fn members_that_were_there_before_the_only_voter_learn_that_it_leads() {
+    // Each knows no electorate, and nobody but the voter itself can say that it leads.
+    for others in [1, 2, 3, 8] {
         let mut net = Net::new(Profile::Default);
         net.voters = vec![id("n0")];
-        net.add("n0", 0, &[0]);
-        net.run_until(SECOND * 5, "n0 leads", |net| net.nodes[0].core.leadership().is_me);
-        for i in 1..=joiners {
-            net.add(&format!("n{i}"), i, &[0]);
+        for i in 1..=others {
+            net.add(&format!("n{i}"), i, &[1]);
         }
+        net.run(SECOND * 5);
+        net.add("n0", 0, &[1]);
         net.run(SECOND * 8);
         net.assert_all_up();
-        leader(&net);
+        let leaders = net.nodes.iter().map(|node| node.core.leadership().leader);
+        assert!(leaders.clone().all(|leader| leader == Some(id("n0"))), "{:?}", leaders.collect::<Vec<_>>());
     }
 }
 
