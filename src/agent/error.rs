@@ -91,7 +91,7 @@ pub enum AgentError {
     /// Only the leader changes the electorate.
     #[error("this node does not lead, and only the leader changes the electorate: {}", ask_leader(leader.as_ref()))]
     NotLeader {
-        /// Who does, as far as this node knows.
+        /// The leader, as far as this node knows.
         leader: Option<LeaderAddress>,
     },
     /// Somebody is to give leadership up, and nobody has it.
@@ -109,7 +109,7 @@ pub enum ConfirmError {
     /// It does not lead.
     #[error("this node does not lead: {}", ask_leader(leader.as_ref()))]
     NotLeader {
-        /// Who does, as far as this node knows.
+        /// The leader, as far as this node knows.
         leader: Option<LeaderAddress>,
     },
     /// It led when it was asked, and its claim ended before a majority had answered.

@@ -44,7 +44,7 @@ struct Open {
     _piece: Piece,
 }
 
-/// What a piece of work is told.
+/// The answer to a piece of work: the term, and for how long it may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Permit {
     /// Names the piece.

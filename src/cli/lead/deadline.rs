@@ -21,7 +21,7 @@ const KILL_SHARE: u32 = 4;
 /// The most that this is.
 const MAX_KILL_EARLY: Duration = Duration::from_millis(500);
 
-/// What to do now.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing, for so long at most.

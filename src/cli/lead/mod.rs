@@ -49,7 +49,7 @@ const MOST_RENEW_PAUSE: Duration = Duration::from_millis(200);
 /// How often the command's end is looked for.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What the main thread is told.
+/// A message to the main thread.
 enum News {
     /// By the system, or by whoever typed Ctrl-C.
     Signal(Signal),
