@@ -453,6 +453,7 @@ impl Core {
 
     /// Ends the core.
     fn stop(&mut self, reason: StopReason) {
+        self.part_from_voters();
         self.drop_links();
         self.hang_up_all();
         self.phase = Phase::Stopped;

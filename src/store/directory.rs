@@ -8,6 +8,8 @@
 //!   waited for; whoever may write to the directory turns no other file into the lock. The directory's own path may be a
 //!   link.
 //! - What this process creates is readable by its owner alone.
+//! - Each file can be told from a copy of it: whoever makes its contents is told when the file was created, and whoever reads
+//!   it when the file that is there was.
 //!
 //! Permissions are judged, and never a reason not to start: in containers volumes belong to others, and to groups. Whoever
 //! may write to the directory can take this node's memory away; the operator is warned.
@@ -19,10 +21,13 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
+use super::birth::Birth;
 use super::warning::StoreWarning;
 
 pub(super) const LOCK_FILE: &str = "headcount.lock";
 pub(super) const STATE_FILE: &str = "headcount.state";
+/// What an operator puts there to say that the directory was moved, and is no backup.
+pub(super) const MOVED_FILE: &str = "headcount.moved";
 /// What is being written, before it takes the state file's place. Under the lock it is this process's alone.
 const NEXT_FILE: &str = "headcount.state-next";
 /// The beginning of the names that files had before they took the state file's place.
@@ -60,13 +65,13 @@ impl Directory {
         self.path.join(name)
     }
 
-    /// What is in a file, up to so many bytes; `None` if there is no such file.
+    /// What is in a file, up to so many bytes, and when the file was created; `None` if there is no such file.
     pub(super) fn read(
         &self,
         name: &str,
         most: usize,
         warnings: &mut Vec<StoreWarning>,
-    ) -> Result<Option<Vec<u8>>, StoreError> {
+    ) -> Result<Option<(Vec<u8>, Option<Birth>)>, StoreError> {
         let path = self.path_of(name);
         let file = match self.handle.open_regular(name, Access::Read, &path) {
             Ok(file) => file,
@@ -75,17 +80,23 @@ impl Directory {
             Err(Unopened::NotAFile { found }) => return Err(StoreError::NotAFile { path, found }),
         };
         warn_if_others_may_write(&file, &path, warnings);
+        let birth = Birth::of(&file);
         let mut bytes = Vec::new();
         match file.take(most as u64).read_to_end(&mut bytes) {
-            Ok(_) => Ok(Some(bytes)),
+            Ok(_) => Ok(Some((bytes, birth))),
             Err(source) => Err(StoreError::Read { path, source }),
         }
     }
 
-    /// Replaces a file as a whole: at every instant the old or the new one is there. Blocks until it is on the disk.
-    pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    /// Replaces a file as a whole: at every instant the old or the new one is there. Its contents are made once it is known
+    /// when it was created. Blocks until it is on the disk.
+    pub(super) fn replace(
+        &self,
+        name: &str,
+        contents: impl FnOnce(Option<Birth>) -> io::Result<Vec<u8>>,
+    ) -> Result<(), StoreError> {
         self.check_held()?;
-        let written = self.write_next(bytes);
+        let written = self.write_next(contents);
         // Looked at again at the last moment: whoever locked a new lock file meanwhile owns what is here.
         let outcome = self.check_held().and_then(|()| {
             let replaced = written.and_then(|()| self.handle.rename(NEXT_FILE, name));
@@ -103,11 +114,25 @@ impl Directory {
         outcome
     }
 
-    fn write_next(&self, bytes: &[u8]) -> io::Result<()> {
+    fn write_next(&self, contents: impl FnOnce(Option<Birth>) -> io::Result<Vec<u8>>) -> io::Result<()> {
         let _ = self.handle.remove(NEXT_FILE);
         let mut file = self.handle.create(NEXT_FILE)?;
-        file.write_all(bytes)?;
+        file.write_all(&contents(Birth::of(&file))?)?;
         file.sync_all()
+    }
+
+    /// Removes a file; says whether there was one.
+    pub(super) fn remove(&self, name: &str) -> Result<bool, StoreError> {
+        match self.handle.remove(name) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(StoreError::Write { path: self.path_of(name), source }),
+        }
+    }
+
+    /// Whether there is something under this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        fs::symlink_metadata(self.path_of(name)).is_ok()
     }
 
     /// Whether the directory at the path is the one that this process holds, and its lock file the one it locked.

@@ -5,10 +5,12 @@
 //!   through every crash, the old or the new one is there.
 //! - A file that we cannot vouch for is refused and left as it is. Starting with an incarnation below one that was
 //!   already used would make this node a ghost of itself in everybody's view.
+//! - A copy of the state of a voter is not taken for the state: what was voted since would be forgotten (see `birth`).
 //! - Whoever holds a [`Store`] holds the lock, and writes nowhere but into the directory that it locked.
 //!
 //! Must not know: when to write, what the figures mean, or logs: what is not an error is given back.
 
+mod birth;
 mod directory;
 mod state;
 mod warning;
@@ -17,11 +19,13 @@ mod writer;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::core::election::Ballot;
 use crate::core::{Durable, NodeId};
 
-use directory::{Directory, STATE_FILE};
+use birth::Birth;
+use directory::{Directory, MOVED_FILE, STATE_FILE};
 pub use state::BadState;
 use state::Saved;
 pub(crate) use warning::StoreWarning;
@@ -89,8 +93,8 @@ pub enum StoreError {
     },
     /// The state file is not one that can be believed.
     #[error(
-        "state file {} refused: {reason}. It was left as it is: restore it from a backup or use the version that wrote \
-         it, or move it away to start without memory",
+        "state file {} refused: {reason}. It was left as it is: use the version that wrote it, or move it away to start \
+         without memory (a voter is then to be removed and added again)",
         path.display()
     )]
     Refused {
@@ -98,6 +102,19 @@ pub enum StoreError {
         path: PathBuf,
         /// What is wrong with it.
         reason: BadState,
+    },
+    /// The state file is a copy of what a voter wrote.
+    #[error(
+        "the state file {path} is a copy of what this voter wrote: if it is a backup, what was voted since is not in it, \
+         and a voter that forgets can vote twice, which makes two leaders. Move it away, start without memory, and remove \
+         and add the voter; or, if this is the newest state, and was only moved here while the node was stopped, create \
+         the empty file {moved} and start again",
+        path = path.display(),
+        moved = path.with_file_name(MOVED_FILE).display()
+    )]
+    Copied {
+        /// The file.
+        path: PathBuf,
     },
     /// The state file belongs to a node of another cluster.
     #[error(
@@ -123,6 +140,8 @@ pub(crate) struct Store {
     node: NodeId,
     /// What an earlier run left as a voter. A run that takes no part in elections must not lose it.
     kept_ballot: Option<Ballot>,
+    /// An operator said that what was read is no backup; to be forgotten once it is written anew.
+    was_moved: AtomicBool,
 }
 
 /// A store, and what was found when it was opened.
@@ -150,7 +169,7 @@ impl Store {
     pub(crate) fn open(directory: &Path, cluster: &NodeId, node: &NodeId) -> Result<Opened, StoreError> {
         let (directory, mut warnings) = Directory::open(directory)?;
         let (cluster, node) = (cluster.clone(), node.clone());
-        let mut store = Self { directory, cluster, node, kept_ballot: None };
+        let mut store = Self { directory, cluster, node, kept_ballot: None, was_moved: AtomicBool::new(false) };
         let remembered = store.read(&mut warnings)?;
         store.kept_ballot.clone_from(&remembered.ballot);
         Ok(Opened { store, remembered, warnings })
@@ -158,17 +177,22 @@ impl Store {
 
     /// Replaces the state. Blocks on the disk until it is there.
     pub(crate) fn write(&self, durable: &Durable) -> Result<(), StoreError> {
-        let saved = Saved {
-            cluster: self.cluster.clone(),
-            node: self.node.clone(),
-            incarnation_bound: durable.incarnation_bound,
-            addresses: durable.addresses.clone(),
-            ballot: durable.ballot.as_ref().or(self.kept_ballot.as_ref()).cloned(),
-        };
-        match state::encode(&saved) {
-            Ok(bytes) => self.directory.replace(STATE_FILE, &bytes),
-            Err(error) => Err(StoreError::Write { path: self.path(), source: io::Error::other(error) }),
+        self.directory.replace(STATE_FILE, |birth| {
+            let saved = Saved {
+                cluster: self.cluster.clone(),
+                node: self.node.clone(),
+                incarnation_bound: durable.incarnation_bound,
+                addresses: durable.addresses.clone(),
+                ballot: durable.ballot.as_ref().or(self.kept_ballot.as_ref()).cloned(),
+                birth,
+            };
+            state::encode(&saved).map_err(io::Error::other)
+        })?;
+        if self.was_moved.swap(false, Ordering::Relaxed) {
+            // Said once, it holds for one start.
+            self.directory.remove(MOVED_FILE)?;
         }
+        Ok(())
     }
 
     fn path(&self) -> PathBuf {
@@ -177,9 +201,11 @@ impl Store {
 
     fn read(&self, warnings: &mut Vec<StoreWarning>) -> Result<Remembered, StoreError> {
         // One byte more than allowed, so that a longer file fails its length check instead of being read as a shorter one.
-        let Some(bytes) = self.directory.read(STATE_FILE, state::MAX_BYTES + 1, warnings)? else {
+        let Some((bytes, born)) = self.directory.read(STATE_FILE, state::MAX_BYTES + 1, warnings)? else {
             return Ok(Remembered::default());
         };
+        let was_moved = self.directory.has(MOVED_FILE);
+        self.was_moved.store(was_moved, Ordering::Relaxed);
         let path = self.path();
         let saved = match state::decode(&bytes) {
             Ok(saved) => saved,
@@ -192,7 +218,13 @@ impl Store {
             let configured = self.node.clone();
             warnings.push(StoreWarning::OtherName { path, found: saved.node.clone(), configured });
         }
-        let Saved { incarnation_bound, addresses, ballot, .. } = saved;
+        let Saved { incarnation_bound, addresses, ballot, birth, .. } = saved;
+        let is_copy = Birth::differ(birth, born) && !was_moved;
+        if is_copy && ballot.as_ref().is_some_and(|ballot| !ballot.is_blank()) {
+            return Err(StoreError::Copied { path: self.path() });
+        }
+        // Of a copy not even the identity is kept: the node that it was copied from may have it.
+        let ballot = ballot.filter(|_| !is_copy);
         Ok(Remembered { incarnation_bound: Some(incarnation_bound), addresses, ballot })
     }
 }
@@ -202,7 +234,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::core::election::Identity;
+    use crate::core::election::{Identity, Term};
 
     fn name(text: &str) -> NodeId {
         NodeId::new(text).expect("a name")
@@ -255,6 +287,83 @@ mod tests {
             store.write(&durable(bound)).expect("written");
         }
         assert_eq!(open(directory.path()).expect("opens").1.ballot, ballot);
+    }
+
+    /// The ballot of a node that has voted.
+    fn voted() -> Option<Ballot> {
+        let (identity, term) = (Identity(7), Term(3));
+        Some(Ballot { version: 3, term, vote: Some(identity), ..Ballot::blank(identity) })
+    }
+
+    /// A directory that such a state was written to, and what a backup program makes of it later.
+    fn restored(ballot: Option<Ballot>) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (store, _) = open(directory.path()).expect("opens");
+        store.write(&Durable { ballot, ..durable(1) }).expect("written");
+        drop(store);
+        let (state, backup) = (directory.path().join(STATE_FILE), directory.path().join("backup"));
+        fs::copy(&state, &backup).expect("copied");
+        let original = fs::metadata(&state).and_then(|state| state.created()).expect("a file system that knows");
+        fs::remove_file(&state).expect("removed");
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        // Time passes between a write and the restoring of its backup: as much as the file system must tell apart.
+        while fs::metadata(&state).and_then(|state| state.created()).map_or(true, |created| {
+            created.duration_since(original).map_or(true, |since| since < std::time::Duration::from_millis(20))
+        }) {
+            assert!(std::time::Instant::now() < deadline, "no time passes");
+            let _ = fs::remove_file(&state);
+            fs::copy(&backup, &state).expect("restored");
+        }
+        directory
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_restored_backup_of_a_voters_state_is_refused_and_left_untouched() {
+        let directory = restored(voted());
+        let path = directory.path().join(STATE_FILE);
+        let before = fs::read(&path).expect("is there");
+        for _ in 0..2 {
+            let error = open(directory.path()).expect_err("refused");
+            assert!(matches!(&error, StoreError::Copied { path: copied } if *copied == path), "{error}");
+            assert!(error.to_string().contains(MOVED_FILE), "{error}");
+        }
+        assert_eq!(fs::read(&path).expect("is there"), before, "untouched");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_state_that_was_moved_while_nobody_ran_is_taken_once_the_operator_says_so_for_one_start() {
+        let directory = restored(voted());
+        fs::write(directory.path().join(MOVED_FILE), "").expect("written");
+        let (store, remembered) = open(directory.path()).expect("believed");
+        assert_eq!(remembered.ballot, voted());
+        assert!(directory.path().join(MOVED_FILE).exists(), "until the state is written anew");
+        store.write(&Durable { ballot: remembered.ballot, ..durable(2) }).expect("written");
+        assert!(!directory.path().join(MOVED_FILE).exists());
+        drop(store);
+        assert_eq!(open(directory.path()).expect("its own file").1.ballot, voted());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_copy_of_a_state_without_votes_is_taken_but_for_its_identity() {
+        let blank = Some(Ballot::blank(Identity(7)));
+        let (_store, remembered) = open(restored(blank).path()).expect("opens");
+        let incarnation_bound = Some(1);
+        assert_eq!(remembered, Remembered { incarnation_bound, addresses: durable(1).addresses, ballot: None });
+        assert!(open(restored(None).path()).is_ok());
+    }
+
+    #[test]
+    fn a_directory_that_is_renamed_is_the_same_one() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let (before, after) = (parent.path().join("before"), parent.path().join("after"));
+        let (store, _) = open(&before).expect("opens");
+        store.write(&Durable { ballot: voted(), ..durable(1) }).expect("written");
+        drop(store);
+        fs::rename(&before, &after).expect("renamed");
+        assert_eq!(open(&after).expect("opens").1.ballot, voted());
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! | 2 | the same, and the ballot of a voter, if there is one |
 //! | 4 | the same; electorates say of which root they are, and when they began |
 //! | 7 | the same; a ballot names the electorate that its node knows of |
+//! | 8 | the same, and when the file was created |
 //!
 //! Of version 2 only files without a ballot are read. There are no versions 3, 5 and 6: one flipped bit would make them
 //! another one.
@@ -23,12 +24,13 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::birth::Birth;
 use crate::core::election::{Ballot, BallotV4};
 use crate::core::limits::{MAX_MEMBERS, MAX_REMEMBERED_ADDRESSES};
 use crate::core::{NodeId, Record};
 
 /// The version that this build writes, and the newest that it reads.
-pub(crate) const VERSION: u16 = 7;
+pub(crate) const VERSION: u16 = 8;
 
 /// The largest file that is read. All remembered addresses take about 6 KiB, the names of the largest view that a voter may
 /// have accepted 8 MiB.
@@ -50,6 +52,8 @@ pub(crate) struct Saved {
     pub(crate) addresses: Vec<SocketAddr>,
     /// What a voter must not forget.
     pub(crate) ballot: Option<Ballot>,
+    /// When the file was created that this was written to.
+    pub(super) birth: Option<Birth>,
 }
 
 /// The body of version 1, and the beginning of that of version 2.
@@ -64,7 +68,7 @@ struct SavedV1 {
 
 impl From<SavedV1> for Saved {
     fn from(SavedV1 { cluster, node, incarnation_bound, addresses }: SavedV1) -> Self {
-        Self { cluster, node, incarnation_bound, addresses, ballot: None }
+        Self { cluster, node, incarnation_bound, addresses, ballot: None, birth: None }
     }
 }
 
@@ -83,7 +87,24 @@ impl SavedV4 {
     fn today(self) -> Option<Saved> {
         let Self { cluster, node, incarnation_bound, addresses, ballot } = self;
         let ballot = ballot.map(Ballot::try_from).transpose().ok()?;
-        Some(Saved { cluster, node, incarnation_bound, addresses, ballot })
+        Some(Saved { cluster, node, incarnation_bound, addresses, ballot, birth: None })
+    }
+}
+
+/// The body of version 7.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(Serialize))]
+struct SavedV7 {
+    cluster: NodeId,
+    node: NodeId,
+    incarnation_bound: u64,
+    addresses: Vec<SocketAddr>,
+    ballot: Option<Ballot>,
+}
+
+impl From<SavedV7> for Saved {
+    fn from(SavedV7 { cluster, node, incarnation_bound, addresses, ballot }: SavedV7) -> Self {
+        Self { cluster, node, incarnation_bound, addresses, ballot, birth: None }
     }
 }
 
@@ -138,7 +159,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
     let (version, rest) = rest.split_first_chunk().ok_or(BadState::Truncated)?;
     let version = u16::from_le_bytes(*version);
     match version {
-        1 | 2 | 4 | VERSION => {}
+        1 | 2 | 4 | 7 | VERSION => {}
         0 | 3 | 5 | 6 => return Err(BadState::Damaged),
         found => return Err(BadState::Future { found }),
     }
@@ -155,6 +176,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
         1 => read::<SavedV1>(body).map(Saved::from),
         2 => return without_ballot(body),
         4 => read::<SavedV4>(body).and_then(SavedV4::today),
+        7 => read::<SavedV7>(body).map(Saved::from),
         _ => read(body),
     };
     saved.filter(is_sensible).ok_or(BadState::Damaged)
@@ -201,6 +223,7 @@ pub(crate) mod tests {
             incarnation_bound: 1_700_000_000_000,
             addresses,
             ballot: None,
+            birth: None,
         }
     }
 
@@ -235,7 +258,7 @@ pub(crate) mod tests {
         }
         // Also where the checksum was made to fit: a view that is not what its hash says is nobody's.
         let mut body = bytes[HEADER_BYTES..].to_vec();
-        let name = body.len() - 41 - 1;
+        let name = body.len() - 41 - 2;
         body[name] ^= 1;
         assert_eq!(decode(&framed(VERSION, &body).expect("framed")), Err(BadState::Damaged));
     }
@@ -255,15 +278,20 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_ballot_of_the_format_before_is_read_and_knows_of_no_other_electorate() {
+    fn ballots_of_the_formats_before_are_read_and_know_of_no_other_electorate_and_no_birth() {
         let now = voters(3);
         let body = encode(&now).expect("encodes")[HEADER_BYTES..].to_vec();
-        // What is known of comes last, and is nothing.
-        let (nothing, before) = body.split_last().expect("not empty");
-        assert_eq!(*nothing, 0);
-        assert!(decode(&framed(4, before).expect("framed")) == Ok(now));
-        assert_eq!(decode(&framed(4, &body).expect("framed")), Err(BadState::Damaged), "more than there was");
-        assert_eq!(decode(&framed(VERSION, before).expect("framed")), Err(BadState::Damaged), "less than there is");
+        // What came later comes last, and is nothing.
+        let (before, later) = body.split_at(body.len() - 2);
+        assert_eq!(later, [0, 0]);
+        assert!(decode(&framed(4, before).expect("framed")) == Ok(now.clone()));
+        assert!(decode(&framed(7, &body[..body.len() - 1]).expect("framed")) == Ok(now));
+        for (version, body) in [(4, &body[..body.len() - 1]), (7, &body)] {
+            assert_eq!(decode(&framed(version, body).expect("framed")), Err(BadState::Damaged), "more than there was");
+        }
+        for (version, body) in [(7, before), (VERSION, &body[..body.len() - 1])] {
+            assert_eq!(decode(&framed(version, body).expect("framed")), Err(BadState::Damaged), "less than there is");
+        }
     }
 
     #[test]
@@ -308,8 +336,8 @@ pub(crate) mod tests {
     #[test]
     fn a_newer_format_is_named() {
         let mut bytes = encode(&saved(0)).expect("encodes");
-        bytes[8] = 8;
-        assert_eq!(decode(&bytes), Err(BadState::Future { found: 8 }));
+        bytes[8] = 9;
+        assert_eq!(decode(&bytes), Err(BadState::Future { found: 9 }));
     }
 
     #[test]
@@ -328,8 +356,8 @@ pub(crate) mod tests {
     #[test]
     fn golden_bytes() {
         let bytes = encode(&saved(1)).expect("encodes");
-        let body = *b"\x01c\x01a\x80\xd0\x95\xff\xbc\x31\x01\x00\x0a\x00\x00\x00\xcd\x37\x00";
-        assert_eq!(bytes[..14], *b"hcstate\n\x07\x00\x13\x00\x00\x00");
+        let body = *b"\x01c\x01a\x80\xd0\x95\xff\xbc\x31\x01\x00\x0a\x00\x00\x00\xcd\x37\x00\x00";
+        assert_eq!(bytes[..14], *b"hcstate\n\x08\x00\x14\x00\x00\x00");
         assert_eq!(bytes[22..], body);
         let before = [b"hcstate\n\x01\x00\x12\x00\x00\x00\xa7\x27\x66\x57\x4a\x21\x69\x64", &body[..18]].concat();
         assert_eq!(decode(&before), Ok(saved(1)));

@@ -48,6 +48,11 @@ impl Ballot {
         Self { version: 0, identity, term: Term(0), vote: None, promise: Duration::ZERO, accepted: None, known: None }
     }
 
+    /// Whether it holds nothing that could be undone: no vote and no acceptance rests on it.
+    pub fn is_blank(&self) -> bool {
+        self.term == Term(0) && self.vote.is_none() && self.promise.is_zero() && self.accepted.is_none()
+    }
+
     /// The electorate that this node knows of: its own, or the one that came after it.
     pub fn founded(&self) -> Option<Descent> {
         let own = self.accepted.as_ref().map(|view| view.electorate.descent());

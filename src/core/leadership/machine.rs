@@ -119,6 +119,14 @@ impl Core {
         self.leave_if_released();
     }
 
+    /// Before the end. Who leaves a cluster where nobody else is left to hear of it goes from Up to its end in one step: the
+    /// machine has not seen that it leaves.
+    pub(in crate::core) fn part_from_voters(&mut self) {
+        if matches!(self.phase, Phase::Leaving) && self.leading.as_ref().is_some_and(|leading| leading.was_up) {
+            self.with_election(Election::status_changed);
+        }
+    }
+
     pub(in crate::core) fn ballot_stored(&mut self, version: u64) {
         self.with_election(|election, around| election.stored(around, version));
     }
