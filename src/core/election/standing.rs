@@ -9,6 +9,10 @@
 //! as others: it asks again after [`RELEASE_PAUSE`], then after twice as long, and so on up to the usual pause. Who refuses it
 //! a pre-vote may not have heard of the release yet, and is asked again, too, until it should have.
 //!
+//! Two that stand at one time would each vote for itself, and where words take long many stand before they hear of each
+//! other. So who would vote for the other one, and has not voted for itself yet, gives way if its own identity is the
+//! higher one, at most [`MOST_WAYS_GIVEN`] times until a leader is heard: then chance decides as it would have anyway.
+//!
 //! Invariants: a voter votes for itself like for any other, on disk first; it leads only once its own vote is on disk.
 //! Attempts in vain become rarer, up to a quarter of the lease.
 //!
@@ -23,7 +27,7 @@ use super::term::Term;
 use super::view::ViewRef;
 use super::{Action, Alarm, Election, Role, Surroundings};
 use crate::core::id::NodeId;
-use crate::core::limits::{RELEASE_PAUSE, RELEASES};
+use crate::core::limits::{MOST_WAYS_GIVEN, RELEASE_PAUSE, RELEASES};
 use crate::core::time::Time;
 
 /// An attempt.
@@ -279,6 +283,17 @@ impl Election {
     /// How long a stage may take: longer after each attempt in vain, since the others may be far away.
     fn patience(&self) -> Duration {
         (self.timing.patience() * 2u32.pow(self.failures.min(6))).min(self.timing.lease_duration / 2)
+    }
+
+    /// Another voter stands, too, and would get this one's vote.
+    pub(super) fn give_way(&mut self, around: &Surroundings<'_>, to: Identity) {
+        let Role::Standing(campaign) = &self.role else { return };
+        // A named successor is in a hurry, and alone.
+        let is_open = campaign.stage != Stage::Vote && campaign.asked.is_none();
+        if is_open && to < self.ballot.identity && self.failures < MOST_WAYS_GIVEN {
+            self.failures += 1;
+            self.follow(around);
+        }
     }
 
     /// Lets it be for now; the next attempt comes later, and later each time.

@@ -36,6 +36,7 @@ impl Election {
     ) {
         let is_granted = self.may_vote(around, speaker, from, term, newest);
         if is_granted {
+            self.give_way(around, speaker);
             // Two who stand at once may split the votes: who is about to, waits for this one.
             self.stand_at = self.stand_at.max(around.now + self.timing.patience().mul_f64(0.5 + 0.5 * around.luck));
         }

@@ -128,12 +128,14 @@ impl fmt::Display for VoterFault {
 }
 
 impl Schedule {
-    /// The schedule of a seed of the campaign: every other one has three, five or seven voters.
+    /// The schedule of a seed of the campaign: every other one has three, five or seven voters, a third of these operators.
     pub fn of_seed(seed: u64) -> Self {
-        match seed % 6 {
+        match seed % 12 {
             1 => Self::with_voters(seed, 3),
             3 => Self::with_voters(seed, 5),
-            5 => Self::with_voters(seed, 7),
+            5 | 11 => Self::with_voters(seed, 7),
+            7 => Self::with_operators(seed, 3),
+            9 => Self::with_operators(seed, 5),
             _ => Self::random(seed),
         }
     }

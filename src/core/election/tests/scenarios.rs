@@ -45,6 +45,48 @@ fn a_dead_leader_is_succeeded_in_a_higher_term_within_its_lease_and_a_second() {
 }
 
 #[test]
+fn voters_that_are_far_from_each_other_do_not_stand_in_each_others_way() {
+    // As far as an attempt takes several times longer than chance spreads the candidates.
+    let (mut took, far) = (Vec::new(), (45 * MS, 55 * MS));
+    for seed in 0..100 {
+        let mut parliament = Parliament::new(seed, 5);
+        parliament.delay = far;
+        parliament.start_all();
+        assert!(parliament.run_until(SECOND * 10, |p| p.leader().is_some()), "seed {seed}");
+        parliament.run_for(SECOND * 3);
+        let leader = parliament.leader().expect("there is one");
+        parliament.crash(leader);
+        let before = parliament.now;
+        assert!(parliament.run_until(LEASE * 4, |p| p.leader().is_some()), "seed {seed}");
+        took.push(Duration::from_nanos(parliament.now - before));
+        parliament.assert_safe();
+    }
+    took.sort_unstable();
+    // Three questions and a renewal, there and back.
+    let (most, budget) = (took[took.len() - 1], LEASE + Duration::from_millis(50 + 4 * 120));
+    assert!(most <= budget, "{most:?} of {budget:?}; half of them within {:?}", took[took.len() / 2]);
+}
+
+#[test]
+fn a_candidate_that_reaches_too_few_does_not_keep_another_from_standing_for_long() {
+    for seed in 0..50 {
+        let (mut parliament, leader) = led(seed, 5);
+        parliament.run_for(SECOND);
+        parliament.crash(leader);
+        let rest: Vec<usize> = (0..5).filter(|node| *node != leader).collect();
+        let lowest = *rest.iter().min_by_key(|node| parliament.nodes[**node].identity).expect("some");
+        let others: Vec<usize> = rest.into_iter().filter(|node| *node != lowest).collect();
+        // It is heard by all, and hears one of them alone.
+        for other in &others[1..] {
+            parliament.cut.insert((*other, lowest));
+        }
+        let is_led = |p: &Parliament| p.leader().is_some_and(|now| others.contains(&now));
+        assert!(parliament.run_until(LEASE * 2 + SECOND, is_led), "seed {seed}");
+        parliament.assert_safe();
+    }
+}
+
+#[test]
 fn a_leader_that_resigns_is_succeeded_at_once() {
     for seed in 0..50 {
         let (mut parliament, leader) = led(seed, 5);
