@@ -99,7 +99,7 @@ Exit codes: the command's own (128 and the number of the signal that ended it), 
 Example: headcount lead -- ./nightly-report --fence-by-env")]
     Lead(LeadArgs),
     /// Become a command that dies with its parent
-    #[cfg(target_os = "linux")]
+    #[cfg(unix)]
     #[command(name = super::lead::EXEC, hide = true)]
     LeadExec {
         parent: u32,

@@ -38,7 +38,7 @@ fn show_leader(leader: &Leader, format: Format, out: &mut impl Write) -> Result<
     Ok(Exit::DONE)
 }
 
-/// Shows the next leader, or that there is none yet: it was done either way.
+/// Shows the next leader; it is no success if there is none yet, or another one than was asked for.
 fn resign(args: &ResignArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     let client = Client::new(&args.target.agent)?;
     let before: Leader = client.get("/v1/leader")?;
@@ -49,7 +49,21 @@ fn resign(args: &ResignArgs, out: &mut impl Write) -> Result<Exit, Failure> {
         std::thread::sleep(SUCCESSION_PAUSE);
         leader = client.get("/v1/leader")?;
     }
-    show_leader(&leader, args.target.format, out)
+    show_leader(&leader, args.target.format, out)?;
+    let hint = "see `headcount voters list`";
+    match (leader.leader.as_deref(), request.to) {
+        (None, _) => Err(Failure::failed(format!("{} resigned, and nobody leads yet", leader_of(&before))).hint(hint)),
+        (Some(now), Some(to)) if now != to => {
+            let (now, to) = (plain(now), plain(&to));
+            Err(Failure::failed(format!("leadership was handed over, and {now} leads: {to} did not stand in time"))
+                .hint(hint))
+        }
+        _ => Ok(Exit::DONE),
+    }
+}
+
+fn leader_of(seen: &Leader) -> String {
+    seen.leader.as_deref().map_or_else(|| "the leader".to_owned(), plain)
 }
 
 fn leader_rows(leader: &Leader) -> Vec<[String; 2]> {

@@ -86,7 +86,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         #[cfg(not(unix))]
         Command::Lead(_) => Err(Failure::failed("commands are run for a leader on Unix systems only")
             .hint("ask the agent: POST /v1/leader/work, see GET / for the calls")),
-        #[cfg(target_os = "linux")]
+        #[cfg(unix)]
         Command::LeadExec { parent, command } => lead::exec(parent, &command),
         Command::Voters(command) => leadership::voters(&command, out),
         Command::View(args) => leadership::view(&args, out),

@@ -63,7 +63,7 @@ impl Signals {
 #[cfg(unix)]
 impl Signals {
     /// Begins to listen, on a thread of its own. Call it before any other thread is started: the signals are kept from all
-    /// later ones. (A process that is started by this one begins with all signals again.)
+    /// later ones, and from the processes that they start, until those want them again.
     pub(super) fn listen() -> io::Result<Self> {
         use super::failure::Exit;
         use nix::sys::signal::{SigSet, Signal};

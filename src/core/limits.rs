@@ -359,6 +359,9 @@ pub const MAX_BARRIERS: usize = 512;
 pub const BARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Names in the difference between two views that travels with a renewal, in bytes; longer ones are asked for.
 pub const MAX_DELTA_BYTES: usize = 600;
+/// After so many attempts in a row to which a majority answered, and for which none voted, there is none for whoever asks:
+/// chance alone seldom splits votes as often.
+pub const FUTILE_ATTEMPTS: u32 = 4;
 /// So often at most a voter that stands gives way to another one, until it hears a leader again. A candidate that reaches too
 /// few must not keep one that reaches enough from standing.
 pub const MOST_WAYS_GIVEN: u32 = 2;

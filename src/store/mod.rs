@@ -116,6 +116,20 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// The state file belongs to a voter of another name.
+    #[error(
+        "state file {} belongs to the voter {found:?}, this node is {configured:?}: two of one identity would vote twice. \
+         Correct the node's name, choose another data_dir, or move the file away to start without memory",
+        path.display()
+    )]
+    OtherVoter {
+        /// The file.
+        path: PathBuf,
+        /// The node in the file.
+        found: NodeId,
+        /// The node in the configuration.
+        configured: NodeId,
+    },
     /// The state file belongs to a node of another cluster.
     #[error(
         "state file {} belongs to cluster {found:?}, this node is configured for {configured:?}: correct the cluster's \
@@ -214,17 +228,18 @@ impl Store {
         if saved.cluster != self.cluster {
             return Err(StoreError::OtherCluster { path, found: saved.cluster, configured: self.cluster.clone() });
         }
-        if saved.node != self.node {
-            let configured = self.node.clone();
-            warnings.push(StoreWarning::OtherName { path, found: saved.node.clone(), configured });
+        let Saved { incarnation_bound, addresses, ballot, birth, node: found, .. } = saved;
+        let has_voted = ballot.as_ref().is_some_and(|ballot| !ballot.is_blank());
+        let (is_copy, is_named_otherwise) = (Birth::differ(birth, born) && !was_moved, found != self.node);
+        let configured = self.node.clone();
+        match (has_voted, is_named_otherwise, is_copy) {
+            (true, true, _) => return Err(StoreError::OtherVoter { path, found, configured }),
+            (true, false, true) => return Err(StoreError::Copied { path }),
+            (false, true, _) => warnings.push(StoreWarning::OtherName { path, found, configured }),
+            (_, false, _) => {}
         }
-        let Saved { incarnation_bound, addresses, ballot, birth, .. } = saved;
-        let is_copy = Birth::differ(birth, born) && !was_moved;
-        if is_copy && ballot.as_ref().is_some_and(|ballot| !ballot.is_blank()) {
-            return Err(StoreError::Copied { path: self.path() });
-        }
-        // Of a copy not even the identity is kept: the node that it was copied from may have it.
-        let ballot = ballot.filter(|_| !is_copy);
+        // Of another one's state, or a copy, not even the identity is kept: whoever it is from may have it.
+        let ballot = ballot.filter(|_| !is_copy && !is_named_otherwise);
         Ok(Remembered { incarnation_bound: Some(incarnation_bound), addresses, ballot })
     }
 }
@@ -343,6 +358,20 @@ mod tests {
         assert!(!directory.path().join(MOVED_FILE).exists());
         drop(store);
         assert_eq!(open(directory.path()).expect("its own file").1.ballot, voted());
+    }
+
+    #[test]
+    fn a_voters_state_is_nobody_elses_and_a_state_without_votes_gives_another_node_no_identity() {
+        for (ballot, is_taken) in [(voted(), false), (Some(Ballot::blank(Identity(7))), true), (None, true)] {
+            let directory = tempfile::tempdir().expect("a directory");
+            let (store, _) = open(directory.path()).expect("opens");
+            store.write(&Durable { ballot, ..durable(1) }).expect("written");
+            drop(store);
+            match Store::open(directory.path(), &name("c"), &name("b")) {
+                Ok(opened) => assert!(is_taken && opened.remembered.ballot.is_none() && opened.warnings.len() == 1),
+                Err(error) => assert!(!is_taken && matches!(error, StoreError::OtherVoter { .. }), "{error}"),
+            }
+        }
     }
 
     #[cfg(target_os = "linux")]

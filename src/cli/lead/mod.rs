@@ -33,7 +33,6 @@ use crate::agent::Clock;
 use crate::core::Time;
 use crate::json::{Leader, LedWork};
 
-#[cfg(target_os = "linux")]
 pub(super) use self::process::{EXEC, exec};
 
 /// How often an agent is asked whether its node leads.

@@ -5,6 +5,7 @@
 //!   made itself a group of its own is out of reach.)
 //! - On Linux the command dies with this process, however that ends. (The system promises it for the command itself, not for
 //!   what it has started.)
+//! - The command gets all signals, also those that this process keeps from its own threads.
 //!
 //! Must not know: why it runs.
 
@@ -15,14 +16,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::human::plain;
 
 /// The hidden command by which this program becomes the one to run.
-#[cfg(target_os = "linux")]
 pub(in crate::cli) const EXEC: &str = "lead-exec";
 /// How long the end of killed processes is waited for.
 const GROUP_PATIENCE: Duration = Duration::from_secs(1);
@@ -86,31 +86,24 @@ fn exit_of(status: ExitStatus) -> Exit {
     Exit::of_command(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::FAILED.code()))
 }
 
-/// The command by way of this program, which sees to it that the two die together.
-#[cfg(target_os = "linux")]
+/// The command by way of this program, which sees to it that it gets signals, and dies with its parent.
 fn process(command: &[OsString]) -> io::Result<Command> {
     let mut process = Command::new(std::env::current_exe()?);
     process.arg(EXEC).arg(std::process::id().to_string()).arg("--").args(command);
     Ok(process)
 }
 
-#[cfg(not(target_os = "linux"))]
-fn process(command: &[OsString]) -> io::Result<Command> {
-    let (name, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut process = Command::new(name);
-    process.args(arguments);
-    Ok(process)
-}
-
 /// Becomes the command, once the system has been told to kill it with its parent. Comes back only if that fails.
-#[cfg(target_os = "linux")]
 pub(in crate::cli) fn exec(parent: u32, command: &[OsString]) -> Result<Exit, Failure> {
     let refuse = |what: &dyn std::fmt::Display| Failure::failed(format!("cannot tie a command to its leader: {what}"));
+    #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| refuse(&error))?;
     // It may have died before.
     if nix::unistd::getppid().as_raw().try_into() != Ok(parent) {
         return Err(refuse(&"the process that asked for it is gone"));
     }
+    // What is blocked stays so in the program that a process becomes.
+    SigSet::empty().thread_set_mask().map_err(|error| refuse(&error))?;
     let Some((name, arguments)) = command.split_first() else { return Err(refuse(&"no command")) };
     let error = Command::new(name).args(arguments).exec();
     // As shells say it.

@@ -190,6 +190,21 @@ pub enum ChangeError {
         /// The voter that is left.
         id: NodeId,
     },
+    /// Without the voter that is to go nobody could be elected.
+    #[error(
+        "without {id:?} only {there} of {voters} voters would be there, and {needed} are needed to elect anybody: bring the \
+         others back first, or remove those that are gone for good"
+    )]
+    NoMajorityLeft {
+        /// The voter that was to go.
+        id: NodeId,
+        /// How many of those that would be left have acknowledged the leader within a lease.
+        there: u8,
+        /// How many would vote.
+        voters: u8,
+        /// How many of them would be needed.
+        needed: u8,
+    },
 }
 
 /// Why an electorate stays as it is. Travels: variants are only ever appended.

@@ -50,10 +50,10 @@
 //! | only an operator begins a generation | `RecoversAnyway` | storm |
 //! | drawn beginnings, the higher one stands | `SameBeginning`, `StaysInItsGeneration` | storm |
 //!
-//! **What no rule covers: a restored backup.** A data directory put back as it once was (a copy, a snapshot of a disk or of a
-//! machine) is a voter that has forgotten what it voted and promised since, under its own identity. It may vote twice in one
-//! term, and then a term has two leaders; nothing that it has left, and nobody whom it is sure to hear, tells it so. Whoever
-//! restores a voter deletes its state instead, and votes it out and in again.
+//! **What no rule covers: a ballot that is put back.** A voter that is given an older ballot of its own has forgotten what it
+//! voted and promised since, under its own identity. It may vote twice in one term, and then a term has two leaders; nothing
+//! that it has left, and nobody whom it is sure to hear, tells it so. Whoever keeps the ballot must not give an older one
+//! back: the agent's store recognises copies of its file, though no snapshot of a whole disk.
 //!
 //! Invariants: nothing that rests on the ballot leaves before the disk has acknowledged it; a claim is over as soon as
 //! any input finds its time past; a word is acted upon only if the own current state agrees with what it assumes, else
@@ -151,6 +151,11 @@ pub struct Election {
     leader: Option<Identity>,
     /// The acknowledgement that is due as soon as the disk allows it.
     owed_ack: Option<following::OwedAck>,
+    /// When this process began.
+    born_at: Time,
+    /// It has run for so long that it may be preferred as leader: a process that dies again and again shows no gap to its
+    /// leader if it comes back fast.
+    has_lasted: bool,
     /// The term that this process began with: what was acknowledged in it is not known any more.
     born_in: Term,
     /// The renewal that was acknowledged last by this process.
@@ -202,6 +207,8 @@ impl Election {
         voters.dedup();
         let mut election = Self {
             promised_until: around.now + ballot.promise,
+            born_at: around.now,
+            has_lasted: false,
             born_in: ballot.term,
             me,
             timing,
@@ -255,7 +262,7 @@ impl Election {
         let role = match &self.role {
             Role::Outside => None,
             Role::Forming(forming) => is_up.then(|| forming.deadline()),
-            Role::Follower => (is_up && self.may_stand()).then_some(self.stand_at),
+            Role::Follower => (is_up && (self.may_stand() || self.may_find_out())).then_some(self.stand_at),
             Role::Standing(campaign) => Some(campaign.deadline()),
             Role::Leading(leading) => Some(self.leading_deadline(leading)),
         };
@@ -276,6 +283,9 @@ impl Election {
             Role::Follower => {
                 if around.now >= self.stand_at && self.may_stand() {
                     self.stand(around);
+                } else if around.now >= self.stand_at && self.may_find_out() {
+                    // Nobody leads, and this voter can do nothing about it.
+                    self.set_quorum(false);
                 }
             }
             Role::Standing(_) => self.stand_on(around),
@@ -505,6 +515,11 @@ impl Election {
 
     fn may_stand(&self) -> bool {
         self.is_eligible() && !self.is_aside && self.stored.version == self.ballot.version
+    }
+
+    /// Whether it has still to be said that this voter, which stands aside, sees no leader.
+    fn may_find_out(&self) -> bool {
+        self.is_aside && self.reaches_quorum && self.is_eligible()
     }
 
     /// Gives the changed ballot to the disk.

@@ -274,6 +274,9 @@ impl Election {
         let (has_new, held) = (electorate.named(new).is_some(), electorate.named(old).cloned());
         match held {
             Some(old) if has_new => {
+                if let Err(error) = self.can_do_without(around, &old) {
+                    return self.refuse(Some(ticket), error);
+                }
                 let mut wish = Wish::new(ticket, What::Ready(VoterChange::Removed(old)));
                 wish.added = Some(new.clone());
                 self.wish(around, wish);
@@ -294,9 +297,32 @@ impl Election {
     /// An operator wants a voter less.
     pub fn remove_voter(&mut self, around: &Surroundings<'_>, ticket: u64, id: &NodeId) {
         match self.electorate().and_then(|electorate| electorate.named(id)).cloned() {
-            Some(voter) => self.wish(around, Wish::new(ticket, What::Ready(VoterChange::Removed(voter)))),
+            Some(voter) => match self.can_do_without(around, &voter) {
+                Ok(()) => self.wish(around, Wish::new(ticket, What::Ready(VoterChange::Removed(voter)))),
+                Err(error) => self.refuse(Some(ticket), error),
+            },
             None => self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesNot }),
         }
+    }
+
+    /// Whether those that would be left without this voter are there in such numbers that somebody can be elected: the
+    /// majority that removes a voter need not be one of the electorate that comes after it.
+    fn can_do_without(&self, around: &Surroundings<'_>, gone: &Voter) -> Result<(), ChangeError> {
+        let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return Ok(()) };
+        let (lease, me) = (self.timing.lease_duration, self.ballot.identity);
+        let is_heard = |voter: &&Voter| {
+            let heard = leading.heard.get(&voter.identity);
+            heard.is_some_and(|heard| around.now.since(heard.last) < lease)
+        };
+        let left = electorate.voters.iter().filter(|voter| voter.identity != gone.identity);
+        let there = left.clone().filter(|voter| voter.identity == me || is_heard(voter)).count();
+        let voters = left.count();
+        let needed = voters / 2 + 1;
+        if voters == 0 || there >= needed {
+            return Ok(());
+        }
+        let [there, voters, needed] = [there, voters, needed].map(|count| u8::try_from(count).unwrap_or(u8::MAX));
+        Err(ChangeError::NoMajorityLeft { id: gone.id.clone(), there, voters, needed })
     }
 
     fn wish(&mut self, around: &Surroundings<'_>, wish: Wish) {
@@ -415,7 +441,8 @@ impl Election {
         }
     }
 
-    pub(super) fn refuse(&mut self, ticket: Option<u64>, error: ChangeError) {
+    /// Answers an operator that nothing is done.
+    pub(in crate::core) fn refuse(&mut self, ticket: Option<u64>, error: ChangeError) {
         if let Some(ticket) = ticket {
             self.actions.push_back(Action::Answer { ticket, result: Err(error) });
         }

@@ -27,7 +27,7 @@ use super::term::Term;
 use super::view::ViewRef;
 use super::{Action, Alarm, Election, Role, Surroundings};
 use crate::core::id::NodeId;
-use crate::core::limits::{MOST_WAYS_GIVEN, RELEASE_PAUSE, RELEASES};
+use crate::core::limits::{FUTILE_ATTEMPTS, MOST_WAYS_GIVEN, RELEASE_PAUSE, RELEASES};
 use crate::core::time::Time;
 
 /// An attempt.
@@ -251,7 +251,7 @@ impl Election {
             && !campaign.may_be_premature()
             && electorate.has_majority(|identity| campaign.answers.get(&identity) == Some(&false));
         let (stage, term) = (campaign.stage, campaign.term);
-        if has_answers {
+        if has_answers && self.failures < FUTILE_ATTEMPTS {
             self.set_quorum(true);
         }
         if is_carried {
@@ -302,7 +302,9 @@ impl Election {
             let me = self.ballot.identity;
             let is_reached =
                 electorate.has_majority(|identity| identity == me || campaign.answers.contains_key(&identity));
-            self.set_quorum(is_reached);
+            // Voters may answer and yet not vote: those whose disks are full. Where a leader is heard nobody is asked for votes.
+            let is_futile = campaign.stage != Stage::Query && self.failures + 1 >= FUTILE_ATTEMPTS;
+            self.set_quorum(is_reached && !is_futile);
         }
         let most = self.timing.lease_duration / 4;
         let pause = (self.timing.spread() * 2u32.pow(self.failures.min(6))).min(most);

@@ -247,9 +247,14 @@ impl Core {
 
     /// An operator asks for what only the leader does, here or, by way of a member, at the leader.
     pub(super) fn change_voters(&mut self, ticket: Ticket, wish: &VoterWish) {
+        let live: Vec<NodeId> = members_of(&self.view);
+        let is_live = |id: &NodeId| live.contains(id);
         self.with_election(|election, around| match wish {
             VoterWish::Add(id) => election.add_voter(around, ticket, id.clone()),
             VoterWish::Remove(id) => election.remove_voter(around, ticket, id),
+            VoterWish::Resign { to: Some(to), .. } if !is_live(to) => {
+                election.refuse(Some(ticket), ChangeError::NotCaughtUp { id: to.clone() });
+            }
             VoterWish::Resign { term, to } => election.resign_to(around, ticket, *term, to.as_ref()),
             VoterWish::Replace { old, new } => election.replace_voter(around, ticket, old, new),
         });

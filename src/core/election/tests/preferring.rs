@@ -103,6 +103,26 @@ fn a_voter_that_cannot_be_elected_is_not_preferred() {
 }
 
 #[test]
+fn a_preferred_voter_that_dies_again_and_again_does_not_lead_however_fast_it_is_back() {
+    for seed in 0..10 {
+        let mut parliament = preferring(seed, &[0, 0, 0, 0, 9]);
+        parliament.crash(4);
+        parliament.run_for(LEASE * 2);
+        let (steady, terms) = (parliament.leader().expect("a successor"), parliament.leaders.len());
+        for _ in 0..20 {
+            parliament.start(4);
+            parliament.run_for(LEASE * 3 / 2);
+            parliament.crash(4);
+            parliament.run_for(LEASE / 10);
+        }
+        assert_eq!((parliament.leader(), parliament.leaders.len()), (Some(steady), terms), "seed {seed}");
+        parliament.start(4);
+        parliament.run_for(MOVES * 2);
+        assert_eq!(parliament.leader(), Some(4), "seed {seed}: once it stays");
+    }
+}
+
+#[test]
 fn a_leader_that_lets_its_claim_run_out_is_outlived_by_no_answer() {
     for seed in 0..30 {
         for on_resign in OnResign::ALL {

@@ -52,6 +52,46 @@ fn one_command_puts_a_voter_in_the_place_of_another_and_never_lets_the_majority_
 }
 
 #[test]
+fn a_voter_without_which_nobody_could_be_elected_stays() {
+    for (seed, voters) in (0..5).flat_map(|seed| [(seed, 3), (seed, 4), (seed, 5)]) {
+        let (mut parliament, leader) = with_newcomers(seed, voters, 0);
+        let gone = (voters - 1) / 2;
+        let dead: Vec<usize> = (1..=gone).map(|nth| (leader + nth) % voters).collect();
+        for node in &dead {
+            parliament.crash(*node);
+        }
+        parliament.run_for(LEASE * 2);
+        let other = (leader + voters - 1) % voters;
+        if voters == 4 {
+            // Three are left, two of them alive: one more may go.
+            parliament.with(leader, |election, around| election.remove_voter(around, 1, &id(other)));
+            assert!(parliament.run_until(SECOND * 3, |p| matches!(&p.answers[..], [(1, Ok(_))])));
+            continue;
+        }
+        for (ticket, live) in [(1, leader), (2, other)] {
+            parliament.with(leader, |election, around| election.remove_voter(around, ticket, &id(live)));
+        }
+        replace(&mut parliament, leader, 3, other, dead[0]);
+        let is_refused = |answer: &(u64, Result<_, ChangeError>)| matches!(&answer.1, Err(ChangeError::NoMajorityLeft { there, needed, .. }) if there < needed);
+        assert_eq!(
+            parliament.answers.iter().filter(|answer| is_refused(answer)).count(),
+            3,
+            "{:?}",
+            parliament.answers
+        );
+        // The dead may go, one after the other, and then the living.
+        parliament.answers.clear();
+        for (ticket, node) in (4..).zip(dead.iter().chain([&other])) {
+            parliament.with(leader, |election, around| election.remove_voter(around, ticket, &id(*node)));
+            assert!(parliament.run_until(SECOND * 3, |p| p.answers.iter().any(|(answered, _)| *answered == ticket)));
+        }
+        assert!(parliament.answers.iter().all(|(_, result)| result.is_ok()), "{:?}", parliament.answers);
+        assert_eq!(parliament.leader(), Some(leader));
+        parliament.assert_safe();
+    }
+}
+
+#[test]
 fn a_replacement_that_never_learns_leaves_everything_as_it_was() {
     let (mut parliament, leader) = with_newcomers(1, 3, 1);
     let before = voters(&parliament, leader);

@@ -131,6 +131,34 @@ fn a_leader_without_a_majority_steps_down_before_another_can_begin() {
 }
 
 #[test]
+fn a_majority_that_answers_and_cannot_vote_is_no_majority_and_everybody_knows() {
+    for (seed, crashes_one) in (0..10).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let (mut parliament, leader) = led(seed, 3);
+        parliament.run_for(SECOND);
+        let (one, two) = ((leader + 1) % 3, (leader + 2) % 3);
+        parliament.nodes[one].is_disk_full = true;
+        parliament.nodes[two].is_disk_full = true;
+        parliament.crash(leader);
+        parliament.start(leader);
+        if crashes_one {
+            parliament.crash(two);
+        }
+        let knows = |p: &Parliament, node: usize| p.nodes[node].election.as_ref().is_none_or(|e| !e.reaches_quorum());
+        let know = parliament.run_until(LEASE * 4, |p| (0..3).all(|node| knows(p, node)));
+        assert!(know, "seed {seed}: {:?}", [0, 1, 2].map(|node| knows(&parliament, node)));
+        parliament.run_for(SECOND * 20);
+        assert!((0..3).all(|node| knows(&parliament, node)), "it stays said, seed {seed}");
+        parliament.nodes[one].is_disk_full = false;
+        assert!(parliament.run_until(LEASE * 2, |p| p.leader().is_some()), "seed {seed}");
+        parliament.run_for(SECOND);
+        for node in [leader, one] {
+            assert!(parliament.election(node).reaches_quorum(), "seed {seed}");
+        }
+        parliament.assert_safe();
+    }
+}
+
+#[test]
 fn without_a_majority_nobody_leads_and_everybody_knows() {
     let (mut parliament, leader) = led(3, 5);
     parliament.run_for(SECOND);

@@ -671,7 +671,7 @@ fn planted_recoveries_that_do_not_converge_are_caught() {
 }
 
 #[test]
-fn a_restored_backup_of_a_data_directory_is_a_voter_that_forgets() {
-    // No rule covers it: nothing that a voter has left knows of what it did since the backup.
+fn a_ballot_that_is_put_back_is_a_voter_that_forgets() {
+    // No rule covers it: nothing that a voter has left knows of what it did since. Its store must see to that.
     is_caught(Storm { restores: true, changes: true, ..Storm::default() }, 1_500);
 }
