@@ -156,7 +156,10 @@ impl Core {
             // What is raised already, and only waits for the disk, is refuted once.
             Phase::Joining(_) | Phase::Up if self.incarnation.covers(incarnation) => return false,
             Phase::Joining(_) | Phase::Up => {
-                self.doubt_myself(SelfDoubt::Refuted);
+                // Whoever has just come, and accuses this node, must not make it slow to accuse others.
+                if by.is_none_or(|by| self.is_elder(by)) {
+                    self.doubt_myself(SelfDoubt::Refuted);
+                }
                 self.refute(incarnation);
             }
             Phase::Leaving => self.say_left(incarnation),

@@ -461,7 +461,8 @@ impl Core {
             Message::Led(ref led) => self.hear_led(slot, Led::clone(led)),
             Message::Pulse(ref pulse) => self.hear_pulse(slot, pulse),
             Message::WhoLeads => self.tell_who_leads(slot),
-            Message::Founded(founded) => self.hear_founded(sender.run, founded),
+            Message::Founded(founded) if self.counts_in_leadership(slot) => self.hear_founded(sender.run, founded),
+            Message::Founded(_) => self.counters.drop(Drop::Unproven),
             Message::WantView(ref want) => self.send_view(slot, want),
             Message::ViewPart(ref part) => self.hear_view_part(slot, ViewPart::clone(part)),
             Message::ChangeVoters(_) if std::mem::replace(&mut answer.has_asked_for_change, true) => {

@@ -36,6 +36,14 @@ pub(super) const TEMPORARY_PREFIX: &str = "headcount.state-";
 #[cfg(all(test, unix))]
 mod tests;
 
+/// What is in a file.
+#[derive(Debug)]
+pub(super) struct Contents {
+    pub(super) bytes: Vec<u8>,
+    /// When the file was created.
+    pub(super) birth: Option<Birth>,
+}
+
 /// A directory whose lock this process holds.
 #[derive(Debug)]
 pub(super) struct Directory {
@@ -71,7 +79,7 @@ impl Directory {
         name: &str,
         most: usize,
         warnings: &mut Vec<StoreWarning>,
-    ) -> Result<Option<(Vec<u8>, Option<Birth>)>, StoreError> {
+    ) -> Result<Option<Contents>, StoreError> {
         let path = self.path_of(name);
         let file = match self.handle.open_regular(name, Access::Read, &path) {
             Ok(file) => file,
@@ -83,7 +91,7 @@ impl Directory {
         let birth = Birth::of(&file);
         let mut bytes = Vec::new();
         match file.take(most as u64).read_to_end(&mut bytes) {
-            Ok(_) => Ok(Some((bytes, birth))),
+            Ok(_) => Ok(Some(Contents { bytes, birth })),
             Err(source) => Err(StoreError::Read { path, source }),
         }
     }

@@ -25,7 +25,7 @@ use crate::core::election::Ballot;
 use crate::core::{Durable, NodeId};
 
 use birth::Birth;
-use directory::{Directory, MOVED_FILE, STATE_FILE};
+use directory::{Contents, Directory, MOVED_FILE, STATE_FILE};
 pub use state::BadState;
 use state::Saved;
 pub(crate) use warning::StoreWarning;
@@ -215,7 +215,8 @@ impl Store {
 
     fn read(&self, warnings: &mut Vec<StoreWarning>) -> Result<Remembered, StoreError> {
         // One byte more than allowed, so that a longer file fails its length check instead of being read as a shorter one.
-        let Some((bytes, born)) = self.directory.read(STATE_FILE, state::MAX_BYTES + 1, warnings)? else {
+        let Some(Contents { bytes, birth: born }) = self.directory.read(STATE_FILE, state::MAX_BYTES + 1, warnings)?
+        else {
             return Ok(Remembered::default());
         };
         let was_moved = self.directory.has(MOVED_FILE);

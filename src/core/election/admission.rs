@@ -6,6 +6,7 @@
 //!
 //! Must not know: what the words do.
 
+use super::electorate::Electorate;
 use super::message::{Body, Word};
 use super::view::NumberedView;
 use super::{Action, Alarm, Election, Surroundings};
@@ -31,20 +32,26 @@ impl Election {
             self.meet_other_lineage(from, word.lineage);
             return false;
         }
+        // An identity is no secret: it is its voter's under the voter's name alone.
+        let speaks_for_itself =
+            |electorate: &Electorate| electorate.identified(word.from).map(|voter| voter.id == *from);
+        match speaks_for_itself(electorate) {
+            Some(true) => return true,
+            None if electorate.named(from).is_none() => {}
+            _ => {
+                self.actions.push_back(Action::Alarm(Alarm::StrangeVoter { id: from.clone() }));
+                return false;
+            }
+        }
+        let former = self.ballot.accepted.as_ref().and_then(NumberedView::former_electorate);
+        let is_former = former.and_then(|former| speaks_for_itself(&former));
         // A leader may be ahead of us, or have been voted out by the view that it had agreed last.
-        let may_lead = matches!(word.body, Body::Renew(_)) || self.leader == Some(word.from);
-        if electorate.identified(word.from).is_some_and(|voter| voter.id == *from) || may_lead {
+        let has_led = self.leader == Some(word.from) && is_former == Some(true);
+        if has_led || matches!(word.body, Body::Renew(_)) && is_former != Some(false) {
             return true;
         }
-        if electorate.named(from).is_some() {
-            self.actions.push_back(Action::Alarm(Alarm::StrangeVoter { id: from.clone() }));
-            return false;
-        }
         // Who is on its way out counts until the electorate has changed.
-        let former = self.ballot.accepted.as_ref().filter(|_| self.is_proposing());
-        let former = former.and_then(NumberedView::former_electorate);
-        let is_leaving =
-            former.is_some_and(|former| former.identified(word.from).is_some_and(|voter| voter.id == *from));
+        let is_leaving = self.is_proposing() && is_former == Some(true);
         if (is_leaving || self.is_learner(word.from)) && matches!(word.body, Body::Acked { .. }) {
             return true;
         }

@@ -205,6 +205,12 @@ pub enum ChangeError {
         /// How many of them would be needed.
         needed: u8,
     },
+    /// The leader takes no commands from whoever has just come: it may be anybody.
+    #[error(
+        "the leader takes no commands by way of a node that does not vote and has been a member for less than a minute: give \
+         the command at the leader, a voter or an older member"
+    )]
+    TooNew,
 }
 
 /// Why an electorate stays as it is. Travels: variants are only ever appended.

@@ -38,7 +38,7 @@ pub struct Electorate {
 }
 
 /// Names an electorate, and says where it comes from: what everybody may know of it without knowing its voters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Descent {
     /// See [`Electorate::lineage`].
     pub lineage: Lineage,

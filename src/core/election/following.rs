@@ -17,7 +17,6 @@ use super::term::Term;
 use super::view::{NumberedView, ViewRef};
 use super::{Action, Alarm, Election, LossReason, Role, Surroundings};
 use crate::core::id::NodeId;
-use crate::core::limits::PREFERENCE_LEASES;
 
 /// An acknowledgement that waits for the disk, or may be said again with a newer view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -37,7 +36,7 @@ impl Election {
     pub(super) fn renewed(&mut self, around: &Surroundings<'_>, leader: Identity, from: &NodeId, renewal: &Renewal) {
         let lease = Duration::from_millis(renewal.lease_ms);
         let term = renewal.term;
-        self.has_lasted |= around.now.since(self.born_at) >= self.timing.lease_duration * (PREFERENCE_LEASES - 1);
+        self.young_until.take_if(|until| around.now >= *until);
         if !term.is_usable() || renewal.newest.term != term || !(MIN_LEASE..=MAX_LEASE).contains(&lease) {
             self.ignored += 1;
             return;
@@ -231,7 +230,7 @@ impl Election {
         if let Some(owed) = &mut self.owed_ack {
             owed.said = Some(newest);
         }
-        let priority = if self.is_aside || !self.has_lasted { 0 } else { self.policy.priority };
+        let priority = if self.is_aside || self.young_until.is_some() { 0 } else { self.policy.priority };
         self.acked = Some((term, sequence));
         self.send(&name, Body::Acked { term, sequence, newest, priority });
     }

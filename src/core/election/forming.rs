@@ -119,6 +119,11 @@ impl Election {
         sure.or_else(told)
     }
 
+    /// Whether a node is one of those that are to form an electorate.
+    pub fn is_configured(&self, id: &NodeId) -> bool {
+        self.configured.binary_search(id).is_ok()
+    }
+
     /// Whether this node is one of those that are to form an electorate, and has none.
     pub fn is_forming(&self) -> bool {
         matches!(self.role, Role::Forming(_))

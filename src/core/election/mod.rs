@@ -106,6 +106,7 @@ pub use term::Term;
 pub use view::{Delta, NumberedView, ViewRef};
 
 use super::id::NodeId;
+use super::limits::PREFERENCE_LEASES;
 use super::time::Time;
 use confirming::Confirms;
 use forming::Forming;
@@ -151,11 +152,9 @@ pub struct Election {
     leader: Option<Identity>,
     /// The acknowledgement that is due as soon as the disk allows it.
     owed_ack: Option<following::OwedAck>,
-    /// When this process began.
-    born_at: Time,
-    /// It has run for so long that it may be preferred as leader: a process that dies again and again shows no gap to its
-    /// leader if it comes back fast.
-    has_lasted: bool,
+    /// Until when this process is too young to be preferred as leader: one that dies again and again shows its leader no gap
+    /// if it comes back fast.
+    young_until: Option<Time>,
     /// The term that this process began with: what was acknowledged in it is not known any more.
     born_in: Term,
     /// The renewal that was acknowledged last by this process.
@@ -207,8 +206,7 @@ impl Election {
         voters.dedup();
         let mut election = Self {
             promised_until: around.now + ballot.promise,
-            born_at: around.now,
-            has_lasted: false,
+            young_until: Some(around.now + timing.lease_duration * (PREFERENCE_LEASES - 1)),
             born_in: ballot.term,
             me,
             timing,

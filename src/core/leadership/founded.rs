@@ -39,6 +39,11 @@ pub(super) struct Hearsay {
     review_at: Option<Time>,
 }
 
+/// The one that began last: whatever is led after it must be above all of them.
+fn latest<'a>(descents: impl Iterator<Item = &'a Descent>) -> Option<&'a Descent> {
+    descents.max_by_key(|descent| (descent.began, descent.lineage))
+}
+
 impl Hearsay {
     pub(super) fn deadline(&self) -> Option<Time> {
         self.review_at
@@ -46,7 +51,7 @@ impl Hearsay {
 
     /// What keeps this node from forming another electorate, and whether who says so is sure of it.
     fn rumoured(&self) -> Option<Founded> {
-        let said = self.voices.values().max().map(|descent| Founded { descent: *descent, is_sure: true });
+        let said = latest(self.voices.values()).map(|descent| Founded { descent: *descent, is_sure: true });
         said.or(self.hint.map(|(descent, _)| Founded { descent, is_sure: false }))
     }
 
@@ -94,7 +99,7 @@ impl Core {
         let leading = self.leading.as_ref()?;
         let sure = self.founded().map(|descent| Founded { descent, is_sure: true });
         let told =
-            || leading.hearsay.voices.values().max().map(|descent| Founded { descent: *descent, is_sure: false });
+            || latest(leading.hearsay.voices.values()).map(|descent| Founded { descent: *descent, is_sure: false });
         sure.or_else(told)
     }
 
@@ -177,7 +182,8 @@ impl Core {
         if let Some(refusal) = refusal {
             return self.reply(ticket, Reply::Refused(refusal.into()));
         }
-        let Some(descent) = self.founded().max(leading.hearsay.descent()) else { return };
+        let known = [self.founded(), leading.hearsay.descent()];
+        let Some(descent) = latest(known.iter().flatten()).copied() else { return };
         let agreed = leading.agreed.as_ref().filter(|agreed| agreed.electorate.root == descent.root);
         let names = agreed.into_iter().flat_map(|agreed| &agreed.electorate.voters).map(|voter| voter.id.clone());
         let lost =

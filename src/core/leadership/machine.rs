@@ -147,7 +147,13 @@ impl Core {
             if !founded.descent.is_well_formed() {
                 return self.counters.drop(Drop::Malformed);
             }
-            self.hear_founded(run, founded);
+            let is_configured = self.election().is_some_and(|election| election.is_configured(&id));
+            if is_configured || self.counts_in_leadership(from) {
+                self.hear_founded(run, founded);
+            }
+        }
+        if matches!(word.body, Body::Recovered { .. }) && !self.counts_in_leadership(from) {
+            return self.counters.drop(Drop::Unproven);
         }
         let ignored = self.election().map_or(0, Election::ignored);
         if self.with_election(|election, around| election.heard(around, &id, word)).is_none() {

@@ -170,10 +170,11 @@ impl Core {
             return self.counters.drop(Drop::Malformed);
         }
         let descent = Descent { lineage: led.lineage, root: led.root, began: led.began };
-        if descent.is_well_formed() {
+        let counts = self.counts_in_leadership(from);
+        if counts && descent.is_well_formed() {
             self.hear_founded(self.view.record(from).run, Founded { descent, is_sure: true });
         }
-        if led.leader.is_some() {
+        if counts && led.leader.is_some() {
             self.found_nothing_anew(from);
         }
         self.meet_leader_of_other_electorate(&led);

@@ -13,6 +13,9 @@
 //! | an electorate that an operator put in place of the known one | when two members say so, or one, to a voter whose own election was told of it; or at once, if nobody leads and nobody can |
 //! | a numbered view | when a voter says so, or two members |
 //!
+//! Members are here those whose word counts (*elders*, see `removal`): whoever has just come may be invented, by the dozen. A
+//! node that knows no electorate yet listens to everybody: whoever leads may have come last.
+//!
 //! Whoever hears a rumour asks voters, which tell what they know; voters themselves have their own election's word.
 //!
 //! Must not know: how news is sent.
@@ -116,6 +119,17 @@ impl Core {
         self.electorate().is_some_and(|electorate| electorate.voters.iter().any(|voter| voter.id == *id))
     }
 
+    /// Whether a member's word counts in what concerns who leads: a voter's, or an elder's.
+    pub(in crate::core) fn counts_in_leadership(&self, slot: Slot) -> bool {
+        self.is_voter(slot) || self.is_elder(slot)
+    }
+
+    /// Whether what a member says of leaders is heard at all.
+    fn is_listened_to(&self, slot: Slot) -> bool {
+        let knows_none = self.leading.as_ref().is_some_and(|leading| leading.agreed.is_none());
+        knows_none || self.counts_in_leadership(slot)
+    }
+
     /// Whether what is said of who leads is believed on this member's word, or because others said so before.
     pub(super) fn believes_led(&mut self, from: Slot, led: &Led) -> bool {
         let Some(leading) = &self.leading else { return false };
@@ -136,19 +150,20 @@ impl Core {
         if is_old || is_renewal || is_own_release || (is_elected_here && led.leader.is_some()) {
             return true;
         }
-        let is_headless = agreed.is_some() && !is_same_line && known.is_none() && !self.may_be_led();
+        let counts = self.is_listened_to(from);
+        let is_headless = counts && agreed.is_some() && !is_same_line && known.is_none() && !self.may_be_led();
         let saying = Saying::Leader { lineage: led.lineage, term: led.term, leader: led.leader.clone() };
         let (members, voters) = self.hear_rumour(saying, from);
-        let others = self.view.live().len();
+        let others = self.view.live().iter().filter(|slot| self.is_listened_to(**slot)).take(MEMBERS).count();
         let is_enough = if is_same_line {
             let electorate = self.electorate().map_or(0, |electorate| electorate.voters.len());
-            (voters > 0 && voters >= electorate.min(VOTERS)) || members >= MEMBERS.min(others)
+            (voters > 0 && voters >= electorate.min(VOTERS)) || counts && members >= MEMBERS.min(others)
         } else {
             let rumours = self.leading.as_ref().map(|leading| &leading.rumours);
             let is_undisputed = rumours.is_some_and(|rumours| rumours.is_undisputed(self.now, led.lineage));
             // A voter that an operator's recovery left out was told so by its own election: it is one who says so itself.
             let knows_of_recovery = agreed.is_some() && own_lineage == Some(led.lineage);
-            members + usize::from(knows_of_recovery) >= ANY.min(others)
+            counts && members + usize::from(knows_of_recovery) >= ANY.min(others)
                 || is_headless
                 || (agreed.is_none() && is_undisputed)
         };
@@ -175,12 +190,16 @@ impl Core {
             return true;
         }
         let (members, voters) = self.hear_rumour(Saying::View(view), from);
-        voters > 0 || members >= ANY.min(self.view.live().len())
+        voters > 0 || members > 0 && members >= ANY.min(self.view.live().len())
     }
 
     fn hear_rumour(&mut self, saying: Saying, from: Slot) -> (usize, usize) {
         let (by, is_voter) = (self.view.record(from).run, self.is_voter(from));
         let now = self.now;
+        if !self.is_listened_to(from) {
+            self.counters.drop(Drop::Unproven);
+            return (0, 0);
+        }
         self.leading.as_mut().map_or((0, 0), |leading| leading.rumours.hear(now, saying, by, is_voter))
     }
 

@@ -1,16 +1,17 @@
-//! One member that lies about leaders: its words of terms, leaders, renewals, views and heirs make nobody deaf to the true one.
+//! Members that lie about leaders: one's words of terms, leaders, renewals, views and heirs make nobody deaf to the true one,
+//! and whoever has just come is not believed, however many they are.
 
 use super::leadership::{SECOND, cluster, leader};
 use super::liars::Liar;
 use super::net::{Net, id, ms};
-use crate::core::election::{Lineage, Term};
-use crate::core::wire::{Led, Message, Pulse};
+use crate::core::election::{Body, Electorate, Founded, Identity, Lineage, Term, Voter, Word};
+use crate::core::wire::{ChangeVoters, Led, Message, Nonce, Pulse, VoterWish};
 
 /// The largest term that is usable in the first generation.
 const FAR: Term = Term((1 << 40) - (1 << 20) - 1);
 
 /// What the liar would say, were it true: who leads.
-fn truth(net: &Net, leader: usize) -> Led {
+pub(super) fn truth(net: &Net, leader: usize) -> Led {
     let core = &net.nodes[leader].core;
     let agreed = core.agreed_view().expect("a view");
     Led {
@@ -131,4 +132,93 @@ fn a_newcomer_does_not_learn_its_leader_from_one_member() {
     }
     net.run(SECOND * 2);
     assert_eq!(leader(&net), (first, term));
+}
+
+/// Members of a young cluster that came after all others, and say this to everybody, again and again: who leads stays so.
+fn newcomers_change_nothing(lies: impl Fn(&Net, usize, usize) -> Vec<Message>) {
+    const NEWCOMERS: usize = 3;
+    let mut net = cluster(5, 3);
+    net.run(SECOND * 5);
+    let (first, term) = leader(&net);
+    let before = net.nodes[first].core.agreed_view().expect("a view").electorate.clone();
+    let liars: Vec<usize> = (0..NEWCOMERS).map(|nth| net.add(&format!("liar{nth}"), 90 + nth, &[0])).collect();
+    net.run_until(SECOND * 3, "the liars are in", Net::all_agree);
+    for _ in 0..5 {
+        for liar in &liars {
+            let lies = lies(&net, first, *liar);
+            for lie in lies {
+                Liar::new(*liar).says_to_all(&mut net, &[lie]);
+            }
+        }
+        net.run(ms(300));
+    }
+    for liar in liars {
+        net.kill(liar);
+    }
+    net.run(SECOND * 2);
+    assert_eq!(leader(&net), (first, term), "{}", net.describe());
+    for node in net.running() {
+        assert_eq!(node.core.agreed_view().expect("a view").electorate, before);
+    }
+    net.kill(first);
+    net.run(SECOND * 5);
+    let (second, later) = leader(&net);
+    assert!(second != first && later > term && later < FAR);
+}
+
+/// One of these names under this identity.
+fn voter_of(net: &Net, node: usize) -> Voter {
+    let electorate = &net.nodes[node].core.agreed_view().expect("a view").electorate;
+    electorate.named(&net.nodes[node].core.me().id).expect("it votes").clone()
+}
+
+#[test]
+fn newcomers_name_no_leader_and_no_heir() {
+    newcomers_change_nothing(|net, first, _| {
+        let led = truth(net, first);
+        vec![Message::Led(Box::new(Led { term: Term(led.term.0 + 3), leader: Some(id("evil")), ..led }))]
+    });
+    newcomers_change_nothing(|net, first, _| {
+        let (lineage, began) = (Lineage(0xbad), Term::beginning_of(1, 9));
+        let led = Led { lineage, began, term: Term(began.0 + 1), leader: Some(id("evil")), ..truth(net, first) };
+        vec![Message::Led(Box::new(led))]
+    });
+    newcomers_change_nothing(|net, first, _| {
+        let mut descent = net.nodes[first].core.agreed_view().expect("a view").electorate.descent();
+        (descent.lineage, descent.began) = (Lineage(0xbad), Term::beginning_of(1, 9));
+        vec![Message::Founded(Founded { descent, is_sure: true })]
+    });
+}
+
+#[test]
+fn newcomers_release_no_voters_and_speak_for_none() {
+    newcomers_change_nothing(|net, first, _| {
+        let (leader, other) = (voter_of(net, first), voter_of(net, (first + 1) % 3));
+        let led = truth(net, first);
+        let body = Body::Release { term: led.term, successor: other.identity };
+        vec![Message::Election(Box::new(Word { from: leader.identity, lineage: led.lineage, body }))]
+    });
+}
+
+#[test]
+fn newcomers_begin_no_generation() {
+    newcomers_change_nothing(|net, first, liar| {
+        let led = truth(net, first);
+        let voters = vec![Voter { id: net.nodes[liar].core.me().id.clone(), identity: Identity(0xbad) }];
+        let (lineage, began) = (Lineage(0xbad), Term::beginning_of(1, 9));
+        let electorate = Electorate { lineage, root: led.root, began, voters };
+        let body = Body::Recovered { electorate, number: 9 };
+        vec![Message::Election(Box::new(Word { from: Identity(0xbad), lineage, body }))]
+    });
+}
+
+#[test]
+fn newcomers_command_no_leader() {
+    newcomers_change_nothing(|net, first, liar| {
+        let term = truth(net, first).term;
+        let wishes = [VoterWish::Resign { term, to: None }, VoterWish::Remove(id("n1")), VoterWish::Remove(id("n2"))];
+        let nonce = |nth: usize| Nonce(net.now.as_nanos() + (liar * 10 + nth) as u64);
+        let ask = |(nth, wish)| Message::ChangeVoters(Box::new(ChangeVoters { nonce: nonce(nth), wish }));
+        wishes.into_iter().enumerate().map(ask).collect()
+    });
 }
