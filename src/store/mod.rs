@@ -306,9 +306,9 @@ mod tests {
     }
 
     /// The ballot of a node that has voted.
-    fn voted() -> Option<Ballot> {
+    fn voted() -> Ballot {
         let (identity, term) = (Identity(7), Term(3));
-        Some(Ballot { version: 3, term, vote: Some(identity), ..Ballot::blank(identity) })
+        Ballot { version: 3, term, vote: Some(identity), ..Ballot::blank(identity) }
     }
 
     /// A directory that such a state was written to, and what a backup program makes of it later.
@@ -336,7 +336,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_restored_backup_of_a_voters_state_is_refused_and_left_untouched() {
-        let directory = restored(voted());
+        let directory = restored(Some(voted()));
         let path = directory.path().join(STATE_FILE);
         let before = fs::read(&path).expect("is there");
         for _ in 0..2 {
@@ -350,20 +350,20 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_state_that_was_moved_while_nobody_ran_is_taken_once_the_operator_says_so_for_one_start() {
-        let directory = restored(voted());
+        let directory = restored(Some(voted()));
         fs::write(directory.path().join(MOVED_FILE), "").expect("written");
         let (store, remembered) = open(directory.path()).expect("believed");
-        assert_eq!(remembered.ballot, voted());
+        assert_eq!(remembered.ballot, Some(voted()));
         assert!(directory.path().join(MOVED_FILE).exists(), "until the state is written anew");
         store.write(&Durable { ballot: remembered.ballot, ..durable(2) }).expect("written");
         assert!(!directory.path().join(MOVED_FILE).exists());
         drop(store);
-        assert_eq!(open(directory.path()).expect("its own file").1.ballot, voted());
+        assert_eq!(open(directory.path()).expect("its own file").1.ballot, Some(voted()));
     }
 
     #[test]
     fn a_voters_state_is_nobody_elses_and_a_state_without_votes_gives_another_node_no_identity() {
-        for (ballot, is_taken) in [(voted(), false), (Some(Ballot::blank(Identity(7))), true), (None, true)] {
+        for (ballot, is_taken) in [(Some(voted()), false), (Some(Ballot::blank(Identity(7))), true), (None, true)] {
             let directory = tempfile::tempdir().expect("a directory");
             let (store, _) = open(directory.path()).expect("opens");
             store.write(&Durable { ballot, ..durable(1) }).expect("written");
@@ -390,10 +390,10 @@ mod tests {
         let parent = tempfile::tempdir().expect("a directory");
         let (before, after) = (parent.path().join("before"), parent.path().join("after"));
         let (store, _) = open(&before).expect("opens");
-        store.write(&Durable { ballot: voted(), ..durable(1) }).expect("written");
+        store.write(&Durable { ballot: Some(voted()), ..durable(1) }).expect("written");
         drop(store);
         fs::rename(&before, &after).expect("renamed");
-        assert_eq!(open(&after).expect("opens").1.ballot, voted());
+        assert_eq!(open(&after).expect("opens").1.ballot, Some(voted()));
     }
 
     #[test]

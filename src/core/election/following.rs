@@ -169,7 +169,10 @@ impl Election {
     /// which a leader teaches it, unless somebody else votes under its name.
     fn may_begin_with(&self, view: &NumberedView) -> bool {
         let is_learner = self.invited_to == Some(view.reference()) && view.electorate.named(&self.me).is_none();
-        view.electorate.contains(self.ballot.identity) || is_learner
+        let descent = view.electorate.descent();
+        // Where there are two electorates, or two generations, this node votes in the one that it is sure of.
+        let is_it = self.ballot.known.is_none_or(|known| known.lineage == descent.lineage || descent.succeeds(&known));
+        is_it && (view.electorate.contains(self.ballot.identity) || is_learner)
     }
 
     /// Whether this voter has neither voted nor followed anybody since it formed the first electorate: nothing was ever

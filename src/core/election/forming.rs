@@ -178,13 +178,10 @@ impl Election {
             self.introduce(from, false);
         }
         self.form_if_complete(around);
-        let theirs = roster.founded.map(|founded| founded.descent.lineage);
         if let (Role::Forming(_), Some(view)) = (&self.role, roster.newest)
             && roster.holds == Some(me)
-            && self.ballot.known.is_none_or(|known| theirs == Some(known.lineage))
-            && self.rumoured.is_none_or(|told| theirs == Some(told.descent.lineage))
         {
-            // It votes in an electorate that seems to name this node, and nobody speaks of another: it is the one to be in.
+            // It votes in an electorate that seems to name this node.
             self.actions.push_back(Action::Wanted { view, from: from.clone() });
         }
     }

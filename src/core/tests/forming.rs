@@ -290,3 +290,43 @@ fn a_cluster_of_which_nobody_knows_an_electorate_has_a_leader_within_a_second() 
         }
     }
 }
+
+/// The generation that is founded anew when all voters are lost, and a member tells of one of this lineage.
+fn found_anew_after(lineage: u64) -> u64 {
+    let mut net = cluster(5, 3);
+    net.run(SECOND);
+    let root = net.nodes[3].core.agreed_view().expect("a view").electorate.root;
+    for node in 0..3 {
+        net.kill(node);
+    }
+    net.run(SECOND * 10);
+    let descent = Descent { lineage: Lineage(lineage), root, began: Term::beginning_of(1, 5) };
+    Liar::new(4).says(&mut net, 3, &[Message::Founded(Founded { descent, is_sure: true })]);
+    net.command(3, Command::FoundAnew { ticket: 1, voters: Vec::new() });
+    net.run(SECOND * 10);
+    match &net.nodes[3].replies[..] {
+        [Reply::Electorate(electorate)] => electorate.began.generation(),
+        replies => panic!("{replies:?}"),
+    }
+}
+
+#[test]
+fn what_is_founded_anew_is_above_the_generation_that_one_member_tells_of() {
+    for lineage in [1, u64::MAX] {
+        assert_eq!(found_anew_after(lineage), 2);
+    }
+}
+
+#[test]
+fn a_joiner_that_takes_long_does_not_forget_the_electorate() {
+    for latency in [100, 200, 300, 400, 600] {
+        let mut net = cluster(5, 3);
+        net.lease.lease_duration = SECOND * 20;
+        net.latency = ms(latency);
+        net.voters = vec![id("n5")];
+        let new = net.add("n5", 5, &[0]);
+        net.run_until(SECOND * 30, "up", |net| net.nodes[new].core.is_up());
+        assert_eq!(net.nodes[new].core.electorate(), None, "latency {latency}");
+        assert!(net.nodes[new].core.election().expect("takes part").word_of_founded().is_some(), "latency {latency}");
+    }
+}

@@ -176,3 +176,26 @@ fn a_join_command_keeps_its_newest_addresses_however_many_came_before() {
     net.command(lonely, Command::Join { ticket: 20, addresses: vec![address(7)] });
     net.run_until(Duration::from_secs(5), "it joined", |net| net.nodes[lonely].core.is_up());
 }
+
+#[test]
+fn nobody_is_up_at_an_incarnation_that_is_not_on_disk() {
+    for is_full in [false, true] {
+        let mut net = Net::new(Profile::Local);
+        net.add("n0", 0, &[0]);
+        net.run(Duration::from_secs(1) * 3);
+        let first = net.add_born("x", 5, &[0], 50_000_000_000);
+        net.run(Duration::from_secs(1));
+        assert!(net.nodes[first].core.is_up());
+        net.kill(first);
+        net.run(Duration::from_secs(1) * 10);
+        let second = net.nodes.len();
+        if is_full {
+            net.full_disks.insert(second, None);
+        }
+        assert_eq!(net.add_born("x", 5, &[0, 5], 1_000_000), second);
+        net.run(ms(300));
+        net.kill(0);
+        net.run(Duration::from_secs(1) * 120);
+        assert_eq!(net.nodes[second].core.is_up(), !is_full, "{}", net.describe());
+    }
+}

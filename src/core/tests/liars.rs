@@ -310,3 +310,16 @@ pub(super) fn mail(net: &Net, host: usize) -> Vec<Message> {
     let to_it = net.undelivered.iter().filter(|(to, _)| *to == address(host));
     to_it.flat_map(|(_, bytes)| Packet::decode(bytes).expect("decodes").messages).collect()
 }
+
+#[test]
+fn members_that_say_so_one_after_the_other_stop_nobody() {
+    let mut net = old_cluster(Profile::Default, 8);
+    let run = net.nodes[3].core.me().run;
+    for teller in [4, 5, 6, 7, 0] {
+        let incarnation = net.nodes[3].core.me().incarnation;
+        Liar::new(teller).says(&mut net, 3, &[Message::Told { run, incarnation, status: FORCED, age_ms: 0 }]);
+        net.run(Duration::from_secs(10));
+        assert!(net.nodes[3].core.me().incarnation > incarnation, "it said otherwise");
+        assert_eq!(net.nodes[3].stopped, None, "after {teller}");
+    }
+}

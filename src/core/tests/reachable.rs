@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::hostile::{EVIL, EVIL_RUN, packet};
 use super::net::{Net, address, id, ms};
 use crate::core::limits::INCARNATION_STEP;
-use crate::core::wire::Refusal;
+use crate::core::wire::{Message, Nonce, Refusal};
 use crate::core::{Birth, ChangeKind, Command, Input, Notice, Profile, Run, Status, Tags};
 
 /// A node that advertises one address and speaks from another one.
@@ -323,4 +324,17 @@ fn an_ordinary_joiner_is_asked_for_no_further_proof() {
     // Join, Challenge, Join, Welcome, Pull, Page.
     net.run_until(net.latency * 6, "it is up", |net| net.nodes[joiner].core.is_up());
     net.command(joiner, Command::Leave);
+}
+
+#[test]
+fn an_answer_to_a_question_that_was_not_asked_makes_nobody_up() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.further.push((0, v6(1)));
+    let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
+    for i in 0..2_000 {
+        net.run(ms(2));
+        let bytes = packet(EVIL_RUN, 1 + i, &[Message::Reply, Message::Reached { nonce: Nonce(7) }]);
+        net.input(node, Input::Packet { from: address(EVIL), bytes: &bytes });
+        assert!(!net.nodes[node].core.is_up());
+    }
 }

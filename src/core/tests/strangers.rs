@@ -193,7 +193,7 @@ fn connections_that_prove_nothing_are_few_and_short_and_displace_no_link() {
     let stolen = run_of(&net, 1);
     let from = |port| SocketAddr::new(address(EVIL).ip(), port);
     let (mut open, mut closed) = (0_usize, 0_usize);
-    let is_close = |output: &&Output| matches!(output, Output::CloseLink { .. });
+    let is_close = |output: &&Output| matches!(output, Output::CloseLink { link: LinkId::Accepted(_) });
     for i in 0..1_000_u64 {
         let frame = bare(stolen, 900 + i, &[]);
         let event = LinkEvent::Frame { from: from(i as u16 + 1), bytes: &frame };
@@ -207,7 +207,7 @@ fn connections_that_prove_nothing_are_few_and_short_and_displace_no_link() {
         let (now, core) = (net.now, &mut net.nodes[0].core);
         core.handle(now, Input::Tick);
         while let Some(output) = core.poll() {
-            closed += usize::from(matches!(output, Output::CloseLink { .. }));
+            closed += usize::from(is_close(&&output));
         }
     }
     assert!(closed >= open, "{closed} of {open} closed at the end");
@@ -404,4 +404,52 @@ fn a_seed_that_meets_itself_under_another_address_knows_it() {
     }
     net.run(Duration::from_secs(3));
     assert!(net.nodes[node].core.is_up(), "its own question came back: it is its cluster's seed");
+}
+
+#[test]
+fn a_connection_that_proves_nothing_is_closed_when_its_time_is_over() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let run = net.nodes[1].core.me().run;
+    let from = std::net::SocketAddr::new(address(EVIL).ip(), 5_000);
+    let header = Header { cluster: Header::cluster_hash("test"), run, sequence: 900, fingerprint: 0 };
+    let frame = PacketBuilder::new(&header, 1400).finish();
+    let guest = LinkId::Accepted(77);
+    let now = net.now;
+    let core = &mut net.nodes[0].core;
+    core.handle(now, Input::Link { link: guest, event: LinkEvent::Frame { from, bytes: &frame } });
+    let mut closed = Vec::new();
+    while let Some(output) = core.poll() {
+        if let Output::CloseLink { link } = output {
+            closed.push(link);
+        }
+    }
+    assert!(!closed.contains(&guest), "not at once");
+    let deadline = now + LINK_TIMEOUT + Duration::from_secs(1);
+    while let Some(at) = core.next_deadline().filter(|at| *at <= deadline) {
+        core.handle(at.max(now), Input::Tick);
+        while let Some(output) = core.poll() {
+            if let Output::CloseLink { link } = output {
+                closed.push(link);
+            }
+        }
+    }
+    assert!(closed.contains(&guest), "{closed:?}");
+}
+
+#[test]
+fn a_connection_of_another_cluster_is_closed_at_once() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let run = net.nodes[1].core.me().run;
+    let from = std::net::SocketAddr::new(address(1).ip(), 5_000);
+    let header = Header { cluster: 1, run, sequence: 900, fingerprint: 0 };
+    let frame = PacketBuilder::new(&header, 1400).finish();
+    let guest = LinkId::Accepted(77);
+    let now = net.now;
+    let core = &mut net.nodes[0].core;
+    core.handle(now, Input::Link { link: guest, event: LinkEvent::Frame { from, bytes: &frame } });
+    let mut closed = false;
+    while let Some(output) = core.poll() {
+        closed |= matches!(output, Output::CloseLink { link } if link == guest);
+    }
+    assert!(closed);
 }

@@ -140,7 +140,7 @@ fn newcomers_change_nothing(lies: impl Fn(&Net, usize, usize) -> Vec<Message>) {
     let mut net = cluster(5, 3);
     net.run(SECOND * 5);
     let (first, term) = leader(&net);
-    let before = net.nodes[first].core.agreed_view().expect("a view").electorate.clone();
+    let before = Electorate::clone(&net.nodes[first].core.agreed_view().expect("a view").electorate);
     let liars: Vec<usize> = (0..NEWCOMERS).map(|nth| net.add(&format!("liar{nth}"), 90 + nth, &[0])).collect();
     net.run_until(SECOND * 3, "the liars are in", Net::all_agree);
     for _ in 0..5 {
@@ -158,7 +158,7 @@ fn newcomers_change_nothing(lies: impl Fn(&Net, usize, usize) -> Vec<Message>) {
     net.run(SECOND * 2);
     assert_eq!(leader(&net), (first, term), "{}", net.describe());
     for node in net.running() {
-        assert_eq!(node.core.agreed_view().expect("a view").electorate, before);
+        assert_eq!(node.core.agreed_view().expect("a view").electorate.as_ref(), &before);
     }
     net.kill(first);
     net.run(SECOND * 5);
@@ -221,4 +221,36 @@ fn newcomers_command_no_leader() {
         let ask = |(nth, wish)| Message::ChangeVoters(Box::new(ChangeVoters { nonce: nonce(nth), wish }));
         wishes.into_iter().enumerate().map(ask).collect()
     });
+}
+
+#[test]
+fn one_member_names_no_leader_to_who_knows_that_nobody_leads() {
+    let mut net = cluster(5, 3);
+    net.run(SECOND * 5);
+    let (first, _) = leader(&net);
+    let core = &net.nodes[first].core;
+    let agreed = core.agreed_view().expect("a view").clone();
+    for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+        net.cut(a, b, true);
+    }
+    net.run_until(SECOND * 30, "nobody leads", |net| net.nodes[3].core.leadership().leader.is_none());
+    let began = Term::beginning_of(7, 9);
+    let lie = Led {
+        lineage: Lineage(0xbad),
+        root: agreed.electorate.root,
+        began,
+        term: Term(began.0 + 1),
+        leader: Some(id("n4")),
+        sequence: 1,
+        age_ms: 0,
+        lease_ms: 2_000,
+        view: agreed.reference(),
+        delta: None,
+    };
+    let liar = Liar::new(4);
+    for _ in 0..20 {
+        liar.says(&mut net, 3, &[Message::Led(Box::new(lie.clone()))]);
+        net.run(ms(100));
+        assert_eq!(net.nodes[3].core.leadership().leader, None, "{}", net.describe());
+    }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::liars::{FORCED, Liar, about, old_cluster, update};
-use super::net::{Net, id, ms};
+use super::liars::{ELSEWHERE, FORCED, Liar, about, old_cluster, update};
+use super::net::{Net, address, id, ms};
 use crate::core::limits::SETTLE;
 use crate::core::{ChangeKind, Command, Profile, Record, Run, Status, StopReason};
 
@@ -157,6 +157,29 @@ fn a_restart_that_did_happen_is_taken_over_at_once_though_it_is_doubted() {
             net.run(pause);
             net.add(&format!("n{}", n - 1), n - 1, &[0]);
             net.run_until(ms(1_500), "taken over", Net::all_agree);
+        }
+    }
+}
+
+#[test]
+fn two_newcomers_give_no_name_to_another_address() {
+    let mut net = old_cluster(Profile::Default, 40);
+    let one = net.add("one", 90, &[0]);
+    let two = net.add("two", 91, &[0]);
+    net.run_until(ms(3_000), "in", Net::all_agree);
+    net.run(ms(1_000));
+    let run = net.nodes[7].core.me().run;
+    for round in 0..5 {
+        let incarnation = net.nodes[7].core.me().incarnation + 1_000;
+        let lie =
+            Record { run: Run(0xbad + round), address: address(ELSEWHERE), ..about(&net, 7, incarnation, Status::Up) };
+        Liar::new(one).says_to_all(&mut net, &[update(lie.clone())]);
+        Liar::new(two).says_to_all(&mut net, &[update(lie)]);
+        for _ in 0..20 {
+            for node in net.running() {
+                assert_eq!(node.core.record(&id("n7")).expect("listed").run, run, "at {}", node.core.me().id);
+            }
+            net.run(ms(5));
         }
     }
 }

@@ -57,20 +57,44 @@ fn a_rumour_of_an_electorate_keeps_voters_from_forming_one_until_it_is_over() {
 
 #[test]
 fn a_voter_that_hears_of_its_own_electorate_before_it_has_formed_it_takes_part_in_it() {
-    for seed in 0..10 {
-        let mut parliament = Parliament::new(seed, 3);
-        parliament.start_all();
-        // Two have formed; the third has said who it is, and heard nothing since.
-        assert!(parliament.run_until(SECOND, |p| p.election(0).lineage().is_some()));
+    let late = 2;
+    let reached = in_runs_where_it_has_not_formed(late, |parliament, seed| {
         let descent = parliament.election(0).founded();
-        let late = 2;
-        if parliament.election(late).lineage().is_none() {
-            knows(&mut parliament, late, descent, None);
-        }
+        knows(parliament, late, descent, None);
         parliament.run_for(SECOND * 5);
         assert!((0..3).all(|node| parliament.election(node).is_voter()), "seed {seed}");
         assert!(!parliament.alarms.iter().any(|(_, alarm)| *alarm == Alarm::ElectorateExists), "seed {seed}");
-    }
+    });
+    assert!(reached > 0);
+}
+
+#[test]
+fn a_voter_that_is_sure_of_another_electorate_does_not_go_over_to_its_own() {
+    let late = 2;
+    let reached = in_runs_where_it_has_not_formed(late, |parliament, seed| {
+        let another = Descent { lineage: Lineage(77), root: Lineage(77), began: Term(0) };
+        knows(parliament, late, Some(another), None);
+        parliament.run_for(SECOND * 5);
+        assert!(!parliament.election(late).is_voter(), "seed {seed}");
+        assert!(parliament.leader().is_some_and(|leader| leader != late), "the others lead, seed {seed}");
+    });
+    assert!(reached > 0);
+}
+
+/// Runs in which the others have formed, and this one has said who it is and heard nothing since; says how many there were.
+fn in_runs_where_it_has_not_formed(late: usize, then: impl Fn(&mut Parliament, u64)) -> usize {
+    let has_formed = |parliament: &Parliament, node: usize| parliament.election(node).lineage().is_some();
+    let runs = (0..60).filter(|seed| {
+        let mut parliament = Parliament::new(*seed, 3);
+        parliament.start_all();
+        parliament.run_up_to(SECOND, |p| (0..3).any(|node| node != late && has_formed(p, node)));
+        let is_such = !has_formed(&parliament, late);
+        if is_such {
+            then(&mut parliament, *seed);
+        }
+        is_such
+    });
+    runs.count()
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::parliament::{LEASE, Parliament};
+use super::parliament::{LEASE, MS, Parliament, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
-use crate::core::election::{Election, LeaseTiming};
+use crate::core::election::{Body, Election, LeaseTiming, Word};
 
 /// The node leaves: it says so, hands over what it leads, and is gone with all that it wrote on its disk.
 fn leave(parliament: &mut Parliament, node: usize) {
@@ -159,4 +159,35 @@ fn a_lease_with_a_fraction_of_a_millisecond_is_promised_for_no_less_than_it_is_c
         assert!(parliament.nodes[node].disk.promise >= lease);
     }
     parliament.assert_safe();
+}
+
+#[test]
+fn a_claim_rests_on_promises_that_are_on_disks() {
+    for seed in 0..20 {
+        let mut p = Parliament::new(seed, 3);
+        p.write_delay = (20 * MS, 20 * MS);
+        p.start_all();
+        p.run_up_to(SECOND * 10, |p| p.leader().is_some());
+        assert!(p.leader().is_some());
+        let promised = p.nodes.iter().filter(|node| node.disk.promise >= LEASE).count();
+        assert!(promised >= 2, "seed {seed}: {promised}");
+    }
+}
+
+#[test]
+fn who_acknowledged_again_is_not_freed_by_an_older_word() {
+    let (mut p, leader) = led(6, 3);
+    p.run_for(SECOND);
+    let one = (leader + 1) % 3;
+    let (term, _) = p.nodes[leader].claim.expect("a claim");
+    for other in (0..3).filter(|other| *other != one) {
+        p.cut.insert((other, one));
+    }
+    p.nodes[one].is_up = false;
+    p.with(one, Election::status_changed);
+    let (from, lineage) = (p.nodes[leader].identity, p.election(leader).lineage().expect("one"));
+    let word = Word { from, lineage, body: Body::Freed { term, sequence: 1 } };
+    let name = id(leader);
+    p.with(one, |election, around| election.heard(around, &name, word));
+    assert_eq!(p.election(one).ballot().promise, LEASE);
 }

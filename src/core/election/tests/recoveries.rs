@@ -1,8 +1,10 @@
 //! Operators who recover: on two sides at once, twice in a row, on both survivors, and where nothing is lost.
 
-use super::parliament::{Parliament, id};
+use std::time::Duration;
+
+use super::parliament::{LEASE, Parliament, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::{Alarm, ChangeError};
+use crate::core::election::{Alarm, Body, ChangeError, Descent, Electorate, Lineage, Term, Voter, Word};
 
 /// The voters other than these.
 fn others(n: usize, not: &[usize]) -> Vec<usize> {
@@ -164,4 +166,71 @@ fn who_was_voted_out_of_a_generation_that_ended_is_taken_into_the_next_one() {
     assert_eq!(parliament.leader(), Some(leader));
     assert!(parliament.election(out).is_voter());
     parliament.assert_safe();
+}
+
+#[test]
+fn a_leader_that_is_heard_while_a_recovery_asks_ends_it() {
+    let (mut p, leader) = led(5, 5);
+    let me = (leader + 1) % 5;
+    for other in (0..5).filter(|node| *node != me) {
+        p.cut.insert((me, other));
+        p.cut.insert((other, me));
+    }
+    p.run_for(LEASE * 2);
+    p.with(me, |election, around| election.recover(around, 1, Vec::new(), 77));
+    assert!(p.answers.is_empty(), "{:?}", p.answers);
+    // Its words do not go out; the leader's come in.
+    p.cut.remove(&(leader, me));
+    p.run_for(SECOND * 10);
+    assert!(matches!(p.answers[..], [(1, Err(_))]), "{:?}", p.answers);
+    p.assert_safe();
+}
+
+#[test]
+fn a_second_recovery_whose_announcement_is_lost_is_told_with_each_question() {
+    for seed in 0..10 {
+        let (mut p, leader) = led(seed, 5);
+        p.run_for(SECOND);
+        let (one, two) = ((leader + 1) % 5, (leader + 2) % 5);
+        for node in (0..5).filter(|node| ![one, two].contains(node)) {
+            p.crash(node);
+        }
+        p.run_for(SECOND * 10);
+        p.with(one, |election, around| election.recover(around, 1, vec![id(two)], 77));
+        assert!(p.run_until(SECOND * 20, |p| p.leader().is_some()), "first {:?}", p.answers);
+        p.run_for(SECOND * 2);
+        let (down, up) = if p.leader() == Some(one) { (one, two) } else { (two, one) };
+        let fresh = p.add(Vec::new());
+        p.start(fresh);
+        p.crash(down);
+        p.run_for(LEASE * 3);
+        p.answers.clear();
+        p.with(up, |election, around| election.recover(around, 2, vec![id(fresh)], 78));
+        let mut n = 0;
+        while p.answers.is_empty() && n < 200_000 {
+            p.run_for(Duration::from_micros(100));
+            n += 1;
+        }
+        assert!(matches!(p.answers[..], [(2, Ok(_))]), "{:?}", p.answers);
+        p.lose_words();
+        p.start(down);
+        p.run_for(SECOND * 5);
+        assert!(p.leader().is_some(), "seed {seed}");
+    }
+}
+
+#[test]
+fn who_knows_of_a_later_generation_is_not_taken_into_an_earlier_one() {
+    let mut p = Parliament::new(3, 3);
+    p.start_all();
+    p.split(&[&[0], &[1], &[2]]);
+    let later = Descent { lineage: Lineage(9), root: Lineage(7), began: Term::beginning_of(2, 5) };
+    p.with(0, |election, around| election.knows_of(around, Some(later), None));
+    let voters = vec![Voter { id: id(0), identity: p.nodes[0].identity }];
+    let electorate = Electorate { lineage: Lineage(8), root: Lineage(7), began: Term::beginning_of(1, 5), voters };
+    let word = Word { from: p.nodes[1].identity, lineage: Lineage(8), body: Body::Recovered { electorate, number: 3 } };
+    p.with(0, |election, around| election.heard(around, &id(1), word));
+    p.run_for(SECOND * 10);
+    assert_eq!(p.election(0).lineage(), None);
+    assert_eq!(p.leader(), None);
 }
