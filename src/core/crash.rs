@@ -84,6 +84,13 @@ impl Crashes {
         self.cases.remove(&run);
     }
 
+    /// No link to the member is wanted any more. A case that waits for the outcome of one would wait for ever.
+    pub(super) fn await_no_link(&mut self, run: Run) {
+        if self.cases.get(&run).is_some_and(|case| matches!(case.stage, Stage::Reopening)) {
+            self.close(run);
+        }
+    }
+
     /// Whether the port refused and this many probes were in vain.
     fn were_in_vain(&self, run: Run, probes: u32) -> bool {
         let case = self.cases.get(&run);

@@ -348,6 +348,7 @@ impl Core {
         }
         self.links.set(run, State::Idle);
         self.links.of.remove(&run);
+        self.crashes.await_no_link(run);
     }
 
     /// Ends all links on purpose.
