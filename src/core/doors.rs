@@ -678,7 +678,8 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Notice::NoSeedAnswered { tried } => {
-                write!(f, "no seed answered ({tried} addresses tried): check address, firewall, key; still trying")
+                let many = if *tried == 1 { "address" } else { "addresses" };
+                write!(f, "no seed answered ({tried} {many} tried): check seeds and firewalls; still trying")
             }
             Notice::WaitingForSeeds { answered } => {
                 write!(f, "{answered} seed(s) answered, none is up yet; still trying")

@@ -35,8 +35,12 @@ pub(crate) use writer::{Durability, Stored, WriterDied, Written};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// It is not there and cannot be made.
-    #[error("cannot create the data directory {}: {source}; create it, or choose another data_dir", path.display())]
+    /// It cannot be opened, or is not there and cannot be made.
+    #[error(
+        "cannot open or create the data directory {}: {source}; see that it is a directory of this user, or choose another \
+         data_dir",
+        path.display()
+    )]
     Create {
         /// The directory.
         path: PathBuf,

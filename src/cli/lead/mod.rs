@@ -29,6 +29,7 @@ use self::process::Running;
 use super::args::LeadArgs;
 use super::client::Client;
 use super::failure::{Exit, Failure};
+use super::human::plain;
 use crate::agent::Clock;
 use crate::core::Time;
 use crate::json::{Leader, LedWork};
@@ -123,7 +124,12 @@ impl Lead<'_> {
                     Ok(None) => {}
                     Err(failure) => say(format!("{failure}; trying on")),
                 },
-                Ok(_) => {}
+                Ok(leader) => say(match &leader.leader {
+                    Some(other) => {
+                        format!("{} leads; waiting until the node of {} does", plain(other), self.client.address())
+                    }
+                    None => format!("nobody leads; waiting until the node of {} does", self.client.address()),
+                }),
                 Err(failure) if failure.is_passing() => say(format!("{}; waiting for it", failure.what())),
                 Err(failure) => return Err(failure),
             }

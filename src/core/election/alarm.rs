@@ -34,6 +34,11 @@ pub enum Alarm {
     },
     /// The cluster has an electorate that this node is not in, though it is configured as a voter.
     ElectorateExists,
+    /// Voters that are configured have not said who they are: nothing is formed.
+    VotersMissing {
+        /// Their names.
+        ids: Vec<NodeId>,
+    },
     /// One member alone says that the cluster has an electorate: none is formed for as long as it does.
     FormingHeldUp {
         /// The member.
@@ -66,6 +71,7 @@ impl Alarm {
             Alarm::Copied { .. } => "copied",
             Alarm::OtherElectorate { .. } => "other electorate",
             Alarm::ElectorateExists => "electorate exists",
+            Alarm::VotersMissing { .. } => "voters missing",
             Alarm::FormingHeldUp { .. } => "forming held up",
             Alarm::TermLimit { .. } => "term limit",
             Alarm::Aside => "aside",
@@ -110,6 +116,11 @@ impl fmt::Display for Alarm {
                  other one and does not vote; have it voted in (`headcount voters add`, and `voters remove` before it if its name \
                  is listed), or, if no voter of that electorate is left anywhere, found it anew (`headcount recover --anew`)",
             ),
+            Alarm::VotersMissing { ids } => {
+                f.write_str("no leader is elected before all of leadership.voters have met once, and these have not said who they are: ")?;
+                let names = ids.iter().map(NodeId::as_str).collect::<Vec<_>>().join(", ");
+                write!(f, "{names}; start them, or correct the names on all voters")
+            }
             Alarm::FormingHeldUp { by } => write!(
                 f,
                 "{by:?} alone says that this cluster has an electorate already: none is formed while it says so; if no voter \

@@ -30,6 +30,9 @@ use crate::core::id::NodeId;
 use crate::core::limits::IDENTITY_TIMEOUT;
 use crate::core::time::Time;
 
+/// After so many rounds of questions, and as many again, the operator is told who has not answered.
+const ROUNDS_UNTIL_TOLD: u32 = 8;
+
 /// What is known so far.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Forming {
@@ -77,6 +80,14 @@ impl Election {
             self.role = Role::Outside;
             self.actions.push_back(Action::Alarm(Alarm::ElectorateExists));
             return;
+        }
+        let is_told = forming.rounds > 0 && forming.rounds.is_multiple_of(ROUNDS_UNTIL_TOLD);
+        if around.now >= forming.ask_at && is_told {
+            let is_missing = |id: &&NodeId| **id != self.me && !forming.heard.contains_key(*id);
+            let ids: Vec<NodeId> = self.configured.iter().filter(is_missing).cloned().collect();
+            if !ids.is_empty() {
+                self.actions.push_back(Action::Alarm(Alarm::VotersMissing { ids }));
+            }
         }
         if around.now >= forming.ask_at {
             let pause = (retry * 2u32.pow(forming.rounds.min(8))).min(most.max(retry));

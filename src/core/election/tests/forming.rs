@@ -158,3 +158,19 @@ fn a_voter_that_is_told_to_found_anew_recovers_as_any_voter_does() {
     assert!(parliament.answers[0].1.is_err(), "its majority answers: {:?}", parliament.answers);
     assert!(!parliament.election(leader).is_founding_anew());
 }
+
+#[test]
+fn a_voter_that_never_comes_is_named_to_the_operator() {
+    let mut parliament = Parliament::new(1, 3);
+    parliament.start(0);
+    parliament.start(1);
+    parliament.run_for(SECOND * 20);
+    let missing = |node: usize| (node, Alarm::VotersMissing { ids: vec![id(2)] });
+    for node in 0..2 {
+        assert!(parliament.alarms.contains(&missing(node)), "{:?}", parliament.alarms);
+    }
+    parliament.start(2);
+    assert!(parliament.run_until(SECOND * 5, |p| p.leader().is_some()));
+    let (_, told) = missing(0);
+    assert!(told.to_string().contains("v2;"), "{told}");
+}
