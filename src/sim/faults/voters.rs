@@ -250,6 +250,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(kinds.len(), 11, "{kinds:?}");
+        assert_eq!(kinds.len(), 12, "{kinds:?}");
     }
 }
