@@ -173,6 +173,11 @@ impl Core {
         self.acquaintance.is_settled(self.now, slot) || self.reunion.is_contact(self.view.record(slot).address)
     }
 
+    /// Whether this node has been Up for so short a while that it knows nobody for longer.
+    pub(super) fn is_new_here(&self) -> bool {
+        self.acquaintance.up_since.is_none_or(|since| self.now.since(since) < SETTLE)
+    }
+
     /// Whether a member's word counts in what concerns the life of others.
     pub(super) fn is_elder(&self, slot: Slot) -> bool {
         let elder = |slot: Slot| {

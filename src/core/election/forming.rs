@@ -130,6 +130,11 @@ impl Election {
         sure.or_else(told)
     }
 
+    /// Whether a node of this name votes.
+    pub fn votes(&self, id: &NodeId) -> bool {
+        self.electorate().is_some_and(|electorate| electorate.named(id).is_some())
+    }
+
     /// Whether a node is one of those that are to form an electorate.
     pub fn is_configured(&self, id: &NodeId) -> bool {
         self.configured.binary_search(id).is_ok()

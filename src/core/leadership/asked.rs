@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! - Only who is Up is obeyed, and only where it is proven to be: by datagrams from its record's address, which echoed a
-//!   nonce of ours, or over a link that leads there. It must be a voter or an elder (see `removal`): whoever has just come
-//!   deposes nobody.
+//!   nonce of ours, or over a link that leads there. It must be a voter or an elder (see `removal`), unless this node has
+//!   just come itself: whoever joins a cluster that has been there for a while deposes nobody.
 //! - A question is known by the run that asked and its nonce. A repeated one is no second command for as long as it is
 //!   remembered, which is past the time for which it is repeated: a new one that finds no room is dropped, and comes again.
 //! - Who does not lead says so and passes nothing on: questions go round nowhere.
@@ -86,7 +86,7 @@ impl Core {
             return self.counters.drop(Drop::Unproven);
         }
         let (now, key) = (self.now, (sender.run, question.nonce));
-        let counts = self.counts_in_leadership(from);
+        let counts = self.counts_in_leadership(from) || self.is_new_here();
         let is_up = matches!(self.phase, Phase::Up) && self.view.entry(from).status == Status::Up;
         let Some(leading) = self.leading.as_mut().filter(|_| is_up) else {
             return self.counters.drop(Drop::WrongState);

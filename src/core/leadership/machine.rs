@@ -258,7 +258,7 @@ impl Core {
         self.with_election(|election, around| match wish {
             VoterWish::Add(id) => election.add_voter(around, ticket, id.clone()),
             VoterWish::Remove(id) => election.remove_voter(around, ticket, id),
-            VoterWish::Resign { to: Some(to), .. } if !is_live(to) => {
+            VoterWish::Resign { to: Some(to), .. } if !is_live(to) && election.votes(to) => {
                 election.refuse(Some(ticket), ChangeError::NotCaughtUp { id: to.clone() });
             }
             VoterWish::Resign { term, to } => election.resign_to(around, ticket, *term, to.as_ref()),

@@ -1,10 +1,13 @@
 //! Members that lie about leaders: one's words of terms, leaders, renewals, views and heirs make nobody deaf to the true one,
 //! and whoever has just come is not believed, however many they are.
 
+use std::time::Duration;
+
 use super::leadership::{SECOND, cluster, leader};
 use super::liars::Liar;
 use super::net::{Net, id, ms};
 use crate::core::election::{Body, Electorate, Founded, Identity, Lineage, Term, Voter, Word};
+use crate::core::limits::SETTLE;
 use crate::core::wire::{ChangeVoters, Led, Message, Nonce, Pulse, VoterWish};
 
 /// The largest term that is usable in the first generation.
@@ -134,11 +137,11 @@ fn a_newcomer_does_not_learn_its_leader_from_one_member() {
     assert_eq!(leader(&net), (first, term));
 }
 
-/// Members of a young cluster that came after all others, and say this to everybody, again and again: who leads stays so.
-fn newcomers_change_nothing(lies: impl Fn(&Net, usize, usize) -> Vec<Message>) {
+/// Members that came after all others, to a cluster of this age, and say this to everybody, again and again: who leads stays so.
+fn newcomers_change_nothing(age: Duration, lies: impl Fn(&Net, usize, usize) -> Vec<Message>) {
     const NEWCOMERS: usize = 3;
     let mut net = cluster(5, 3);
-    net.run(SECOND * 5);
+    net.run(age);
     let (first, term) = leader(&net);
     let before = Electorate::clone(&net.nodes[first].core.agreed_view().expect("a view").electorate);
     let liars: Vec<usize> = (0..NEWCOMERS).map(|nth| net.add(&format!("liar{nth}"), 90 + nth, &[0])).collect();
@@ -174,16 +177,16 @@ fn voter_of(net: &Net, node: usize) -> Voter {
 
 #[test]
 fn newcomers_name_no_leader_and_no_heir() {
-    newcomers_change_nothing(|net, first, _| {
+    newcomers_change_nothing(SECOND * 5, |net, first, _| {
         let led = truth(net, first);
         vec![Message::Led(Box::new(Led { term: Term(led.term.0 + 3), leader: Some(id("evil")), ..led }))]
     });
-    newcomers_change_nothing(|net, first, _| {
+    newcomers_change_nothing(SECOND * 5, |net, first, _| {
         let (lineage, began) = (Lineage(0xbad), Term::beginning_of(1, 9));
         let led = Led { lineage, began, term: Term(began.0 + 1), leader: Some(id("evil")), ..truth(net, first) };
         vec![Message::Led(Box::new(led))]
     });
-    newcomers_change_nothing(|net, first, _| {
+    newcomers_change_nothing(SECOND * 5, |net, first, _| {
         let mut descent = net.nodes[first].core.agreed_view().expect("a view").electorate.descent();
         (descent.lineage, descent.began) = (Lineage(0xbad), Term::beginning_of(1, 9));
         vec![Message::Founded(Founded { descent, is_sure: true })]
@@ -192,7 +195,7 @@ fn newcomers_name_no_leader_and_no_heir() {
 
 #[test]
 fn newcomers_release_no_voters_and_speak_for_none() {
-    newcomers_change_nothing(|net, first, _| {
+    newcomers_change_nothing(SECOND * 5, |net, first, _| {
         let (leader, other) = (voter_of(net, first), voter_of(net, (first + 1) % 3));
         let led = truth(net, first);
         let body = Body::Release { term: led.term, successor: other.identity };
@@ -202,7 +205,7 @@ fn newcomers_release_no_voters_and_speak_for_none() {
 
 #[test]
 fn newcomers_begin_no_generation() {
-    newcomers_change_nothing(|net, first, liar| {
+    newcomers_change_nothing(SECOND * 5, |net, first, liar| {
         let led = truth(net, first);
         let voters = vec![Voter { id: net.nodes[liar].core.me().id.clone(), identity: Identity(0xbad) }];
         let (lineage, began) = (Lineage(0xbad), Term::beginning_of(1, 9));
@@ -214,7 +217,7 @@ fn newcomers_begin_no_generation() {
 
 #[test]
 fn newcomers_command_no_leader() {
-    newcomers_change_nothing(|net, first, liar| {
+    newcomers_change_nothing(SETTLE, |net, first, liar| {
         let term = truth(net, first).term;
         let wishes = [VoterWish::Resign { term, to: None }, VoterWish::Remove(id("n1")), VoterWish::Remove(id("n2"))];
         let nonce = |nth: usize| Nonce(net.now.as_nanos() + (liar * 10 + nth) as u64);
