@@ -2,8 +2,10 @@
 //!
 //! A voter that is given an old state forgets what it voted since, under its own identity, and may vote twice in one term
 //! (Raft, section 5.2, rests on `votedFor` never being lost). So a state file says when it was itself created. Whatever a
-//! backup program, `cp`, `rsync` or `tar` puts in its place is another file, created later. Where the file system knows no
-//! such time nothing is noticed; nor is a snapshot of the whole file system, or of the machine, which is the same file.
+//! backup program, `cp`, `rsync` or `tar` puts in its place is another file, created later. A hard link to an older one is
+//! that file itself: the lock file says when the newest one was created, and it is written in place, so that a link to it
+//! says so, too. Where the file system knows no such time nothing is noticed; nor is a snapshot of the whole file system, or
+//! of the machine.
 //!
 //! Must not know: what is in the file, or what is done about a copy.
 
@@ -29,6 +31,22 @@ impl Birth {
         let created = file.metadata().and_then(|metadata| metadata.created()).ok()?;
         let since = created.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         u64::try_from(since.as_nanos()).ok().filter(|nanos| *nanos > 0).map(Self)
+    }
+
+    /// How many bytes it takes.
+    pub(super) const BYTES: usize = 8;
+
+    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
+        self.0.to_le_bytes()
+    }
+
+    pub(super) fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        Self(u64::from_le_bytes(bytes))
+    }
+
+    /// Whether a file that was created then is older than one that is known of.
+    pub(super) fn is_before(born: Option<Self>, newest: Option<Self>) -> bool {
+        Self::differ(born, newest) && born.is_some_and(|born| newest.is_some_and(|newest| born.0 < newest.0))
     }
 
     /// Whether both are known, and not the same.

@@ -104,7 +104,8 @@ impl Directory {
         contents: impl FnOnce(Option<Birth>) -> io::Result<Vec<u8>>,
     ) -> Result<(), StoreError> {
         self.check_held()?;
-        let written = self.write_next(contents);
+        let mut newest = None;
+        let written = self.write_next(contents).map(|birth| newest = birth);
         // Looked at again at the last moment: whoever locked a new lock file meanwhile owns what is here.
         let outcome = self.check_held().and_then(|()| {
             let replaced = written.and_then(|()| self.handle.rename(NEXT_FILE, name));
@@ -116,17 +117,44 @@ impl Directory {
                 _ => StoreError::Write { path: self.path_of(name), source },
             })
         });
-        if outcome.is_err() {
+        if outcome.is_ok() {
+            self.note_newest(newest);
+        } else {
             let _ = self.handle.remove(NEXT_FILE);
         }
         outcome
     }
 
-    fn write_next(&self, contents: impl FnOnce(Option<Birth>) -> io::Result<Vec<u8>>) -> io::Result<()> {
+    fn write_next(&self, contents: impl FnOnce(Option<Birth>) -> io::Result<Vec<u8>>) -> io::Result<Option<Birth>> {
         let _ = self.handle.remove(NEXT_FILE);
         let mut file = self.handle.create(NEXT_FILE)?;
-        file.write_all(&contents(Birth::of(&file))?)?;
-        file.sync_all()
+        let birth = Birth::of(&file);
+        file.write_all(&contents(birth)?)?;
+        file.sync_all()?;
+        Ok(birth)
+    }
+
+    /// Notes in the lock file, in place, when the newest file was created: a hard link to an older one is that very file, and
+    /// so is one to the lock file. Not synced, and no error if it fails: what is lost is that an old file is recognised.
+    fn note_newest(&self, birth: Option<Birth>) {
+        #[cfg(unix)]
+        if let Some(birth) = birth {
+            let _ = std::os::unix::fs::FileExt::write_all_at(&self.lock, &birth.to_bytes(), 0);
+        }
+        #[cfg(not(unix))]
+        let _ = birth;
+    }
+
+    /// When the newest file was created, as far as is known.
+    pub(super) fn newest(&self) -> Option<Birth> {
+        #[cfg(unix)]
+        {
+            let mut bytes = [0; Birth::BYTES];
+            std::os::unix::fs::FileExt::read_exact_at(&self.lock, &mut bytes, 0).ok()?;
+            Some(Birth::from_bytes(bytes))
+        }
+        #[cfg(not(unix))]
+        None
     }
 
     /// Removes a file; says whether there was one.

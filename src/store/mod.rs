@@ -235,7 +235,8 @@ impl Store {
         }
         let Saved { incarnation_bound, addresses, ballot, birth, node: found, .. } = saved;
         let has_voted = ballot.as_ref().is_some_and(|ballot| !ballot.is_blank());
-        let (is_copy, is_named_otherwise) = (Birth::differ(birth, born) && !was_moved, found != self.node);
+        let is_other = Birth::differ(birth, born) || Birth::is_before(born, self.directory.newest());
+        let (is_copy, is_named_otherwise) = (is_other && !was_moved, found != self.node);
         let configured = self.node.clone();
         match (has_voted, is_named_otherwise, is_copy) {
             (true, true, _) => return Err(StoreError::OtherVoter { path, found, configured }),
@@ -387,6 +388,40 @@ mod tests {
         let incarnation_bound = Some(1);
         assert_eq!(remembered, Remembered { incarnation_bound, addresses: durable(1).addresses, ballot: None });
         assert!(open(restored(None).path()).is_ok());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_hard_link_to_an_older_state_is_refused_and_so_is_a_directory_of_links() {
+        for links_lock in [false, true] {
+            let parent = tempfile::tempdir().expect("a directory");
+            let (data, backup) = (parent.path().join("data"), parent.path().join("backup"));
+            let (store, _) = open(&data).expect("opens");
+            store.write(&Durable { ballot: Some(voted()), ..durable(1) }).expect("written");
+            fs::create_dir(&backup).expect("created");
+            let linked: &[&str] = if links_lock { &[STATE_FILE, directory::LOCK_FILE] } else { &[STATE_FILE] };
+            for name in linked {
+                fs::hard_link(data.join(name), backup.join(name)).expect("linked");
+            }
+            let born =
+                |path: &Path| fs::metadata(path).and_then(|file| file.created()).expect("a file system that knows");
+            let first = born(&backup.join(STATE_FILE));
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+            while born(&data.join(STATE_FILE)) < first + std::time::Duration::from_millis(20) {
+                assert!(std::time::Instant::now() < deadline, "no time passes");
+                store.write(&Durable { ballot: Some(voted()), ..durable(2) }).expect("written");
+            }
+            drop(store);
+            open(&data).expect("the newest one is taken");
+            let restored = if links_lock {
+                backup
+            } else {
+                fs::rename(backup.join(STATE_FILE), data.join(STATE_FILE)).expect("restored");
+                data
+            };
+            let error = open(&restored).expect_err("refused");
+            assert!(matches!(error, StoreError::Copied { .. }), "{error}");
+        }
     }
 
     #[test]

@@ -255,6 +255,15 @@ impl Core {
     pub(super) fn change_voters(&mut self, ticket: Ticket, wish: &VoterWish) {
         let live: Vec<NodeId> = members_of(&self.view);
         let is_live = |id: &NodeId| live.contains(id);
+        let gone = match wish {
+            VoterWish::Remove(id) => Some(id),
+            VoterWish::Replace { old, new } if self.election().is_some_and(|election| election.votes(new)) => Some(old),
+            _ => None,
+        };
+        if let Some(error) = gone.and_then(|gone| self.would_lack_majority(gone)) {
+            self.with_election(|election, _| election.refuse(Some(ticket), error));
+            return;
+        }
         self.with_election(|election, around| match wish {
             VoterWish::Add(id) => election.add_voter(around, ticket, id.clone()),
             VoterWish::Remove(id) => election.remove_voter(around, ticket, id),
@@ -264,6 +273,19 @@ impl Core {
             VoterWish::Resign { term, to } => election.resign_to(around, ticket, *term, to.as_ref()),
             VoterWish::Replace { old, new } => election.replace_voter(around, ticket, old, new),
         });
+    }
+
+    /// Whether too few of the voters that would be left without this one are Up: their last acknowledgements may be from a
+    /// moment ago.
+    fn would_lack_majority(&self, gone: &NodeId) -> Option<ChangeError> {
+        let electorate = self.election()?.electorate().filter(|electorate| electorate.named(gone).is_some())?;
+        let is_up =
+            |id: &NodeId| self.view.slot_of(id.as_str()).is_some_and(|slot| self.view.entry(slot).status == Status::Up);
+        let left = electorate.voters.iter().filter(|voter| voter.id != *gone);
+        let (voters, there) = (left.clone().count(), left.filter(|voter| is_up(&voter.id)).count());
+        let needed = voters / 2 + 1;
+        let [there, voters, needed] = [there, voters, needed].map(|count| u8::try_from(count).unwrap_or(u8::MAX));
+        (voters > 0 && there < needed).then(|| ChangeError::NoMajorityLeft { id: gone.clone(), there, voters, needed })
     }
 
     /// An operator asks this node for another electorate.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
-use crate::core::{Command, Profile, Status};
+use crate::core::election::ChangeError;
+use crate::core::{Command, Profile, Reply, Status};
 
 /// Loses one packet in so many.
 const LOSSY: u64 = 20;
@@ -96,4 +97,25 @@ fn voters_that_all_left_lead_again_within_a_third_of_a_lease_after_they_are_back
         }
     }
     assert!(late.is_empty(), "{late:#?}");
+}
+
+#[test]
+fn a_voter_that_is_needed_since_another_one_died_a_moment_ago_stays() {
+    let mut net = cluster(5, 3);
+    net.run(SECOND * 5);
+    let (first, term) = leader(&net);
+    let (dead, live) = ((first + 1) % 3, (first + 2) % 3);
+    net.kill(dead);
+    let is_missed = |net: &Net| {
+        net.nodes[first].core.record(&id(&format!("n{dead}"))).is_some_and(|record| record.status != Status::Up)
+    };
+    net.run_until(SECOND * 3 / 2, "it is missed, and its acknowledgement still counts", is_missed);
+    net.command(first, Command::RemoveVoter { ticket: 1, id: id(&format!("n{live}")) });
+    net.run_until(SECOND, "answered", |net| !net.nodes[first].replies.is_empty());
+    let refused = ChangeError::NoMajorityLeft { id: id(&format!("n{live}")), there: 1, voters: 2, needed: 2 };
+    assert_eq!(net.nodes[first].replies, [Reply::Refused(refused.into())]);
+    net.command(first, Command::RemoveVoter { ticket: 2, id: id(&format!("n{dead}")) });
+    net.run_until(SECOND * 3, "the dead one goes", |net| net.nodes[first].replies.len() == 2);
+    assert!(matches!(net.nodes[first].replies[1], Reply::Electorate(_)), "{:?}", net.nodes[first].replies);
+    assert_eq!(leader(&net), (first, term));
 }
