@@ -166,9 +166,9 @@ impl Directory {
         }
     }
 
-    /// Whether there is something under this name.
+    /// Says whether something other than a directory is under this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        fs::symlink_metadata(self.path_of(name)).is_ok()
+        fs::symlink_metadata(self.path_of(name)).is_ok_and(|found| !found.is_dir())
     }
 
     /// Whether the directory at the path is the one that this process holds, and its lock file the one it locked.

@@ -48,7 +48,7 @@ impl Ballot {
         Self { version: 0, identity, term: Term(0), vote: None, promise: Duration::ZERO, accepted: None, known: None }
     }
 
-    /// Whether it holds nothing that could be undone: no vote and no acceptance rests on it.
+    /// A blank ballot holds nothing that could be undone: no term, vote, promise or accepted view.
     pub fn is_blank(&self) -> bool {
         self.term == Term(0) && self.vote.is_none() && self.promise.is_zero() && self.accepted.is_none()
     }

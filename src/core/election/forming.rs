@@ -130,12 +130,12 @@ impl Election {
         sure.or_else(told)
     }
 
-    /// Whether a node of this name votes.
+    /// Says whether the electorate names this node.
     pub fn votes(&self, id: &NodeId) -> bool {
         self.electorate().is_some_and(|electorate| electorate.named(id).is_some())
     }
 
-    /// Whether a node is one of those that are to form an electorate.
+    /// Says whether `leadership.voters` names this node.
     pub fn is_configured(&self, id: &NodeId) -> bool {
         self.configured.binary_search(id).is_ok()
     }

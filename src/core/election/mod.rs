@@ -515,7 +515,7 @@ impl Election {
         self.is_eligible() && !self.is_aside && self.stored.version == self.ballot.version
     }
 
-    /// Whether it has still to be said that this voter, which stands aside, sees no leader.
+    /// A voter that stands aside has not said yet that it sees no leader.
     fn may_find_out(&self) -> bool {
         self.is_aside && self.reaches_quorum && self.is_eligible()
     }

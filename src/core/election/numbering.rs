@@ -14,7 +14,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::electorate::{Voter, VoterChange};
+use super::electorate::{Electorate, Voter, VoterChange};
 use super::leading::Leading;
 use super::raw::Identity;
 use super::view::{Delta, MAX_NUMBER, NumberedView, ViewRef};
@@ -96,6 +96,24 @@ impl Numbering {
             _ => None,
         });
         self.due.filter(|_| may_number && self.is_settled).into_iter().chain(ask).min()
+    }
+}
+
+impl Electorate {
+    /// Refuses to do without a voter if too few of those that would be left are there to elect anybody.
+    pub(in crate::core) fn can_do_without(
+        &self,
+        gone: &NodeId,
+        is_there: impl Fn(&Voter) -> bool,
+    ) -> Result<(), ChangeError> {
+        let left = self.voters.iter().filter(|voter| voter.id != *gone);
+        let (voters, there) = (left.clone().count(), left.filter(|voter| is_there(voter)).count());
+        let needed = voters / 2 + 1;
+        if self.named(gone).is_none() || voters == 0 || there >= needed {
+            return Ok(());
+        }
+        let [there, voters, needed] = [there, voters, needed].map(|count| u8::try_from(count).unwrap_or(u8::MAX));
+        Err(ChangeError::NoMajorityLeft { id: gone.clone(), there, voters, needed })
     }
 }
 
@@ -305,24 +323,15 @@ impl Election {
         }
     }
 
-    /// Whether those that would be left without this voter are there in such numbers that somebody can be elected: the
-    /// majority that removes a voter need not be one of the electorate that comes after it.
+    /// The voters that would be left without this one must be able to elect somebody: the majority that removes a voter need
+    /// not be one of the electorate that comes after it. Those count that acknowledged within a lease.
     fn can_do_without(&self, around: &Surroundings<'_>, gone: &Voter) -> Result<(), ChangeError> {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return Ok(()) };
         let (lease, me) = (self.timing.lease_duration, self.ballot.identity);
-        let is_heard = |voter: &&Voter| {
+        electorate.can_do_without(&gone.id, |voter| {
             let heard = leading.heard.get(&voter.identity);
-            heard.is_some_and(|heard| around.now.since(heard.last) < lease)
-        };
-        let left = electorate.voters.iter().filter(|voter| voter.identity != gone.identity);
-        let there = left.clone().filter(|voter| voter.identity == me || is_heard(voter)).count();
-        let voters = left.count();
-        let needed = voters / 2 + 1;
-        if voters == 0 || there >= needed {
-            return Ok(());
-        }
-        let [there, voters, needed] = [there, voters, needed].map(|count| u8::try_from(count).unwrap_or(u8::MAX));
-        Err(ChangeError::NoMajorityLeft { id: gone.id.clone(), there, voters, needed })
+            voter.identity == me || heard.is_some_and(|heard| around.now.since(heard.last) < lease)
+        })
     }
 
     fn wish(&mut self, around: &Surroundings<'_>, wish: Wish) {

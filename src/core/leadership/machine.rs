@@ -260,7 +260,7 @@ impl Core {
             VoterWish::Replace { old, new } if self.election().is_some_and(|election| election.votes(new)) => Some(old),
             _ => None,
         };
-        if let Some(error) = gone.and_then(|gone| self.would_lack_majority(gone)) {
+        if let Some(Err(error)) = gone.map(|gone| self.can_do_without(gone)) {
             self.with_election(|election, _| election.refuse(Some(ticket), error));
             return;
         }
@@ -275,17 +275,12 @@ impl Core {
         });
     }
 
-    /// Whether too few of the voters that would be left without this one are Up: their last acknowledgements may be from a
-    /// moment ago.
-    fn would_lack_majority(&self, gone: &NodeId) -> Option<ChangeError> {
-        let electorate = self.election()?.electorate().filter(|electorate| electorate.named(gone).is_some())?;
-        let is_up =
-            |id: &NodeId| self.view.slot_of(id.as_str()).is_some_and(|slot| self.view.entry(slot).status == Status::Up);
-        let left = electorate.voters.iter().filter(|voter| voter.id != *gone);
-        let (voters, there) = (left.clone().count(), left.filter(|voter| is_up(&voter.id)).count());
-        let needed = voters / 2 + 1;
-        let [there, voters, needed] = [there, voters, needed].map(|count| u8::try_from(count).unwrap_or(u8::MAX));
-        (voters > 0 && there < needed).then(|| ChangeError::NoMajorityLeft { id: gone.clone(), there, voters, needed })
+    /// The voters that would be left without this one must be Up in such numbers that somebody can be elected: their last
+    /// acknowledgements may be from a moment ago.
+    fn can_do_without(&self, gone: &NodeId) -> Result<(), ChangeError> {
+        let Some(electorate) = self.election().and_then(Election::electorate) else { return Ok(()) };
+        let status = |id: &NodeId| self.view.slot_of(id.as_str()).map(|slot| self.view.entry(slot).status);
+        electorate.can_do_without(gone, |voter| status(&voter.id) == Some(Status::Up))
     }
 
     /// An operator asks this node for another electorate.
