@@ -81,6 +81,7 @@ pub mod http;
 mod journal;
 #[cfg(feature = "agent")]
 pub mod json;
+pub mod lease;
 mod member;
 pub mod sim;
 mod store;

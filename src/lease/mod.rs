@@ -1,0 +1,29 @@
+//! Leadership by a row in a database: at most one leader for each lease of a cluster, for services that already have a
+//! database and want no voters.
+//!
+//! ```text
+//!   contender   decides: what to ask, what an answer is worth, until when a claim holds   (pure: no I/O, no clock)
+//!       │  Round ──▶ Answer            one of each at a time, see `round`
+//!     store     asks: SQLite or PostgreSQL carry out a round as one transaction           (no opinion of its own)
+//! ```
+//!
+//! Two clocks, never compared with each other: **the database's clock alone is compared with the row**, by the store; the
+//! holder's own clock, counted from before it asked, ends its claim, in the contender.
+//!
+//! | idea | file |
+//! |---|---|
+//! | names of leases; the secret that proves who wrote a row | `name`, `token` |
+//! | what is asked of a store, and what it answers | `round` |
+//!
+//! Sources: Gray & Cheriton, "Leases" (1989); Kleppmann, "How to do distributed locking" (2016), for fencing tokens.
+
+mod name;
+mod round;
+mod token;
+
+pub use name::LeaseName;
+pub use round::{Answer, Holder, NodeRow, Outcome, Round, Seen, Step, Wish};
+pub use token::Token;
+
+/// Most leases that one agent contends for.
+pub const MAX_LEASES: usize = 64;

@@ -1,0 +1,133 @@
+//! What a contender asks of a store, and what the store answers.
+//!
+//! A round is everything that one agent asks at one time, for all its leases: one transaction, one round trip where the
+//! database allows it. So ten leases cost little more than one.
+//!
+//! Invariants of a round, which every store holds and the shared suite of tests checks:
+//! - It happens as a whole or not at all. An error that leaves open which one is told apart from one that does not.
+//! - **Only the database's clock is compared with rows**: an expiry, an age, a window.
+//! - A lease has at most one holder. Its term grows by at least one with every acquisition, in the same transaction, and
+//!   survives every row.
+//! - Every step is answered with the row as it stands after the step, in the order of the steps.
+//!
+//! Must not know: what the contender makes of an answer; any clock.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::{LeaseName, Token};
+use crate::core::NodeId;
+
+/// Everything that one agent asks at one time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Round {
+    /// The asking node. Its liveness row is written in every round.
+    pub node: NodeId,
+    /// Where other agents' calls reach it, kept in its liveness row.
+    pub rpc_address: Option<SocketAddr>,
+    /// How long a lease lasts that this round acquires or renews, from the database's time of the round.
+    pub lease_duration: Duration,
+    /// At most one for each lease, at most [`MAX_LEASES`](super::MAX_LEASES).
+    pub steps: Vec<Step>,
+}
+
+/// What is asked about one lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The lease.
+    pub lease: LeaseName,
+    /// What is asked.
+    pub wish: Wish,
+}
+
+/// What is asked about a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wish {
+    /// To look at it.
+    Watch,
+    /// To take it, if nobody holds it, or if the database's clock says that it has expired *and* its holder's token is
+    /// still `expired`: the one that the contender saw stand still for a whole lease by its own clock.
+    Acquire {
+        /// The token to write.
+        drawn: Token,
+        /// The highest term that the contender has heard of: the new one is above it, and above the stored one.
+        above: u64,
+        /// The token that may be replaced once it has expired; `None`: only a free lease is taken.
+        expired: Option<Token>,
+    },
+    /// To prolong it, if this node holds it under one of the tokens `held` and it has not expired.
+    Renew {
+        /// Tokens that may stand in the row: the last one confirmed, and those of renewals without an answer.
+        held: Vec<Token>,
+        /// The token to write.
+        drawn: Token,
+    },
+    /// To give it up, if this node holds it under one of the tokens `held`: free at once, for everybody.
+    Release {
+        /// As in [`Wish::Renew`].
+        held: Vec<Token>,
+    },
+}
+
+/// What a store answers to a [`Round`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// One for each step, in order.
+    pub steps: Vec<Seen>,
+}
+
+/// What became of a [`Step`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// What the store did.
+    pub outcome: Outcome,
+    /// The highest term that the store ever gave for this lease; 0 if none.
+    pub term: u64,
+    /// The holder as it stands after the step; `None`: the lease is free.
+    pub holder: Option<Holder>,
+}
+
+/// What a store did about a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It looked.
+    Watched,
+    /// The lease is the asking node's under the drawn token, in the term told.
+    Acquired,
+    /// Somebody holds it, or may: nothing changed.
+    Held,
+    /// Somebody else came first within the same moment: nothing changed. Worth another try, after a jitter.
+    Conflict,
+    /// The lease is prolonged, under the drawn token.
+    Renewed,
+    /// The row is not the asking node's under any of the tokens, or has expired: nothing changed.
+    Rejected,
+    /// The lease is free.
+    Released,
+}
+
+/// A lease's holder, as a store shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The node.
+    pub node: NodeId,
+    /// The token of its last acquisition or renewal.
+    pub token: Token,
+    /// The term that it holds.
+    pub term: u64,
+    /// The length of its lease.
+    pub lease_duration: Duration,
+    /// The time until it expires, by the database's clock; zero once it has.
+    pub expires_in: Duration,
+}
+
+/// A node's liveness row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRow {
+    /// The node.
+    pub node: NodeId,
+    /// Where calls reach it.
+    pub rpc_address: Option<SocketAddr>,
+    /// The time since its last round, by the database's clock.
+    pub age: Duration,
+}
