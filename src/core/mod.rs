@@ -406,8 +406,8 @@ impl Core {
         }
     }
 
-    /// A timer is due. Compiled apart from the loop, which would get ready for all of them before it looks for one: a
-    /// tenth of what a heartbeat costs.
+    /// A timer is due. Compiled apart from the loop, which would get ready for all of them before it looks for one:
+    /// ninety instructions a tick.
     #[inline(never)]
     fn fire_one(&mut self, timer: Timer) {
         match timer {

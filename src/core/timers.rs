@@ -114,8 +114,8 @@ pub(super) struct Timers {
     due: BinaryHeap<Reverse<(Time, Timer)>>,
     at: Table<Timer, Time>,
     /// The timer that came up last, while its place in the table is kept. Nearly always it is set anew at once: that is
-    /// one look-up then, where taking it out and putting it back were three and moved others (a fifth of the
-    /// instructions that a heartbeat cost).
+    /// one look-up then, where taking it out and putting it back were three and moved others (an eighth of the
+    /// instructions that a packet costs both its ends).
     fired: Option<Timer>,
 }
 
