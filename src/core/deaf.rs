@@ -75,8 +75,8 @@ impl Core {
     pub(super) fn tell_the_accused(&mut self) {
         let counts = self.view.counts();
         let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
-        let is_over = self.now >= self.attention.heard_again() + self.settings.suspect_timeout;
-        if !is_anybody || is_over || self.is_deaf() {
+        let is_over = || self.now >= self.attention.heard_again() + self.settings.suspect_timeout;
+        if !is_anybody || is_over() || self.is_deaf() {
             return;
         }
         let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down);

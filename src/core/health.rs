@@ -244,7 +244,8 @@ impl Core {
 
     /// Finds out whether this process stood still, before anything is judged.
     pub(super) fn notice_pause(&mut self) {
-        let Some(deadline) = self.timers.next() else { return };
+        // Nearly every input comes before the deadline, and costs no more than to see that.
+        let Some(deadline) = self.timers.next().filter(|deadline| *deadline < self.now) else { return };
         let late = self.now.since(deadline);
         if late <= self.pause_from() {
             return;
@@ -275,7 +276,8 @@ impl Core {
     /// When what is handed in now arrived at the latest: it may have waited while this process stood still, and must not
     /// seem fresher than it is to those who ask this node when it heard somebody.
     pub(super) fn arrived_at(&self) -> Time {
-        let missed = self.timers.next().filter(|deadline| self.now.since(*deadline) >= self.pause_from() / 4);
+        let passed = self.timers.next().filter(|deadline| *deadline < self.now);
+        let missed = passed.filter(|deadline| self.now.since(*deadline) >= self.pause_from() / 4);
         missed.unwrap_or(self.now)
     }
 
@@ -308,7 +310,9 @@ impl Core {
     }
 
     fn regain_confidence(&mut self) {
-        self.attention.forgive(self.now, self.forgiving_step());
+        if self.attention.score > 0 {
+            self.attention.forgive(self.now, self.forgiving_step());
+        }
         if self.attention.score == 0 && self.attention.is_told {
             self.attention.is_told = false;
             self.outputs.push_back(super::Output::Notice(Notice::HealthyAgain));

@@ -108,6 +108,11 @@ impl Kept {
         self.displaced.values().any(|displaced| displaced.until <= now)
     }
 
+    /// Whether a member was displaced, and is kept.
+    pub(super) fn holds(&self, slot: Slot) -> bool {
+        self.displaced.contains_key(&slot)
+    }
+
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.displaced.keys().copied()
     }

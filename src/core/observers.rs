@@ -266,7 +266,6 @@ impl Core {
         if matches!(self.phase, Phase::Joining(_)) {
             return Vec::new();
         }
-        let kept: BTreeSet<Slot> = self.observers.kept().collect();
-        self.observers.neighbours.iter().copied().filter(|slot| !kept.contains(slot)).collect()
+        self.neighbours().filter(|slot| !self.observers.kept.holds(*slot)).collect()
     }
 }

@@ -44,9 +44,11 @@ pub(super) struct Session {
     pub(super) datagram: Option<Time>,
     /// The view's fingerprint in its last packet.
     pub(super) fingerprint: u64,
-    stamp: Option<(u16, Time)>,
-    /// Smoothed round trip time.
-    rtt: Option<Duration>,
+    /// When its last heartbeat came, if one ever did …
+    stamped_at: Option<Time>,
+    /// … and the stamp on it.
+    stamp: u16,
+    rtt: Rtt,
     replay: ReplayWindow,
 }
 
@@ -138,7 +140,7 @@ impl Peer {
 
     /// Smoothed round trip time, if it was ever measured.
     pub(super) fn rtt(&self) -> Option<Duration> {
-        self.session.as_ref()?.rtt
+        self.session.as_ref()?.rtt.get()
     }
 
     /// The highest sequence number received; 0 before the first packet.
@@ -155,16 +157,29 @@ impl Peer {
         let Some(session) = &self.session else {
             return if sequence <= MAX_SEQUENCE { Freshness::Fresh } else { Freshness::Jumped };
         };
-        let elapsed = now.since(session.heard).as_millis() as u64;
-        let farthest = session.replay.highest + SEQUENCE_BURST + elapsed.saturating_mul(SEQUENCES_PER_MS);
-        if sequence > farthest.min(MAX_SEQUENCE) { Freshness::Jumped } else { session.replay.freshness(sequence) }
+        let highest = session.replay.highest;
+        let farthest = || {
+            let elapsed = now.since(session.heard).as_millis() as u64;
+            highest + SEQUENCE_BURST + elapsed.saturating_mul(SEQUENCES_PER_MS)
+        };
+        let is_near = sequence <= highest + SEQUENCE_BURST || sequence <= farthest();
+        if is_near && sequence <= MAX_SEQUENCE { session.replay.freshness(sequence) } else { Freshness::Jumped }
     }
 
     /// Takes note of a packet that is fresh.
     pub(super) fn receive(&mut self, now: Time, sequence: u64, fingerprint: u64) {
         let session = self.session.get_or_insert_with(|| {
-            let (stamp, rtt, hearing, replay) = (None, None, Hearing::default(), ReplayWindow::default());
-            Box::new(Session { heard: now, sign: now, hearing, datagram: None, fingerprint, stamp, rtt, replay })
+            Box::new(Session {
+                heard: now,
+                sign: now,
+                hearing: Hearing::default(),
+                datagram: None,
+                fingerprint,
+                stamped_at: None,
+                stamp: 0,
+                rtt: Rtt::UNMEASURED,
+                replay: ReplayWindow::default(),
+            })
         });
         session.replay.accept(sequence);
         session.heard = now;
@@ -197,22 +212,20 @@ impl Peer {
     /// that comes back before it was sent, by the same disagreement, took no time.
     pub(super) fn heartbeat(&mut self, now: Time, heartbeat: Heartbeat) -> bool {
         let Some(session) = &mut self.session else { return false };
-        session.stamp = Some((heartbeat.stamp, now));
+        (session.stamp, session.stamped_at) = (heartbeat.stamp, Some(now));
         let Some(Echo { stamp, hold }) = heartbeat.echo else { return false };
-        if u128::from(hold) <= MAX_ECHO_HOLD.as_nanos() / NANOS_PER_TICK {
+        if u128::from(hold) <= MAX_ECHO_HOLD.as_nanos() / u128::from(NANOS_PER_TICK) {
             let tenths = ticks(now).wrapping_sub(stamp).wrapping_sub(hold);
-            let sample = if tenths > u16::MAX / 2 { 0 } else { tenths };
-            let sample = Duration::from_micros(u64::from(sample) * 100);
-            session.rtt = Some(session.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
+            session.rtt.learn(if tenths > MAX_TICKS { 0 } else { tenths });
         }
         session.hearing.echoed(stamp)
     }
 
     /// The heartbeat to put into a packet to this member.
     pub(super) fn stamp(&self, now: Time) -> Heartbeat {
-        let echo = self.session.as_ref().and_then(|session| session.stamp).map(|(stamp, at)| {
-            let hold = now.since(at).as_nanos() / NANOS_PER_TICK;
-            Echo { stamp, hold: u16::try_from(hold).unwrap_or(u16::MAX) }
+        let echo = self.session.as_ref().and_then(|session| {
+            let held = now.as_nanos().saturating_sub(session.stamped_at?.as_nanos());
+            Some(Echo { stamp: session.stamp, hold: u16::try_from(held / NANOS_PER_TICK).unwrap_or(u16::MAX) })
         });
         Heartbeat { stamp: ticks(now), echo }
     }
@@ -231,11 +244,33 @@ pub(super) enum Freshness {
     Jumped,
 }
 
-const NANOS_PER_TICK: u128 = 100_000;
+const NANOS_PER_TICK: u64 = 100_000;
+/// A difference of two stamps that is larger is a negative one.
+const MAX_TICKS: u16 = u16::MAX / 2;
 
 /// Tenths of a millisecond, modulo 2^16.
 fn ticks(now: Time) -> u16 {
-    (u128::from(now.as_nanos()) / NANOS_PER_TICK) as u16
+    (now.as_nanos() / NANOS_PER_TICK) as u16
+}
+
+/// A smoothed round trip time in nanoseconds: a quarter of the room of an optional [`Duration`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rtt(u32);
+
+impl Rtt {
+    const UNMEASURED: Rtt = Rtt(u32::MAX);
+
+    fn get(self) -> Option<Duration> {
+        (self != Self::UNMEASURED).then(|| Duration::from_nanos(self.0.into()))
+    }
+
+    /// Another sample, of at most [`MAX_TICKS`].
+    fn learn(&mut self, ticks: u16) {
+        const { assert!(MAX_TICKS as u64 * NANOS_PER_TICK < u32::MAX as u64, "every sample has room") };
+        let sample = u64::from(ticks.min(MAX_TICKS)) * NANOS_PER_TICK;
+        let smoothed = if *self == Self::UNMEASURED { sample } else { (u64::from(self.0) * 7 + sample) / 8 };
+        self.0 = smoothed as u32;
+    }
 }
 
 /// Whether at least `pause` passed since `last`, or there was no last time.
@@ -357,6 +392,22 @@ mod tests {
         ] {
             assert_eq!(peer.freshness(Time::ORIGIN, sequence), expected, "{sequence}");
         }
+    }
+
+    #[test]
+    fn a_member_that_is_heard_costs_two_hundred_bytes() {
+        assert!(size_of::<Session>() <= 200, "{} bytes", size_of::<Session>());
+    }
+
+    #[test]
+    fn the_longest_round_trip_that_a_stamp_can_tell_is_learnt() {
+        let mut rtt = Rtt::UNMEASURED;
+        for _ in 0..3 {
+            rtt.learn(MAX_TICKS);
+            assert_eq!(rtt.get(), Some(Duration::from_micros(u64::from(MAX_TICKS) * 100)));
+        }
+        rtt.learn(0);
+        assert_eq!(rtt.get(), Some(Duration::from_micros(u64::from(MAX_TICKS) * 100) * 7 / 8));
     }
 
     #[test]

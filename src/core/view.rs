@@ -164,10 +164,12 @@ impl View {
 
     /// # Panics
     /// If the slot is empty: whoever holds a slot holds a member.
+    #[inline]
     pub(super) fn entry(&self, slot: Slot) -> &Entry {
         self.entries[slot as usize].as_ref().expect("a slot in use holds a member")
     }
 
+    #[inline]
     pub(super) fn peer_mut(&mut self, slot: Slot) -> &mut Peer {
         &mut self.entries[slot as usize].as_mut().expect("a slot in use holds a member").peer
     }
@@ -182,6 +184,7 @@ impl View {
         self.entries.get(slot as usize)?.as_ref()
     }
 
+    #[inline]
     pub(super) fn record(&self, slot: Slot) -> &Arc<Record> {
         &self.entry(slot).record
     }

@@ -104,6 +104,34 @@ impl Packet {
     }
 }
 
+/// Bytes that an encoding is added to. What postcard itself has for this takes each byte for a sequence of its own: four
+/// times the instructions.
+struct Append(Vec<u8>);
+
+impl Append {
+    fn to(bytes: Vec<u8>, value: &impl Serialize) -> Vec<u8> {
+        postcard::serialize_with_flavor(value, Append(bytes)).expect("encoding into memory does not fail")
+    }
+}
+
+impl postcard::ser_flavors::Flavor for Append {
+    type Output = Vec<u8>;
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<Vec<u8>> {
+        Ok(self.0)
+    }
+}
+
 /// Builds one packet, never larger than its limit.
 #[derive(Debug)]
 pub struct PacketBuilder {
@@ -114,14 +142,13 @@ pub struct PacketBuilder {
 
 impl PacketBuilder {
     /// A packet of at most `limit` bytes, the header included.
-    #[expect(clippy::missing_panics_doc, reason = "encoding into memory does not fail")]
     pub fn new(header: &Header, limit: usize) -> Self {
         let mut bytes = Vec::with_capacity(96);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&[VERSION, 0]);
         bytes.extend_from_slice(&header.cluster.to_le_bytes());
         bytes.extend_from_slice(&header.run.0.to_le_bytes());
-        let mut bytes = postcard::to_extend(&header.sequence, bytes).expect("encoding into memory does not fail");
+        let mut bytes = Append::to(bytes, &header.sequence);
         bytes.extend_from_slice(&header.fingerprint.to_le_bytes());
         debug_assert!(bytes.len() <= limit, "a limit leaves room for the header");
         Self { bytes, limit, messages: 0 }
@@ -145,7 +172,7 @@ impl PacketBuilder {
         let start = self.bytes.len();
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.push(0);
-        let mut bytes = postcard::to_extend(message, bytes).expect("encoding into memory does not fail");
+        let mut bytes = Append::to(bytes, message);
         let length = bytes.len() - start - 1;
         if length < 0x80 {
             bytes[start] = length as u8;

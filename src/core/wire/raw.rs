@@ -48,6 +48,11 @@ impl<'a> Bytes<'a> {
 
     /// A canonical varint: no padding, no bits beyond the 64th.
     pub(super) fn varint(&mut self) -> Result<u64, PacketError> {
+        // Lengths and kinds are nearly always a byte.
+        if let [byte @ ..0x80, rest @ ..] = self.0 {
+            self.0 = rest;
+            return Ok(u64::from(*byte));
+        }
         let mut value = 0;
         for (i, byte) in self.0.iter().take(10).enumerate() {
             value |= u64::from(byte & 0x7f) << (7 * i);

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::message::{DIGEST_BYTES, Heartbeat, Message, Note};
+use super::message::{DIGEST_BYTES, Echo, Heartbeat, Message, Note};
 use super::packet::{Header, MAGIC, PacketError, REFUSAL_KEY, VERSION};
 use super::raw::{Bytes, RawRecord};
 use crate::core::election::Electorate;
@@ -154,10 +154,7 @@ impl<'a> Messages<'a> {
             return RawUpdate::read(fields.rest()).map(Read::Update);
         }
         if kind == u64::from(Message::HEARTBEAT_KIND) {
-            let (heartbeat, rest) =
-                postcard::take_from_bytes::<Heartbeat>(fields.rest()).map_err(|_| PacketError::Malformed)?;
-            // All its figures have a fixed length, so that it cannot be written in two ways.
-            return if rest.is_empty() { Ok(Read::Heartbeat(heartbeat)) } else { Err(PacketError::Malformed) };
+            return heartbeat(fields.rest()).map(Read::Heartbeat).ok_or(PacketError::Malformed);
         }
         if kind >= u64::from(Message::KINDS) {
             return Ok(Read::Unknown);
@@ -168,6 +165,18 @@ impl<'a> Messages<'a> {
         }
         Ok(Read::Message(Box::new(message)))
     }
+}
+
+/// A heartbeat, read by hand: there is one in nearly every packet, and all its figures have a fixed length, so that it
+/// cannot be written in two ways.
+fn heartbeat(fields: &[u8]) -> Option<Heartbeat> {
+    let (stamp, echo) = fields.split_first_chunk()?;
+    let echo = match *echo {
+        [0] => None,
+        [1, a, b, c, d] => Some(Echo { stamp: u16::from_le_bytes([a, b]), hold: u16::from_le_bytes([c, d]) }),
+        _ => return None,
+    };
+    Some(Heartbeat { stamp: u16::from_le_bytes(*stamp), echo })
 }
 
 /// Whether `value` encodes to exactly `bytes`, found out without allocating.
@@ -214,5 +223,24 @@ fn is_well_formed(message: &Message) -> bool {
         Message::Founded(founded) => founded.descent.is_well_formed(),
         Message::VotersChanged(changed) => changed.result.as_ref().map_or(true, Electorate::is_well_formed),
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn heartbeats_read_by_hand_are_those_that_serde_reads(
+            stamp: [u8; 2], tag in 0..3u8, rest in prop::collection::vec(any::<u8>(), 0..6), length in 0..9usize,
+        ) {
+            let mut fields = [stamp.as_slice(), &[tag], &rest].concat();
+            fields.truncate(length);
+            let by_serde = postcard::take_from_bytes::<Heartbeat>(&fields).ok().filter(|(_, rest)| rest.is_empty());
+            prop_assert_eq!(heartbeat(&fields), by_serde.map(|(heartbeat, _)| heartbeat));
+        }
     }
 }
