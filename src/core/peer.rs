@@ -371,6 +371,8 @@ mod tests {
         assert_eq!(peer.freshness(Time::ORIGIN, MAX_SEQUENCE + 1), Freshness::Jumped, "the first one, too");
         assert_eq!(peer.freshness(Time::ORIGIN, MAX_SEQUENCE), Freshness::Fresh);
         peer.receive(Time::ORIGIN, 10, 0);
+        assert_eq!(peer.freshness(Time::ORIGIN, 10 + SEQUENCE_BURST), Freshness::Fresh, "at the same moment");
+        assert_eq!(peer.freshness(Time::ORIGIN, 11 + SEQUENCE_BURST), Freshness::Jumped);
         let later = Time::ORIGIN + Duration::from_secs(1);
         let farthest = 10 + SEQUENCE_BURST + 1_000 * SEQUENCES_PER_MS;
         assert_eq!(peer.freshness(later, farthest), Freshness::Fresh);
