@@ -412,6 +412,8 @@ pub const FOUNDED_REVIEW: Duration = Duration::from_secs(1);
 /// What a member passes on that is not sure of it itself keeps a node from forming an electorate for this long: whoever said
 /// so first is heard by then.
 pub const FOUNDED_HINT: Duration = Duration::from_secs(2);
+/// What members say of an electorate that came a moment ago keeps a node from forming one for so long in all.
+pub const NEWCOMERS_HOLD_UP: Duration = Duration::from_secs(30);
 /// At most one question who leads in this time.
 pub const WHO_LEADS_INTERVAL: Duration = Duration::from_millis(100);
 /// Parts of a numbered view that answer one question, and parts that are kept because they came early.

@@ -170,7 +170,17 @@ impl Removals {
 impl Core {
     /// Whether a member has been known for a while, or is where this node was told to look for members.
     pub(super) fn is_settled(&self, slot: Slot) -> bool {
-        self.acquaintance.is_settled(self.now, slot) || self.reunion.is_contact(self.view.record(slot).address)
+        self.acquaintance.is_settled(self.now, slot) || self.is_contact(slot)
+    }
+
+    /// Whether a member was here before this node, or came a while ago.
+    pub(super) fn is_known_for_long(&self, slot: Slot) -> bool {
+        self.acquaintance.came(self.now, slot).is_none()
+    }
+
+    /// Whether this node was told to look for members where this one is.
+    pub(super) fn is_contact(&self, slot: Slot) -> bool {
+        self.reunion.is_contact(self.view.record(slot).address)
     }
 
     /// Whether this node has been Up for so short a while that it knows nobody for longer.
@@ -180,9 +190,7 @@ impl Core {
 
     /// Whether a member's word counts in what concerns the life of others.
     pub(super) fn is_elder(&self, slot: Slot) -> bool {
-        let elder = |slot: Slot| {
-            self.acquaintance.is_elder(self.now, slot) || self.reunion.is_contact(self.view.record(slot).address)
-        };
+        let elder = |slot: Slot| self.acquaintance.is_elder(self.now, slot) || self.is_contact(slot);
         if elder(slot) {
             return true;
         }
