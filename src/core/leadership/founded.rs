@@ -242,8 +242,8 @@ impl Core {
     /// Looks whether those who said so are still there, and asks others.
     pub(super) fn review_hearsay(&mut self) {
         let now = self.now;
-        let is_due = |leading: &&Box<Leading>| leading.hearsay.review_at.is_some_and(|at| now >= at);
-        let Some(leading) = self.leading.as_ref().filter(is_due) else { return };
+        let is_due = |leading: &&Leading| leading.hearsay.review_at.is_some_and(|at| now >= at);
+        let Some(leading) = self.leading.as_deref().filter(is_due) else { return };
         let is_passing = |run: Run| self.weight_of(run) == Weight::Passing;
         let passing: Vec<Run> = leading.hearsay.voices.keys().copied().filter(|run| is_passing(*run)).collect();
         let Some(leading) = &mut self.leading else { return };
