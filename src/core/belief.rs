@@ -14,6 +14,7 @@
 //! | the same, where the holder is not watched | when two elders (see `removal`) say so |
 //! | another living run at the holder's own address | the same, but it is the address that is asked who is there |
 //! | an obituary of another run of a name whose holder lives | after the holder had a suspect timeout to say otherwise |
+//! | a known run leaves, or has left of its own accord | when an elder says so, or nobody hears it any more (see `departures`) |
 //! | a known run at another address | where it is watched: when the address it had does not answer as that run any more |
 //!
 //! Invariants:
@@ -25,6 +26,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::departures::is_departure;
 use super::limits::{
     FREE_JUMP, HEARSAY_JUMP_INTERVAL, MAX_CLAIMS, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP, MAX_RUN_JUMP,
     RUN_JUMP_INTERVAL, SUCCESSOR_PATIENCE, TOLD_INTERVAL,
@@ -88,10 +90,14 @@ impl Core {
             return true;
         }
         let held = self.view.record(slot);
+        let (is_same_run, is_same_address) = (held.run == record.run, held.address == record.address);
+        if is_same_run && is_departure(record.status) && self.doubts_departure(slot, record, note, from) {
+            return true;
+        }
+        let held = self.view.record(slot);
         if !matches!(held.status, Status::Up | Status::Suspect | Status::Leaving) {
             return false;
         }
-        let (is_same_run, is_same_address) = (held.run == record.run, held.address == record.address);
         let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
         match (is_same_run, is_said_to_live) {
             (true, _) if record.status == Status::Left(super::LeaveReason::Forced) => {

@@ -13,7 +13,7 @@ use rand::seq::IndexedRandom;
 use super::limits::{CONFIRM_RETRY, CONFIRMATIONS, FLOOD_FANOUT, MAX_PENDING_COMMANDS};
 use super::time::Time;
 use super::timers::Timer;
-use super::view::Slot;
+use super::view::{Slot, View};
 use super::wire::{Confirmation, Message, Nonce};
 use super::{Core, Phase, Reply, Run, Status, StopReason, Ticket};
 
@@ -88,9 +88,12 @@ impl Core {
             return self.end_confirmation(ticket);
         }
         let is_unasked = |peer: &Slot| !open.by.contains(&self.view.record(*peer).run) && *peer != slot;
-        let unasked: Vec<Slot> = witnesses.into_iter().filter(is_unasked).collect();
-        let peers: Vec<Slot> =
-            unasked.sample(&mut self.rng, FLOOD_FANOUT.max(self.settings.observers)).copied().collect();
+        let unasked = witnesses.into_iter().filter(is_unasked);
+        // Those who observe it should hear it from itself: what others say of it may not be believed.
+        let (mut peers, others): (Vec<Slot>, Vec<Slot>) =
+            unasked.partition(|peer| slot == View::ME && self.observes(*peer));
+        let more = FLOOD_FANOUT.max(self.settings.observers).saturating_sub(peers.len());
+        peers.extend(others.sample(&mut self.rng, more));
         for peer in peers {
             let mut packet = self.packet_to(peer);
             if self.push_update(&mut packet, slot) {

@@ -18,12 +18,16 @@
 //! Invariants:
 //! - Only an observer that was refused itself, and whose own probes stayed unanswered, may pronounce.
 //! - Who is alone has no one to ask, and probes longer.
-//! - One packet of the subject's run that anybody received after the refusal ends the case.
+//! - One packet of the subject's run that this node, or an elder (see `removal`) that it asked, received after the refusal
+//!   ends the case. Others that were asked may be mistaken or invented: where no elder was asked, their word has it looked
+//!   into once more, and where one was it counts for nothing.
 //! - Where nothing is decided, silence is judged by the timeouts as always.
 //!
 //! Signs are compared with the moment of the refusal, not of the break: packets may still have been under way then. And
 //! each has to be news: a packet's number above all that were known. On a busy machine the last packets of the dead are
 //! read late, by one observer after the other, and the word of that arrives later still; the dead send no new ones.
+
+mod signs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -61,6 +65,10 @@ struct Case {
     sequence: u64,
     /// How often it is still looked into again after a sign of life.
     reviews: u8,
+    /// Observers that were asked for a sign of life. At most [`MAX_CRASH_WITNESSES`].
+    asked: BTreeSet<Run>,
+    /// It was looked into again at the word of somebody who is no elder.
+    has_heeded_newcomer: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -136,7 +144,15 @@ impl Core {
         let sequence = slot.map_or(0, |slot| self.view.entry(slot).peer.highest_sequence());
         self.crashes.cases.insert(
             run,
-            Case { stage: Stage::Reopening, sure: BTreeMap::new(), askers: BTreeSet::new(), sequence, reviews },
+            Case {
+                stage: Stage::Reopening,
+                sure: BTreeMap::new(),
+                askers: BTreeSet::new(),
+                sequence,
+                reviews,
+                asked: BTreeSet::new(),
+                has_heeded_newcomer: false,
+            },
         );
     }
 
@@ -243,6 +259,12 @@ impl Core {
         let is_sure = self.crashes.is_sure(run);
         let age_ms = self.now.since(refused_at).as_millis() as u64;
         for slot in self.observers_of(subject) {
+            let asked = self.view.record(slot).run;
+            if let Some(case) = self.crashes.cases.get_mut(&run)
+                && case.asked.len() < MAX_CRASH_WITNESSES
+            {
+                case.asked.insert(asked);
+            }
             self.send_both_ways(slot, &Message::Severed { run, age_ms, is_sure });
         }
     }
@@ -311,51 +333,6 @@ impl Core {
         if !self.ensure_link(slot) {
             let run = self.view.record(slot).run;
             self.crashes.close(run);
-        }
-    }
-
-    /// Somebody received this packet of the subject after a refusal: if no higher number was known, it lives, or did so
-    /// when that packet left.
-    pub(super) fn told_alive(&mut self, run: Run, sequence: u64) {
-        let is_refused = self.crashes.refused_at(run).is_some();
-        let Some(case) = self.crashes.cases.get_mut(&run) else { return self.counters.drop(Drop::Unasked) };
-        if sequence <= case.sequence {
-            return;
-        }
-        case.sequence = sequence;
-        // Whoever was sure before that was wrong.
-        case.sure.clear();
-        if !is_refused {
-            return;
-        }
-        self.counters.crashes_refuted += 1;
-        if let Some(slot) = self.view.slot_of_run(run) {
-            self.doubts_changed(slot);
-        }
-        let Some(case) = self.crashes.cases.get_mut(&run) else { return };
-        if case.reviews == 0 {
-            return self.process_answers(run);
-        }
-        case.reviews -= 1;
-        case.stage = Stage::Reviewing;
-        self.timers.set(Timer::Crash(run), self.now + CRASH_REVIEW);
-    }
-
-    /// This node heard the subject of a case itself: it says so at once, since others may be about to pronounce.
-    pub(super) fn heard_suspected_crash(&mut self, subject: Slot) {
-        let run = self.view.record(subject).run;
-        let is_refused = self.crashes.refused_at(run).is_some();
-        let Some(case) = self.crashes.cases.get_mut(&run) else { return };
-        let askers = std::mem::take(&mut case.askers);
-        let told: Vec<Slot> = if is_refused {
-            self.observers_of(subject).into_iter().collect()
-        } else {
-            askers.into_iter().filter_map(|run| self.view.slot_of_run(run)).collect()
-        };
-        let sequence = self.view.entry(subject).peer.highest_sequence();
-        self.told_alive(run, sequence);
-        for slot in told {
-            self.send_both_ways(slot, &Message::Alive { run, sequence });
         }
     }
 

@@ -220,6 +220,14 @@ pub const CATCH_UP_AFTER: [Duration; 2] = [Duration::from_millis(500), Duration:
 pub const CATCH_UP_RETRY: Duration = Duration::from_millis(100);
 /// Random members that are tried for one comparison at most.
 pub const MAX_CATCH_UP_TRIES: usize = 6;
+/// The word of a newcomer that another member leaves is kept for this long, within which a crash would be found out …
+pub const DEPARTURE_PATIENCE: Duration = Duration::from_secs(2);
+/// … while that member is asked this often …
+pub const DEPARTURE_ASK_AGAIN: Duration = Duration::from_millis(500);
+/// … and as often so many of the elders that observe it …
+pub const DEPARTURE_WITNESSES: usize = 3;
+/// … of so many members at one time.
+pub const MAX_DEPARTURES: usize = 1_024;
 /// How long `leave` and `remove` wait to be confirmed.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a leaving node stays Leaving at most before it says Left.
@@ -404,6 +412,8 @@ pub const FOUNDED_REVIEW: Duration = Duration::from_secs(1);
 /// What a member passes on that is not sure of it itself keeps a node from forming an electorate for this long: whoever said
 /// so first is heard by then.
 pub const FOUNDED_HINT: Duration = Duration::from_secs(2);
+/// What members say of an electorate that came a moment ago keeps a node from forming one for so long in all.
+pub const NEWCOMERS_HOLD_UP: Duration = Duration::from_secs(30);
 /// At most one question who leads in this time.
 pub const WHO_LEADS_INTERVAL: Duration = Duration::from_millis(100);
 /// Parts of a numbered view that answer one question, and parts that are kept because they came early.

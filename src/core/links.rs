@@ -382,6 +382,10 @@ impl Core {
     /// A goodbye, and the end of a link.
     fn dismiss(&mut self, link: LinkId) {
         let mut packet = self.packet(usize::MAX);
+        if matches!(self.phase, Phase::Leaving) {
+            // Its observers hear from itself that it leaves, whoever else says so.
+            self.push_update(&mut packet, View::ME);
+        }
         packet.push(&Message::Unlink);
         self.send_frame(link, packet);
         self.close(link);

@@ -130,7 +130,14 @@ impl Core {
     }
 
     /// A newer record of a member.
-    fn supersede(&mut self, slot: Slot, record: Arc<Record>, hash: u64, note: Option<Note>, from: Option<Slot>) {
+    pub(super) fn supersede(
+        &mut self,
+        slot: Slot,
+        record: Arc<Record>,
+        hash: u64,
+        note: Option<Note>,
+        from: Option<Slot>,
+    ) {
         let held = Held::of(self.view.record(slot));
         let is_new_run = held.run != record.run;
         if let Some(note) = note.filter(|_| !is_new_run)

@@ -32,7 +32,7 @@
 //! | being heard; hearing both ways; judging silence; asking others | `heartbeat`, `echo`, `detector`, `inquiry` |
 //! | doubting oneself; hearing nobody; members that keep refuting; many silent at once | `health`, `deaf`, `flapping`, `partition` |
 //! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
-//! | saying goodbye, being told, refuting; removing others | `lifecycle`, `remove`, `removal`, `confirm` |
+//! | saying goodbye, being told, refuting; others' departures; removing others | `lifecycle`, `confirm`; `departures`; `remove`, `removal` |
 //! | electing leaders among voters, apart from all this | `election/` |
 //! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
@@ -49,6 +49,7 @@ mod confirm;
 mod counters;
 mod crash;
 mod deaf;
+mod departures;
 mod detector;
 mod detour;
 mod doors;
@@ -140,6 +141,7 @@ use belief::Claims;
 use calls::Calls;
 use confirm::Confirmations;
 use crash::Crashes;
+use departures::Departures;
 use detour::Detours;
 use flood::Flooding;
 use gossip::Gossiping;
@@ -218,6 +220,7 @@ pub struct Core {
     joiners: Joiners,
     name_probes: NameProbes,
     claims: Claims,
+    departures: Departures,
     rivals: Rivals,
     acquaintance: Acquaintance,
     removals: Removals,
@@ -330,6 +333,7 @@ impl Core {
             expected: Expected::default(),
             standings: Standings::default(),
             claims: Claims::default(),
+            departures: Departures::default(),
             rivals: Rivals::default(),
             acquaintance: Acquaintance::default(),
             removals: Removals::default(),
@@ -428,6 +432,7 @@ impl Core {
             Timer::Joiner(run) => self.judge_joiner(run),
             Timer::NameProbe(run) => self.probe_name_again(run),
             Timer::Rival => self.dispute(),
+            Timer::Departure(run) => self.review_departure(run),
             Timer::Removal => self.ask_about_removal(),
             Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
             Timer::Contact(ticket) => self.end_contact(ticket),

@@ -453,7 +453,7 @@ impl Core {
             Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),
             Message::Confirmed(Confirmation { record }) => self.confirmed(slot, record.0),
             Message::Severed { run, age_ms, is_sure } => self.told_severed(slot, run, age_ms, is_sure),
-            Message::Alive { run, sequence } => self.told_alive(run, sequence),
+            Message::Alive { run, sequence } => self.told_alive(slot, run, sequence),
             // Over a link it ends it; in a datagram it means nothing.
             Message::Unlink => {}
             Message::Unheard => self.told_unheard(slot),

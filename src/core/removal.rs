@@ -6,7 +6,8 @@
 //! - A removal of a member that lives is taken from an *elder* alone. At most [`MAX_REMOVALS`] from one of them in
 //!   [`REMOVALS_INTERVAL`], and the operator reads who said so.
 //! - Who is told that it was removed stops when [`REMOVAL_VOICES`] elders say so (more than half, if there are fewer). It asks
-//!   for their word: whoever holds it as removed tells it with every answer.
+//!   for their word: whoever holds it as removed tells it with every answer. Who has just come itself, and has seeds among the
+//!   members, stops when one of these says so, too: it cannot tell elders from others that have just come.
 //! - Who was told so, and by too few, refutes it; whoever held it as removed and reads [`MAX_REMINDERS`] refutations in a row
 //!   takes its removal back, and believes no other for [`EVICTION_MEMORY`]. Who does not believe a removal that it hears of
 //!   again lets its subject know.
@@ -22,7 +23,7 @@
 //!
 //! Must not know: why somebody is removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -170,7 +171,17 @@ impl Removals {
 impl Core {
     /// Whether a member has been known for a while, or is where this node was told to look for members.
     pub(super) fn is_settled(&self, slot: Slot) -> bool {
-        self.acquaintance.is_settled(self.now, slot) || self.reunion.is_contact(self.view.record(slot).address)
+        self.acquaintance.is_settled(self.now, slot) || self.is_contact(slot)
+    }
+
+    /// Whether a member was here before this node, or came a while ago.
+    pub(super) fn is_known_for_long(&self, slot: Slot) -> bool {
+        self.acquaintance.came(self.now, slot).is_none()
+    }
+
+    /// Whether this node was told to look for members where this one is.
+    pub(super) fn is_contact(&self, slot: Slot) -> bool {
+        self.reunion.is_contact(self.view.record(slot).address)
     }
 
     /// Whether this node has been Up for so short a while that it knows nobody for longer.
@@ -180,9 +191,7 @@ impl Core {
 
     /// Whether a member's word counts in what concerns the life of others.
     pub(super) fn is_elder(&self, slot: Slot) -> bool {
-        let elder = |slot: Slot| {
-            self.acquaintance.is_elder(self.now, slot) || self.reunion.is_contact(self.view.record(slot).address)
-        };
+        let elder = |slot: Slot| self.acquaintance.is_elder(self.now, slot) || self.is_contact(slot);
         if elder(slot) {
             return true;
         }
@@ -276,13 +285,27 @@ impl Core {
             }
             self.removals.voices.insert(by, incarnation);
             // One that never says so, dead or a liar, keeps nobody here.
-            if self.removals.voices.len() >= (self.elders().len() / 2 + 1).min(REMOVAL_VOICES) {
+            let are_enough = self.removals.voices.len() >= (self.elders().len() / 2 + 1).min(REMOVAL_VOICES);
+            if are_enough && self.is_vouched_for() {
                 return self.obey();
             }
         }
         if self.removals.rounds == 0 {
             self.ask_about_removal();
         }
+    }
+
+    /// Whether somebody that can be relied on is among those who say that this node was removed. To a node that has just come
+    /// everybody is an elder, also who came a moment before it; but its seeds are those that its operator named.
+    fn is_vouched_for(&self) -> bool {
+        let says_so = |slot: &Slot| self.removals.voices.contains_key(&self.view.record(*slot).run);
+        let mut seeds = self.live_contacts().peekable();
+        !self.is_new_here() || seeds.peek().is_none() || seeds.any(|slot| says_so(&slot))
+    }
+
+    /// Members where this node was told to look for members.
+    fn live_contacts(&self) -> impl Iterator<Item = Slot> {
+        self.view.live().iter().copied().filter(|slot| self.is_contact(*slot))
     }
 
     /// Asks other members for a sign: those that hold this node as removed say so in their answers.
@@ -299,7 +322,11 @@ impl Core {
         self.removals.rounds += 1;
         let mut others = self.elders();
         others.retain(|slot| !self.removals.voices.contains_key(&self.view.record(*slot).run));
-        let asked: Vec<Slot> = others.sample(&mut self.rng, REMOVAL_VOICES).copied().collect();
+        let mut asked: BTreeSet<Slot> = others.sample(&mut self.rng, REMOVAL_VOICES).copied().collect();
+        if self.is_new_here() {
+            let says_so = |slot: &Slot| self.removals.voices.contains_key(&self.view.record(*slot).run);
+            asked.extend(self.live_contacts().filter(|slot| !says_so(slot)).take(REMOVAL_VOICES));
+        }
         for slot in asked {
             let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
             let mut packet = self.packet_to(slot);

@@ -20,7 +20,7 @@ pub struct Sizes {
     pub links: usize,
     /// Processes that seem to be gone.
     pub crashes: usize,
-    /// Members that are doubted, or heard by others alone.
+    /// Members that are doubted, or heard by others alone, or said to leave by newcomers.
     pub inquiries: usize,
     /// Names whose owner is being asked.
     pub name_probes: usize,
@@ -44,7 +44,7 @@ impl Core {
             joiners: self.joiners.size(),
             links: self.links.size(),
             crashes: self.crashes.size(),
-            inquiries: self.inquiries.size(),
+            inquiries: self.inquiries.size() + self.departures.size(),
             name_probes: self.name_probes.size(),
             confirmations: self.confirmations.size(),
             aliases: self.standings.size() + self.reunion.size(),

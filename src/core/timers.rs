@@ -59,6 +59,8 @@ pub(super) enum Timer {
     PartitionOver,
     /// Another run of this node's name is asked again, or judged.
     Rival,
+    /// A member that newcomers say leaves is asked again, or judged.
+    Departure(Run),
     /// Others are asked again whether they hold this node as removed.
     Removal,
     /// An election goes on, news of the leader is old, or contents of a view are missing.
@@ -97,6 +99,7 @@ impl Key for Timer {
             Timer::Settle => (22, 0),
             Timer::Rival => (23, 0),
             Timer::Removal => (24, 0),
+            Timer::Departure(Run(run)) => (25, run),
         };
         (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
     }

@@ -206,8 +206,8 @@ impl Run {
         if let Some(mood) = self.mood {
             let when = if is_large { "around every fault" } else { "all along" };
             self.operations.push(format!("an adversary {when}: {mood:?}"));
-            if mood == Mood::SecondOwner {
-                // A name that nobody has yet belongs to whoever comes first.
+            if matches!(mood, Mood::SecondOwner | Mood::Goodbyes) {
+                // A name that nobody has yet belongs to whoever comes first, and whoever does is a founder.
                 world.run_until(FORMED);
             }
         }

@@ -11,29 +11,59 @@
 //! An operator hears whose word it is, can remove that member, or have the electorate founded anew. Who was told passes it on as
 //! such, which counts for [`FOUNDED_HINT`] and makes nobody sure: one member's mistake ends with that member.
 //!
+//! **Whose word it is** matters to a node that knows of no electorate yet, since members may be invented to keep the first
+//! one from being formed:
+//!
+//! | said by | counts |
+//! |---|---|
+//! | voters that are configured here, seeds; elders (see `removal`) that were here before this node | for as long as they stand by it; several make it sure |
+//! | those elders, where a configured voter was here before this node, too, and is not sure of it | as those who came later: that voter knows them better |
+//! | elders that came later, and have been here for long; to a joiner, its sponsor | for as long as they stand by it |
+//! | elders that came later, a moment ago | for [`NEWCOMERS_HOLD_UP`] in all, and for no longer than they say it |
+//!
 //! Invariants:
 //! - One member's word is never passed on as if it were known.
 //! - Of electorates of different roots the first one stands that this node is sure of.
 //! - At most [`MAX_FOUNDED_VOICES`] are remembered.
+//! - Whoever came a moment ago keeps nobody from forming an electorate for longer than [`NEWCOMERS_HOLD_UP`].
 //!
 //! Must not know: how an electorate is formed.
 
 use std::collections::BTreeMap;
 
-use super::{Alarm, Core, NodeId, Phase, Reply, Ticket, Time};
+use super::{Alarm, Core, Leading, NodeId, Phase, Reply, Ticket, Time};
 use crate::core::Drop;
 use crate::core::election::{ChangeError, Descent, Election, Founded, LostElectorate};
 use crate::core::id::Run;
-use crate::core::limits::{FOUNDED_HINT, FOUNDED_REVIEW, FOUNDED_VOICES, MAX_FOUNDED_VOICES, WHO_LEADS_INTERVAL};
+use crate::core::limits::{
+    FOUNDED_HINT, FOUNDED_REVIEW, FOUNDED_VOICES, MAX_FOUNDED_VOICES, NEWCOMERS_HOLD_UP, WHO_LEADS_INTERVAL,
+};
 use crate::core::view::Slot;
 use crate::core::wire::{Message, PacketBuilder};
 use rand::RngExt;
+
+/// How much a member's word of an electorate counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Weight {
+    /// For a while only.
+    Passing,
+    /// For as long as the member stands by it.
+    Lasting,
+    /// Several of them make sure.
+    Full,
+}
 
 /// What others say of an electorate of which this node is not sure.
 #[derive(Debug, Default)]
 pub(super) struct Hearsay {
     /// Members that say so and are sure of it.
-    voices: BTreeMap<Run, Descent>,
+    voices: BTreeMap<Run, (Descent, Weight)>,
+    /// What somebody said whose word counts for a while only, and until when that holds.
+    passing: Option<(Run, Descent, Time)>,
+    /// When such a word was heard first.
+    held_up_since: Option<Time>,
+    /// Configured voters that were here before this node.
+    first_voters: Vec<Run>,
     /// What was passed on, and until when it counts.
     hint: Option<(Descent, Time)>,
     review_at: Option<Time>,
@@ -51,8 +81,19 @@ impl Hearsay {
 
     /// What keeps this node from forming another electorate, and whether who says so is sure of it.
     fn rumoured(&self) -> Option<Founded> {
-        let said = latest(self.voices.values()).map(|descent| Founded { descent: *descent, is_sure: true });
-        said.or(self.hint.map(|(descent, _)| Founded { descent, is_sure: false }))
+        let said = self.said().map(|descent| Founded { descent: *descent, is_sure: true });
+        let passed_on = self.hint.map(|(descent, _)| descent).or(self.passing.map(|(_, descent, _)| descent));
+        said.or(passed_on.map(|descent| Founded { descent, is_sure: false }))
+    }
+
+    /// What members say that are sure of it, and whose word lasts.
+    fn said(&self) -> Option<&Descent> {
+        latest(self.voices.values().map(|(descent, _)| descent))
+    }
+
+    /// Whose word it is.
+    fn teller(&self) -> Option<Run> {
+        self.voices.keys().next().copied().or(self.passing.map(|(by, ..)| by))
     }
 
     fn descent(&self) -> Option<Descent> {
@@ -60,24 +101,39 @@ impl Hearsay {
     }
 
     /// Takes a member's word down; says whether so many say the same that it is sure.
-    fn hear(&mut self, by: Run, founded: Founded, now: Time) -> bool {
+    fn hear(&mut self, by: Run, founded: Founded, weight: Weight, now: Time) -> bool {
         let descent = founded.descent;
         self.review_at.get_or_insert(now + FOUNDED_REVIEW);
+        if weight == Weight::Passing {
+            self.voices.remove(&by);
+            let end = *self.held_up_since.get_or_insert(now) + NEWCOMERS_HOLD_UP;
+            self.passing = Some((by, descent, end.min(now + FOUNDED_HINT))).filter(|_| now < end);
+            return false;
+        }
         if !founded.is_sure {
             self.hint = Some((descent, now + FOUNDED_HINT));
             return false;
         }
         if self.voices.len() < MAX_FOUNDED_VOICES || self.voices.contains_key(&by) {
-            self.voices.insert(by, descent);
+            self.voices.insert(by, (descent, weight));
         }
-        self.voices.values().filter(|said| **said == descent).count() >= FOUNDED_VOICES
+        let count = self.voices.values().filter(|said| **said == (descent, Weight::Full)).count();
+        weight == Weight::Full && count >= FOUNDED_VOICES
+    }
+
+    /// Somebody's word, as it turns out, counts for a while only.
+    fn let_pass(&mut self, run: Run, now: Time) {
+        if let Some((descent, _)) = self.voices.remove(&run) {
+            self.hear(run, Founded { descent, is_sure: true }, Weight::Passing, now);
+        }
     }
 
     /// Forgets who is gone, and what was passed on too long ago.
     fn review(&mut self, now: Time, is_there: impl Fn(Run) -> bool) {
         self.voices.retain(|run, _| is_there(*run));
         self.hint.take_if(|(_, until)| now >= *until);
-        let is_empty = self.voices.is_empty() && self.hint.is_none();
+        self.passing.take_if(|(_, _, until)| now >= *until);
+        let is_empty = self.voices.is_empty() && self.hint.is_none() && self.passing.is_none();
         self.review_at = (!is_empty).then_some(now + FOUNDED_REVIEW);
     }
 }
@@ -98,8 +154,7 @@ impl Core {
     fn word_of_founded(&self) -> Option<Founded> {
         let leading = self.leading.as_ref()?;
         let sure = self.founded().map(|descent| Founded { descent, is_sure: true });
-        let told =
-            || latest(leading.hearsay.voices.values()).map(|descent| Founded { descent: *descent, is_sure: false });
+        let told = || leading.hearsay.said().map(|descent| Founded { descent: *descent, is_sure: false });
         sure.or_else(told)
     }
 
@@ -115,16 +170,57 @@ impl Core {
     /// A member, or the sponsor that welcomes this node, says that the cluster has an electorate.
     pub(in crate::core) fn hear_founded(&mut self, by: Run, founded: Founded) {
         let (now, known) = (self.now, self.founded());
+        let weight = self.weight_of(by);
         let Some(leading) = &mut self.leading else { return self.counters.drop(Drop::WrongState) };
         if known.is_some_and(|known| !founded.descent.succeeds(&known)) {
             return;
         }
-        if leading.hearsay.hear(by, founded, now) {
+        if leading.hearsay.hear(by, founded, weight, now) {
             self.is_sure_of(founded.descent);
         } else {
             self.tell_machine_of_electorate(None);
         }
         self.schedule_leadership();
+    }
+
+    /// How much it counts what this run says of an electorate.
+    pub(super) fn weight_of(&self, by: Run) -> Weight {
+        let Some(leading) = self.leading.as_ref().filter(|_| self.founded().is_none()) else {
+            return Weight::Full;
+        };
+        // A joiner hears of it from its sponsor, and will see whom that is.
+        let slot = self.view.slot_of_run(by).filter(|_| !matches!(self.phase, Phase::Joining(_)));
+        let Some(slot) = slot else { return Weight::Lasting };
+        if self.is_configured_voter(by) || self.is_contact(slot) {
+            return Weight::Full;
+        }
+        let hearsay = &leading.hearsay;
+        let is_there =
+            |run: &Run| self.view.slot_of_run(*run).is_some_and(|slot| self.view.record(slot).status.is_live());
+        let is_confirmed = || hearsay.voices.keys().any(|run| self.is_configured_voter(*run));
+        match (self.is_known_for_long(slot), self.is_new_here()) {
+            (false, _) => Weight::Passing,
+            (true, false) => Weight::Lasting,
+            // It was here before this node.
+            (true, true) if hearsay.first_voters.iter().any(is_there) && !is_confirmed() => Weight::Passing,
+            (true, true) => Weight::Full,
+        }
+    }
+
+    fn is_configured_voter(&self, run: Run) -> bool {
+        let slot = self.view.slot_of_run(run);
+        let is_configured =
+            |slot| self.election().is_some_and(|election| election.is_configured(&self.view.record(slot).id));
+        slot.is_some_and(is_configured)
+    }
+
+    /// This node is Up: the configured voters that are here know the others better.
+    pub(super) fn remember_first_voters(&mut self) {
+        let live = self.view.live().iter().map(|slot| self.view.record(*slot).run);
+        let voters: Vec<Run> = live.filter(|run| self.is_configured_voter(*run)).collect();
+        if let Some(leading) = &mut self.leading {
+            leading.hearsay.first_voters = voters;
+        }
     }
 
     /// There is no doubt about this electorate.
@@ -146,16 +242,19 @@ impl Core {
     /// Looks whether those who said so are still there, and asks others.
     pub(super) fn review_hearsay(&mut self) {
         let now = self.now;
-        let Some(leading) =
-            self.leading.as_mut().filter(|leading| leading.hearsay.review_at.is_some_and(|at| now >= at))
-        else {
-            return;
-        };
+        let is_due = |leading: &&Leading| leading.hearsay.review_at.is_some_and(|at| now >= at);
+        let Some(leading) = self.leading.as_deref().filter(is_due) else { return };
+        let is_passing = |run: Run| self.weight_of(run) == Weight::Passing;
+        let passing: Vec<Run> = leading.hearsay.voices.keys().copied().filter(|run| is_passing(*run)).collect();
+        let Some(leading) = &mut self.leading else { return };
+        for run in passing {
+            leading.hearsay.let_pass(run, now);
+        }
         let is_joining = matches!(self.phase, Phase::Joining(_));
         let slot_of = |run| self.view.slot_of_run(run);
         let is_there = |run| is_joining || slot_of(run).is_some_and(|slot| self.view.entry(slot).status.is_live());
         leading.hearsay.review(now, is_there);
-        let by = leading.hearsay.voices.keys().next().and_then(|run| slot_of(*run));
+        let by = leading.hearsay.teller().and_then(slot_of);
         let is_forming = self.election().is_some_and(Election::is_forming);
         if let Some(by) = by.filter(|_| is_forming && !is_joining) {
             let by = self.view.record(by).id.clone();
@@ -230,22 +329,22 @@ mod tests {
     #[test]
     fn two_that_are_sure_of_the_same_make_a_third_one_sure() {
         let mut hearsay = Hearsay::default();
-        assert!(!hearsay.hear(Run(1), of(7, true), NOW));
-        assert!(!hearsay.hear(Run(1), of(7, true), NOW), "the same one again");
-        assert!(!hearsay.hear(Run(2), of(8, true), NOW), "of another one");
-        assert!(!hearsay.hear(Run(3), of(7, false), NOW), "was only told so");
-        assert!(hearsay.hear(Run(4), of(7, true), NOW));
+        assert!(!hearsay.hear(Run(1), of(7, true), Weight::Full, NOW));
+        assert!(!hearsay.hear(Run(1), of(7, true), Weight::Full, NOW), "the same one again");
+        assert!(!hearsay.hear(Run(2), of(8, true), Weight::Full, NOW), "of another one");
+        assert!(!hearsay.hear(Run(3), of(7, false), Weight::Full, NOW), "was only told so");
+        assert!(hearsay.hear(Run(4), of(7, true), Weight::Full, NOW));
     }
 
     #[test]
     fn one_members_word_counts_as_long_as_it_is_there_and_what_was_passed_on_for_a_while() {
         let mut hearsay = Hearsay::default();
-        hearsay.hear(Run(1), of(7, true), NOW);
+        hearsay.hear(Run(1), of(7, true), Weight::Full, NOW);
         hearsay.review(NOW + FOUNDED_HINT * 9, |_| true);
         assert_eq!(hearsay.rumoured(), Some(of(7, true)));
         hearsay.review(NOW + FOUNDED_HINT * 9, |_| false);
         assert_eq!((hearsay.rumoured(), hearsay.deadline()), (None, None));
-        hearsay.hear(Run(1), of(7, false), NOW);
+        hearsay.hear(Run(1), of(7, false), Weight::Full, NOW);
         hearsay.review(NOW + FOUNDED_HINT - Duration::from_millis(1), |_| false);
         assert_eq!(hearsay.rumoured(), Some(of(7, false)));
         hearsay.review(NOW + FOUNDED_HINT, |_| true);
@@ -257,10 +356,48 @@ mod tests {
         let mut hearsay = Hearsay::default();
         let most = MAX_FOUNDED_VOICES as u64;
         for run in 0..=most {
-            hearsay.hear(Run(run), of(run + 1, true), NOW);
+            hearsay.hear(Run(run), of(run + 1, true), Weight::Full, NOW);
         }
         assert_eq!(hearsay.voices.len(), MAX_FOUNDED_VOICES);
         assert!(!hearsay.voices.contains_key(&Run(most)));
-        assert!(hearsay.hear(Run(0), of(2, true), NOW), "who is remembered may say something else");
+        assert!(hearsay.hear(Run(0), of(2, true), Weight::Full, NOW), "who is remembered may say something else");
+    }
+
+    #[test]
+    fn two_whose_word_merely_lasts_make_nobody_sure() {
+        let mut hearsay = Hearsay::default();
+        for run in 1..4 {
+            assert!(!hearsay.hear(Run(run), of(7, true), Weight::Lasting, NOW));
+        }
+        assert_eq!(hearsay.rumoured(), Some(of(7, true)));
+        assert!(!hearsay.hear(Run(4), of(7, true), Weight::Full, NOW));
+        assert!(hearsay.hear(Run(5), of(7, true), Weight::Full, NOW));
+    }
+
+    #[test]
+    fn newcomers_hold_a_node_up_for_a_while_in_all_however_many_they_are() {
+        let mut hearsay = Hearsay::default();
+        let step = FOUNDED_HINT / 2;
+        let mut now = NOW;
+        for nth in 0.. {
+            assert!(!hearsay.hear(Run(nth), of(nth, true), Weight::Passing, now));
+            if now.since(NOW) >= NEWCOMERS_HOLD_UP {
+                break;
+            }
+            assert_eq!(hearsay.rumoured(), Some(of(nth, false)), "{now:?}");
+            now = now + step;
+            hearsay.review(now, |_| true);
+        }
+        assert_eq!(hearsay.rumoured(), None);
+        hearsay.hear(Run(1), of(1, true), Weight::Passing, now + NEWCOMERS_HOLD_UP);
+        assert_eq!(hearsay.rumoured(), None, "it has had its time");
+    }
+
+    #[test]
+    fn what_newcomers_say_no_more_holds_nobody_up() {
+        let mut hearsay = Hearsay::default();
+        hearsay.hear(Run(1), of(1, true), Weight::Passing, NOW);
+        hearsay.review(NOW + FOUNDED_HINT, |_| true);
+        assert_eq!((hearsay.rumoured(), hearsay.deadline()), (None, None));
     }
 }

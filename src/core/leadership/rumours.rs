@@ -14,7 +14,8 @@
 //! | a numbered view | when a voter says so, or two members |
 //!
 //! Members are here those whose word counts (*elders*, see `removal`): whoever has just come may be invented, by the dozen. A
-//! node that knows no electorate yet listens to everybody: whoever leads may have come last.
+//! node that knows no electorate yet listens to everybody: whoever leads may have come last. But one that is to form the first
+//! electorate would be kept from it for good, and listens to those alone whose word of an electorate lasts (see `founded`).
 //!
 //! Whoever hears a rumour asks voters, which tell what they know; voters themselves have their own election's word.
 //!
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
+use super::founded::Weight;
 use super::{Core, Election, Known, NodeId, Status, Term, View};
 use crate::core::Drop;
 use crate::core::election::{Lineage, ViewRef};
@@ -127,6 +129,10 @@ impl Core {
     /// Whether what a member says of leaders is heard at all.
     fn is_listened_to(&self, slot: Slot) -> bool {
         let knows_none = self.leading.as_ref().is_some_and(|leading| leading.agreed.is_none());
+        if knows_none && self.election().is_some_and(Election::is_forming) {
+            // Nobody leads whom it is to elect; of others it hears from those whose word lasts.
+            return self.weight_of(self.view.record(slot).run) > Weight::Passing;
+        }
         knows_none || self.counts_in_leadership(slot)
     }
 

@@ -13,6 +13,7 @@ mod bounds;
 mod codec;
 mod crashing;
 mod deaf;
+mod departures;
 mod detection;
 mod detours;
 mod doubt;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::liars::{ELSEWHERE, FORCED, Liar, about, old_cluster, update};
 use super::net::{Net, address, id, ms};
 use crate::core::limits::SETTLE;
+use crate::core::wire::Message;
 use crate::core::{ChangeKind, Command, Profile, Record, Run, Status, StopReason};
 
 /// The liar of a test joins here.
@@ -181,5 +182,34 @@ fn two_newcomers_give_no_name_to_another_address() {
             }
             net.run(ms(5));
         }
+    }
+}
+
+#[test]
+fn whoever_has_just_come_is_not_turned_away_by_others_that_have() {
+    for (n, age) in [(1, ms(5_000)), (3, ms(5_000)), (3, SETTLE), (12, SETTLE)] {
+        let mut net = Net::cluster(Profile::Local, n);
+        net.run(age);
+        let liars: Vec<usize> = (0..3).map(|nth| net.add(&format!("liar{nth}"), LIAR_HOST + nth, &[0])).collect();
+        net.run_until(ms(3_000), "the liars are in", Net::all_agree);
+        let late = net.add("late", 70, &[0]);
+        net.run_until(ms(3_000), "in", Net::all_agree);
+        for _ in 0..30 {
+            let (run, incarnation) = (net.nodes[late].core.me().run, net.nodes[late].core.me().incarnation);
+            let lies = [
+                Message::Told { run, incarnation, status: FORCED, age_ms: 0 },
+                update(about(&net, late, incarnation, FORCED)),
+            ];
+            for liar in &liars {
+                Liar::new(*liar).says(&mut net, late, &lies);
+            }
+            net.run(ms(100));
+        }
+        net.run(ms(3_000));
+        assert_eq!(net.nodes[late].stopped, None, "{n} nodes, {age:?} old");
+        net.assert_all_up();
+        // Its operator may still have it removed.
+        net.command(0, Command::Remove { ticket: 1, id: id("late"), force: true });
+        net.run_until(ms(2_000), "removed", |net| net.nodes[late].stopped == Some(StopReason::Removed));
     }
 }

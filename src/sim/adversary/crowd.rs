@@ -8,7 +8,7 @@ use super::lies::{heartbeat, update};
 use super::{Adversary, Deed, HOSTS, Honest, MOST_INVENTED, Mood, PORT, Scene};
 use crate::core::limits::{MAX_REFERRALS, MIN_QUESTION_BYTES};
 use crate::core::wire::{Message, Nonce, Packet, Refusal};
-use crate::core::{NodeId, Record, Run, Status, Tags};
+use crate::core::{LeaveReason, NodeId, Record, Run, Status, Tags};
 
 /// Newcomers that ask for a place all the time.
 const SQUATTERS: usize = 6;
@@ -16,6 +16,8 @@ const SQUATTERS: usize = 6;
 const ASK_AT_ONCE: usize = 4;
 /// Every so many turns one that was let in is replaced: ten a second.
 const WEAR: usize = 5;
+/// Every so many turns a newcomer gives its place to another one: twice in a minute, before anybody relies on it.
+const NEW_FOR: u64 = 1_500;
 /// Invented members that are told of in one packet.
 const TOLD_AT_ONCE: usize = 5;
 
@@ -74,8 +76,8 @@ impl Adversary {
             }
         }
         self.replace_the_worn_out(scene);
-        if matches!(self.mood, Mood::Gossip | Mood::JoinerLies) && self.invented[0].is_in && self.acts.is_multiple_of(5)
-        {
+        let speaks = matches!(self.mood, Mood::Gossip | Mood::JoinerLies | Mood::Goodbyes);
+        if speaks && self.invented[0].is_in && self.acts.is_multiple_of(5) {
             self.behave(scene, &mut deeds);
         }
         deeds
@@ -107,6 +109,10 @@ impl Adversary {
 
     /// Whoever is in is soon found out: others take their places, one after the other.
     fn replace_the_worn_out(&mut self, scene: &Scene) {
+        if self.mood == Mood::Goodbyes && self.acts.is_multiple_of(NEW_FOR) {
+            let from = self.invented[0].from;
+            self.invented[0] = self.invent(scene, self.acts as usize, from);
+        }
         if !matches!(self.mood, Mood::Crowd | Mood::Reflection) {
             return;
         }
@@ -140,9 +146,29 @@ impl Adversary {
             }
         }
         for hearer in &scene.honest {
+            messages.truncate(if self.mood == Mood::Goodbyes { 1 } else { messages.len() });
+            if self.mood == Mood::Goodbyes && self.met.contains(&hearer.me.run) {
+                messages.extend(self.goodbyes(scene, hearer));
+            }
             let bytes = self.packet(scene, record.run, &messages, 0);
             deeds.push(Deed::Send { from, to: hearer.me.address, bytes });
         }
+    }
+
+    /// Somebody else leaves, or has left; and somebody who is dead was heard.
+    fn goodbyes(&mut self, scene: &Scene, hearer: &Honest) -> Vec<Message> {
+        let victim = self.one_of(scene);
+        let statuses = [Status::Leaving, Status::Left(LeaveReason::Graceful)];
+        let status = statuses[self.random.index(statuses.len())];
+        let incarnation = victim.me.incarnation + self.random.below(2);
+        let lie = update(Record { incarnation, ..victim.me.with_status(status) });
+        let said = Some(lie).filter(|_| victim.me.run != hearer.me.run && victim.is_up);
+        let dead = scene.dead.last().map(|dead| self.alive(dead.run));
+        said.into_iter().chain(dead).collect()
+    }
+
+    fn alive(&self, run: Run) -> Message {
+        Message::Alive { run, sequence: (1 << 40) + self.acts }
     }
 
     /// Something reached one of its addresses, by datagram or over a link.
@@ -159,7 +185,11 @@ impl Adversary {
 
     fn hear_message(&mut self, scene: &Scene, place: usize, to: SocketAddr, message: &Message, deeds: &mut Vec<Deed>) {
         let own = self.invented[place].clone();
-        let behaves = matches!(self.mood, Mood::Gossip | Mood::JoinerLies | Mood::SecondOwner);
+        let behaves = matches!(self.mood, Mood::Gossip | Mood::JoinerLies | Mood::SecondOwner | Mood::Goodbyes);
+        let has_met = |it: &Self| {
+            let asks = scene.honest.iter().find(|honest| honest.me.address == to);
+            asks.is_some_and(|honest| it.met.contains(&honest.me.run))
+        };
         let mut say = |it: &mut Self, messages: &[Message]| {
             let bytes = it.packet(scene, own.record.run, messages, 0);
             deeds.push(Deed::Send { from: own.from, to, bytes });
@@ -171,7 +201,9 @@ impl Adversary {
             }
             Message::Welcome { .. } if self.mood != Mood::Places => {
                 self.invented[place].is_in = true;
-                self.admitted.insert(own.record.run);
+                if self.admitted.insert(own.record.run) {
+                    self.met = scene.honest.iter().filter(|honest| honest.is_up).map(|honest| honest.me.run).collect();
+                }
                 self.mischief.admitted = self.admitted.len() as u64;
                 let up = update(own.record.with_status(Status::Up));
                 say(self, &[Message::Pull { after: None, pages: 1 }, up]);
@@ -188,6 +220,10 @@ impl Adversary {
             Message::WhoAreYou { nonce, .. } if behaves || !own.is_in => {
                 let record = own.record.with_status(if own.is_in { Status::Up } else { Status::Joining });
                 say(self, &[Message::IAm { nonce, record }]);
+            }
+            Message::Severed { run, .. } if self.mood == Mood::Goodbyes && has_met(self) => {
+                let alive = self.alive(run);
+                say(self, &[alive]);
             }
             Message::Join { nonce, .. } if self.mood == Mood::JoinerLies => {
                 let lie = self.joiner_lie(scene, nonce, &own.record);

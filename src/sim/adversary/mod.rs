@@ -65,11 +65,13 @@ pub enum Mood {
     JoinerLies,
     /// Links whose frames are under stolen runs.
     Frames,
+    /// A newcomer that behaves, and says to those who were there before it that others leave, and that the dead live.
+    Goodbyes,
 }
 
 impl Mood {
     /// All of them.
-    pub const ALL: [Mood; 19] = [
+    pub const ALL: [Mood; 20] = [
         Mood::Told,
         Mood::Accusations,
         Mood::GiantIncarnations,
@@ -89,6 +91,7 @@ impl Mood {
         Mood::MetMyself,
         Mood::JoinerLies,
         Mood::Frames,
+        Mood::Goodbyes,
     ];
 }
 
@@ -187,6 +190,8 @@ pub(crate) struct Adversary {
     pulse: Option<Pulse>,
     words: Vec<Word>,
     admitted: BTreeSet<Run>,
+    /// Those who were Up when its one newcomer came.
+    met: BTreeSet<Run>,
     pub(crate) mischief: Mischief,
 }
 
@@ -205,6 +210,7 @@ impl Adversary {
             pulse: None,
             words: Vec::new(),
             admitted: BTreeSet::new(),
+            met: BTreeSet::new(),
             mischief: Mischief::default(),
         }
     }
@@ -270,7 +276,9 @@ impl Adversary {
             return Vec::new();
         }
         match self.mood {
-            Mood::Crowd | Mood::Gossip | Mood::Reflection | Mood::Places | Mood::JoinerLies => self.pretend(scene),
+            Mood::Crowd | Mood::Gossip | Mood::Reflection | Mood::Places | Mood::JoinerLies | Mood::Goodbyes => {
+                self.pretend(scene)
+            }
             Mood::SecondOwner => {
                 let mut deeds = self.pretend(scene);
                 deeds.extend(self.lie(scene));
