@@ -6,9 +6,10 @@
 //! Invariants: nothing here changes anything, and nothing may depend on what it returns; what is foreseen wrongly costs
 //! time and nothing else. Must not know: who drives, or when.
 
-use super::timers::Timer;
-use super::view::Slot;
-use super::{Core, Run};
+use crate::core::Core;
+use crate::core::member::Run;
+use crate::core::timers::Timer;
+use crate::core::view::Slot;
 
 /// What is foreseen of an input to one core.
 #[derive(Debug)]

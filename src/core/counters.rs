@@ -1,6 +1,6 @@
 //! What the core counts: traffic, and everything it refused, by reason.
 
-use super::health::TickLateness;
+use std::time::Duration;
 
 /// Why a packet or a part of it was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,5 +162,58 @@ impl Counters {
     /// How often something was dropped for this reason.
     pub fn dropped(&self, reason: Drop) -> u64 {
         self.drops[reason as usize]
+    }
+}
+
+/// How late this node's own ticks were: a histogram.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TickLateness {
+    counts: [u64; Self::BOUNDS.len() + 1],
+    /// All lateness together.
+    pub sum: Duration,
+    /// The latest tick of all.
+    pub max: Duration,
+}
+
+impl TickLateness {
+    /// Upper bounds of the buckets, inclusive; there is one more for all that is above.
+    pub const BOUNDS: [Duration; 10] = [
+        Duration::from_millis(1),
+        Duration::from_millis(2),
+        Duration::from_millis(5),
+        Duration::from_millis(10),
+        Duration::from_millis(25),
+        Duration::from_millis(50),
+        Duration::from_millis(100),
+        Duration::from_millis(250),
+        Duration::from_secs(1),
+        Duration::from_secs(5),
+    ];
+
+    pub(super) fn observe(&mut self, late: Duration) {
+        let bucket = Self::BOUNDS.iter().position(|bound| late <= *bound).unwrap_or(Self::BOUNDS.len());
+        self.counts[bucket] += 1;
+        self.sum = self.sum.saturating_add(late);
+        self.max = self.max.max(late);
+    }
+
+    /// Ticks in each bucket, not summed up; the last is for those above all bounds.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_is_counted_in_buckets_with_inclusive_bounds() {
+        let mut lateness = TickLateness::default();
+        for late in [0, 1, 2, 3, 5_000, 5_001] {
+            lateness.observe(Duration::from_millis(late));
+        }
+        assert_eq!(lateness.counts(), [2, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1]);
+        assert_eq!((lateness.sum, lateness.max), (Duration::from_millis(10_007), Duration::from_millis(5_001)));
     }
 }

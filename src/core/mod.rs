@@ -16,97 +16,50 @@
 //!
 //! Debug builds assert 1 and 3. The same core runs in the agent, in the simulator, in the tests and in the benchmarks.
 //!
-//! Where to find what (each file opens with its rules):
+//! Rooms, from the ground up. Each names only those above it in this table (a test reads the imports), and opens with what
+//! it owns and what it must not know.
 //!
-//! | idea | file |
+//! | idea | room |
 //! |---|---|
-//! | names, records and how they merge | `id`, `tags`, `record` |
-//! | the table of members and its fingerprint | `view`, `order`, `runs`, `table`; what one observer alone knows: `peer` |
-//! | whose packet it is; packets in, packets out; one copy of a record for many cores | `standing`; `inbox`, `receive`, `send`, `wire/`; `pool` |
-//! | merging news into the view | `merge`, reported as `change`; what is not believed: `belief` |
-//! | joining a cluster; being its first member; letting somebody in; crowds; who owns a name | `join`, `founding`, `sponsor`, `referral`, `names`, `rivals` |
-//! | moving a whole view; repairing a difference by buckets | `transfer`, `sync` |
-//! | who observes whom; whom besides, while some are new, or doubted | `observers`, `rings`; `settled`, `kept`, `walk` |
-//! | connections between observers; those that prove nothing yet; what their breaking means | `links`, `guests`, `crash` |
-//! | where datagrams do not pass: members by links, strangers by calls | `detour`, `calls` |
-//! | being heard; hearing both ways; judging silence; asking others | `heartbeat`, `echo`, `detector`, `inquiry` |
-//! | doubting oneself; hearing nobody; members that keep refuting; many silent at once | `health`, `deaf`, `flapping`, `partition` |
-//! | spreading news: at once, and by gossip | `flood`, `gossip`, `recent` |
-//! | saying goodbye, being told, refuting; others' departures; removing others | `lifecycle`, `confirm`; `departures`; `remove`, `removal` |
+//! | time as a number; bounds; pace and sizes | `time`, `limits`, `settings/` |
+//! | names, records, and how two records merge | `member/` |
 //! | electing leaders among voters, apart from all this | `election/` |
+//! | bytes: packets and messages, encoded and decoded | `wire/` |
+//! | the table of members, and what this node alone knows of each | `view/` |
+//! | what is counted | `counters` |
+//! | the vocabulary of the two doors; all deadlines in one table | `doors/`, `timers` |
+//! | packets in, packets out: whose packet it is, and for which room | `packet/` |
+//! | spreading news: at once, by gossip, by repair (anti-entropy) | `dissemination/` |
+//! | merging what others say; what is not believed; refuting, leaving, removing, reaping | `membership/` |
+//! | links between members; ways around what does not pass | `connectivity/` |
+//! | who observes whom; when silence or a broken link becomes a verdict | `detection/` |
+//! | looking for a cluster, founding one, letting somebody in; names; moving a whole view | `joining/` |
+//! | seeds and the lost: never islands | `discovery/` |
 //! | who leads, as every member learns it; agreed views | `leadership/` |
-//! | forgetting the dead; finding the lost | `reap`, `tombstones`, `reunion` |
-//! | being reachable before being Up; how many are let in | `reachable`, `admission` |
-//! | proofs of address, rate limits, bounds; how much is kept | `proof`, `rates`, `limits`; `sizes` |
-//! | reading early what many cores in one process need next | `ahead` |
+//! | how much is kept; reading early what many cores in one process need next | `sizes`, `ahead` |
+//!
+//! The state machine, [`Core`], stands above all rooms: its fields are their states. Each room extends it by methods of its
+//! own (`impl Core`), and one room's method may call another's; imports show who names whose types, not who calls whom.
 
-mod admission;
 pub mod ahead;
-mod belief;
-mod calls;
-mod change;
-mod confirm;
+mod connectivity;
 mod counters;
-mod crash;
-mod deaf;
-mod departures;
-mod detector;
-mod detour;
+mod detection;
+mod discovery;
+mod dissemination;
 mod doors;
-mod echo;
 pub mod election;
-mod flapping;
-mod flood;
-mod founding;
-mod gossip;
-mod guests;
-mod health;
-mod heartbeat;
-mod id;
-mod inbox;
-mod inquiry;
-mod join;
-mod kept;
+mod joining;
 mod leadership;
-mod lifecycle;
 pub mod limits;
-mod links;
-mod merge;
-mod names;
-mod observers;
-mod order;
-mod partition;
-mod peer;
-mod pool;
-mod proof;
-mod rates;
-mod reachable;
-mod reap;
-mod receive;
-mod recent;
-mod record;
-mod referral;
-mod removal;
-mod remove;
-mod reunion;
-mod rings;
-mod rivals;
-mod runs;
-mod send;
+mod member;
+mod membership;
+mod packet;
 mod settings;
-mod settled;
 mod sizes;
-mod sponsor;
-mod standing;
-mod sync;
-mod table;
-mod tags;
 mod time;
 mod timers;
-mod tombstones;
-mod transfer;
 mod view;
-mod walk;
 pub mod wire;
 
 #[cfg(test)]
@@ -120,54 +73,52 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-pub use change::{Change, ChangeKind};
-pub use counters::{Counters, Drop};
+pub use counters::{Counters, Drop, TickLateness};
 pub use doors::{
-    Birth, Command, CommandError, Contacted, Durable, Input, LinkEvent, LinkId, Notice, Output, QuorumBirth, Reply,
-    StopReason, Ticket,
+    Birth, Command, CommandError, Contacted, Durable, Input, Leadership, LeadershipState, LinkEvent, LinkId, Notice,
+    Output, QuorumBirth, Reply, SelfDoubt, StopReason, Ticket,
 };
-pub use health::{SelfDoubt, TickLateness};
-pub use id::{InvalidName, NodeId, Run, check_name};
-pub use leadership::{Leadership, LeadershipState};
-pub use pool::RecordPool;
-pub use record::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
+pub use member::{Change, ChangeKind};
+pub use member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
+pub use member::{InvalidName, NodeId, Run, check_name};
+pub use member::{InvalidTags, Tags};
 pub use settings::{OutOfRange, Profile, Settings, Timing};
 pub use sizes::Sizes;
-pub use tags::{InvalidTags, Tags};
 pub use time::Time;
+pub use view::RecordPool;
 
-use admission::Admissions;
-use belief::Claims;
-use calls::Calls;
-use confirm::Confirmations;
-use crash::Crashes;
-use departures::Departures;
-use detour::Detours;
-use flood::Flooding;
-use gossip::Gossiping;
-use guests::Guests;
-use health::Attention;
-use inbox::{Inbox, Versions};
-use inquiry::Inquiries;
-use join::Joining;
+use connectivity::Calls;
+use connectivity::Detours;
+use connectivity::Guests;
+use connectivity::Links;
+use detection::Attention;
+use detection::Crashes;
+use detection::Inquiries;
+use detection::Observers;
+use detection::Partition;
+use discovery::Reunion;
+use dissemination::Disagreement;
+use dissemination::Flooding;
+use dissemination::Gossiping;
+use joining::Admissions;
+use joining::Joiners;
+use joining::Joining;
+use joining::NameProbes;
+use joining::Rivals;
+use joining::{Serving, Transfer};
 use leadership::Leading;
-use lifecycle::Incarnation;
-use links::Links;
-use names::NameProbes;
-use observers::Observers;
-use partition::Partition;
-use peer::Peer;
-use proof::Prover;
-use rates::{Expected, NoticeRate, Questions};
-use removal::{Acquaintance, Removals};
-use reunion::Reunion;
-use rivals::Rivals;
-use sponsor::Joiners;
-use standing::Standings;
-use sync::Disagreement;
+use membership::Claims;
+use membership::Confirmations;
+use membership::Departures;
+use membership::Incarnation;
+use membership::{Acquaintance, Removals};
+use packet::Prover;
+use packet::Standings;
+use packet::{Expected, NoticeRate, Questions};
+use packet::{Inbox, Versions};
 use timers::{Timer, Timers};
-use tombstones::Tombstones;
-use transfer::{Serving, Transfer};
+use view::Peer;
+use view::Tombstones;
 use view::{Slot, View};
 use wire::{Header, VoterWish};
 

@@ -2,7 +2,7 @@
 //!
 //! Must not know: what the bounds are; each table has its own in `limits`.
 
-use super::Core;
+use crate::core::Core;
 
 /// Entries of the tables of a core.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

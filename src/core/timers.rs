@@ -9,10 +9,10 @@ use std::collections::BinaryHeap;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::doors::Ticket;
-use super::id::Run;
-use super::table::{Key, Table};
-use super::time::Time;
+use crate::core::doors::Ticket;
+use crate::core::member::Run;
+use crate::core::time::Time;
+use crate::core::view::{Key, Table};
 
 /// Everything that can be due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,7 +10,7 @@ use super::electorate::Electorate;
 use super::message::{Body, Word};
 use super::view::NumberedView;
 use super::{Action, Alarm, Election, Surroundings};
-use crate::core::id::NodeId;
+use crate::core::member::NodeId;
 
 impl Election {
     /// Whether a word comes from a voter of the own electorate, or may come from a leader that is ahead of it.

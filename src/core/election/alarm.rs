@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::core::id::NodeId;
+use crate::core::member::NodeId;
 
 /// What an operator must know; `Display` says what happened and what to try. Rate limits are the receiver's business.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -16,11 +16,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::electorate::{Descent, Electorate, VoterChange};
-use super::pace::MAX_LEASE;
 use super::raw::{Digest, Identity};
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
-use crate::core::NodeId;
+use crate::core::member::NodeId;
+use crate::core::settings::MAX_LEASE;
 
 /// The durable state of a voter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

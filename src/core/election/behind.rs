@@ -15,8 +15,8 @@ use super::message::Body;
 use super::raw::Identity;
 use super::term::Term;
 use super::{Action, Alarm, Election, LossReason, Role, Surroundings};
-use crate::core::id::NodeId;
 use crate::core::limits::MAX_TERMS_BEHIND;
+use crate::core::member::NodeId;
 use crate::core::time::Time;
 
 /// A voter that is above its leader's term.

@@ -10,10 +10,10 @@ use super::alarm::Alarm;
 use super::ballot::Ballot;
 use super::electorate::{Descent, Electorate};
 use super::message::Word;
-use super::pace::LeaseTiming;
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
-use crate::core::id::NodeId;
+use crate::core::member::NodeId;
+use crate::core::settings::LeaseTiming;
 use crate::core::time::Time;
 
 /// What a voter's machine is made of.

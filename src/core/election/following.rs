@@ -11,12 +11,12 @@
 use std::time::Duration;
 
 use super::message::{Body, Renewal};
-use super::pace::{MAX_LEASE, MIN_LEASE};
 use super::raw::Identity;
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
 use super::{Action, Alarm, Election, LossReason, Role, Surroundings};
-use crate::core::id::NodeId;
+use crate::core::member::NodeId;
+use crate::core::settings::{MAX_LEASE, MIN_LEASE};
 
 /// An acknowledgement that waits for the disk, or may be said again with a newer view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -26,8 +26,8 @@ use super::message::{Body, Founded, Roster};
 use super::raw::{Identity, Lineage};
 use super::view::NumberedView;
 use super::{Action, Alarm, Election, Role, Surroundings};
-use crate::core::id::NodeId;
 use crate::core::limits::IDENTITY_TIMEOUT;
+use crate::core::member::NodeId;
 use crate::core::time::Time;
 
 /// After so many rounds of questions, and as many again, the operator is told who has not answered.

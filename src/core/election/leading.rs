@@ -20,8 +20,8 @@ use super::raw::Identity;
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
 use super::{Action, ChangeError, Election, LeaseTiming, LossReason, OnResign, Role, Surroundings};
-use crate::core::id::NodeId;
 use crate::core::limits::{MAX_RENEWALS_IN_FLIGHT, PREFERENCE_LEASES, RELEASE_PAUSE, RELEASES};
+use crate::core::member::NodeId;
 use crate::core::time::Time;
 
 /// A term in which this node leads.

@@ -73,7 +73,6 @@ mod forming;
 mod leading;
 mod message;
 mod numbering;
-mod pace;
 mod promise;
 mod raw;
 mod recovery;
@@ -91,6 +90,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+pub use crate::core::settings::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 pub use alarm::Alarm;
 pub use ballot::Ballot;
 pub(crate) use ballot::BallotV4;
@@ -99,15 +99,14 @@ pub use doors::{
 };
 pub use electorate::{Descent, Electorate, Voter, VoterChange};
 pub use message::{Body, Claim, Founded, Renewal, Roster, Word};
-pub use pace::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 pub use raw::{Digest, Identity, Lineage};
 pub use standings::{VoterStanding, VoterStandings};
 pub use term::Term;
 pub use view::{Delta, NumberedView, ViewRef};
 
-use super::id::NodeId;
-use super::limits::PREFERENCE_LEASES;
-use super::time::Time;
+use crate::core::limits::PREFERENCE_LEASES;
+use crate::core::member::NodeId;
+use crate::core::time::Time;
 use confirming::Confirms;
 use forming::Forming;
 use leading::Leading;

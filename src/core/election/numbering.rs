@@ -19,8 +19,8 @@ use super::leading::Leading;
 use super::raw::Identity;
 use super::view::{Delta, MAX_NUMBER, NumberedView, ViewRef};
 use super::{Action, ChangeError, Election, Role, Surroundings, Unchanged};
-use crate::core::id::NodeId;
 use crate::core::limits::{IDENTITY_TIMEOUT, LEARNING_TIMEOUT, MAX_DELTA_BYTES};
+use crate::core::member::NodeId;
 use crate::core::time::Time;
 
 /// What a leader knows of its views.

@@ -31,8 +31,8 @@ use super::raw::{Identity, Lineage};
 use super::term::Term;
 use super::view::{MAX_NUMBER, NumberedView};
 use super::{Action, Alarm, ChangeError, Election, LossReason, Role, Surroundings, Unchanged};
-use crate::core::id::NodeId;
 use crate::core::limits::{IDENTITY_TIMEOUT, MAX_VOTERS};
+use crate::core::member::NodeId;
 use crate::core::time::Time;
 
 /// A recovery under way: who is left is being asked.

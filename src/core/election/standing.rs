@@ -26,8 +26,8 @@ use super::raw::Identity;
 use super::term::Term;
 use super::view::ViewRef;
 use super::{Action, Alarm, Election, Role, Surroundings};
-use crate::core::id::NodeId;
 use crate::core::limits::{FUTILE_ATTEMPTS, MOST_WAYS_GIVEN, RELEASE_PAUSE, RELEASES};
+use crate::core::member::NodeId;
 use crate::core::time::Time;
 
 /// An attempt.

@@ -16,8 +16,8 @@ use xxhash_rust::xxh3::Xxh3;
 use super::electorate::{Electorate, VoterChange};
 use super::raw::{Digest, Identity};
 use super::term::Term;
-use crate::core::NodeId;
 use crate::core::limits::MAX_MEMBERS;
+use crate::core::member::NodeId;
 
 /// Numbers count up by one: whoever names a higher one is mistaken or lies. Every JSON reader holds it exactly.
 pub(super) const MAX_NUMBER: u64 = 1 << 53;

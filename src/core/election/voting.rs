@@ -12,7 +12,7 @@ use super::raw::Identity;
 use super::term::Term;
 use super::view::ViewRef;
 use super::{Action, Alarm, Election, LossReason, Role, Surroundings};
-use crate::core::id::NodeId;
+use crate::core::member::NodeId;
 
 impl Election {
     /// Has the leader been heard within its lease?

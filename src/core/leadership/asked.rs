@@ -11,18 +11,17 @@
 //!
 //! Must not know: what the command does.
 
+use crate::core::packet::Way;
 use std::collections::BTreeMap;
 
 use super::{Core, Phase, Status, Ticket, Time};
-use crate::core::Drop;
+use crate::core::counters::Drop;
 use crate::core::doors::LinkId;
 use crate::core::election::{ChangeError, Electorate};
-use crate::core::id::Run;
 use crate::core::limits::{ANSWER_INTERVAL, ASKED_MEMORY, MAX_ASKED_CHANGES, MAX_FORWARDED_COMMANDS, MIN_ASKED_MEMORY};
-use crate::core::links::Way;
-use crate::core::peer::is_due;
-use crate::core::receive::Sender;
-use crate::core::view::Slot;
+use crate::core::member::Run;
+use crate::core::packet::Sender;
+use crate::core::view::{Slot, is_due};
 use crate::core::wire::{ChangeVoters, Message, Nonce, VotersChanged};
 
 /// The first ticket of those that are drawn here; drivers' tickets are below.

@@ -11,16 +11,16 @@
 //!
 //! Must not know: what the command does.
 
+use crate::core::packet::Way;
 use std::collections::BTreeMap;
 
 use rand::Rng;
 
 use super::{CommandError, Core, NodeId, Reply, Ticket, Time, View};
-use crate::core::Drop;
+use crate::core::counters::Drop;
 use crate::core::election::ChangeError;
-use crate::core::id::Run;
 use crate::core::limits::{FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS};
-use crate::core::links::Way;
+use crate::core::member::Run;
 use crate::core::view::Slot;
 use crate::core::wire::{ChangeVoters, Message, Nonce, VoterWish, VotersChanged};
 

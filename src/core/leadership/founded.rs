@@ -32,12 +32,12 @@
 use std::collections::BTreeMap;
 
 use super::{Alarm, Core, Leading, NodeId, Phase, Reply, Ticket, Time};
-use crate::core::Drop;
+use crate::core::counters::Drop;
 use crate::core::election::{ChangeError, Descent, Election, Founded, LostElectorate};
-use crate::core::id::Run;
 use crate::core::limits::{
     FOUNDED_HINT, FOUNDED_REVIEW, FOUNDED_VOICES, MAX_FOUNDED_VOICES, NEWCOMERS_HOLD_UP, WHO_LEADS_INTERVAL,
 };
+use crate::core::member::Run;
 use crate::core::view::Slot;
 use crate::core::wire::{Message, PacketBuilder};
 use rand::RngExt;

@@ -2,14 +2,14 @@
 //!
 //! Must not know: who leads as others see it.
 
+use crate::core::doors::{Leadership, LeadershipState};
 use rand::RngExt;
 
 use super::{
-    Alarm, Ballot, CommandError, Core, Election, ElectionBirth, LossReason, NodeId, Notice, Output, Phase, QuorumBirth,
-    Reply, Status, Surroundings, Term, Ticket, View,
+    Alarm, Asked, Ballot, CommandError, Core, Election, ElectionBirth, Forwards, Hearsay, Known, Leading, LossReason,
+    NodeId, Notice, Output, Phase, QuorumBirth, Reply, Rumours, Status, Surroundings, Term, Ticket, View,
 };
-use super::{Asked, Forwards, Hearsay, Known, Leadership, LeadershipState, Leading, Rumours};
-use crate::core::Drop;
+use crate::core::counters::Drop;
 use crate::core::election::{Action, Body, ChangeError, Confirmed, Roster, Word};
 use crate::core::limits::HAND_OVER_TIMEOUT;
 use crate::core::view::Slot;

@@ -21,7 +21,7 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 
 use super::{Alarm, Core, Election, Known, LossReason, Status, Term, View};
-use crate::core::Drop;
+use crate::core::counters::Drop;
 use crate::core::election::{Delta, Descent, Founded, Lineage, MAX_LEASE, MIN_LEASE};
 use crate::core::limits::{MAX_FLOODED_DELTA_BYTES, PULSES, WHO_LEADS_INTERVAL};
 use crate::core::time::Time;

@@ -28,10 +28,10 @@ use rand::seq::IndexedRandom;
 
 use super::founded::Weight;
 use super::{Core, Election, Known, NodeId, Status, Term, View};
-use crate::core::Drop;
+use crate::core::counters::Drop;
 use crate::core::election::{Lineage, ViewRef};
-use crate::core::id::Run;
 use crate::core::limits::{LONE_WORD, MAX_RUMOURS, RUMOUR_MEMORY, WHO_LEADS_INTERVAL};
+use crate::core::member::Run;
 use crate::core::time::Time;
 use crate::core::view::Slot;
 use crate::core::wire::Led;

@@ -15,10 +15,10 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 
 use super::{Core, NodeId, NumberedView, Output, Term, View};
-use crate::core::Drop;
+use crate::core::counters::Drop;
 use crate::core::election::{Delta, Digest, ViewRef};
-use crate::core::id::Run;
 use crate::core::limits::{MAX_FETCH_TRIES, MAX_MEMBERS, VIEW_FETCH_RETRY, VIEW_PARTS};
+use crate::core::member::Run;
 use crate::core::time::Time;
 use crate::core::view::Slot;
 use crate::core::wire::{Message, ViewPart, WantView};

@@ -5,10 +5,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
+use crate::core::doors::{Birth, Input};
 use crate::core::limits::{INCARNATION_STEP, MAX_ADMISSIONS_PER_HOST, MIN_QUESTION_BYTES};
-use crate::core::record::tests::record;
+use crate::core::member::tests::record;
+use crate::core::member::{Run, Status, Tags};
+use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
-use crate::core::{Birth, Input, Profile, Run, Status, Tags};
 
 /// Joins as an attacker does: brings the cookie, and does not pull unless told to.
 struct Liar {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::{Command, LeaveReason, Profile, Status};
+use crate::core::doors::Command;
+use crate::core::member::{LeaveReason, Status};
+use crate::core::settings::Profile;
 
 /// What is told may look older by its travelling time and by rounding, and by as much younger.
 const TOLERANCE: Duration = Duration::from_millis(50);

@@ -4,17 +4,17 @@ use std::net::SocketAddr;
 
 use super::limits::{Alone, member};
 use super::net::{Net, address, ms};
+use crate::core::counters::Drop;
+use crate::core::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::core::limits::{
     ADMISSION_INTERVAL, CALL_LASTS, CLAIM_INTERVAL, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS,
     MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES,
     MAX_JOINERS_PER_HOST, MAX_JURORS, MAX_PARTNERS, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_REMOVERS,
     MAX_RESTARTS, MAX_SEEDS, MIN_CRASH_PROBE_GAP, REMOVALS_INTERVAL, RESTART_TIMEOUT, SETTLE, SETTLE_TOGETHER,
 };
+use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, Note, Packet, PacketBuilder};
-use crate::core::{
-    Command, CommandError, DetectionMethod, Drop, Input, LeaveReason, LinkEvent, LinkId, Output, Profile, Record,
-    Reply, Run, Status,
-};
 
 const FORCED: Status = Status::Left(LeaveReason::Forced);
 
@@ -210,7 +210,7 @@ fn so_many_addresses_are_remembered() {
     for (count, kept) in [(MAX_REMEMBERED_ADDRESSES, MAX_REMEMBERED_ADDRESSES), (MAX_REMEMBERED_ADDRESSES + 1, 256)] {
         alone.core.reunion.remember(many(count).into_iter());
         assert_eq!(alone.core.reunion.remembered().len(), kept);
-        assert_eq!(crate::core::reunion::Reunion::new(0, many(count)).remembered().len(), kept, "from the disk");
+        assert_eq!(crate::core::discovery::Reunion::new(0, many(count)).remembered().len(), kept, "from the disk");
     }
 }
 

@@ -4,17 +4,20 @@ use proptest::prelude::*;
 
 use super::merging::any_status;
 use super::net::{Net, address, id};
+use crate::core::counters::Drop;
+use crate::core::doors::Input;
 use crate::core::election::{
     Body, ChangeError, Claim, Delta, Descent, Digest, Electorate, Founded, Identity, Lineage, Renewal, Roster, Term,
     Unchanged, ViewRef, Voter, VoterChange, Word,
 };
 use crate::core::limits::MAX_MESSAGES_PER_PACKET;
-use crate::core::record::tests::record;
+use crate::core::member::tests::record;
+use crate::core::member::{DetectionMethod, NodeId, ProtocolRange, Run, Status, Tags};
+use crate::core::settings::Profile;
 use crate::core::wire::{
     Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Header, Heartbeat, Led, Message, Nonce, Note, Packet,
     PacketBuilder, PacketError, Pulse, Refusal, Seeking, Update, ViewPart, VoterWish, VotersChanged, WantView,
 };
-use crate::core::{DetectionMethod, Drop, Input, NodeId, Profile, ProtocolRange, Run, Status, Tags};
 
 fn header() -> Header {
     Header { cluster: 0x0403_0201, run: Run(0x0807_0605_0403_0201), sequence: 300, fingerprint: 0x1122_3344_5566_7788 }

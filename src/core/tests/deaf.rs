@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::core::{ChangeKind, Notice, Profile, Status};
+use crate::core::doors::Notice;
+use crate::core::member::{ChangeKind, Status};
+use crate::core::settings::Profile;
 
 fn cluster(profile: Profile, n: usize) -> Net {
     let mut net = Net::cluster(profile, n);

@@ -2,8 +2,11 @@
 
 use super::liars::{Liar, about, update};
 use super::net::{Net, ms};
+use crate::core::doors::Command;
 use crate::core::limits::{DEPARTURE_PATIENCE, SETTLE};
-use crate::core::{ChangeKind, Command, LeaveReason, Profile, Status, Time};
+use crate::core::member::{ChangeKind, LeaveReason, Status};
+use crate::core::settings::Profile;
+use crate::core::time::Time;
 
 const GRACEFUL: Status = Status::Left(LeaveReason::Graceful);
 const LIAR_HOST: usize = 90;

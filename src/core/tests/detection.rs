@@ -1,7 +1,10 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::core::{ChangeKind, DetectionMethod, Notice, Profile, Status, Time};
+use crate::core::doors::Notice;
+use crate::core::member::{ChangeKind, DetectionMethod, Status};
+use crate::core::settings::Profile;
+use crate::core::time::Time;
 
 fn when(net: &Net, observer: usize, name: &str, kind: ChangeKind) -> Time {
     let about = |change: &&(Time, crate::core::Change)| change.1.record.id == *name && change.1.kind == kind;

@@ -1,11 +1,15 @@
 //! Doubt of oneself, of one's links, and of members that keep refuting.
 
+use crate::core::doors::SelfDoubt;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::net::{Net, ms};
+use crate::core::doors::Notice;
 use crate::core::limits::{MAX_DAMPING, MAX_SELF_DOUBT, UNHEALTHY_FROM};
-use crate::core::{ChangeKind, DetectionMethod, Notice, Profile, SelfDoubt, Status, Time};
+use crate::core::member::{ChangeKind, DetectionMethod, Status};
+use crate::core::settings::Profile;
+use crate::core::time::Time;
 
 const DOWN: ChangeKind = ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout);
 

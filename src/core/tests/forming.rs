@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::leadership::{SECOND, cluster, leader};
 use super::liars::Liar;
 use super::net::{Net, id, ms};
+use crate::core::doors::{Command, CommandError, Notice, Output, Reply};
 use crate::core::election::{Alarm, ChangeError, Descent, Digest, Election, Founded, Lineage, Term, ViewRef};
 use crate::core::limits::NEWCOMERS_HOLD_UP;
+use crate::core::settings::Profile;
 use crate::core::wire::{Led, Message};
-use crate::core::{Command, CommandError, Notice, Output, Profile, Reply};
 
 /// Nodes that lead, as they say themselves.
 fn claims(net: &Net) -> Vec<usize> {

@@ -2,12 +2,15 @@
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, address, id, ms};
+use crate::core::counters::Drop;
+use crate::core::doors::{Command, CommandError, Input, Output, Reply};
 use crate::core::election::{ChangeError, Electorate, Unchanged};
 use crate::core::limits::{
     FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS, MAX_UNPROVEN_BYTES,
 };
+use crate::core::member::Run;
+use crate::core::settings::Profile;
 use crate::core::wire::{ChangeVoters, Header, Message, Nonce, Packet, PacketBuilder, VoterWish, VotersChanged};
-use crate::core::{Command, CommandError, Drop, Input, Output, Profile, Reply, Run};
 
 /// A member that votes nowhere.
 const LEARNER: usize = 4;

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
+use crate::core::counters::Drop;
+use crate::core::doors::{Birth, Command, CommandError, Contacted, Input, Notice, Reply, StopReason};
 use crate::core::limits::{INCARNATION_STEP, MAX_UNPROVEN_BYTES, MIN_QUESTION_BYTES};
-use crate::core::record::tests::record;
+use crate::core::member::tests::record;
+use crate::core::member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Run, Status, Tags};
+use crate::core::settings::{Profile, Timing};
 use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder, Update};
-use crate::core::{
-    Birth, Command, CommandError, Contacted, DetectionMethod, Drop, Input, LeaveReason, Notice, Profile, ProtocolRange,
-    Record, Reply, Run, Status, StopReason, Tags, Timing,
-};
 
 pub(super) const FORCED: Status = Status::Left(LeaveReason::Forced);
 /// Where the attacker listens.

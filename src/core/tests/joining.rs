@@ -2,12 +2,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
+use crate::core::doors::{Birth, Input, Notice, StopReason};
 use crate::core::limits::{
     INCARNATION_STEP, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE,
 };
-use crate::core::record::tests::record;
+use crate::core::member::tests::record;
+use crate::core::member::{ChangeKind, Run, Status, Tags};
+use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
-use crate::core::{Birth, ChangeKind, Input, Notice, Profile, Run, Status, StopReason, Tags};
 
 #[test]
 fn a_node_without_seeds_is_up_at_once() {

@@ -4,7 +4,7 @@ use super::limits::{Alone, TELLER, member};
 use crate::core::limits::{
     FREE_JUMP, HEARSAY_JUMP_INTERVAL, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP, MAX_RUN_JUMP, RUN_JUMP_INTERVAL,
 };
-use crate::core::{Record, Run, Status};
+use crate::core::member::{Record, Run, Status};
 
 fn held(alone: &Alone, host: usize) -> Option<u64> {
     alone.core.record(&member(host, Status::Up).id).map(|record| record.incarnation)

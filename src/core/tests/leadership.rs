@@ -1,11 +1,14 @@
 //! Leaders as whole cores elect them and learn of them.
 
+use crate::core::doors::{Leadership, LeadershipState};
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
+use crate::core::doors::{Command, Input, Notice, Output, Reply};
 use crate::core::election::{Alarm, LossReason, Term};
+use crate::core::member::Tags;
+use crate::core::settings::Profile;
 use crate::core::wire::Led;
-use crate::core::{Command, Input, Leadership, LeadershipState, Notice, Output, Profile, Reply, Tags};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 

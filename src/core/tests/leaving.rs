@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::core::{ChangeKind, Command, CommandError, LeaveReason, Profile, Reply, Status, StopReason, Tags};
+use crate::core::doors::{Command, CommandError, Reply, StopReason};
+use crate::core::member::{ChangeKind, LeaveReason, Status, Tags};
+use crate::core::settings::Profile;
 
 const GRACEFUL: LeaveReason = LeaveReason::Graceful;
 const FORCED: LeaveReason = LeaveReason::Forced;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
+use crate::core::counters::Drop;
+use crate::core::doors::{Command, Input, Notice, StopReason};
 use crate::core::limits::{MAX_HEARSAY_JUMP, MAX_REMOVALS, MAX_TOLD_JUMP, MIN_QUESTION_BYTES, SETTLE};
-use crate::core::record::tests::record;
+use crate::core::member::tests::record;
+use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status, Tags};
+use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, Note, Packet, PacketBuilder, Update};
-use crate::core::{
-    ChangeKind, Command, DetectionMethod, Drop, Input, LeaveReason, Notice, Profile, Record, Run, Status, StopReason,
-    Tags,
-};
 
 pub(super) const FORCED: Status = Status::Left(LeaveReason::Forced);
 const GRACEFUL: Status = Status::Left(LeaveReason::Graceful);

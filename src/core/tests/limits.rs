@@ -3,13 +3,15 @@
 use std::net::SocketAddr;
 
 use super::net::{address, id, ms};
+use crate::core::Core;
+use crate::core::counters::Drop;
+use crate::core::doors::{Birth, Input, LinkEvent, LinkId, Output};
 use crate::core::limits::{INCARNATION_STEP, MAX_EVICTED, MAX_JOINERS, MAX_LINKS, MAX_MEMBERS, MAX_NAME_PROBES};
-use crate::core::record::tests::record;
+use crate::core::member::tests::record;
+use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status, Tags};
+use crate::core::settings::Profile;
+use crate::core::time::Time;
 use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
-use crate::core::{
-    Birth, Core, DetectionMethod, Drop, Input, LeaveReason, LinkEvent, LinkId, Output, Profile, Record, Run, Status,
-    Tags, Time,
-};
 
 /// A core by itself. Time passes by a millisecond with every joiner, who all are fast enough for the bytes that a member
 /// serves.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::core::record::tests::record;
-use crate::core::{Change, ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::core::member::tests::record;
+use crate::core::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
 
 pub(super) fn any_status() -> impl Strategy<Value = Status> {
     prop_oneof![
@@ -103,7 +103,7 @@ fn a_member_first_learnt_as_suspect_is_first_reported_as_joined() {
 mod repair {
     use std::time::Duration;
 
-    use crate::core::Profile;
+    use crate::core::settings::Profile;
     use crate::core::tests::net::{Net, ms};
 
     #[test]

@@ -38,6 +38,7 @@ mod reachable;
 mod reunion;
 mod sleeping;
 mod strangers;
+mod structure;
 mod succession;
 mod traffic;
 mod twins;

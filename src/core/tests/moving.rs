@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::liars::{ELSEWHERE, Liar, about, old_cluster, update};
 use super::net::{Net, address, id, ms};
-use crate::core::{ChangeKind, Command, CommandError, Profile, Record, Reply, Status};
+use crate::core::doors::{Command, CommandError, Reply};
+use crate::core::member::{ChangeKind, Record, Status};
+use crate::core::settings::Profile;
 
 /// The driver of a node bound another socket, and lost the old one.
 fn moves(net: &mut Net, node: usize, host: usize) {

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use super::liars::mail;
 use super::net::{Net, address, id, ms};
+use crate::core::doors::{Birth, Input, StopReason};
 use crate::core::limits::INCARNATION_STEP;
+use crate::core::member::{Run, Tags};
+use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, PacketBuilder, Refusal};
-use crate::core::{Birth, Input, Profile, Run, StopReason, Tags};
 
 /// Where a liar is.
 const LIAR: usize = 60;

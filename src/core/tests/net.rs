@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::core::Core;
+use crate::core::doors::{Birth, Command, Durable, Input, Notice, Output, QuorumBirth, Reply, StopReason};
 use crate::core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming};
 use crate::core::limits::INCARNATION_STEP;
-use crate::core::{
-    Birth, Change, ChangeKind, Command, Core, Durable, Input, NodeId, Notice, Output, Profile, QuorumBirth, Reply, Run,
-    Settings, Status, StopReason, Tags, Time,
-};
+use crate::core::member::{Change, ChangeKind, NodeId, Run, Status, Tags};
+use crate::core::settings::{Profile, Settings};
+use crate::core::time::Time;
 
 use links::{Parked, Wires};
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::net::{Net, Partition, id, ms};
-use crate::core::{ChangeKind, Command, DetectionMethod, LeaveReason, Profile, Status, Tags};
+use crate::core::doors::Command;
+use crate::core::member::{ChangeKind, DetectionMethod, LeaveReason, Status, Tags};
+use crate::core::settings::Profile;
 
 const CUT_OFF: ChangeKind = ChangeKind::DetectedDown(DetectionMethod::NetworkPartition);
 const DOWN: ChangeKind = ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout);

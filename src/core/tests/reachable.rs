@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use super::hostile::{EVIL, EVIL_RUN, packet};
 use super::net::{Net, address, id, ms};
+use crate::core::doors::{Birth, Command, Input, Notice};
 use crate::core::limits::INCARNATION_STEP;
+use crate::core::member::{ChangeKind, Run, Status, Tags};
+use crate::core::settings::Profile;
 use crate::core::wire::{Message, Nonce, Refusal};
-use crate::core::{Birth, ChangeKind, Command, Input, Notice, Profile, Run, Status, Tags};
 
 /// A node that advertises one address and speaks from another one.
 fn add_at(net: &mut Net, name: &str, advertised: SocketAddr, real: SocketAddr, seed: SocketAddr) -> usize {

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::core::{ChangeKind, Command, Contacted, Profile, Reply, Status, StopReason};
+use crate::core::doors::{Command, Contacted, Reply, StopReason};
+use crate::core::member::{ChangeKind, Status};
+use crate::core::settings::Profile;
 
 fn partition(net: &mut Net, side: usize, is_cut: bool) {
     for a in 0..side {

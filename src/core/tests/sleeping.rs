@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::hostile::large;
 use super::net::{Net, address, id};
-use crate::core::{ChangeKind, Command, Profile, Status, StopReason};
+use crate::core::doors::{Command, StopReason};
+use crate::core::member::{ChangeKind, Status};
+use crate::core::settings::Profile;
 
 /// Lets a node sleep longer than the dead are kept.
 fn sleep(net: &mut Net, node: usize) {

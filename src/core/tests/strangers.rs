@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use super::hostile::{EVIL, EVIL_RUN, FORCED, evil, mail, packet, send};
 use super::net::{Net, address, id, ms};
+use crate::core::counters::Drop;
+use crate::core::doors::{Command, Input, LinkEvent, LinkId, Output, Reply};
 use crate::core::limits::{
     LINK_TIMEOUT, MAX_FOREIGN_GUESTS, MAX_STRANGER_MESSAGES, MIN_QUESTION_BYTES, SEQUENCE_BURST,
 };
+use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder, Update};
-use crate::core::{
-    Command, DetectionMethod, Drop, Input, LeaveReason, LinkEvent, LinkId, Output, Profile, Record, Reply, Run, Status,
-};
 
 fn run_of(net: &Net, node: usize) -> Run {
     net.nodes[node].core.me().run

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
+use crate::core::doors::{Command, Reply};
 use crate::core::election::ChangeError;
-use crate::core::{Command, Profile, Reply, Status};
+use crate::core::member::Status;
+use crate::core::settings::Profile;
 
 /// Loses one packet in so many.
 const LOSSY: u64 = 20;

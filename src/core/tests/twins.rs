@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::liars::{ELSEWHERE, Liar, about, mail, old_cluster, update};
 use super::net::{Net, address, id, ms};
+use crate::core::doors::{Input, StopReason};
+use crate::core::member::{Record, Run, Status};
+use crate::core::settings::Profile;
 use crate::core::wire::{Header, Message, PacketBuilder};
-use crate::core::{Input, Profile, Record, Run, Status, StopReason};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -2,7 +2,7 @@
 
 use super::leadership::SECOND;
 use super::net::{Net, id, ms};
-use crate::core::Profile;
+use crate::core::settings::Profile;
 use crate::core::wire::{Message, Packet, WantView};
 
 const NODES: usize = 120;

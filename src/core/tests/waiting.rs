@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::core::{Profile, Status, Time};
+use crate::core::member::Status;
+use crate::core::settings::Profile;
+use crate::core::time::Time;
 
 const NODES: usize = 40;
 

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use super::liars::{ELSEWHERE, FORCED, Liar, about, old_cluster, update};
 use super::net::{Net, address, id, ms};
+use crate::core::doors::{Command, StopReason};
 use crate::core::limits::SETTLE;
+use crate::core::member::{ChangeKind, Record, Run, Status};
+use crate::core::settings::Profile;
 use crate::core::wire::Message;
-use crate::core::{ChangeKind, Command, Profile, Record, Run, Status, StopReason};
 
 /// The liar of a test joins here.
 const LIAR_HOST: usize = 90;

@@ -1,18 +1,17 @@
 //! The messages. Their doc comments are the specification of what travels.
 
+use crate::core::wire::Families;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::core::doors::Families;
 use crate::core::election::{
     ChangeError, Delta, Digest, Electorate, Founded, Lineage, Term, ViewRef, VoterChange, Word,
 };
-use crate::core::id::{NodeId, Run};
 use crate::core::limits::MAX_REFERRALS;
-use crate::core::record::{DetectionMethod, ProtocolRange, Record, Status};
+use crate::core::member::{DetectionMethod, NodeId, ProtocolRange, Record, Run, Status};
 
 /// Eight raw bytes that only somebody who received them can echo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

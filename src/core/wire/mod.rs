@@ -17,11 +17,13 @@
 //! Invariants: no input makes the decoder panic or allocate more than a small multiple of the datagram; a packet is
 //! believed as a whole or not at all. This module must not know what a message *means*.
 
+mod families;
 mod message;
 mod packet;
 mod raw;
 mod read;
 
+pub(in crate::core) use families::{Families, family};
 pub use message::{
     Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Heartbeat, Led, Message, Nonce, Note, Pulse, Refusal,
     Seeking, Update, ViewPart, VoterWish, VotersChanged, WantView,

@@ -4,9 +4,8 @@ use serde::Serialize;
 
 use super::message::{Message, Note, Update};
 use super::read::{Read, read};
-use crate::core::id::Run;
 use crate::core::limits::MAX_MESSAGES_PER_PACKET;
-use crate::core::record::{ProtocolRange, Record};
+use crate::core::member::{ProtocolRange, Record, Run};
 
 /// The format version that this build speaks.
 pub const VERSION: u8 = 1;

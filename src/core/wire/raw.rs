@@ -8,10 +8,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
 
 use super::packet::PacketError;
-use crate::core::id::{NodeId, Run, check_name};
-use crate::core::record::{LeaveReason, ProtocolRange, Record, Status, is_reachable};
+use crate::core::member::{LeaveReason, NodeId, ProtocolRange, Record, Run, Status, Tags, check_name, is_reachable};
 use crate::core::settings::Timing;
-use crate::core::tags::Tags;
 
 /// Bytes yet to be read. Integers are only taken in their shortest form.
 #[derive(Clone, Copy)]
@@ -198,7 +196,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::core::record::tests::record;
+    use crate::core::member::tests::record;
 
     /// What serde makes of the bytes.
     fn by_serde(bytes: &[u8]) -> Option<Record> {

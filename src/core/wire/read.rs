@@ -10,9 +10,8 @@ use super::message::{DIGEST_BYTES, Echo, Heartbeat, Message, Note};
 use super::packet::{Header, MAGIC, PacketError, REFUSAL_KEY, VERSION};
 use super::raw::{Bytes, RawRecord};
 use crate::core::election::Electorate;
-use crate::core::id::Run;
 use crate::core::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
-use crate::core::record::{ProtocolRange, Record, Status, is_reachable};
+use crate::core::member::{ProtocolRange, Record, Run, Status, is_reachable};
 
 /// Magic, version, key id, cluster and run.
 const FIXED_BYTES: usize = 16;

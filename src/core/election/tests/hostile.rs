@@ -11,7 +11,8 @@ use crate::core::election::{
     Action, Ballot, Body, Claim, Delta, Descent, Digest, Election, ElectionBirth, Electorate, Founded, Identity,
     LeaseTiming, Lineage, NumberedView, Renewal, Roster, Surroundings, Term, ViewRef, Voter, VoterChange, Word,
 };
-use crate::core::{NodeId, Time};
+use crate::core::member::NodeId;
+use crate::core::time::Time;
 
 /// Of each property.
 const CASES: u32 = 1_000;

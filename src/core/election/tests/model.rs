@@ -19,7 +19,8 @@ use crate::core::election::{
     Surroundings, Term, Voter, Word,
 };
 use crate::core::limits::IDENTITY_TIMEOUT;
-use crate::core::{NodeId, Time};
+use crate::core::member::NodeId;
+use crate::core::time::Time;
 
 const VOTERS: usize = 3;
 const TIMING: LeaseTiming =

@@ -14,7 +14,8 @@ use crate::core::election::{
     Action, Alarm, Ballot, ChangeError, Confirmed, Election, ElectionBirth, Electorate, Identity, LeaderPolicy,
     LeaseTiming, LossReason, NumberedView, Surroundings, Term, Unconfirmed, Word,
 };
-use crate::core::{NodeId, Time};
+use crate::core::member::NodeId;
+use crate::core::time::Time;
 
 /// Nanoseconds of true time.
 pub(super) type Nanos = u64;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::parliament::{LEASE, Parliament, id};
 use super::scenarios::{SECOND, led};
-use crate::core::NodeId;
 use crate::core::election::{ChangeError, Election, LossReason, Term};
+use crate::core::member::NodeId;
 
 fn resign_to(parliament: &mut Parliament, node: usize, term: Term, to: Option<&NodeId>) -> Result<(), ChangeError> {
     parliament.answers.clear();

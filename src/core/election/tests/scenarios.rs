@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::parliament::{LEASE, MS, Parliament, id};
-use crate::core::Time;
 use crate::core::election::{Alarm, ChangeError, Election, LossReason, Term};
+use crate::core::time::Time;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 

@@ -11,10 +11,10 @@ use rand::seq::IndexedRandom;
 
 use super::parliament::{LEASE, MS, Parliament, id};
 use super::watch::Moments;
-use crate::core::NodeId;
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{Election, LeaseTiming, Role, Term};
 use crate::core::limits::IDENTITY_TIMEOUT;
+use crate::core::member::NodeId;
 
 /// Strikes in a run.
 const STRIKES: u32 = 40;

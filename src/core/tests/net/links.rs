@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::Net;
-use crate::core::{Input, LinkEvent, LinkId, StopReason, Time};
+use crate::core::doors::{Input, LinkEvent, LinkId, StopReason};
+use crate::core::time::Time;
 
 /// A node and one of its links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

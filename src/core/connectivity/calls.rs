@@ -1,0 +1,255 @@
+//! Calls: links with addresses of which nobody knows yet who is there, for the questions of strangers where datagrams do
+//! not pass: joining, and asking who somebody is.
+//!
+//! A call is a way to an address, nothing more: what is sent to that address goes by the call, too, and what comes by it is
+//! a packet from that address. So all proofs stay what they are. An accepted call comes from a passing port, where no
+//! datagram arrives.
+//!
+//! - *A joiner that nobody answers* calls the seeds, after [`TRIES_BEFORE_CALLS`](crate::core::limits::TRIES_BEFORE_CALLS) tries.
+//!   Its sponsor calls the address that it advertises, and says the challenge there: an accepted call proves no address
+//!   (see `reachable`).
+//! - *The lost* are looked for by one call in so many questions, too (see `reunion`). Whoever is called in the name of a
+//!   known member calls that member's own address back before it believes anything.
+//! - A link between members is no call: of one that proves nothing the member is dialled back (see `guests`).
+//!
+//! Invariants:
+//! - A call is accepted for a question alone, at most [`MAX_CALLS`] stand at one time, [`MAX_CALLS_PER_HOST`] of them
+//!   accepted from one IP address, and each for at most [`CALL_LASTS`].
+//! - Whoever is answered by datagrams calls nobody.
+//!
+//! Must not know: what questions mean.
+
+use crate::core::packet::Way;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use crate::core::counters::Drop;
+use crate::core::doors::{LinkEvent, LinkId, Output};
+use crate::core::limits::{CALL_LASTS, CALL_LINGER, MAX_CALLS, MAX_CALLS_PER_HOST, MAX_MESSAGES_IN_QUESTION};
+use crate::core::packet::Sender;
+use crate::core::time::Time;
+use crate::core::view::View;
+use crate::core::wire::{Header, Message, Messages, Read, read};
+use crate::core::{Core, Phase};
+
+/// Calls, by the address at the other end.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Calls {
+    at: BTreeMap<SocketAddr, Call>,
+    addresses: BTreeMap<LinkId, SocketAddr>,
+}
+
+#[derive(Debug)]
+struct Call {
+    link: LinkId,
+    is_connected: bool,
+    until: Time,
+    /// What is sent as soon as it is answered, instead of a question.
+    first: Option<Vec<u8>>,
+}
+
+impl Calls {
+    pub(super) fn address_of(&self, link: LinkId) -> Option<SocketAddr> {
+        self.addresses.get(&link).copied()
+    }
+
+    /// Whether this link was opened by this node, to this address.
+    pub(in crate::core) fn leads_to(&self, link: LinkId, address: SocketAddr) -> bool {
+        matches!(link, LinkId::Opened(_)) && self.address_of(link) == Some(address)
+    }
+
+    /// Whether somebody called from this (passing) address.
+    pub(in crate::core) fn is_from(&self, address: SocketAddr) -> bool {
+        self.at.get(&address).is_some_and(|call| matches!(call.link, LinkId::Accepted(_)))
+    }
+
+    pub(in crate::core) fn len(&self) -> usize {
+        self.at.len()
+    }
+
+    /// Whether anybody is reached by a call.
+    pub(in crate::core) fn is_any_connected(&self) -> bool {
+        self.at.values().any(|call| call.is_connected)
+    }
+
+    /// The addresses at the other ends that stand.
+    fn connected(&self) -> Vec<SocketAddr> {
+        self.at.iter().filter(|(_, call)| call.is_connected).map(|(address, _)| *address).collect()
+    }
+
+    fn remove(&mut self, link: LinkId) -> Option<SocketAddr> {
+        let address = self.addresses.remove(&link)?;
+        self.at.remove(&address);
+        Some(address)
+    }
+
+    fn insert(&mut self, address: SocketAddr, call: Call) {
+        self.addresses.insert(call.link, address);
+        self.at.insert(address, call);
+    }
+}
+
+impl Core {
+    /// Calls an address that does not answer datagrams, unless it is called already.
+    pub(in crate::core) fn call(&mut self, address: SocketAddr) {
+        self.end_old_calls();
+        if address == self.me().address || self.calls.at.contains_key(&address) {
+            return;
+        }
+        if self.calls.len() >= MAX_CALLS {
+            return self.counters.drop(Drop::TableFull);
+        }
+        let link = self.next_link();
+        self.calls.insert(address, Call { link, is_connected: false, until: self.now + CALL_LASTS, first: None });
+        self.outputs.push_back(Output::OpenLink { link, to: address });
+    }
+
+    /// Calls an address to say this there; nothing is added if it is called already, and heard it.
+    pub(in crate::core) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) {
+        self.call(address);
+        if let Some(call) = self.calls.at.get_mut(&address).filter(|call| !call.is_connected) {
+            call.first = Some(bytes);
+        }
+    }
+
+    /// A joiner is Up: those who called it, or were called, know it by no other way yet.
+    pub(in crate::core) fn announce_by_calls(&mut self) {
+        for address in self.calls.connected() {
+            let mut packet = self.packet(usize::MAX);
+            self.push_update(&mut packet, View::ME);
+            self.transmit(address, packet);
+        }
+    }
+
+    /// Calls all of these, because none of them answers.
+    pub(in crate::core) fn call_all(&mut self, addresses: &[SocketAddr]) {
+        for address in addresses.iter().take(MAX_CALLS / 2) {
+            self.call(*address);
+        }
+    }
+
+    /// Ends calls that have lasted long enough.
+    pub(in crate::core) fn end_old_calls(&mut self) {
+        if self.calls.at.is_empty() {
+            return;
+        }
+        let old: Vec<LinkId> =
+            self.calls.at.values().filter(|call| call.until <= self.now).map(|call| call.link).collect();
+        for link in old {
+            self.hang_up(link);
+        }
+    }
+
+    /// This node is Up: its calls are needed for a moment more, until it is linked.
+    pub(in crate::core) fn end_calls_soon(&mut self) {
+        let until = self.now + CALL_LINGER;
+        for call in self.calls.at.values_mut() {
+            call.until = call.until.min(until);
+        }
+    }
+
+    /// Ends all calls.
+    pub(in crate::core) fn hang_up_all(&mut self) {
+        for link in self.calls.addresses.keys().copied().collect::<Vec<_>>() {
+            self.hang_up(link);
+        }
+    }
+
+    fn hang_up(&mut self, link: LinkId) {
+        if self.calls.remove(link).is_some() {
+            self.outputs.push_back(Output::CloseLink { link });
+        }
+    }
+
+    /// The copy of a packet to an address that goes by a call. Never the only one: whoever called may be heard from this
+    /// very address by datagrams.
+    pub(in crate::core) fn send_by_call(&mut self, to: SocketAddr, bytes: &[u8]) {
+        let Some(call) = self.calls.at.get(&to).filter(|call| call.is_connected) else { return };
+        let link = call.link;
+        self.counters.frames_sent += 1;
+        self.counters.frame_bytes_sent += bytes.len() as u64;
+        self.outputs.push_back(Output::SendFrame { link, bytes: bytes.to_vec() });
+    }
+
+    /// Something happened to a call.
+    pub(super) fn call_event(&mut self, link: LinkId, address: SocketAddr, event: LinkEvent<'_>) {
+        match event {
+            LinkEvent::Connected => {
+                let mut first = None;
+                if let Some(call) = self.calls.at.get_mut(&address) {
+                    call.is_connected = true;
+                    first = call.first.take();
+                }
+                if let Some(first) = first {
+                    self.send_by_call(address, &first);
+                    return;
+                }
+                match self.phase {
+                    Phase::Joining(_) if !self.is_pulling() => self.ask_to_join(address),
+                    Phase::Up => self.ask_who(address),
+                    _ => {}
+                }
+            }
+            LinkEvent::Frame { bytes, .. } => {
+                self.counters.frames_received += 1;
+                self.counters.frame_bytes_received += bytes.len() as u64;
+                self.receive_by_call(link, address, bytes);
+            }
+            LinkEvent::Refused | LinkEvent::Unreachable | LinkEvent::Closed => {
+                self.calls.remove(link);
+            }
+        }
+    }
+
+    pub(super) fn receive_by_call(&mut self, link: LinkId, from: SocketAddr, bytes: &[u8]) {
+        let is_read = read(bytes).and_then(|(header, messages)| {
+            let way = Way::Link(link);
+            let standing = self.standing_of(header.run, from, way);
+            let sender = Sender { from, run: header.run, standing, way, bytes: bytes.len() };
+            self.receive_packet(sender, header, messages)
+        });
+        if is_read.is_err() {
+            self.counters.drop(Drop::Malformed);
+            self.hang_up(link);
+        }
+    }
+
+    /// Whether the first frame of an accepted link is a stranger's question; then the link is a call from now on.
+    pub(super) fn accept_call(
+        &mut self,
+        link: LinkId,
+        from: SocketAddr,
+        header: &Header,
+        messages: Messages<'_>,
+    ) -> bool {
+        let attempt = match &self.phase {
+            Phase::Joining(joining) => Some(joining.nonce),
+            _ => None,
+        };
+        let is_question = |message: &Message| match message {
+            Message::Join { .. } | Message::WhoAreYou { .. } => true,
+            // Asked for by this joiner, at the address that it advertises.
+            Message::Challenge { nonce, .. } => attempt == Some(*nonce),
+            _ => false,
+        };
+        let is_asked = header.cluster == self.cluster
+            && header.run != self.run
+            && messages
+                .take(MAX_MESSAGES_IN_QUESTION)
+                .any(|message| matches!(message, Ok(Read::Message(message)) if is_question(&message)));
+        if !is_asked || matches!(self.phase, Phase::Leaving | Phase::Stopped) {
+            return false;
+        }
+        self.end_old_calls();
+        let is_of_host = |(address, call): &(&SocketAddr, &Call)| {
+            address.ip() == from.ip() && matches!(call.link, LinkId::Accepted(_))
+        };
+        let of_host = self.calls.at.iter().filter(is_of_host).count();
+        if self.calls.len() >= MAX_CALLS || of_host >= MAX_CALLS_PER_HOST || self.calls.at.contains_key(&from) {
+            self.counters.drop(Drop::TableFull);
+            return false;
+        }
+        self.calls.insert(from, Call { link, is_connected: true, until: self.now + CALL_LASTS, first: None });
+        true
+    }
+}

@@ -1,0 +1,254 @@
+//! Where datagrams do not pass and links do: everything travels by the link, too.
+//!
+//! ```text
+//! no datagram of a linked member for 3/4 of its suspect timeout ─▶ in doubt: all goes both ways, and says "unheard"
+//!        a frame answers ─▶ degraded: the operator is told          a datagram comes ─▶ over
+//! ```
+//!
+//! A firewall may drop the datagrams of one direction alone, so that whoever is not heard does not know it: each packet to a
+//! member in doubt carries [`Message::Unheard`], and whoever gets that sends everything both ways, too.
+//!
+//! Invariants:
+//! - While datagrams pass, nothing is sent, kept or looked up because of this.
+//! - Detours end by themselves: they are renewed with every heartbeat, or are over.
+//! - A copy by the link is the same packet under the same number: whichever comes first counts.
+//!
+//! Must not know: what is in the packets.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::core::Core;
+use crate::core::doors::{Notice, Output};
+use crate::core::limits::{DETOUR_HEARTBEATS, LINK_LINGER, MAX_PARTNERS};
+use crate::core::member::Run;
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::{Slot, View, is_due};
+use crate::core::wire::PacketBuilder;
+
+/// Linked members whose datagrams are in doubt, and members that are no neighbours and must be talked to.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Detours {
+    /// At most one per link.
+    of: BTreeMap<Run, Detour>,
+    /// Voters that are no neighbours, and when the first word to each was sent that is not answered; at most
+    /// [`MAX_PARTNERS`].
+    partners: BTreeMap<Run, Partner>,
+}
+
+#[derive(Debug)]
+struct Detour {
+    until: Time,
+    /// Its datagrams do not come here.
+    is_unheard: bool,
+    /// Frames come, and datagrams do not.
+    is_certain: bool,
+    /// The operator was told.
+    is_told: bool,
+}
+
+#[derive(Debug)]
+struct Partner {
+    asked: Time,
+    /// The last word that a link was opened for: it goes over that at once.
+    unsent: Option<Vec<u8>>,
+    /// Until when a link is wanted.
+    wanted_until: Option<Time>,
+}
+
+impl Detours {
+    /// Whether anybody's datagrams are in doubt.
+    pub(in crate::core) fn is_any(&self) -> bool {
+        !self.of.is_empty()
+    }
+
+    /// Whether a member must be told that its datagrams do not come.
+    pub(in crate::core) fn is_unheard(&self, run: Run) -> bool {
+        self.of.get(&run).is_some_and(|detour| detour.is_unheard)
+    }
+
+    /// Whether all that goes to a member goes by its link, too.
+    pub(super) fn is_open(&self, run: Run) -> bool {
+        self.of.contains_key(&run)
+    }
+
+    /// Members to and from which datagrams are known not to pass.
+    pub(in crate::core) fn certain(&self) -> impl Iterator<Item = Run> {
+        self.of.iter().filter(|(_, detour)| detour.is_certain).map(|(run, _)| *run)
+    }
+
+    /// Whether a link to somebody who is no neighbour is wanted.
+    pub(super) fn wants_link(&self, run: Run, now: Time) -> bool {
+        let partner = self.partners.get(&run);
+        partner.and_then(|partner| partner.wanted_until).is_some_and(|until| until > now)
+    }
+
+    /// The member is gone, or there is no link any more.
+    pub(in crate::core) fn forget(&mut self, run: Run) {
+        self.of.remove(&run);
+    }
+}
+
+impl Core {
+    /// At each heartbeat to a neighbour: do its datagrams come?
+    pub(in crate::core) fn mind_datagrams(&mut self, slot: Slot) {
+        let record = self.view.record(slot);
+        let (run, timing) = (record.run, record.timing);
+        let session = self.view.entry(slot).peer.session.as_ref();
+        let (heard, datagram) = (session.map(|session| session.heard), session.and_then(|session| session.datagram));
+        let patience = match datagram {
+            // More than one heartbeat is missing in every profile, and its silence is not probed yet.
+            Some(_) => timing.suspect_timeout() * 3 / 4,
+            // A neighbour says something with every heartbeat.
+            None => (timing.heartbeat_interval() * DETOUR_HEARTBEATS).min(timing.suspect_timeout() * 3 / 4),
+        };
+        let awake_since = self.attention.awake_since();
+        let since = match (datagram, self.links.open_since(run)) {
+            (_, None) => return self.end_detour(slot),
+            (Some(datagram), Some(_)) => datagram.max(awake_since),
+            (None, Some(opened)) => opened.max(awake_since),
+        };
+        if self.now.since(since) >= patience {
+            let is_alive = heard.is_some_and(|heard| heard > since && self.now.since(heard) < timing.suspect_timeout());
+            self.take_detour(slot, true, is_alive);
+        } else {
+            self.end_detour(slot);
+        }
+    }
+
+    /// A link stands to a member of which no datagram ever came, while those of others do not come either: the first news
+    /// between the two does not wait for missing heartbeats.
+    pub(super) fn doubt_datagrams_at_once(&mut self, slot: Slot) {
+        let session = self.view.entry(slot).peer.session.as_ref();
+        if session.is_none_or(|session| session.datagram.is_none()) && self.are_datagrams_in_doubt() {
+            self.take_detour(slot, true, false);
+        }
+    }
+
+    /// A member says that our datagrams do not come.
+    pub(in crate::core) fn told_unheard(&mut self, slot: Slot) {
+        if self.is_linked(self.view.record(slot).run) {
+            self.take_detour(slot, false, true);
+        }
+    }
+
+    fn take_detour(&mut self, slot: Slot, is_unheard: bool, is_certain: bool) {
+        let record = self.view.record(slot);
+        let (run, id) = (record.run, record.id.clone());
+        let until = self.now + self.detour_lasts(slot);
+        let detour = self.detours.of.entry(run).or_insert(Detour { until, is_unheard, is_certain, is_told: false });
+        detour.until = until;
+        detour.is_unheard |= is_unheard;
+        detour.is_certain |= is_certain;
+        if detour.is_certain && !detour.is_told {
+            detour.is_told = true;
+            if self.notice_if_allowed("datagrams", Notice::DatagramsBlocked { id }) {
+                return;
+            }
+            if let Some(detour) = self.detours.of.get_mut(&run) {
+                detour.is_told = false;
+            }
+        }
+    }
+
+    /// How long a detour lasts that is not renewed.
+    fn detour_lasts(&self, slot: Slot) -> Duration {
+        let theirs = self.view.record(slot).timing.heartbeat_interval();
+        theirs.max(self.settings.heartbeat_interval) * (DETOUR_HEARTBEATS + 1)
+    }
+
+    /// The member's datagrams come: the detour is over, unless it keeps saying that ours do not.
+    fn end_detour(&mut self, slot: Slot) {
+        if self.detours.of.is_empty() {
+            return;
+        }
+        let record = self.view.record(slot);
+        let (run, id) = (record.run, record.id.clone());
+        let is_linked = self.is_linked(run);
+        let Some(detour) = self.detours.of.get_mut(&run) else { return };
+        detour.is_unheard = false;
+        if is_linked && detour.until > self.now {
+            return;
+        }
+        if self.detours.of.remove(&run).is_some_and(|detour| detour.is_told) && is_linked {
+            self.outputs.push_back(Output::Notice(Notice::DatagramsPass { id }));
+        }
+    }
+
+    /// The copy of a packet that goes by the link.
+    pub(in crate::core) fn send_detoured(&mut self, run: Run, bytes: &[u8]) {
+        if self.detours.is_open(run) {
+            self.copy_to_link(run, bytes);
+        }
+    }
+
+    /// Sends a voter's word: a lease may not last until a missing datagram is noticed by heartbeats, so that a copy goes by
+    /// the link as soon as one is late.
+    pub(in crate::core) fn send_word_to(&mut self, slot: Slot, packet: PacketBuilder) {
+        debug_assert!(slot != View::ME);
+        let record = self.view.record(slot);
+        let (run, late) = (record.run, record.timing.heartbeat_interval().min(self.renewal_interval()) * 3 / 2);
+        let session = self.view.entry(slot).peer.session.as_ref();
+        let is_late = session.is_none_or(|session| is_due(self.now, session.datagram, late));
+        let wants_link = !self.observes(slot) && self.mind_partner(slot);
+        if is_late && !self.detours.is_open(run) && self.is_linked(run) {
+            let bytes = packet.finish();
+            self.copy_to_link(run, &bytes);
+            let to = self.view.record(slot).address;
+            return self.transmit_bytes(to, bytes);
+        }
+        if wants_link && !self.is_linked(run) {
+            // The lease may end before there is another word.
+            let bytes = packet.finish();
+            if let Some(partner) = self.detours.partners.get_mut(&run) {
+                partner.unsent = Some(bytes.clone());
+            }
+            let to = self.view.record(slot).address;
+            return self.transmit_bytes(to, bytes);
+        }
+        self.send_to(slot, packet);
+    }
+
+    /// A link stands: the word that it was opened for goes over it.
+    pub(super) fn send_unsent(&mut self, run: Run) {
+        let unsent = self.detours.partners.get_mut(&run).and_then(|partner| partner.unsent.take());
+        if let Some(bytes) = unsent {
+            self.copy_to_link(run, &bytes);
+        }
+    }
+
+    /// A word goes to a voter that is no neighbour: if it says nothing, a link is opened. Says whether one is wanted.
+    fn mind_partner(&mut self, slot: Slot) -> bool {
+        let record = self.view.record(slot);
+        // Each word is answered. A slow voter may hold a short lease.
+        let patience = (record.timing.heartbeat_interval() * DETOUR_HEARTBEATS).min(self.renewal_interval());
+        let run = record.run;
+        let heard = self.view.entry(slot).peer.session.as_ref().and_then(|session| session.datagram);
+        let now = self.now;
+        let view = &self.view;
+        self.detours.partners.retain(|run, _| view.slot_of_run(*run).is_some());
+        let is_full = self.detours.partners.len() >= MAX_PARTNERS;
+        let partner = match self.detours.partners.get_mut(&run) {
+            Some(partner) => partner,
+            None if is_full => return false,
+            None => {
+                let partner = Partner { asked: now, unsent: None, wanted_until: None };
+                self.detours.partners.entry(run).or_insert(partner)
+            }
+        };
+        if heard.is_some_and(|heard| heard >= partner.asked) {
+            *partner = Partner { asked: now, unsent: None, wanted_until: None };
+        } else if now.since(partner.asked) >= patience {
+            partner.wanted_until = Some(now + LINK_LINGER);
+            self.ensure_link(slot);
+            return true;
+        }
+        false
+    }
+
+    /// A link to somebody who is no neighbour is looked at again after a while.
+    pub(super) fn review_partner(&mut self, run: Run) {
+        self.timers.set(Timer::Link(run), self.now + LINK_LINGER);
+    }
+}

@@ -1,0 +1,337 @@
+//! Connections that others opened, as long as they prove nothing: anybody can connect and bear a member's run.
+//!
+//! ```text
+//! opener ── connects, greets ──▶ acceptor          a guest: the frame is a stranger's
+//! opener ◀── Probe, to the record's address ── acceptor
+//! opener ── Ack, as a datagram and over the connection ──▶ acceptor
+//!                                                  proven: the member's link, greeted in turn
+//! ```
+//!
+//! Where datagrams do not pass, that question never arrives. A guest that has proven nothing for [`GUEST_PATIENCE`] (at once,
+//! where datagrams are known not to pass) is dialled back: this node opens a link to the address in the record, and is
+//! greeted there by the member, or by nobody. What was probed over the guest is acknowledged over that link, and the guest's
+//! own proof comes the same way; of the two links one stays (see `links`).
+//!
+//! ```text
+//! opener ── connects, greets ──▶ acceptor          a guest
+//! opener ◀── connects to the record's address, greets, Ack ── acceptor
+//! opener ── Ack ──▶ acceptor                       both are proven; the one opened by the smaller address stays
+//! ```
+//!
+//! Only addresses of live members are dialled, each once per [`DIAL_INTERVAL`], and [`MAX_DIALS_PER_INTERVAL`] of them
+//! together: who connects in many names makes this node open few connections.
+//!
+//! Invariants:
+//! - Nothing that comes over a guest is believed, and nothing goes over it.
+//! - Guests neither stand in for a member's link nor displace it.
+//! - There are at most [`MAX_GUESTS_PER_RUN`] in one member's name, [`MAX_FOREIGN_GUESTS`] in all from elsewhere than
+//!   the hosts of those members, and as many from there as there may be links. The oldest give way, after
+//!   [`MAX_GUEST_FRAMES`] frames and [`LINK_TIMEOUT`] all of them.
+//!
+//! Must not know: what a link is used for.
+
+use crate::core::packet::Way;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use crate::core::counters::Drop;
+use crate::core::doors::{LinkId, Output};
+use crate::core::limits::{
+    DIAL_INTERVAL, GUEST_PATIENCE, GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MAX_DIALS_PER_INTERVAL, MAX_FOREIGN_GUESTS,
+    MAX_GUEST_FRAMES, MAX_GUESTS_PER_RUN, MAX_LINKS, MIN_PROBE_BYTES,
+};
+use crate::core::member::Run;
+use crate::core::packet::{Sender, Standing, Turns};
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::{Slot, View};
+use crate::core::wire::{Header, Message, Messages, Nonce, PacketError};
+use crate::core::{Core, Phase};
+
+/// All guests, by connection.
+#[derive(Debug)]
+pub(in crate::core) struct Guests {
+    held: BTreeMap<LinkId, Guest>,
+    /// Members that were dialled lately although no datagram of theirs came.
+    dialled: Turns<Run>,
+}
+
+impl Default for Guests {
+    fn default() -> Self {
+        Self { held: BTreeMap::new(), dialled: Turns::new(DIAL_INTERVAL, MAX_DIALS_PER_INTERVAL) }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Guest {
+    /// In whose name.
+    run: Run,
+    since: Time,
+    frames: u32,
+    /// From the host where the member is.
+    is_from_its_host: bool,
+    /// What it asked for last: acknowledged at the member's address.
+    probed: Option<Nonce>,
+}
+
+impl Guests {
+    /// The connection ended.
+    pub(in crate::core) fn forget(&mut self, link: LinkId) {
+        self.held.remove(&link);
+    }
+
+    pub(super) fn is_held(&self, link: LinkId) -> bool {
+        self.held.contains_key(&link)
+    }
+
+    /// What those in this member's name asked for.
+    pub(super) fn probes_of(&self, run: Run) -> Vec<Nonce> {
+        self.held.values().filter(|guest| guest.run == run).filter_map(|guest| guest.probed).collect()
+    }
+
+    /// Whether it is a member's turn to be dialled without a proof of its address.
+    pub(super) fn may_dial(&mut self, run: Run, now: Time) -> bool {
+        self.dialled.take(now, run)
+    }
+
+    /// Whom a new guest displaces: `Ok` if there is room, with or without somebody going.
+    fn crowded_out(&self, run: Run, is_from_its_host: bool) -> Result<Option<LinkId>, ()> {
+        let alike = |guest: &&Guest| guest.is_from_its_host == is_from_its_host;
+        let of_run = |guest: &&Guest| alike(guest) && guest.run == run;
+        if self.held.values().filter(of_run).count() >= MAX_GUESTS_PER_RUN {
+            return Ok(self.oldest(of_run));
+        }
+        let count = self.held.values().filter(alike).count();
+        match is_from_its_host {
+            false if count >= MAX_FOREIGN_GUESTS => Ok(self.oldest(alike)),
+            true if count >= MAX_LINKS => Err(()),
+            _ => Ok(None),
+        }
+    }
+
+    fn oldest(&self, such: impl Fn(&&Guest) -> bool) -> Option<LinkId> {
+        let such = self.held.iter().filter(|(_, guest)| such(guest));
+        such.min_by_key(|(_, guest)| guest.since).map(|(link, _)| *link)
+    }
+}
+
+impl Core {
+    /// A frame over a connection that proved nothing so far.
+    pub(super) fn receive_from_guest(
+        &mut self,
+        link: LinkId,
+        from: SocketAddr,
+        bytes: usize,
+        header: Header,
+        messages: Messages<'_>,
+    ) {
+        let way = Way::Link(link);
+        let standing = self.standing_of(header.run, from, way);
+        let slot = match standing {
+            Standing::Claimed(slot) => Some(slot).filter(|slot| self.view.record(*slot).status.is_live()),
+            Standing::Member(_) | Standing::Stranger => None,
+        };
+        let Some(slot) = slot.filter(|_| header.cluster == self.cluster && matches!(self.phase, Phase::Up)) else {
+            self.counters.drop(Drop::UnknownRun);
+            return self.dismiss_guest(link);
+        };
+        if !self.seat(link, slot, from) {
+            return self.dismiss_guest(link);
+        }
+        let mut sender = Sender { from, run: header.run, standing, way, bytes };
+        match self.hear_guest(slot, sender, messages.clone()) {
+            Ok(true) => {
+                self.guests.forget(link);
+                if self.accept(slot, link) {
+                    sender.standing = Standing::Member(slot);
+                    // Read before, as far as it matters here.
+                    if self.receive_packet(sender, header, messages).is_err() {
+                        self.garbled(link, header.run);
+                    }
+                }
+            }
+            Ok(false) => {}
+            Err(_) => {
+                self.counters.drop(Drop::Malformed);
+                self.dismiss_guest(link);
+            }
+        }
+    }
+
+    /// Makes a connection a guest, or counts one more frame of it; `false` if it has to go.
+    fn seat(&mut self, link: LinkId, slot: Slot, from: SocketAddr) -> bool {
+        let record = self.view.record(slot);
+        let (run, host) = (record.run, record.address.ip().to_canonical());
+        if let Some(guest) = self.guests.held.get_mut(&link) {
+            guest.frames += 1;
+            let is_orderly = guest.run == run && guest.frames <= MAX_GUEST_FRAMES;
+            if !is_orderly {
+                self.counters.drop(Drop::RateLimited);
+            }
+            return is_orderly;
+        }
+        let is_from_its_host = from.ip().to_canonical() == host;
+        let Ok(displaced) = self.guests.crowded_out(run, is_from_its_host) else {
+            self.counters.drop(Drop::TableFull);
+            return false;
+        };
+        if let Some(displaced) = displaced {
+            self.counters.drop(Drop::TableFull);
+            self.dismiss_guest(displaced);
+        }
+        if self.guests.held.is_empty() {
+            self.timers.set(Timer::Guests, self.now + GUEST_PROBE_INTERVAL);
+        }
+        self.guests.held.insert(link, Guest { run, since: self.now, frames: 1, is_from_its_host, probed: None });
+        true
+    }
+
+    /// Whether a frame proves that its connection is the member's. If not, the member is asked.
+    fn hear_guest(&mut self, slot: Slot, sender: Sender, messages: Messages<'_>) -> Result<bool, PacketError> {
+        let is_over = messages.hold(Message::UNLINK_KIND);
+        let mut inbox = std::mem::take(&mut self.inbox);
+        let read = self.read_few(messages, &mut inbox);
+        let is_proven = read.is_ok() && self.brings_proof(slot, &inbox);
+        let probed = inbox.messages().find_map(|message| match message {
+            Message::Probe { nonce, .. } => Some(*nonce),
+            _ => None,
+        });
+        inbox.clear();
+        self.inbox = inbox;
+        read?;
+        if is_over {
+            if let Way::Link(link) = sender.way {
+                self.dismiss_guest(link);
+            }
+            return Ok(false);
+        }
+        if let Some(nonce) = probed {
+            // Its own guest here may be waiting for this, whichever of the two links stays.
+            self.acknowledge_over_greeting(slot, &[nonce]);
+        }
+        if !is_proven {
+            if let Way::Link(link) = sender.way
+                && let Some(guest) = self.guests.held.get_mut(&link)
+            {
+                guest.probed = probed.or(guest.probed);
+            }
+            if self.are_datagrams_in_doubt() {
+                self.dial_back(slot);
+            }
+            self.claimed(slot, sender, probed);
+        }
+        Ok(is_proven)
+    }
+
+    /// Asks again in whose names guests are, and gives up those that took too long.
+    pub(in crate::core) fn tend_guests(&mut self) {
+        let guests: Vec<(LinkId, Guest)> = self.guests.held.iter().map(|(link, guest)| (*link, *guest)).collect();
+        for (link, guest) in guests {
+            let slot = self.view.slot_of_run(guest.run).filter(|slot| *slot != View::ME);
+            match slot.filter(|_| self.now.since(guest.since) < LINK_TIMEOUT) {
+                None => self.dismiss_guest(link),
+                Some(slot) => {
+                    // No answer by datagram for as long as several may be lost: they may not pass.
+                    if self.are_datagrams_in_doubt() || self.now.since(guest.since) >= GUEST_PATIENCE {
+                        self.dial_back(slot);
+                    }
+                    if self.view.entry(slot).peer.proven && self.may_ask_about(guest.run) {
+                        self.ask_at_home(slot, MIN_PROBE_BYTES, None);
+                    }
+                }
+            }
+        }
+        if !self.guests.held.is_empty() {
+            self.timers.set(Timer::Guests, self.now + GUEST_PROBE_INTERVAL);
+        }
+    }
+
+    /// Whether it is known that datagrams do not pass everywhere: a neighbour's do not, or strangers came, or were asked,
+    /// by calls.
+    pub(super) fn are_datagrams_in_doubt(&self) -> bool {
+        self.calls.is_any_connected() || self.detours.certain().next().is_some()
+    }
+
+    /// Opens a link to the member in whose name a guest came: what was asked over it comes back over the guest, if that is
+    /// the member's. Only a live member's address is dialled, and seldom.
+    fn dial_back(&mut self, slot: Slot) {
+        let run = self.view.record(slot).run;
+        if !self.links.is_idle(run) || !self.guests.may_dial(run, self.now) {
+            return;
+        }
+        self.ensure_link(slot);
+    }
+
+    /// Acknowledges probes over the link to a member as well, if that was opened and not greeted yet: the member may be
+    /// waiting for just this before it takes the link for ours.
+    pub(in crate::core) fn acknowledge_over_greeting(&mut self, slot: Slot, nonces: &[Nonce]) {
+        let Some(link) = self.links.greeting(self.view.record(slot).run).filter(|_| !nonces.is_empty()) else { return };
+        let mut packet = self.packet(usize::MAX);
+        for nonce in nonces.iter().copied() {
+            packet.push(&Message::Ack { nonce });
+        }
+        self.send_frame(link, packet);
+    }
+
+    /// Closes the connection without a word: nothing is said to strangers here.
+    pub(super) fn dismiss_guest(&mut self, link: LinkId) {
+        self.guests.forget(link);
+        self.outputs.push_back(Output::CloseLink { link });
+    }
+
+    /// Closes all connections that proved nothing.
+    pub(super) fn dismiss_guests(&mut self) {
+        for link in std::mem::take(&mut self.guests.held).into_keys() {
+            self.outputs.push_back(Output::CloseLink { link });
+        }
+        self.timers.cancel(Timer::Guests);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn guest(run: u64, is_from_its_host: bool) -> Guest {
+        Guest { run: Run(run), since: Time::ORIGIN, frames: 1, is_from_its_host, probed: None }
+    }
+
+    #[test]
+    fn guests_from_elsewhere_take_no_place_of_those_from_where_the_member_is() {
+        let mut guests = Guests::default();
+        for link in 0..MAX_FOREIGN_GUESTS as u64 {
+            guests.held.insert(LinkId::Accepted(link), guest(link, false));
+        }
+        assert_eq!(guests.crowded_out(Run(1_000), true), Ok(None));
+        assert_eq!(guests.crowded_out(Run(1_000), false), Ok(Some(LinkId::Accepted(0))), "the oldest goes");
+        for link in 0..MAX_LINKS as u64 {
+            guests.held.insert(LinkId::Accepted(10_000 + link), guest(link, true));
+        }
+        assert_eq!(guests.crowded_out(Run(1_000), true), Err(()));
+    }
+
+    #[test]
+    fn so_many_members_are_dialled_in_an_interval_and_each_of_them_once() {
+        let mut guests = Guests::default();
+        for run in 1..=MAX_DIALS_PER_INTERVAL as u64 {
+            assert!(guests.may_dial(Run(run), Time::ORIGIN), "{run}");
+        }
+        assert!(!guests.may_dial(Run(10_000), Time::ORIGIN), "one more waits");
+        assert!(guests.may_dial(Run(10_000), Time::ORIGIN + DIAL_INTERVAL));
+        assert!(!guests.may_dial(Run(10_000), Time::ORIGIN + DIAL_INTERVAL * 2 - Duration::from_millis(1)));
+        assert!(guests.may_dial(Run(10_000), Time::ORIGIN + DIAL_INTERVAL * 2));
+    }
+
+    #[test]
+    fn one_member_has_few_guests_in_its_name() {
+        let mut guests = Guests::default();
+        for link in 0..MAX_GUESTS_PER_RUN as u64 {
+            assert_eq!(guests.crowded_out(Run(1), true), Ok(None));
+            guests.held.insert(LinkId::Accepted(link), guest(1, true));
+        }
+        assert_eq!(guests.crowded_out(Run(1), true), Ok(Some(LinkId::Accepted(0))));
+        assert_eq!(guests.crowded_out(Run(1), false), Ok(None), "those from elsewhere are counted apart");
+    }
+}

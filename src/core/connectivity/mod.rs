@@ -1,0 +1,22 @@
+//! Connectivity: links between members, and the ways around what does not pass.
+//!
+//! | idea | file |
+//! |---|---|
+//! | one connection between two observers: opened, kept, closed | `links` |
+//! | connections that prove nothing yet | `guests` |
+//! | where datagrams do not pass: members by their links | `detour` |
+//! | the same for strangers, who have no link: calls | `calls` |
+//!
+//! Owns: every [`LinkId`](super::LinkId) and what it leads to.
+//!
+//! Must not know: what travels by a link, or what its breaking means for the member behind it (see `detection`).
+
+mod calls;
+mod detour;
+mod guests;
+mod links;
+
+pub(in crate::core) use calls::Calls;
+pub(in crate::core) use detour::Detours;
+pub(in crate::core) use guests::Guests;
+pub(in crate::core) use links::Links;

@@ -1,0 +1,127 @@
+//! The deaf tell nobody: who is in contact with no member keeps its verdicts to itself.
+//!
+//! In contact is who hears a member that hears this node (see `echo`): who is heard by nobody is no better placed.
+//!
+//! A node to which nothing gets through finds everybody silent, one after the other, and each of its accusations would
+//! be believed by all that do not observe the accused themselves. (Rapid, ATC 2018, section 2, measures it: one such node
+//! makes a whole cluster suspect itself.) It still judges, since it must know where it stands and report a partition; but
+//! until it has heard again for a while it neither floods, gossips nor syncs what it judged meanwhile. Where a record must
+//! be sent, as to a joiner, what it sends in place of such a verdict is the member's own last word.
+//!
+//! A node whose own packets get lost is no better off, and finds it out sooner: from its first accusation on it is deaf if
+//! nobody has received anything of what it sent since that doubt began, its questions to witnesses included. An echo
+//! that was held since before then shows nothing.
+//!
+//! ```text
+//! last contact ──suspect_timeout / 2, or──▶ deaf: verdicts are kept ──contact──▶ doubts begin anew, the accused
+//!                doubted in vain                                                 │        are told at each gossip tick
+//!                                                             suspect_timeout, for the accused to refute
+//!                                                                                ▼
+//!                                                                    what still stands is told
+//! ```
+//!
+//! The timeout is the shortest of those of the members that it observes: a slow node that hears nobody judges the quick, and
+//! walks past them to others, long before it would miss its like; and it hears the quick all the time, as long as it hears
+//! anybody. A quick node whose neighbours are all slow hears them seldom.
+//!
+//! Invariants:
+//! - The accused themselves are told, again and again: their refutations are what a node that hears again learns first.
+//! - Nobody is accused by who hears again before three new probes stayed unanswered.
+//!
+//! Must not know: why nothing gets through.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::core::Core;
+use crate::core::limits::MAX_DAMPING;
+use crate::core::member::{DetectionMethod, Record, Status};
+use crate::core::time::Time;
+use crate::core::view::Slot;
+
+impl Core {
+    /// Whether this node has been in contact with no member for so long that its word about others is worth nothing, or
+    /// has accused somebody though nobody answered anything since that doubt began.
+    pub(in crate::core) fn is_deaf(&self) -> bool {
+        let expected = self.attention.contact_expected();
+        let patience = if expected == Duration::MAX { self.settings.suspect_timeout } else { expected };
+        self.attention.is_unheard() || self.now.since(self.attention.listened_until()) >= patience / 2
+    }
+
+    /// This node is about to accuse a member that it has doubted `since` then: whether anybody answered anything meanwhile.
+    pub(super) fn mind_being_unheard(&mut self, since: Time) {
+        if self.attention.is_unheard_since(since) {
+            self.attention.judges_unheard(since);
+        }
+    }
+
+    /// This node is in contact with a member, which had received something of it by then.
+    pub(super) fn hear_member(&mut self, received: Time) {
+        let was_deaf = self.is_deaf();
+        self.attention.was_received(received);
+        if was_deaf && !self.attention.is_unheard() {
+            self.attention.hears_again(self.now);
+            self.inquiries.begin_anew();
+            self.attention.heard(self.now);
+            self.tell_the_accused();
+        } else {
+            self.attention.heard(self.now);
+        }
+        self.attention.expect_contact(self.observers.quickest());
+        self.unreached_at = None;
+    }
+
+    /// Whoever was accused meanwhile is told so, to refute it: most of them are not observed otherwise, and would learn it
+    /// from those who believe it. One that was told while nothing got through is told again.
+    pub(in crate::core) fn tell_the_accused(&mut self) {
+        let counts = self.view.counts();
+        let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
+        let is_over = || self.now >= self.attention.heard_again() + self.settings.suspect_timeout;
+        if !is_anybody || is_over() || self.is_deaf() {
+            return;
+        }
+        let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down);
+        let accused = self.view.iter().filter(|(_, entry)| is_accused(entry.status));
+        let accused: Vec<Slot> =
+            accused.filter(|(_, entry)| entry.peer.errands().is_judged_unheard).map(|(slot, _)| slot).collect();
+        for slot in accused {
+            if self.owes_word_to(slot) {
+                let packet = self.packet_to(slot);
+                self.send_to(slot, packet);
+            }
+        }
+    }
+
+    /// Whether a verdict of this node is not to be told (yet).
+    pub(in crate::core) fn is_kept(&self, slot: Slot) -> bool {
+        let entry = self.view.entry(slot);
+        let to_refute = entry.record.timing.suspect_timeout().min(self.settings.suspect_timeout);
+        entry.peer.errands().is_judged_unheard
+            && matches!(entry.status, Status::Suspect | Status::Down)
+            && (self.is_deaf() || self.now < self.attention.heard_again() + to_refute)
+    }
+
+    /// This node judges a member: remembers whether it heard anybody at the time. Who refuses connections was heard.
+    pub(in crate::core) fn mark_judged(&mut self, slot: Slot, status: Status, method: Option<DetectionMethod>) {
+        let is_silence =
+            matches!(status, Status::Suspect | Status::Down) && method != Some(DetectionMethod::ConnectionLost);
+        let is_unheard = is_silence && (self.is_deaf() || self.is_kept(slot));
+        self.view.peer_mut(slot).judged_unheard(is_unheard);
+    }
+
+    /// Until when a member that was accused while nobody was heard may still refute.
+    pub(super) fn may_refute_until(&self, slot: Slot) -> Option<Time> {
+        let entry = self.view.entry(slot);
+        let timing = entry.record.timing;
+        let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
+        let until = self.attention.heard_again() + spare / (1 << MAX_DAMPING);
+        // Contact may come and go.
+        let at_last = entry.peer.errands().accused_since.map(|since| since + timing.down_timeout());
+        entry.peer.errands().is_judged_unheard.then_some(at_last.map_or(until, |at_last| until.min(at_last)))
+    }
+
+    /// What a member said of itself last, in place of a verdict that is kept.
+    pub(in crate::core) fn own_word_of(&self, slot: Slot) -> Arc<Record> {
+        Arc::new(self.view.record(slot).with_status(Status::Up))
+    }
+}

@@ -1,0 +1,285 @@
+//! Self-doubt: how far this node can trust its own observation, and what it does about it.
+//!
+//! A failure detector that is itself starved, or whose own links are bad, accuses the healthy (Lifeguard, DSN 2018,
+//! section 3: nearly all false accusations come from few ill members). So a node gathers evidence against itself:
+//!
+//! | evidence | points, up to |
+//! |---|---|
+//! | a tick came late by a quarter of what counts as a pause | 1, 7 |
+//! | it came so late that it was a pause | 2, 7 |
+//! | others thought this node gone, and it had to refute | 1, 7 |
+//! | others hear two or more members that this node does not hear | 1, 3 |
+//!
+//! The points are the *score*. A node with score s waits 1 + s times as long before it accuses anybody, and before it
+//! declares Down who is suspected; half a suspect timeout of ticks in time takes a point away. Time that this process
+//! slept through takes none. What Lifeguard counts and this does not is a probe that nobody answers: silence of many at
+//! once is what a cut or a crash of many looks like, and must not delay its own report. Only where a third member proves
+//! that the silent ones are well is it evidence against the listener.
+//!
+//! What waited in the socket meanwhile is dated back to the deadline that was missed: a starved witness must not make the
+//! dead look alive.
+//!
+//! A pause does more: all pending verdicts are void and observation starts anew. That is one number, `awake_since`, below
+//! which no silence counts.
+//!
+//! Invariants:
+//! - Doubt is this node's own business: it is never told to others, its records and notes look like everybody's, and
+//!   healthy nodes reach Down at the same moment whatever the doubtful ones do (which then learn it from them).
+//! - The score is an integer between 0 and [`MAX_SELF_DOUBT`], a function of inputs alone.
+//!
+//! Must not know: whom it would accuse.
+
+use std::time::Duration;
+
+use crate::core::doors::{Notice, SelfDoubt, StopReason};
+use crate::core::limits::{MAX_LINK_DOUBT, MAX_SELF_DOUBT, MIN_PAUSE, UNHEALTHY_FROM};
+use crate::core::time::Time;
+use crate::core::{Core, Phase};
+
+/// How far this node can trust its own observation.
+#[derive(Debug)]
+pub(in crate::core) struct Attention {
+    /// Silence before this counts for nothing: we were not looking.
+    awake_since: Time,
+    /// The last sign of life of any member.
+    last_heard: Time,
+    /// When a member last received something of this node, as far as is known.
+    received: Time,
+    /// The shortest suspect timeout of those that were observed since then.
+    contact_expected: Duration,
+    /// The first sign of life after nobody had been heard for long.
+    heard_again: Time,
+    /// Since when nobody answered anything that was sent, if that was found out by accusing somebody.
+    unheard_since: Option<Time>,
+    /// The missed deadline that was already counted as a pause.
+    counted: Option<Time>,
+    /// Evidence against this node.
+    score: u32,
+    /// When the score last changed.
+    changed: Time,
+    /// The operator was told that this node is unhealthy.
+    is_told: bool,
+}
+
+impl Attention {
+    pub(in crate::core) fn new(now: Time) -> Self {
+        Self {
+            awake_since: now,
+            last_heard: now,
+            received: now,
+            contact_expected: Duration::MAX,
+            heard_again: now,
+            unheard_since: None,
+            counted: None,
+            score: 0,
+            changed: now,
+            is_told: false,
+        }
+    }
+
+    pub(in crate::core) fn heard(&mut self, now: Time) {
+        self.last_heard = now;
+        self.contact_expected = Duration::MAX;
+    }
+
+    /// Members are observed whose shortest suspect timeout is this.
+    pub(super) fn expect_contact(&mut self, quickest: Duration) {
+        self.contact_expected = self.contact_expected.min(quickest);
+    }
+
+    /// The shortest suspect timeout of all that were observed since somebody was heard.
+    pub(super) fn contact_expected(&self) -> Duration {
+        self.contact_expected
+    }
+
+    /// A member had received something of this node by then.
+    pub(super) fn was_received(&mut self, at: Time) {
+        self.received = self.received.max(at);
+    }
+
+    /// Whether no member is known to have received anything since then.
+    pub(super) fn is_unheard_since(&self, since: Time) -> bool {
+        self.received.max(self.awake_since) < since
+    }
+
+    /// Somebody is accused, and nobody has answered anything since then.
+    pub(super) fn judges_unheard(&mut self, since: Time) {
+        if !self.is_unheard() {
+            self.unheard_since = Some(since);
+        }
+    }
+
+    /// Whether that is still so.
+    pub(in crate::core) fn is_unheard(&self) -> bool {
+        self.unheard_since.is_some_and(|since| self.is_unheard_since(since))
+    }
+
+    /// Until when this node heard somebody, or could not have.
+    pub(super) fn listened_until(&self) -> Time {
+        self.last_heard.max(self.awake_since)
+    }
+
+    /// Somebody is heard after nobody was for long.
+    pub(super) fn hears_again(&mut self, now: Time) {
+        self.heard_again = now;
+        self.unheard_since = None;
+    }
+
+    /// When that was last.
+    pub(super) fn heard_again(&self) -> Time {
+        self.heard_again
+    }
+
+    /// Observation starts (anew).
+    pub(in crate::core) fn start(&mut self, now: Time) {
+        self.awake_since = now;
+    }
+
+    /// Since when silence counts.
+    pub(in crate::core) fn awake_since(&self) -> Time {
+        self.awake_since
+    }
+
+    /// By how much timeouts are stretched.
+    pub(in crate::core) fn stretch(&self) -> u32 {
+        1 + self.score
+    }
+
+    fn add(&mut self, now: Time, points: u32, most: u32) {
+        // What is above `most` already stays, but it is not added to.
+        self.score = self.score.max((self.score + points).min(most)).min(MAX_SELF_DOUBT);
+        self.changed = now;
+    }
+
+    /// Takes away a point for each `step` without evidence.
+    fn forgive(&mut self, now: Time, step: Duration) {
+        while self.score > 0 && now.since(self.changed) >= step {
+            self.score -= 1;
+            self.changed = self.changed + step;
+        }
+    }
+}
+
+impl Core {
+    /// Later than this is a pause of this process.
+    fn pause_from(&self) -> Duration {
+        MIN_PAUSE.max(self.settings.heartbeat_interval / 4)
+    }
+
+    /// How long ticks must come in time to take a point of doubt away.
+    pub(super) fn forgiving_step(&self) -> Duration {
+        self.settings.suspect_timeout / 2
+    }
+
+    /// Finds out whether this process stood still, before anything is judged.
+    pub(in crate::core) fn notice_pause(&mut self) {
+        // Nearly every input comes before the deadline, and costs no more than to see that.
+        let Some(deadline) = self.timers.next().filter(|deadline| *deadline < self.now) else { return };
+        let late = self.now.since(deadline);
+        if late <= self.pause_from() {
+            return;
+        }
+        self.attention.awake_since = self.now;
+        if self.attention.counted == Some(deadline) {
+            return;
+        }
+        self.attention.counted = Some(deadline);
+        self.counters.pauses += 1;
+        self.notice("paused", Notice::Paused { late_ms: late.as_millis() as u64 });
+        let has_slept_long = self.now.since(self.attention.last_heard) >= self.settings.reap_after;
+        if has_slept_long && !self.view.live().is_empty() {
+            match self.phase {
+                Phase::Up => self.rejoin(),
+                // Everybody has forgotten it by now.
+                Phase::Leaving => self.stop(StopReason::Left),
+                Phase::Joining(_) | Phase::Stopped => {}
+            }
+        }
+    }
+
+    /// Whether what is handed in now may have waited while this process stood still.
+    pub(in crate::core) fn is_behind(&self) -> bool {
+        self.arrived_at() < self.now
+    }
+
+    /// When what is handed in now arrived at the latest: it may have waited while this process stood still, and must not
+    /// seem fresher than it is to those who ask this node when it heard somebody.
+    pub(in crate::core) fn arrived_at(&self) -> Time {
+        let passed = self.timers.next().filter(|deadline| *deadline < self.now);
+        let missed = passed.filter(|deadline| self.now.since(*deadline) >= self.pause_from() / 4);
+        missed.unwrap_or(self.now)
+    }
+
+    /// A tick is handed in: how late does it come?
+    pub(in crate::core) fn measure_tick(&mut self) {
+        let Some(deadline) = self.timers.next().filter(|deadline| *deadline <= self.now) else { return };
+        let late = self.now.since(deadline);
+        self.counters.tick_lateness.observe(late);
+        if late >= self.pause_from() / 4 {
+            self.doubt_myself(SelfDoubt::LateTicks { late_ms: late.as_millis() as u64 });
+        } else {
+            self.regain_confidence();
+        }
+    }
+
+    /// Something speaks against this node's own observation.
+    pub(in crate::core) fn doubt_myself(&mut self, why: SelfDoubt) {
+        let (points, most) = match why {
+            SelfDoubt::LateTicks { late_ms } if u128::from(late_ms) > self.pause_from().as_millis() => {
+                (2, MAX_SELF_DOUBT)
+            }
+            SelfDoubt::LateTicks { .. } | SelfDoubt::Refuted => (1, MAX_SELF_DOUBT),
+            SelfDoubt::DegradedLinks { .. } => (1, MAX_LINK_DOUBT),
+        };
+        self.attention.add(self.now, points, most);
+        if self.attention.score >= UNHEALTHY_FROM && !self.attention.is_told {
+            let stretch = self.attention.stretch();
+            self.attention.is_told = self.notice_if_allowed("unhealthy", Notice::Unhealthy { why, stretch });
+        }
+    }
+
+    fn regain_confidence(&mut self) {
+        if self.attention.score > 0 {
+            self.attention.forgive(self.now, self.forgiving_step());
+        }
+        if self.attention.score == 0 && self.attention.is_told {
+            self.attention.is_told = false;
+            self.outputs.push_back(crate::core::doors::Output::Notice(Notice::HealthyAgain));
+        }
+    }
+
+    /// Evidence against this node's own observation: 0 for none, up to [`MAX_SELF_DOUBT`]. One more is the factor by
+    /// which it stretches the timeouts by which it accuses others.
+    pub fn health_score(&self) -> u32 {
+        self.attention.score
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::ORIGIN + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn the_score_stays_within_its_bounds_and_is_forgiven_step_by_step() {
+        let step = Duration::from_millis(500);
+        let mut attention = Attention::new(at(0));
+        for _ in 0..100 {
+            attention.add(at(1_000), 2, MAX_SELF_DOUBT);
+        }
+        assert_eq!((attention.score, attention.stretch()), (MAX_SELF_DOUBT, 8));
+        attention.add(at(1_000), 1, MAX_LINK_DOUBT);
+        assert_eq!(attention.score, MAX_SELF_DOUBT, "lesser evidence takes nothing away");
+        attention.forgive(at(1_499), step);
+        assert_eq!(attention.score, MAX_SELF_DOUBT);
+        attention.forgive(at(2_600), step);
+        assert_eq!(attention.score, MAX_SELF_DOUBT - 3);
+        attention.forgive(at(60_000), step);
+        assert_eq!(attention.score, 0);
+        attention.add(at(60_000), 9, MAX_LINK_DOUBT);
+        assert_eq!(attention.score, MAX_LINK_DOUBT);
+    }
+}

@@ -1,0 +1,66 @@
+//! Being heard: every observer of this node gets a packet from it at least every `heartbeat_interval`.
+//!
+//! Gossip goes round the same peers and is a heartbeat too, so one of its own is sent only to a peer that otherwise got
+//! nothing for nine tenths of the interval; it carries what gossip would and counts as gossip. Each peer has its own
+//! phase, so that heartbeats are spread over the interval rather than sent in one burst, and the period carries some
+//! jitter and never divides the suspect timeout exactly: a heartbeat due at the very deadline would make ten times the
+//! false alarms.
+
+use std::time::Duration;
+
+use rand::RngExt;
+
+use crate::core::member::Run;
+use crate::core::timers::Timer;
+use crate::core::view::Slot;
+use crate::core::{Core, Phase};
+
+/// A peer that got no packet for this share of the interval gets a heartbeat …
+const SHARE: f64 = 0.9;
+/// … or up to this share later: always before the interval ends.
+const JITTER: f64 = 0.07;
+
+impl Core {
+    /// A member became live, or stopped being so.
+    pub(super) fn schedule_heartbeat(&mut self, slot: Slot) {
+        let record = self.view.record(slot);
+        let timer = Timer::Heartbeat(record.run);
+        if !self.is_owed_heartbeats(slot) {
+            self.timers.cancel(timer);
+        } else if !self.timers.is_set(timer) {
+            let phase = self.settings.heartbeat_interval.mul_f64(self.rng.random::<f64>());
+            self.timers.set(timer, self.now + phase);
+        }
+    }
+
+    pub(super) fn is_owed_heartbeats(&self, slot: Slot) -> bool {
+        self.view.entry(slot).status.is_live() && self.observes(slot)
+    }
+
+    /// A member may be due a sign of life: most often some other packet was one.
+    pub(in crate::core) fn heartbeat(&mut self, run: Run) {
+        let Some(slot) = self.view.slot_of_run(run) else { return };
+        let period = self.heartbeat_period();
+        let is_sending = !matches!(self.phase, Phase::Joining(_));
+        let due = match self.view.entry(slot).peer.errands().last_sent {
+            Some(sent) => sent + period,
+            None => self.now,
+        };
+        if !is_sending {
+            return self.timers.set(Timer::Heartbeat(run), self.now + period);
+        }
+        self.mind_datagrams(slot);
+        if due > self.now {
+            return self.timers.set(Timer::Heartbeat(run), due);
+        }
+        self.gossip_to(slot);
+        self.gossiping.heartbeats += 1;
+        self.counters.heartbeats_sent += 1;
+        self.timers.set(Timer::Heartbeat(run), self.now + period);
+    }
+
+    fn heartbeat_period(&mut self) -> Duration {
+        let share = SHARE + JITTER * self.rng.random::<f64>();
+        self.settings.heartbeat_interval.mul_f64(share)
+    }
+}

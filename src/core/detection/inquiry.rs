@@ -1,0 +1,241 @@
+//! Indirect confirmation: before a silence becomes a suspicion, others are asked when they last heard the subject.
+//!
+//! One bad link is no death (the `ping-req` of SWIM, section 3.1, asked of memory instead of the network: an observer
+//! that hears the subject anyway can answer at once). Three of its other observers are asked; as long as fewer than three
+//! have answered, the others are asked, too, and the silent ones again. One answer is not enough to stop asking: where
+//! packets are lost, one witness in ten has not heard the subject for as long as the asker, and the next one has. "At age
+//! a" moves the asker's own clock to a before the question: an answer may have waited anywhere.
+//!
+//! Where others hear the subject and this node does not, the *link* between the two is bad: that is reported, once, with
+//! who hears it, and taken back when the subject was heard directly for a while. Several such links at once are evidence
+//! against this node (see `health`).
+//!
+//! Answers tell what the answerer heard *itself* and what counts (see `echo`), never what it was told, so that no evidence can go round and grow
+//! younger on its way.
+
+use crate::core::doors::SelfDoubt;
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::seq::IndexedRandom;
+
+use crate::core::Core;
+use crate::core::counters::Drop;
+use crate::core::doors::{Notice, Output};
+use crate::core::member::Run;
+use crate::core::time::Time;
+use crate::core::view::Slot;
+use crate::core::wire::Message;
+
+/// Peers asked first, and answers that are enough to ask nobody else.
+const WITNESSES: usize = 3;
+
+/// Doubts under way, by the run that is doubted: at most one per observed member.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Inquiries {
+    open: BTreeMap<Run, Inquiry>,
+    /// Observed members that others hear and this node does not.
+    degraded: BTreeMap<Run, Degraded>,
+}
+
+/// A bad link.
+#[derive(Debug)]
+struct Degraded {
+    /// When somebody else heard the member last, where this node did not.
+    last: Time,
+    /// Whether the operator knows.
+    is_told: bool,
+}
+
+/// A link is bad when so many heartbeats were missed here until somebody else heard the member. Fewer prove nothing: of a
+/// member that has just died, too, somebody heard the last word.
+const MISSED_HEARTBEATS: u32 = 2;
+
+/// A link has recovered when nobody had to stand in for it for this many suspect timeouts.
+const RECOVERED_AFTER: u32 = 2;
+
+#[derive(Debug, Default)]
+struct Inquiry {
+    /// A sign of life has ended this doubt: what is known from it says nothing about the next.
+    is_over: bool,
+    /// When the first probe was sent.
+    began: Option<Time>,
+    probes: u32,
+    /// Who was asked, and when first: an answer tells of no later sign than that, wherever it waited.
+    asked: BTreeMap<Run, Time>,
+    /// Which of them answered, whatever they had heard.
+    answered: BTreeSet<Run>,
+}
+
+impl Inquiries {
+    /// How much is kept.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.open.len() + self.degraded.len()
+    }
+
+    /// The subject was accused, or is gone.
+    pub(super) fn close(&mut self, subject: Run) {
+        self.open.remove(&subject);
+    }
+
+    /// It is no longer observed, or no longer Up: neither its silence nor its link means anything.
+    pub(in crate::core) fn forget(&mut self, subject: Run) {
+        self.close(subject);
+        self.degraded.remove(&subject);
+    }
+
+    /// There was a sign of life; says whether that ends a doubt. Answers that are still under way are welcome.
+    pub(super) fn is_over(&mut self, subject: Run) -> bool {
+        let inquiry = self.open.get_mut(&subject).filter(|inquiry| !inquiry.is_over);
+        inquiry.is_some_and(|inquiry| {
+            inquiry.is_over = true;
+            true
+        })
+    }
+
+    /// Nothing could be heard for a while: whoever is in doubt is probed and asked about from the beginning.
+    pub(super) fn begin_anew(&mut self) {
+        self.open.clear();
+    }
+
+    /// Whether so many witnesses have answered, or all of fewer that there are.
+    pub(super) fn are_heard(&self, subject: Run, observers: usize) -> bool {
+        let answered = self.open.get(&subject).map_or(0, |inquiry| inquiry.answered.len());
+        answered >= WITNESSES.min(observers)
+    }
+
+    /// How many probes were sent in this doubt.
+    pub(super) fn probed(&self, subject: Run) -> u32 {
+        self.open.get(&subject).filter(|inquiry| !inquiry.is_over).map_or(0, |inquiry| inquiry.probes)
+    }
+
+    /// When the first of them was sent.
+    pub(super) fn began(&self, subject: Run) -> Option<Time> {
+        self.open.get(&subject)?.began
+    }
+
+    /// Members whose first probe of a doubt was not answered.
+    pub(super) fn in_vain(&self) -> impl Iterator<Item = Run> {
+        self.open.iter().filter(|(_, inquiry)| !inquiry.is_over && inquiry.probes > 1).map(|(run, _)| *run)
+    }
+
+    /// One more was sent.
+    pub(super) fn probe_sent(&mut self, subject: Run, now: Time) {
+        let inquiry = self.open.entry(subject).or_default();
+        if inquiry.is_over {
+            *inquiry = Inquiry::default();
+        }
+        inquiry.began.get_or_insert(now);
+        inquiry.probes += 1;
+    }
+}
+
+impl Core {
+    /// Asks witnesses about a silent member; if too few have answered, the others, and once more those that did not.
+    pub(super) fn inquire(&mut self, subject: Slot) {
+        let run = self.view.record(subject).run;
+        let Some(inquiry) = self.inquiries.open.get(&run) else { return };
+        let is_first = inquiry.asked.is_empty();
+        if inquiry.answered.len() >= WITNESSES {
+            return;
+        }
+        let run_at = |slot: &Slot| self.view.record(*slot).run;
+        let silent = self.observers_of(subject).into_iter().filter(|slot| !inquiry.answered.contains(&run_at(slot)));
+        let (again, others): (Vec<Slot>, Vec<Slot>) =
+            silent.partition(|slot| inquiry.asked.contains_key(&run_at(slot)));
+        let more = if is_first { WITNESSES } else { self.settings.observers };
+        let witnesses: Vec<Slot> = others.sample(&mut self.rng, more).copied().chain(again).collect();
+        for slot in witnesses {
+            let witness = self.view.record(slot).run;
+            if let Some(inquiry) = self.inquiries.open.get_mut(&run) {
+                inquiry.asked.entry(witness).or_insert(self.now);
+            }
+            let mut packet = self.packet_to(slot);
+            packet.push(&Message::LastHeard { run });
+            self.send_to(slot, packet);
+        }
+    }
+
+    /// "When did you last hear from it?" Nothing is said where nothing was heard, nor by who does not listen: where members
+    /// are observed by different numbers of others, who asks takes some for observers that are none, and what they heard
+    /// long ago would stand for an answer.
+    pub(in crate::core) fn bear_witness(&mut self, run: Run) -> Option<Message> {
+        let slot = self.view.slot_of_run(run)?;
+        let entry = self.view.entry(slot);
+        let heard = entry.peer.session.as_ref()?.sign;
+        let is_fresh = self.now.since(heard) < entry.record.timing.suspect_timeout();
+        if !is_fresh && !self.observes(slot) {
+            return None;
+        }
+        let age_ms = self.now.since(heard).as_nanos().div_ceil(1_000_000) as u64;
+        Some(Message::HeardAt { run, age_ms })
+    }
+
+    /// A witness heard the subject.
+    pub(in crate::core) fn witnessed(&mut self, witness: Slot, run: Run, age_ms: u64) {
+        let asked = self.view.record(witness).run;
+        let Some(inquiry) = self.inquiries.open.get_mut(&run).filter(|inquiry| inquiry.asked.contains_key(&asked))
+        else {
+            return self.counters.drop(Drop::Unasked);
+        };
+        inquiry.answered.insert(asked);
+        let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(self.now);
+        let Some(slot) = self.view.slot_of_run(run) else { return };
+        let heard = asked_at.min(self.arrived_at()) - std::time::Duration::from_millis(age_ms);
+        let tolerance = self.settings.probe_timeout;
+        let missed = self.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
+        // Whom this node observes since it doubts others, it could not have heard before.
+        let taken_over = self.observers.walk.taken_over_since(slot);
+        let peer = self.view.peer_mut(slot);
+        if heard > peer.last_sign {
+            let is_news = heard > peer.last_sign + tolerance;
+            let is_degraded = peer.session.as_ref().is_none_or(|session| heard > session.heard + missed)
+                && taken_over.is_none_or(|since| heard > since + tolerance);
+            peer.last_sign = heard;
+            self.watch(slot);
+            if is_news {
+                self.counters.degraded_links += 1;
+            }
+            if is_news && is_degraded && self.observes(slot) {
+                self.link_degraded(slot, witness);
+            }
+        }
+    }
+
+    /// A witness heard what this node should have heard.
+    fn link_degraded(&mut self, slot: Slot, witness: Slot) {
+        let (id, run) = (self.view.record(slot).id.clone(), self.view.record(slot).run);
+        let heard_by = self.view.record(witness).id.clone();
+        let was_told = self.inquiries.degraded.get(&run).is_some_and(|link| link.is_told);
+        let is_told = was_told || self.notice_if_allowed("degraded link", Notice::LinkDegraded { id, heard_by });
+        self.inquiries.degraded.insert(run, Degraded { last: self.now, is_told });
+        let links = self.inquiries.degraded.len();
+        if links > 1 {
+            self.doubt_myself(SelfDoubt::DegradedLinks { links });
+        }
+    }
+
+    /// A member was heard directly.
+    pub(in crate::core) fn heard_directly(&mut self, slot: Slot) {
+        if self.inquiries.degraded.is_empty() {
+            return;
+        }
+        let record = self.view.record(slot);
+        let (run, quiet) = (record.run, record.timing.suspect_timeout() * RECOVERED_AFTER);
+        let now = self.now;
+        let has_recovered = |link: &Degraded| now.since(link.last) >= quiet;
+        if !self.inquiries.degraded.get(&run).is_some_and(has_recovered) {
+            return;
+        }
+        if self.inquiries.degraded.remove(&run).is_some_and(|link| link.is_told) {
+            let id = self.view.record(slot).id.clone();
+            self.outputs.push_back(Output::Notice(Notice::LinkRecovered { id }));
+        }
+    }
+
+    /// Links to observed members that are bad now: others hear those members, this node does not, or no datagram passes
+    /// while TCP does.
+    pub fn degraded_links(&self) -> usize {
+        let by_detour = self.detours.certain().filter(|run| !self.inquiries.degraded.contains_key(run));
+        self.inquiries.degraded.len() + by_detour.count()
+    }
+}

@@ -1,0 +1,184 @@
+//! Kept neighbours: who was displaced from the rings by others is observed on for a while.
+//!
+//! Invented members take the places of neighbours on the rings. While all members are new, and again when a crowd has waited
+//! until it counts as settled, nothing tells the inventions from the others but who was there before. So a neighbour of some
+//! standing that others displace stays a neighbour for [`KEEP_FOR`]: those who knew each other before a crowd came go on to
+//! observe each other, and tell each other their own news, whatever the crowd does.
+//!
+//! Invariants:
+//! - As many are kept as observers are wanted, at most: those that have been live for longest.
+//! - Who was a neighbour for less than [`KEEP_AFTER`] is not kept: a crowd of honest newcomers that come at once displaces
+//!   neighbours all the time, and costs nothing here.
+//! - Where the rings stand still, nobody is kept after a while, and nothing is computed.
+//!
+//! A crowd may come right after a cluster was founded. So whoever was a neighbour for [`KEEP_FOUNDER_AFTER`] while everybody
+//! observed everybody, who are few, is kept as well. Honest crowds come then, too, and have links to their neighbours in a
+//! moment: where all neighbours have, after [`FOUNDER_REVIEW`], those founders are let go.
+//!
+//! Must not know: what is observed, or how.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::limits::{FOUNDER_REVIEW, KEEP_AFTER, KEEP_FOR, KEEP_FOUNDER_AFTER};
+use crate::core::time::Time;
+use crate::core::view::Slot;
+
+/// Neighbours by standing, and those who are neighbours no more.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Those that the graph makes neighbours, since when, and whether it was that of everybody then.
+    since: BTreeMap<Slot, (Time, bool)>,
+    displaced: BTreeMap<Slot, Displaced>,
+    /// When founders among the displaced are looked at.
+    review_at: Option<Time>,
+}
+
+/// Others took its place.
+#[derive(Debug)]
+struct Displaced {
+    /// When it came to live, in seconds.
+    came: u32,
+    until: Time,
+    /// It was a neighbour for a moment alone.
+    is_founder: bool,
+}
+
+impl Kept {
+    /// These are neighbours now by the graph; `is_mesh` if all are. `came` tells since when a member has lived, if it does;
+    /// at most `most` are kept.
+    pub(super) fn update(
+        &mut self,
+        now: Time,
+        neighbours: &BTreeSet<Slot>,
+        is_mesh: bool,
+        most: usize,
+        came: impl Fn(Slot) -> Option<u32>,
+    ) {
+        let is_gone = |slot: &&Slot| !neighbours.contains(slot);
+        for slot in self.since.keys().filter(is_gone).copied().collect::<Vec<_>>() {
+            let Some((since, was_mesh)) = self.since.remove(&slot) else { continue };
+            let lasted = now.since(since);
+            let is_founder = lasted < KEEP_AFTER;
+            if let Some(came) = came(slot)
+                && (!is_founder || was_mesh && lasted >= KEEP_FOUNDER_AFTER)
+            {
+                self.keep(slot, Displaced { came, until: now + KEEP_FOR, is_founder }, most);
+                self.review_at = self.review_at.or(is_founder.then_some(now + FOUNDER_REVIEW));
+            }
+        }
+        for slot in neighbours {
+            self.since.entry(*slot).or_insert((now, is_mesh));
+            self.displaced.remove(slot);
+        }
+        self.displaced.retain(|slot, displaced| displaced.until > now && came(*slot).is_some());
+    }
+
+    fn keep(&mut self, slot: Slot, displaced: Displaced, most: usize) {
+        if self.displaced.len() >= most {
+            let youngest = self.displaced.iter().max_by_key(|(_, other)| other.came);
+            let Some((youngest, _)) = youngest.filter(|(_, other)| other.came > displaced.came) else { return };
+            let youngest = *youngest;
+            self.displaced.remove(&youngest);
+        }
+        self.displaced.insert(slot, displaced);
+    }
+
+    /// Whether founders are to be looked at.
+    pub(super) fn is_review_due(&self, now: Time) -> bool {
+        self.review_at.is_some_and(|at| at <= now)
+    }
+
+    /// Founders are looked at: let go where their successors `are_linked`, else looked at again.
+    pub(super) fn review(&mut self, now: Time, are_linked: bool) {
+        if are_linked {
+            self.displaced.retain(|_, displaced| !displaced.is_founder);
+        }
+        let is_any = self.displaced.values().any(|displaced| displaced.is_founder);
+        self.review_at = is_any.then_some(now + FOUNDER_REVIEW);
+    }
+
+    /// The slot is given up, or holds another process.
+    pub(in crate::core) fn forget(&mut self, slot: Slot) {
+        self.since.remove(&slot);
+        self.displaced.remove(&slot);
+    }
+
+    /// Whether somebody need not be kept any more.
+    pub(in crate::core) fn is_due(&self, now: Time) -> bool {
+        self.displaced.values().any(|displaced| displaced.until <= now)
+    }
+
+    /// Whether a member was displaced, and is kept.
+    pub(in crate::core) fn holds(&self, slot: Slot) -> bool {
+        self.displaced.contains_key(&slot)
+    }
+
+    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.displaced.keys().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::ORIGIN + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn the_eldest_of_the_displaced_are_kept_for_a_while_and_no_more_than_so_many() {
+        let mut kept = Kept::default();
+        let came = |slot: Slot| Some(slot);
+        let slots = |kept: &Kept| kept.slots().collect::<Vec<_>>();
+        kept.update(at(0), &BTreeSet::from([5, 6, 7]), false, 2, came);
+        // The crowd comes: those who were there before are kept, the eldest of them.
+        let later = KEEP_AFTER.as_millis() as u64;
+        kept.update(at(later), &BTreeSet::from([8, 9]), false, 2, came);
+        assert_eq!(slots(&kept), [5, 6]);
+        kept.update(at(later * 2), &BTreeSet::from([10]), false, 2, came);
+        assert_eq!(slots(&kept), [5, 6], "nobody makes them give way");
+        // Who is a neighbour again is one; who died is none.
+        kept.update(at(later * 2), &BTreeSet::from([5]), false, 2, came);
+        assert_eq!(slots(&kept), [6]);
+        kept.update(at(later * 2), &BTreeSet::from([5]), false, 2, |slot| (slot != 6).then_some(slot));
+        assert_eq!(kept.slots().count(), 0);
+    }
+
+    #[test]
+    fn neighbours_of_a_moment_are_not_kept_and_nobody_is_for_good() {
+        let mut kept = Kept::default();
+        let came = |slot: Slot| Some(slot);
+        kept.update(at(0), &BTreeSet::from([1]), false, 2, came);
+        kept.update(at(1), &BTreeSet::from([2]), false, 2, came);
+        assert_eq!(kept.slots().count(), 0);
+        let now = at(1) + KEEP_AFTER;
+        kept.update(now, &BTreeSet::from([3]), false, 2, came);
+        assert_eq!(kept.slots().collect::<Vec<_>>(), [2]);
+        assert!(!kept.is_due(now) && kept.is_due(now + KEEP_FOR));
+        kept.update(now + KEEP_FOR, &BTreeSet::from([3]), false, 2, came);
+        assert_eq!(kept.slots().count(), 0);
+    }
+
+    #[test]
+    fn founders_are_kept_after_a_moment_and_until_their_successors_have_links() {
+        let mut kept = Kept::default();
+        let came = |slot: Slot| Some(slot);
+        kept.update(at(0), &BTreeSet::from([1, 2]), true, 2, came);
+        let moment = at(0) + KEEP_FOUNDER_AFTER;
+        kept.update(moment - Duration::from_millis(1), &BTreeSet::from([2, 3]), false, 2, came);
+        assert_eq!(kept.slots().count(), 0, "too short");
+        kept.update(moment, &BTreeSet::from([4]), false, 2, came);
+        assert_eq!(kept.slots().collect::<Vec<_>>(), [2], "3 was never one of all");
+        let review = moment + FOUNDER_REVIEW;
+        assert!(!kept.is_review_due(review - Duration::from_millis(1)) && kept.is_review_due(review));
+        kept.review(review, false);
+        assert!(!kept.is_review_due(review) && kept.is_review_due(review + FOUNDER_REVIEW));
+        assert_eq!(kept.slots().collect::<Vec<_>>(), [2]);
+        kept.review(review + FOUNDER_REVIEW, true);
+        assert_eq!(kept.slots().count(), 0);
+        assert!(!kept.is_review_due(review + FOUNDER_REVIEW * 9), "there is nobody to look at");
+    }
+}

@@ -1,0 +1,272 @@
+//! Who observes whom.
+//!
+//! Up to `observers` + 1 nodes everybody observes everybody. Above that, each node is a neighbour of the next live node
+//! in both directions on several rings; each ring is the live names in the order of a hash of their own. The union of
+//! the rings is an undirected graph, well mixed (a union of random cycles is an expander: Friedman, "A proof of Alon's
+//! second eigenvalue conjecture", 2008; Rapid, ATC 2018, section 4.1, observes by the same kind of graph), and every
+//! node computes the same one from the same view. So the load of a node is constant in the size of the cluster.
+//!
+//! Members that joined a moment ago prove nothing by being there; see `settled` and `kept` for what is observed besides
+//! while there are such.
+//!
+//! Invariants:
+//! - The graph is symmetric: who observes is observed. (While some are doubted, it has more edges; see `walk`.)
+//! - Adding a member costs O(rings); removing one that is no neighbour costs O(rings), and a neighbour O(members).
+//! - The number of rings depends on the number of live members alone, by integers only: about `observers` / 2 in a large
+//!   cluster, more in a small one, where rings overlap.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::detector::probe_after;
+use super::kept::Kept;
+use super::rings::{Ends, Rings, ring_count};
+use super::settled::Settled;
+use super::walk::Walk;
+use crate::core::limits::MIN_CRASH_PROBE_GAP;
+use crate::core::member::Status;
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::{Slot, View};
+use crate::core::{Core, Phase};
+
+/// Rings whose neighbours news is flooded to.
+pub(super) const FLOOD_RINGS: usize = 3;
+
+/// This node's place in the graph.
+#[derive(Debug)]
+pub(in crate::core) struct Observers {
+    /// The configured number.
+    wanted: usize,
+    rings: Rings,
+    /// The last answer of [`ring_count`], and to what.
+    counted: (usize, usize),
+    /// The graph made of settled members alone, while there are others.
+    pub(in crate::core) settled: Settled,
+    /// Those whom others displaced a while ago.
+    kept: Kept,
+    /// What is observed beyond them, while some of them are doubted.
+    pub(in crate::core) walk: Walk,
+    /// Everybody observed by this node: the nearest on the rings, and whom it walks past.
+    neighbours: BTreeSet<Slot>,
+    /// The shortest of their suspect timeouts.
+    quickest: Duration,
+}
+
+impl Observers {
+    pub(in crate::core) fn new(wanted: usize, me: u64) -> Self {
+        Self {
+            wanted,
+            rings: Rings::new(me),
+            counted: (0, 0),
+            settled: Settled::new(me),
+            kept: Kept::default(),
+            walk: Walk::default(),
+            neighbours: BTreeSet::new(),
+            quickest: Duration::MAX,
+        }
+    }
+
+    /// The configured number.
+    pub(in crate::core) fn wanted(&self) -> usize {
+        self.wanted
+    }
+
+    /// The shortest suspect timeout of all whom this node observes.
+    pub(super) fn quickest(&self) -> Duration {
+        self.quickest
+    }
+
+    /// The rings over all live members.
+    pub(super) fn rings(&self) -> &Rings {
+        &self.rings
+    }
+
+    fn ring_count(&mut self, others: usize) -> usize {
+        if self.counted.0 != others {
+            self.counted = (others, ring_count(others, self.wanted));
+        }
+        self.counted.1
+    }
+
+    /// Whether everybody observes everybody among this many others.
+    pub(in crate::core) fn is_full_mesh(&self, others: usize) -> bool {
+        others <= self.wanted
+    }
+
+    /// The neighbours on the first rings, and who answers behind doubted ones.
+    pub(in crate::core) fn flood_targets(&self) -> BTreeSet<Slot> {
+        let first = self.rings.ends.iter().take(FLOOD_RINGS).flat_map(Ends::slots);
+        first.chain(self.settled.flood_targets()).chain(self.walk.ends()).collect()
+    }
+
+    /// Neighbours that others displaced a while ago.
+    pub(in crate::core) fn kept(&self) -> impl Iterator<Item = Slot> {
+        self.kept.slots()
+    }
+
+    /// The nearest on all rings; none in a full mesh.
+    pub(super) fn nearest(&self) -> impl Iterator<Item = Slot> {
+        self.rings.nearest().chain(self.settled.rings().nearest())
+    }
+
+    /// Every ring, by its number among those of its kind, and whether it is one of settled members.
+    pub(super) fn all_rings(&self) -> impl Iterator<Item = (&Rings, usize, bool)> {
+        let of = |rings, is_settled| (0..Rings::count(rings)).map(move |ring| (rings, ring, is_settled));
+        of(&self.rings, false).chain(of(self.settled.rings(), true))
+    }
+}
+
+impl Core {
+    /// A member's liveness may have changed: finds the own place in the graph again.
+    pub(in crate::core) fn reobserve(&mut self, slot: Slot) {
+        if slot == View::ME {
+            return;
+        }
+        self.observers.walk.forget(slot);
+        self.observers.kept.forget(slot);
+        self.begin_to_settle(slot);
+        // A graph of its own that begins now begins as what all had in common.
+        let has_changed = self.reobserve_settled(slot);
+        let others = self.view.live().len();
+        let view = &self.view;
+        let live = view.live().iter().map(|slot| (*slot, view.entry(*slot).name_hash));
+        if self.observers.is_full_mesh(others) {
+            self.observers.rings.ends.clear();
+        } else {
+            let rings = self.observers.ring_count(others);
+            let name = view.get(slot).filter(|entry| entry.status.is_live()).map(|entry| entry.name_hash);
+            let has_changed = self.observers.rings.update(rings, slot, name, &live) || has_changed;
+            // Most members of a large cluster are nobody's neighbours here.
+            if !has_changed && !self.observers.neighbours.contains(&slot) {
+                return;
+            }
+        }
+        if self.observers.walk.is_on() {
+            self.timers.set_by(Timer::Walk, self.now + MIN_CRASH_PROBE_GAP);
+        }
+        self.renew_neighbours(&BTreeMap::new());
+    }
+
+    /// Observes those who are neighbours now. Some are taken over who `lived` at a time that others than this node know of.
+    pub(super) fn renew_neighbours(&mut self, lived: &BTreeMap<Slot, Time>) {
+        let mut after: BTreeSet<Slot> = if self.observers.is_full_mesh(self.view.live().len()) {
+            self.view.live().iter().copied().collect()
+        } else {
+            self.observers.nearest().chain(self.observers.settled.mesh()).collect()
+        };
+        let view = &self.view;
+        let came =
+            |slot: Slot| view.get(slot).filter(|entry| entry.status.is_live()).map(|entry| entry.peer.live_since);
+        // A joiner meets one after the other, and knows few of many at first.
+        let is_mesh = matches!(self.phase, Phase::Up) && self.observers.is_full_mesh(view.live().len());
+        self.observers.kept.update(self.now, &after, is_mesh, self.observers.wanted, came);
+        if !self.observers.is_full_mesh(self.view.live().len()) {
+            after.extend(self.observers.walk.passed().chain(self.observers.kept()));
+        }
+        let before = std::mem::take(&mut self.observers.neighbours);
+        let stopped: Vec<Slot> = before.difference(&after).copied().collect();
+        let started: Vec<Slot> = after.difference(&before).copied().collect();
+        let timeouts = after.iter().map(|slot| self.view.record(*slot).timing.suspect_timeout());
+        self.observers.quickest = timeouts.min().unwrap_or(Duration::MAX);
+        self.attention.expect_contact(self.observers.quickest);
+        self.observers.neighbours = after;
+        for slot in stopped {
+            self.stop_observing(slot);
+        }
+        for slot in started {
+            self.start_observing(slot, lived.get(&slot).copied());
+        }
+    }
+
+    /// Lets go those who were kept from the first moments of a cluster, if those in their places have links.
+    pub(in crate::core) fn review_founders(&mut self) {
+        if self.observers.kept.is_review_due(self.now) {
+            let are_linked = self.observers.nearest().all(|slot| self.is_linked(self.view.record(slot).run));
+            self.observers.kept.review(self.now, are_linked);
+            self.renew_neighbours(&BTreeMap::new());
+        }
+    }
+
+    /// Lets go those who were kept for long enough.
+    pub(in crate::core) fn release_kept(&mut self) {
+        if self.observers.kept.is_due(self.now) {
+            self.renew_neighbours(&BTreeMap::new());
+        }
+    }
+
+    /// A new observer probes its subject at once: what it has not heard itself must not count as heard, and an orphan of
+    /// a mass failure must not be forgiven a whole timeout once more. Who `lived` at a certain time because nobody accused
+    /// it until then is not forgiven more than that.
+    fn start_observing(&mut self, slot: Slot, lived: Option<Time>) {
+        let entry = self.view.entry(slot);
+        let is_new = entry.peer.session.is_none() && entry.peer.last_sign == self.now;
+        if !is_new && entry.record.status == Status::Up {
+            let demanded = self.demanded_silence(slot);
+            // What is long ago says nothing of this silence.
+            let lived = lived.filter(|lived| self.now.since(*lived) <= demanded * 5 / 4);
+            let probed_at_once = lived.unwrap_or(self.now - probe_after(demanded));
+            let peer = self.view.peer_mut(slot);
+            peer.last_sign = peer.last_sign.max(probed_at_once);
+        }
+        self.watch(slot);
+        self.plan_link(slot);
+    }
+
+    fn stop_observing(&mut self, slot: Slot) {
+        if self.view.get(slot).is_some() {
+            let run = self.view.record(slot).run;
+            self.timers.cancel(Timer::Heartbeat(run));
+            self.inquiries.forget(run);
+            self.watch(slot);
+            self.plan_link(slot);
+        }
+    }
+
+    /// Whether everybody observes everybody.
+    pub(in crate::core) fn is_full_mesh(&self) -> bool {
+        self.observers.is_full_mesh(self.view.live().len())
+    }
+
+    /// Everybody observed by this node.
+    pub(in crate::core) fn neighbours(&self) -> impl Iterator<Item = Slot> {
+        self.observers.neighbours.iter().copied()
+    }
+
+    /// Whether this node observes a member (and is observed by it).
+    pub(in crate::core) fn observes(&self, slot: Slot) -> bool {
+        self.observers.neighbours.contains(&slot)
+    }
+
+    /// A member's other observers, by this node's view: who might have heard it. Above the full mesh they are the nearest
+    /// that this node does not doubt, since those walk past the others, too.
+    pub(in crate::core) fn observers_of(&self, subject: Slot) -> BTreeSet<Slot> {
+        let others = self.view.live().len();
+        let live = self.view.live().iter().copied().filter(|slot| *slot != subject);
+        if self.observers.is_full_mesh(others) {
+            return live.collect();
+        }
+        let doubted = self.observers.walk.doubted();
+        let live: Vec<Slot> = live.filter(|slot| doubted.is_empty() || !doubted.contains(slot)).collect();
+        let name_of = |slot: Slot| self.view.entry(slot).name_hash;
+        let with_me = live.iter().copied().chain([View::ME]).map(|slot| (slot, name_of(slot)));
+        let mut rings = Rings::new(name_of(subject));
+        rings.rebuild(ring_count(others, self.observers.wanted), &with_me);
+        let mut observers: BTreeSet<Slot> = rings.nearest().collect();
+        observers.extend(self.settled_observers_of(subject, &live));
+        // They knew the same members before others came.
+        observers.extend(self.observers.kept().filter(|slot| !doubted.contains(slot)));
+        observers.remove(&subject);
+        observers.remove(&View::ME);
+        observers
+    }
+
+    /// Whom gossip goes round: the neighbours, but for those that are merely kept, who would make the rounds longer. (A
+    /// joiner has none.)
+    pub(in crate::core) fn gossip_peers(&self) -> Vec<Slot> {
+        if matches!(self.phase, Phase::Joining(_)) {
+            return Vec::new();
+        }
+        self.neighbours().filter(|slot| !self.observers.kept.holds(*slot)).collect()
+    }
+}

@@ -1,0 +1,421 @@
+//! Walking past the doubted: neighbours that are probably gone are replaced before their verdict.
+//!
+//! A member's nearest neighbours on the rings are its observers. If many die or are cut off at once, the neighbours are
+//! among them, and so are those behind them: replaced only after its verdict, each would be found out after the one before
+//! it. So a node walks: from a neighbour that it doubts it goes on along the ring to the nearest member that answers, and
+//! observes that one and all whom it passed.
+//!
+//! ```text
+//!            doubted     doubted    silent so far      answers
+//!   me ───────── a ───────── b ───────── c ─────────────── d ───────── e
+//!                └────────── observed meanwhile ───────────┘      no concern of mine
+//! ```
+//!
+//! **Doubted** is who is Suspect, whose port refused a link while a probe was in vain, or who was probed in vain at the end of
+//! its suspect timeout. All those are passed. Of members of whom nothing is known [`FIRST_REACH`] is passed at first, and
+//! [`REACH_GROWTH`] times as many after each pause in which they should have answered: a run of fifty is crossed in three
+//! round trips. Where [`WIDE_DOUBT`] of the neighbours are doubted, the others hardly live either, and all are asked at once.
+//!
+//! **Dates.** Nobody accused whom this node takes over, so they lived when the nearer ones were last heard: their silence
+//! counts from then, and those who were cut off together are judged together.
+//!
+//! Invariants:
+//! - Doubt alone accuses nobody: who is taken over is probed, and judged, like any neighbour.
+//! - Without doubts nothing here is kept, sent, or computed. Walking costs O(rings × members), at most once per pause.
+//! - Who is doubted no more is walked past no more, and whoever is behind it is left alone.
+//!
+//! Must not know: why somebody is silent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::observers::FLOOD_RINGS;
+use super::rings::Rings;
+use crate::core::limits::{FIRST_REACH, MIN_CRASH_PROBE_GAP, REACH_GROWTH, WIDE_DOUBT};
+use crate::core::member::Status;
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::{Slot, View};
+use crate::core::{Core, Phase};
+
+/// Whom this node observes beyond its neighbours, and why. Empty while nobody is doubted.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Walk {
+    /// Members that this node doubted at the last step.
+    doubted: BTreeSet<Slot>,
+    /// Everybody on the way from a doubted neighbour to the nearest member that answers, that one included.
+    passed: BTreeSet<Slot>,
+    /// Those of them that were not heard since the doubts began.
+    silent: BTreeSet<Slot>,
+    /// Where the ways on the first rings end, for news.
+    ends: BTreeSet<Slot>,
+    /// Since when neighbours are doubted.
+    since: Option<Time>,
+    /// How many members of whom nothing is known are passed on each way.
+    reach: usize,
+    /// When the last step was taken.
+    stepped: Option<Time>,
+}
+
+impl Walk {
+    /// The slot is given up, or holds another process.
+    pub(in crate::core) fn forget(&mut self, slot: Slot) {
+        self.doubted.remove(&slot);
+        self.passed.remove(&slot);
+        self.silent.remove(&slot);
+        self.ends.remove(&slot);
+    }
+
+    /// Whether a neighbour is doubted.
+    pub(super) fn is_on(&self) -> bool {
+        self.since.is_some()
+    }
+
+    pub(super) fn passed(&self) -> impl Iterator<Item = Slot> {
+        self.passed.iter().copied()
+    }
+
+    /// Since when this member is walked past, or to.
+    pub(super) fn taken_over_since(&self, slot: Slot) -> Option<Time> {
+        self.since.filter(|_| self.passed.contains(&slot))
+    }
+
+    pub(super) fn ends(&self) -> impl Iterator<Item = Slot> {
+        self.ends.iter().copied()
+    }
+
+    pub(super) fn doubted(&self) -> &BTreeSet<Slot> {
+        &self.doubted
+    }
+}
+
+/// One member on a ring, seen from the middle of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The way to it.
+    pub(super) distance: u64,
+    pub(super) slot: Slot,
+    pub(super) standing: Standing,
+}
+
+/// What is known of a member whom a walk comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::core) enum Standing {
+    Doubted,
+    /// Not heard since the doubts began.
+    Unknown,
+    /// Heard since.
+    Answers,
+}
+
+/// One way along a ring.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Path {
+    /// In the order of their distance, the end included.
+    pub(super) slots: Vec<Slot>,
+    /// Whether the last of them answers, or all were passed.
+    pub(super) is_finished: bool,
+    pub(super) end: Option<Slot>,
+}
+
+/// Goes from the nearest of these members to the nearest one that answers, past `reach` unknown ones at most. A nearest
+/// one that is not doubted ends the way before it began.
+pub(super) fn path(places: &mut Vec<Place>, reach: usize) -> Path {
+    let end = places.iter().filter(|place| place.standing == Standing::Answers).map(|place| place.distance).min();
+    if let Some(end) = end {
+        places.retain(|place| place.distance <= end);
+    }
+    places.sort_unstable_by_key(|place| place.distance);
+    let mut path = Path { is_finished: true, ..Path::default() };
+    let Some(Place { standing: Standing::Doubted, .. }) = places.first() else { return path };
+    let mut unknown = 0;
+    for place in places {
+        match place.standing {
+            Standing::Unknown if unknown == reach => {
+                path.is_finished = false;
+                break;
+            }
+            Standing::Unknown => {
+                // It may answer yet.
+                path.is_finished = false;
+                unknown += 1;
+            }
+            Standing::Doubted => {}
+            Standing::Answers => {
+                path.is_finished = true;
+                path.end = Some(place.slot);
+            }
+        }
+        path.slots.push(place.slot);
+    }
+    path
+}
+
+/// When the doubted on one way were heard last, by their suspect timeouts. A member behind them lived then, too, since nobody
+/// accused it; but one that is slower would not have been missed yet, and the sign of a quick one may itself be no more
+/// than such a guess.
+#[derive(Debug, Default)]
+struct Lives {
+    /// There are few paces in one cluster.
+    signs: Vec<(Duration, Time)>,
+}
+
+impl Lives {
+    fn add(&mut self, pace: Duration, sign: Time) {
+        match self.signs.iter_mut().find(|(other, _)| *other == pace) {
+            Some((_, last)) => *last = sign.max(*last),
+            None => self.signs.push((pace, sign)),
+        }
+    }
+
+    /// When a member of this pace lived at the least.
+    fn of(&self, pace: Duration) -> Option<Time> {
+        self.signs.iter().filter(|(other, _)| *other >= pace).map(|(_, sign)| *sign).max()
+    }
+}
+
+/// What one step found.
+#[derive(Debug, Default)]
+struct Step {
+    passed: BTreeSet<Slot>,
+    silent: BTreeSet<Slot>,
+    ends: BTreeSet<Slot>,
+    /// When those who are passed lived, at the least.
+    lived: BTreeMap<Slot, Time>,
+    /// Those behind somebody whose process seems to be gone.
+    behind_crashed: BTreeSet<Slot>,
+    is_finished: bool,
+}
+
+impl Core {
+    /// There may be a new doubt about a member, or an old one may be over.
+    pub(in crate::core) fn doubts_changed(&mut self, slot: Slot) {
+        if self.observes(slot) {
+            let pause = if self.observers.walk.is_on() { self.walk_pause() } else { Duration::ZERO };
+            let at = self.observers.walk.stepped.map_or(self.now, |stepped| (stepped + pause).max(self.now));
+            self.timers.set_by(Timer::Walk, at);
+        }
+    }
+
+    /// A member was heard: who was walked past, or to, may be the end of the way.
+    pub(in crate::core) fn heard_on_the_way(&mut self, slot: Slot) {
+        if self.observers.walk.silent.remove(&slot) {
+            self.doubts_changed(slot);
+        }
+    }
+
+    /// How long those who were passed have to answer.
+    fn walk_pause(&self) -> Duration {
+        let rtt = self.neighbours().filter_map(|slot| self.view.entry(slot).peer.rtt()).max().unwrap_or_default();
+        self.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
+    }
+
+    fn doubted(&self) -> BTreeSet<Slot> {
+        let suspected = self.view.counts()[Status::Suspect.index()] > 0;
+        let is_suspect = |slot: &Slot| self.view.entry(*slot).status == Status::Suspect;
+        let suspects = self.view.live().iter().copied().filter(|slot| suspected && is_suspect(slot));
+        let slot_of = |run| self.view.slot_of_run(run);
+        let is_silent = |slot: &Slot| self.next_threshold(*slot).is_some_and(|threshold| threshold <= self.now);
+        let silent = self.inquiries.in_vain().filter_map(slot_of).filter(is_silent);
+        let silent = silent.chain(self.crashes.in_vain().filter_map(slot_of));
+        let is_live = |slot: &Slot| *slot != View::ME && self.view.entry(*slot).status.is_live();
+        suspects.chain(silent).filter(is_live).collect()
+    }
+
+    /// The next step.
+    pub(in crate::core) fn walk(&mut self) {
+        let doubted = self.doubted();
+        let before = std::mem::take(&mut self.observers.walk);
+        let nearest: BTreeSet<Slot> = self.observers.nearest().collect();
+        let doubted_nearest = nearest.intersection(&doubted).count();
+        self.observers.walk.doubted = doubted;
+        let is_walking = matches!(self.phase, Phase::Up)
+            && doubted_nearest > 0
+            && !self.observers.is_full_mesh(self.view.live().len());
+        if !is_walking {
+            return self.renew_neighbours(&BTreeMap::new());
+        }
+        let since = before.since.unwrap_or(self.now);
+        let pause = self.walk_pause();
+        let is_wide = doubted_nearest * WIDE_DOUBT.1 >= nearest.len() * WIDE_DOUBT.0;
+        let has_paused = before.stepped.is_none_or(|stepped| self.now.since(stepped) >= pause);
+        let reach = match before.reach {
+            _ if is_wide => usize::MAX,
+            0 => FIRST_REACH,
+            reach if has_paused => reach.saturating_mul(REACH_GROWTH),
+            reach => reach,
+        };
+        let step = self.step(since, reach);
+        let walk = &mut self.observers.walk;
+        walk.passed.clone_from(&step.passed);
+        walk.silent.clone_from(&step.silent);
+        walk.ends.clone_from(&step.ends);
+        walk.since = Some(since);
+        // Once all ways have ended, new doubts begin with small steps.
+        walk.reach = if step.is_finished { 0 } else { reach };
+        walk.stepped = if has_paused { Some(self.now) } else { before.stepped };
+        if !step.is_finished && reach < self.view.live().len() {
+            self.timers.set_by(Timer::Walk, self.now + pause);
+        }
+        self.renew_neighbours(&step.lived);
+        for slot in step.passed.difference(&before.passed) {
+            self.ask_on_the_way(*slot, since, step.behind_crashed.contains(slot));
+        }
+    }
+
+    fn step(&self, since: Time, reach: usize) -> Step {
+        let mut step = Step { is_finished: true, ..Step::default() };
+        for (rings, ring, is_settled) in self.observers.all_rings() {
+            for is_ahead in [true, false] {
+                let path = self.path_on((rings, ring, is_settled), is_ahead, since, reach);
+                step.is_finished &= path.is_finished;
+                if ring < FLOOD_RINGS {
+                    step.ends.extend(path.end);
+                }
+                let (mut lives, mut is_behind_crashed) = (Lives::default(), false);
+                for slot in path.slots {
+                    let entry = self.view.entry(slot);
+                    let pace = entry.record.timing.suspect_timeout();
+                    if let Some(lived) = lives.of(pace) {
+                        let date = step.lived.entry(slot).or_insert(lived);
+                        *date = lived.max(*date);
+                    }
+                    if is_behind_crashed {
+                        step.behind_crashed.insert(slot);
+                    }
+                    if self.observers.walk.doubted.contains(&slot) {
+                        lives.add(pace, entry.peer.last_sign);
+                    }
+                    is_behind_crashed |= self.crashes.is_in_vain(entry.record.run);
+                    step.passed.insert(slot);
+                    if path.end != Some(slot) {
+                        step.silent.insert(slot);
+                    }
+                }
+            }
+        }
+        step
+    }
+
+    fn path_on(&self, ring: (&Rings, usize, bool), is_ahead: bool, since: Time, reach: usize) -> Path {
+        let (rings, ring, is_settled) = ring;
+        let doubted = &self.observers.walk.doubted;
+        if !rings.end(ring, is_ahead).is_some_and(|end| doubted.contains(&end)) {
+            return Path { is_finished: true, ..Path::default() };
+        }
+        let standing = |slot: Slot| {
+            let heard = || self.view.entry(slot).peer.session.as_ref().map(|session| session.heard);
+            if doubted.contains(&slot) {
+                Standing::Doubted
+            } else if heard().is_some_and(|heard| heard >= since) {
+                Standing::Answers
+            } else {
+                Standing::Unknown
+            }
+        };
+        let is_on_ring = |slot: &Slot| !is_settled || self.view.entry(*slot).peer.settled;
+        let on_ring = self.view.live().iter().copied().filter(is_on_ring);
+        let mut places: Vec<Place> = on_ring
+            .map(|slot| {
+                let distance = rings.distance(self.view.entry(slot).name_hash, ring, is_ahead);
+                Place { distance, slot, standing: standing(slot) }
+            })
+            .collect();
+        path(&mut places, reach)
+    }
+
+    /// A member that the walk comes to for the first time is asked whether it lives; behind a process that died, by a link,
+    /// too, which a dead one refuses at once.
+    fn ask_on_the_way(&mut self, slot: Slot, since: Time, is_behind_crashed: bool) {
+        let entry = self.view.entry(slot);
+        if entry.status != Status::Up || self.observers.walk.doubted.contains(&slot) {
+            return;
+        }
+        if entry.peer.session.as_ref().is_some_and(|session| session.heard >= since) {
+            return;
+        }
+        let run = entry.record.run;
+        if self.inquiries.probed(run) == 0 {
+            self.probe(slot);
+        }
+        if is_behind_crashed {
+            self.look_for_crash(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn places(standings: &[Standing]) -> Vec<Place> {
+        let place = |(nth, standing): (usize, &Standing)| Place {
+            distance: (nth as u64 + 1) * 10,
+            slot: nth as Slot,
+            standing: *standing,
+        };
+        let mut places: Vec<Place> = standings.iter().enumerate().map(place).collect();
+        // They come in the order of the table, not of the ring.
+        places.reverse();
+        places
+    }
+
+    fn standing() -> impl Strategy<Value = Standing> {
+        prop_oneof![4 => Just(Standing::Doubted), 2 => Just(Standing::Unknown), 1 => Just(Standing::Answers)]
+    }
+
+    proptest! {
+        #[test]
+        fn a_way_holds_the_nearest_that_answers_and_all_before_it(
+            standings in prop::collection::vec(standing(), 1..60), reach in 1usize..80,
+        ) {
+            let path = path(&mut places(&standings), reach);
+            if standings[0] != Standing::Doubted {
+                prop_assert_eq!(path, Path { is_finished: true, ..Path::default() }, "nobody near is doubted");
+                return Ok(());
+            }
+            let whole: Vec<Slot> = (0..path.slots.len() as Slot).collect();
+            prop_assert_eq!(&path.slots, &whole, "in order, and nobody is left out");
+            let of = |standing| path.slots.iter().filter(|slot| standings[**slot as usize] == standing).count();
+            prop_assert!(of(Standing::Unknown) <= reach);
+            let nearest = standings.iter().position(|standing| *standing == Standing::Answers);
+            if let Some(end) = path.end {
+                prop_assert_eq!(Some(end as usize), nearest);
+                prop_assert_eq!(path.slots.last(), Some(&end));
+                prop_assert!(path.is_finished);
+            } else {
+                prop_assert_eq!(of(Standing::Answers), 0);
+                let is_limited = of(Standing::Unknown) == reach && path.slots.len() < standings.len();
+                prop_assert!(is_limited || path.slots.len() == standings.len());
+                prop_assert_eq!(path.is_finished, of(Standing::Unknown) == 0);
+            }
+        }
+
+        /// Both ends of a run of doubted members find each other: whoever walks to it is walked to.
+        #[test]
+        fn two_that_doubt_the_same_walk_to_each_other(dead in 1usize..60) {
+            let mut standings = vec![Standing::Doubted; dead];
+            standings.push(Standing::Answers);
+            let there = path(&mut places(&standings), FIRST_REACH);
+            prop_assert_eq!(there.end, Some(dead as Slot));
+            prop_assert_eq!(there.slots.len(), dead + 1);
+        }
+    }
+
+    #[test]
+    fn a_run_of_a_thousand_is_crossed_in_six_pauses() {
+        let mut known = 1;
+        let mut reach = FIRST_REACH;
+        let mut pauses = 0;
+        while known < 1_000 {
+            let standings: Vec<Standing> =
+                (0..1_000).map(|nth| if nth < known { Standing::Doubted } else { Standing::Unknown }).collect();
+            known = path(&mut places(&standings), reach).slots.len();
+            reach *= REACH_GROWTH;
+            pauses += 1;
+        }
+        assert!(pauses <= 6, "{pauses}");
+    }
+}

@@ -1,0 +1,150 @@
+//! Flooding: news does not wait for the gossip tick.
+//!
+//! A new update is gathered with others for [`FLOOD_BATCH`] and sent on once by every node that learns it, except to
+//! where it came from, and once more after [`FLOOD_AGAIN`] by its origin. It goes to both neighbours on the first three
+//! rings of observers and to one random live peer: fixed rings beat random subsets, which leave some node out. In a full
+//! mesh the origin reaches everybody itself, and relays send to [`FLOOD_FANOUT`] random peers. What does not fit into one
+//! packet goes in the next batch, so that a mass change is paced and bounded.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rand::seq::IndexedRandom;
+
+use crate::core::Core;
+use crate::core::limits::{FLOOD_AGAIN, FLOOD_BATCH, FLOOD_BUSY_BATCH, FLOOD_FANOUT, MAX_RECENT_UPDATES};
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::{Slot, Table, is_due};
+
+/// News that is still to be sent on. Both tables are bounded by [`MAX_RECENT_UPDATES`]: what is beyond travels by
+/// gossip and sync.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Flooding {
+    /// New updates, and where each came from.
+    fresh: Table<Slot, Option<Slot>>,
+    /// Own news: sent to more peers, and once more.
+    own: BTreeSet<Slot>,
+    again: BTreeSet<Slot>,
+    /// When news was sent on last.
+    last: Option<Time>,
+}
+
+impl Flooding {
+    /// The news about this member is our own.
+    pub(in crate::core) fn originate(&mut self, slot: Slot) {
+        if self.fresh.contains(slot) {
+            self.own.insert(slot);
+        }
+    }
+
+    pub(in crate::core) fn forget(&mut self, slot: Slot) {
+        self.fresh.remove(slot);
+        // Whoever gets this slot next has told nothing yet.
+        self.fresh.for_each_mut(|from| *from = from.filter(|from| *from != slot));
+        self.own.remove(&slot);
+        self.again.remove(&slot);
+    }
+}
+
+impl Core {
+    /// Something about a member is new.
+    pub(in crate::core) fn flood_news(&mut self, slot: Slot, from: Option<Slot>) {
+        self.flooding.own.remove(&slot);
+        if self.flooding.fresh.len() < MAX_RECENT_UPDATES || self.flooding.fresh.contains(slot) {
+            self.flooding.fresh.insert(slot, from);
+            self.timers.set_by(Timer::Flood, self.now + self.flood_batch());
+        }
+    }
+
+    /// How long news is gathered: longer if there was some a moment ago.
+    fn flood_batch(&self) -> Duration {
+        if is_due(self.now, self.flooding.last, FLOOD_BUSY_BATCH) { FLOOD_BATCH } else { FLOOD_BUSY_BATCH }
+    }
+
+    /// Sends on what has gathered.
+    pub(in crate::core) fn flood(&mut self) {
+        self.flooding.last = Some(self.now);
+        let fresh = self.flooding.fresh.take_sorted();
+        let is_own = fresh.iter().any(|(slot, _)| self.flooding.own.contains(slot));
+        let sent = self.flood_to_targets(&fresh, is_own);
+        let is_any_sent = sent.contains(&true);
+        for ((slot, from), is_sent) in fresh.into_iter().zip(sent) {
+            if is_sent {
+                if self.flooding.own.remove(&slot) {
+                    self.flooding.again.insert(slot);
+                    self.timers.set_by(Timer::FloodAgain, self.now + FLOOD_AGAIN);
+                }
+            } else if is_any_sent {
+                // The packets were full. (Where nothing at all fitted, nothing will: that is left to gossip.)
+                self.flooding.fresh.insert(slot, from);
+                self.timers.set_by(Timer::Flood, self.now + FLOOD_BATCH);
+            }
+        }
+    }
+
+    /// The origin's second time.
+    pub(in crate::core) fn flood_own_again(&mut self) {
+        let again: Vec<_> = std::mem::take(&mut self.flooding.again).into_iter().map(|slot| (slot, None)).collect();
+        self.flood_to_targets(&again, true);
+    }
+
+    /// Sends news, which is in the order of its slots, to this batch's targets; says what fitted (or needs no sending).
+    fn flood_to_targets(&mut self, news: &[(Slot, Option<Slot>)], is_own: bool) -> Vec<bool> {
+        let targets = self.flood_targets(is_own);
+        let mut sent = vec![targets.is_empty(); news.len()];
+        for target in targets {
+            let mut packet = self.packet_to(target);
+            let mut carries_news = false;
+            for (i, (slot, from)) in news.iter().enumerate() {
+                // Who told us knows; and a node knows itself best.
+                if *from == Some(target) || *slot == target {
+                    sent[i] = true;
+                    continue;
+                }
+                if !self.push_news(&mut packet, *slot) {
+                    break;
+                }
+                carries_news = true;
+                sent[i] = true;
+                self.gossiping.recent.sent(*slot);
+            }
+            // A suspect learns of its suspicion from whoever spreads it, by the word that every packet carries.
+            if carries_news || news.binary_search_by_key(&target, |(slot, _)| *slot).is_ok() {
+                self.send_to(target, packet);
+            }
+        }
+        sent
+    }
+
+    pub(in crate::core) fn flood_targets(&mut self, is_own: bool) -> Vec<Slot> {
+        let live = self.view.live();
+        if !self.observers.is_full_mesh(live.len()) {
+            let mut targets = self.observers.flood_targets();
+            if is_own {
+                targets.extend(self.observers.kept());
+            }
+            targets.extend(live.choose(&mut self.rng));
+            return targets.into_iter().collect();
+        }
+        if is_own || live.len() <= FLOOD_FANOUT {
+            return live.to_vec();
+        }
+        live.sample(&mut self.rng, FLOOD_FANOUT).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gets_the_slot_of_a_forgotten_member_has_told_nothing() {
+        let mut flooding = Flooding::default();
+        flooding.fresh.insert(1, Some(7));
+        flooding.fresh.insert(2, Some(8));
+        flooding.fresh.insert(7, None);
+        flooding.forget(7);
+        assert_eq!(flooding.fresh.take_sorted(), [(1, None), (2, Some(8))]);
+    }
+}

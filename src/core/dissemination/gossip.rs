@@ -1,0 +1,117 @@
+//! Gossip: in every `gossip_interval` packets to at least `gossip_fanout` peers, in turns.
+//!
+//! Heartbeats go round the same peers and carry the same, so they count: a tick sends only what heartbeats did not. Where
+//! heartbeats are frequent, each observer gets exactly one packet per heartbeat interval, and gossip costs nothing besides.
+//!
+//! Turns rather than dice: everybody is met once before anybody is met again, so that the longest wait is bounded (the
+//! round-robin selection of SWIM, section 4.3). The packet carries the fingerprint, and recent updates for a peer whose
+//! own fingerprint, as last heard, differs; each update is carried at most 3 × ⌈log2(n + 1)⌉ times.
+
+use rand::RngExt;
+use rand::seq::{IndexedRandom, SliceRandom};
+
+use super::recent::Recent;
+use crate::core::timers::Timer;
+use crate::core::view::Slot;
+use crate::core::wire::PacketBuilder;
+use crate::core::{Core, Phase};
+
+/// One tick in so many also goes to one peer from everybody.
+const STRANGER_ONE_IN: u32 = 10;
+
+/// What gossip remembers between ticks.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Gossiping {
+    /// Updates that may still be worth telling.
+    pub(in crate::core) recent: Recent,
+    /// Heartbeats since the last tick.
+    pub(in crate::core) heartbeats: usize,
+}
+
+impl Gossiping {
+    pub(in crate::core) fn forget(&mut self, slot: Slot) {
+        self.recent.forget(slot);
+    }
+}
+
+impl Core {
+    /// Begins at a random point of the interval, so that nodes started together do not speak together.
+    pub(in crate::core) fn start_gossip(&mut self) {
+        let phase = self.rng.random::<f64>();
+        self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(phase));
+    }
+
+    /// One tick.
+    pub(in crate::core) fn gossip(&mut self) {
+        if matches!(self.phase, Phase::Joining(_)) {
+            return;
+        }
+        let pace = 0.95 + 0.05 * self.rng.random::<f64>();
+        self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(pace));
+        for slot in self.next_turns() {
+            self.gossip_to(slot);
+            self.counters.gossip_sent += 1;
+        }
+        self.review_founders();
+        self.tell_the_accused();
+        self.repair();
+        self.end_old_calls();
+    }
+
+    /// A packet that is a heartbeat, with recent updates if the peer may lack some.
+    pub(in crate::core) fn gossip_to(&mut self, slot: Slot) {
+        let mut packet = self.packet_to(slot);
+        self.push_pulse(&mut packet);
+        if self.may_lack_news(slot) {
+            let limit = self.carry_limit();
+            self.push_recent_updates(&mut packet, limit);
+        }
+        self.send_to(slot, packet);
+    }
+
+    /// The next peers in turn: those that have waited longest for a packet of ours, so that few of them need a plain
+    /// heartbeat besides. Ties are broken by lot.
+    fn next_turns(&mut self) -> Vec<Slot> {
+        let wanted = self.settings.gossip_fanout.saturating_sub(std::mem::take(&mut self.gossiping.heartbeats));
+        let mut chosen = Vec::new();
+        if wanted > 0 {
+            chosen = self.gossip_peers();
+            chosen.shuffle(&mut self.rng);
+            chosen.sort_by_key(|slot| self.view.entry(*slot).peer.errands().last_sent);
+            chosen.truncate(wanted);
+        }
+        // Now and then one from everybody, so that no part of the graph is on its own for long.
+        if !self.observers.is_full_mesh(self.view.live().len())
+            && self.rng.random_range(0..STRANGER_ONE_IN) == 0
+            && let Some(slot) = self.view.live().choose(&mut self.rng).copied()
+            && !chosen.contains(&slot)
+        {
+            chosen.push(slot);
+        }
+        chosen
+    }
+
+    /// Whether a peer's fingerprint differed when it was heard last. Of who was never heard, only a neighbour is thought
+    /// to: a stranger that lacks something sees it by our fingerprint, and says so.
+    fn may_lack_news(&self, slot: Slot) -> bool {
+        let session = self.view.entry(slot).peer.session.as_ref();
+        session.map_or_else(|| self.observes(slot), |session| session.fingerprint != self.view.fingerprint())
+    }
+
+    /// How often one update is carried: 3 × ⌈log2(n + 1)⌉.
+    pub(super) fn carry_limit(&self) -> u32 {
+        let members = self.view.live().len() + 1;
+        3 * (usize::BITS - members.leading_zeros())
+    }
+
+    /// Adds recent updates that were sent fewer than `limit` times, as many as fit.
+    pub(in crate::core) fn push_recent_updates(&mut self, packet: &mut PacketBuilder, limit: u32) {
+        let slots: Vec<Slot> = self.gossiping.recent.fewest_sent(limit).collect();
+        for slot in slots {
+            if !self.push_news(packet, slot) {
+                break;
+            }
+            self.gossiping.recent.sent(slot);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Repair: what flooding and gossip missed is noticed by fingerprints that stay different.
+//!
+//! When a live peer's fingerprint still differs at a gossip tick, and the view stood still for [`SYNC_QUIET`] or has
+//! differed for [`SYNC_PATIENCE`], the two compare the hashes of 256 buckets of names and exchange only the records of
+//! buckets that differ, so that the cost follows the difference and not N (anti-entropy by a hash tree of one level:
+//! Merkle trees in Dynamo, SOSP 2007, section 4.7):
+//!
+//! ```text
+//! A ─ Digest{256 hashes} ─▶ B       B ─ Want{buckets that differ}, B's records of those ─▶ A
+//!                                   A ─ A's records of those ─▶ B
+//! ```
+//!
+//! It goes over the link between the two, in large frames, or as datagrams. Records of more buckets than fit into [`SYNC_PACKETS`] wait for the next round; lost packets leave the fingerprints
+//! different, and so bring the next round about. What is learnt that way spreads like any other news.
+
+use crate::core::packet::Way;
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+
+use crate::core::limits::{
+    CATCH_UP_AFTER, CATCH_UP_RETRY, MAX_CATCH_UP_TRIES, SYNC_BACKOFF, SYNC_INTERVAL, SYNC_PACKETS, SYNC_PATIENCE,
+    SYNC_QUIET, SYNC_TRIES,
+};
+use crate::core::member::{Run, Status};
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::{BUCKETS, Slot, is_due};
+use crate::core::wire::Message;
+use crate::core::{Core, Phase};
+
+/// A set of buckets, a bit each.
+pub(super) type Buckets = [u8; BUCKETS / 8];
+
+/// Who was last seen with another view.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Disagreement {
+    with: Option<(Run, Time)>,
+    last_sync: Option<Time>,
+    /// Our and their fingerprint at the last repair, and how often records were exchanged with just these: after a few
+    /// times the difference is one that merging does not end (a record that one side has reaped, say).
+    tried: Option<((u64, u64), u32)>,
+    /// The comparisons of a node that is newly Up.
+    catching_up: Option<CatchingUp>,
+}
+
+/// A view that was handed over while others were joining lacks those: a node that is newly Up compares its view with a
+/// random member's, twice, without waiting to see a difference.
+#[derive(Debug)]
+struct CatchingUp {
+    up_since: Time,
+    /// Comparisons done.
+    done: usize,
+    /// Members drawn for the next one: the first whose address is proven is it.
+    drawn: Vec<Run>,
+}
+
+impl Core {
+    /// Compares a peer's fingerprint with ours; says whether they differ.
+    pub(in crate::core) fn compare(&mut self, slot: Slot, fingerprint: u64) -> bool {
+        let run = self.view.record(slot).run;
+        let differs = fingerprint != self.view.fingerprint();
+        match self.disagreement.with {
+            Some((with, since)) if differs && with != run => self.disagreement.with = Some((run, since)),
+            None if differs => self.disagreement.with = Some((run, self.now)),
+            Some((with, _)) if !differs && with == run => self.disagreement.with = None,
+            _ => {}
+        }
+        differs
+    }
+
+    /// At a gossip tick: begins a repair if the peer last seen with another view still has it.
+    pub(super) fn repair(&mut self) {
+        let Some((run, since)) = self.disagreement.with else { return };
+        let Some(slot) = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live()) else {
+            self.disagreement.with = None;
+            return;
+        };
+        let session = self.view.entry(slot).peer.session.as_ref();
+        let ours = self.view.fingerprint();
+        let Some(theirs) = session.map(|session| session.fingerprint).filter(|theirs| *theirs != ours) else {
+            self.disagreement.with = None;
+            return;
+        };
+        let is_quiet = self.now.since(self.changed_at) >= SYNC_QUIET;
+        let is_late = self.now.since(since) >= SYNC_PATIENCE;
+        let tries = self.disagreement.tried.filter(|(pair, _)| *pair == (ours, theirs)).map_or(0, |(_, tries)| tries);
+        let pause = if tries < SYNC_TRIES { SYNC_INTERVAL } else { SYNC_BACKOFF };
+        let may_sync = is_due(self.now, self.disagreement.last_sync, pause) && matches!(self.phase, Phase::Up);
+        if !may_sync || !(is_quiet || is_late) {
+            return;
+        }
+        // A link may be stalled without anybody knowing: every other try, by lot, goes as datagrams.
+        let way = if self.rng.random::<bool>() { self.best_way(slot) } else { Way::Datagrams };
+        if self.send_digest(slot, way) {
+            self.disagreement.with = None;
+            self.disagreement.tried = Some(((ours, theirs), tries));
+        }
+    }
+
+    /// Begins a comparison of views. Where the digest does not fit, the address is unproven: the packet carries the probe
+    /// that proves it.
+    fn send_digest(&mut self, slot: Slot, way: Way) -> bool {
+        let mut packet = self.packet_by(way, slot);
+        let fits = packet.push(&Message::Digest { buckets: self.view.digest() });
+        if fits {
+            self.disagreement.last_sync = Some(self.now);
+            self.counters.syncs += 1;
+        }
+        self.send_by(way, slot, packet);
+        fits
+    }
+
+    /// Newly Up: two comparisons follow.
+    pub(in crate::core) fn start_catching_up(&mut self) {
+        self.disagreement.catching_up = Some(CatchingUp { up_since: self.now, done: 0, drawn: Vec::new() });
+        self.timers.set(Timer::CatchUp, self.now + CATCH_UP_AFTER[0]);
+    }
+
+    /// Compares views with a random member, as soon as the address of one is proven.
+    pub(in crate::core) fn catch_up(&mut self) {
+        let Some(mut catching_up) = self.disagreement.catching_up.take() else { return };
+        if !matches!(self.phase, Phase::Up) {
+            return;
+        }
+        catching_up.drawn.extend(self.view.live().choose(&mut self.rng).map(|slot| self.view.record(*slot).run));
+        let drawn = catching_up.drawn.iter().filter_map(|run| self.view.slot_of_run(*run));
+        let live: Vec<Slot> = drawn.filter(|slot| self.view.record(*slot).status.is_live()).collect();
+        let proven = live.iter().copied().find(|slot| self.view.entry(*slot).peer.proven);
+        let is_sent = proven.or(live.last().copied()).is_some_and(|slot| self.send_digest(slot, Way::Datagrams));
+        let next = if is_sent || catching_up.drawn.len() >= MAX_CATCH_UP_TRIES {
+            catching_up.done += 1;
+            catching_up.drawn.clear();
+            CATCH_UP_AFTER.get(catching_up.done).map(|after| catching_up.up_since + *after)
+        } else {
+            Some(self.now + CATCH_UP_RETRY)
+        };
+        if let Some(next) = next {
+            self.disagreement.catching_up = Some(catching_up);
+            self.timers.set(Timer::CatchUp, next.max(self.now + CATCH_UP_RETRY));
+        }
+    }
+
+    /// A peer's digest: asks for the buckets that differ, and sends our records of them.
+    pub(in crate::core) fn digested(&mut self, slot: Slot, theirs: &[u8], way: Way) {
+        let ours = self.view.digest();
+        let mut differing: Buckets = [0; BUCKETS / 8];
+        for (bucket, (our, their)) in ours.chunks_exact(4).zip(theirs.chunks_exact(4)).enumerate() {
+            if our != their {
+                differing[bucket / 8] |= 1 << (bucket % 8);
+            }
+        }
+        if differing.iter().any(|bits| *bits != 0) {
+            self.send_buckets(slot, &differing, true, way);
+        }
+    }
+
+    /// The peer has answered our digest: it is sent what it wants.
+    pub(in crate::core) fn wanted(&mut self, slot: Slot, buckets: &Buckets, way: Way) {
+        if let Some(((ours, _), tries)) = &mut self.disagreement.tried
+            && *ours == self.view.fingerprint()
+        {
+            *tries = tries.saturating_add(1);
+        }
+        self.send_buckets(slot, buckets, false, way);
+    }
+
+    /// Sends our records of these buckets, the first packet asking for theirs.
+    fn send_buckets(&mut self, slot: Slot, buckets: &Buckets, and_want: bool, way: Way) {
+        if !self.view.entry(slot).peer.proven || matches!(self.phase, Phase::Joining(_)) {
+            let packet = self.packet_to(slot);
+            return self.send_to(slot, packet);
+        }
+        let wanted = |hash: u64| {
+            let bucket = hash as usize % BUCKETS;
+            buckets[bucket / 8] & (1 << (bucket % 8)) != 0
+        };
+        let mut records: Vec<(usize, Slot)> = self
+            .view
+            .iter()
+            .filter(|(_, entry)| wanted(entry.name_hash) && entry.record.status != Status::Joining)
+            .map(|(slot, entry)| (entry.name_hash as usize % BUCKETS, slot))
+            .collect();
+        // Bucket by bucket, so that what does not fit any more is whole buckets, which will differ next time, too.
+        records.sort_unstable();
+        let mut records = records.into_iter().map(|(_, slot)| slot).peekable();
+        for number in 0..SYNC_PACKETS {
+            let is_first = number == 0 && and_want;
+            if (records.peek().is_none() && !is_first) || !self.serving.allow(self.now) {
+                break;
+            }
+            let mut packet = self.packet_by(way, slot);
+            packet.push(&Message::Reply);
+            if is_first {
+                packet.push(&Message::Want { buckets: *buckets });
+            }
+            while let Some(record) = records.peek().copied() {
+                if !self.push_news(&mut packet, record) {
+                    break;
+                }
+                records.next();
+            }
+            self.send_by(way, slot, packet);
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! What an operator is told in words.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use crate::core::election::Alarm;
+use crate::core::member::NodeId;
+use crate::core::wire::{Families, Refusal, family};
+
+/// Things an operator may want to read. `Display` says what happened and what to try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// Nobody answered a try to join for a while.
+    NoSeedAnswered {
+        /// How many addresses were tried.
+        tried: usize,
+    },
+    /// Seeds answer, but none is Up yet.
+    WaitingForSeeds {
+        /// How many answered.
+        answered: usize,
+    },
+    /// No address is known to join through.
+    SeedsUnresolved,
+    /// Started a cluster of its own.
+    Founded,
+    /// Somebody refused this node.
+    Refused {
+        /// Who.
+        by: SocketAddr,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Packets of another cluster arrive.
+    OtherCluster {
+        /// From where.
+        from: SocketAddr,
+    },
+    /// A newcomer with no protocol version in common was turned away.
+    OtherProtocol {
+        /// From where.
+        from: SocketAddr,
+    },
+    /// Packets of an unknown format version arrive.
+    UnknownVersion {
+        /// From where.
+        from: SocketAddr,
+        /// The version found.
+        version: u8,
+    },
+    /// This process was paused.
+    Paused {
+        /// How late its timers are, in milliseconds.
+        late_ms: u64,
+    },
+    /// This node was thought dead and said otherwise.
+    Refuted {
+        /// Its new incarnation.
+        incarnation: u64,
+    },
+    /// This node's own observation is not to be trusted for now, so it accuses others later.
+    Unhealthy {
+        /// The latest piece of evidence.
+        why: SelfDoubt,
+        /// By how much its timeouts are stretched.
+        stretch: u32,
+    },
+    /// Nothing speaks against its observation any more.
+    HealthyAgain,
+    /// A member keeps being suspected and keeps refuting it.
+    Flapping {
+        /// The member.
+        id: NodeId,
+    },
+    /// Others hear a member that this node does not hear.
+    LinkDegraded {
+        /// The member.
+        id: NodeId,
+        /// Who hears it.
+        heard_by: NodeId,
+    },
+    /// It is heard directly again.
+    LinkRecovered {
+        /// The member.
+        id: NodeId,
+    },
+    /// A member's datagrams do not come, or ours do not reach it, while its link works.
+    DatagramsBlocked {
+        /// The member.
+        id: NodeId,
+    },
+    /// Datagrams pass again.
+    DatagramsPass {
+        /// The member.
+        id: NodeId,
+    },
+    /// Slept so long that its view is worthless.
+    RejoiningAfterIsolation,
+    /// About electing leaders.
+    Election(Alarm),
+    /// A joiner is not let in: nothing answers at the address that it advertises.
+    JoinerUnreachable {
+        /// Its name.
+        id: NodeId,
+        /// The address in its record.
+        advertised: SocketAddr,
+        /// Where its packets come from.
+        heard_from: SocketAddr,
+    },
+    /// This node has a sponsor, but no member of the other address family reaches it.
+    NotReached {
+        /// This node's address.
+        advertised: SocketAddr,
+        /// Those that were asked.
+        others: Vec<SocketAddr>,
+    },
+    /// A joiner that was let in by this node does not become Up: members of one family of addresses (IPv4, IPv6) do not
+    /// reach one of the other.
+    JoinerNotReached {
+        /// Its name.
+        id: NodeId,
+        /// The address in its record.
+        advertised: SocketAddr,
+        /// This node's address.
+        here: SocketAddr,
+    },
+    /// A member is not reached at the address that it advertises any more, and is heard from another one.
+    MemberUnreachable {
+        /// Its name.
+        id: NodeId,
+        /// The address in its record.
+        advertised: SocketAddr,
+        /// Where its packets come from.
+        heard_from: SocketAddr,
+    },
+    /// The member that would let this node in advertises an address where nothing answers.
+    SponsorUnreachable {
+        /// The address in its record.
+        advertised: SocketAddr,
+        /// Where its packets come from.
+        heard_from: SocketAddr,
+    },
+    /// Another process says that it has this node's name: it does not answer, or fewer members hold it than this node.
+    NameClaimed {
+        /// Its address.
+        claimant: SocketAddr,
+    },
+    /// A member that lives was removed by force.
+    MemberRemoved {
+        /// Whom.
+        id: NodeId,
+        /// Who told this node so.
+        by: NodeId,
+    },
+    /// The cluster remembers this node's name at an incarnation that this node does not believe, and lets it in only above
+    /// that.
+    FarBehind {
+        /// The incarnation.
+        incarnation: u64,
+    },
+    /// A newcomer was turned away because its name is in use.
+    NameRefused {
+        /// The name.
+        id: NodeId,
+        /// The newcomer's address.
+        newcomer: SocketAddr,
+    },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::NoSeedAnswered { tried } => {
+                let many = if *tried == 1 { "address" } else { "addresses" };
+                write!(f, "no seed answered ({tried} {many} tried): check seeds and firewalls; still trying")
+            }
+            Notice::WaitingForSeeds { answered } => {
+                write!(f, "{answered} seed(s) answered, none is up yet; still trying")
+            }
+            Notice::SeedsUnresolved => {
+                f.write_str("no seed name resolves to an address: check the names; still trying")
+            }
+            Notice::Founded => f.write_str("no seed is up: started as the first of the cluster"),
+            Notice::Refused { by, refusal } => write!(f, "refused by {by}: {refusal}"),
+            Notice::OtherCluster { from } => write!(
+                f,
+                "ignored packets of another cluster from {from}: check the cluster name and the seeds on both sides"
+            ),
+            Notice::OtherProtocol { from } => {
+                write!(f, "turned {from} away: no protocol version in common; upgrade one side")
+            }
+            Notice::UnknownVersion { from, version } => {
+                write!(
+                    f,
+                    "ignored packets of unknown format version {version} from {from}: check the software versions"
+                )
+            }
+            Notice::Paused { late_ms } => write!(
+                f,
+                "this process stood still for {late_ms} ms (stopped, suspended or starved): observation starts anew"
+            ),
+            Notice::Refuted { incarnation } => {
+                write!(f, "was thought gone, refuted it as incarnation {incarnation}")
+            }
+            Notice::Unhealthy { why, stretch } => {
+                write!(f, "this node accuses others up to {stretch} times later for now: {why}")
+            }
+            Notice::HealthyAgain => f.write_str("this node trusts its own observation again"),
+            Notice::Flapping { id } => write!(
+                f,
+                "{id:?} keeps being suspected and keeps refuting it: look at its load and its network; \
+                 it is suspected later from now on"
+            ),
+            Notice::LinkDegraded { id, heard_by } => write!(
+                f,
+                "{id:?} is heard by {heard_by:?} and others, but not by this node: look at the network between the two"
+            ),
+            Notice::LinkRecovered { id } => write!(f, "{id:?} is heard directly again"),
+            Notice::DatagramsBlocked { id } => write!(
+                f,
+                "datagrams to and from {id:?} do not pass, links do: everything travels by TCP; check UDP in firewalls"
+            ),
+            Notice::DatagramsPass { id } => write!(f, "datagrams to and from {id:?} pass again"),
+            Notice::RejoiningAfterIsolation => {
+                f.write_str("heard nobody for longer than reap_after: dropping the view and joining anew")
+            }
+            Notice::Election(alarm) => alarm.fmt(f),
+            Notice::JoinerUnreachable { id, advertised, heard_from } => write!(
+                f,
+                "{id:?} is not let in: it advertises {advertised}, but is heard from {heard_from}, and nothing answers at \
+                 {advertised}: check its --advertise, NAT, firewall{}",
+                Families(*advertised, *heard_from)
+            ),
+            Notice::JoinerNotReached { id, advertised, here } => write!(
+                f,
+                "{id:?} was let in and did not become up: it advertises {advertised} ({}), this node {here} ({}): if it \
+                 still runs, check that both families of addresses work between all members",
+                family(*advertised),
+                family(*here)
+            ),
+            Notice::MemberUnreachable { id, advertised, heard_from } => write!(
+                f,
+                "{id:?} advertises {advertised}, but is heard from {heard_from}, and does not answer at {advertised} any \
+                 more: check its --advertise, NAT, firewall{}",
+                Families(*advertised, *heard_from)
+            ),
+            Notice::SponsorUnreachable { advertised, heard_from } => write!(
+                f,
+                "not joining through the node at {heard_from}: it advertises {advertised}, and does not answer there: check \
+                 its --advertise, NAT, firewall{}; still trying",
+                Families(*advertised, *heard_from)
+            ),
+            Notice::NotReached { advertised, others } => {
+                write!(f, "not up yet: this node advertises {advertised}, and is not reached there by")?;
+                for (place, other) in others.iter().enumerate() {
+                    write!(f, "{} {other}", if place == 0 { "" } else { "," })?;
+                }
+                f.write_str(": check that both address families (IPv4, IPv6) work between them; still trying")
+            }
+            Notice::NameClaimed { claimant } => write!(
+                f,
+                "another process claims this node's name at {claimant}, and has it not: if it is yours, give it another \
+                 name with --name"
+            ),
+            Notice::MemberRemoved { id, by } => {
+                write!(f, "{id:?} was alive and is removed by force, says {by:?}: restart it if that was not meant")
+            }
+            Notice::FarBehind { incarnation } => write!(
+                f,
+                "the cluster remembers this name at incarnation {incarnation}, far ahead of any clock: choose another \
+                 with --name, or wait until the last holder is forgotten (twice reap_after); still trying"
+            ),
+            Notice::NameRefused { id, newcomer } => {
+                write!(f, "turned {newcomer} away: the name {id:?} is in use by a node that answers")
+            }
+        }
+    }
+}
+
+/// What speaks against this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SelfDoubt {
+    /// Its own timers fire late.
+    LateTicks {
+        /// How late the last one was, in milliseconds.
+        late_ms: u64,
+    },
+    /// Others thought it gone.
+    Refuted,
+    /// Others hear members that it does not hear.
+    DegradedLinks {
+        /// How many.
+        links: usize,
+    },
+}
+
+impl fmt::Display for SelfDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SelfDoubt::LateTicks { late_ms } => {
+                write!(f, "its timers fire late, lately by {late_ms} ms: too little processor time")
+            }
+            SelfDoubt::Refuted => {
+                f.write_str("others keep taking it for gone: its network or its processor is overloaded")
+            }
+            SelfDoubt::DegradedLinks { links } => {
+                write!(f, "others hear {links} members that it does not hear: its network is bad")
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! How many joiners a sponsor lets in: so many of one host, and of one network, in a second.
+//!
+//! A crowd of honest agents comes through many sponsors, each of which lets in more of one host in a second than it hands
+//! its view to; who invents members by the thousand is slowed down.
+//!
+//! Invariants: bounded memory; a joiner that is held already is never counted again; hosts of which none was let in are not
+//! kept waiting by others.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::core::limits::{
+    ADMISSION_INTERVAL, MAX_ADMISSIONS_PER_HOST, MAX_ADMISSIONS_PER_NETWORK, MAX_ADMITTED_PREFIXES,
+};
+use crate::core::time::Time;
+
+/// Joiners let in lately, by where they come from.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Admissions {
+    began: Option<Time>,
+    of: BTreeMap<(u8, u128), u32>,
+}
+
+impl Admissions {
+    /// Whether one more joiner of this host may be let in now; counts it if so.
+    pub(in crate::core) fn allow(&mut self, now: Time, host: IpAddr) -> bool {
+        if self.began.is_none_or(|began| now.since(began) >= ADMISSION_INTERVAL) {
+            self.began = Some(now);
+            self.of.clear();
+        }
+        let [host, network] = prefixes(host);
+        let count = |prefix| self.of.get(&prefix).copied().unwrap_or(0);
+        let is_full = count(host) >= MAX_ADMISSIONS_PER_HOST || count(network) >= MAX_ADMISSIONS_PER_NETWORK;
+        let has_room = self.of.len() + 2 <= MAX_ADMITTED_PREFIXES || self.of.contains_key(&host);
+        if is_full || !has_room {
+            return false;
+        }
+        for prefix in [host, network] {
+            *self.of.entry(prefix).or_default() += 1;
+        }
+        true
+    }
+}
+
+/// The host that an address stands for, and its network: /32 and /24 of IPv4, /64 and /48 of IPv6.
+fn prefixes(address: IpAddr) -> [(u8, u128); 2] {
+    match address {
+        IpAddr::V4(v4) => {
+            let bits = u128::from(v4.to_bits());
+            [(32, bits), (24, bits >> 8)]
+        }
+        IpAddr::V6(v6) => [(64, v6.to_bits() >> 64), (48, v6.to_bits() >> 80)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn let_in(admissions: &mut Admissions, now: Time, hosts: impl Iterator<Item = IpAddr>) -> u32 {
+        hosts.filter(|host| admissions.allow(now, *host)).count() as u32
+    }
+
+    #[test]
+    fn a_host_and_a_network_have_their_share_of_each_second() {
+        let mut admissions = Admissions::default();
+        let host = IpAddr::from([10, 0, 0, 1]);
+        let one = |times: u32| (0..times).map(move |_| host);
+        assert_eq!(let_in(&mut admissions, Time::ORIGIN, one(1_000)), MAX_ADMISSIONS_PER_HOST);
+        let network = || (0..=255).cycle().take(10_000).map(|last| IpAddr::from([10, 0, 0, last]));
+        let rest = MAX_ADMISSIONS_PER_NETWORK - MAX_ADMISSIONS_PER_HOST;
+        assert_eq!(let_in(&mut admissions, Time::ORIGIN, network()), rest);
+        assert!(admissions.allow(Time::ORIGIN, [10, 0, 1, 1].into()), "another network has its own share");
+        assert!(admissions.allow(Time::ORIGIN + ADMISSION_INTERVAL, host), "and another second");
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_are_one_host() {
+        let mut admissions = Admissions::default();
+        let hosts = (0..1_000).map(|last| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last]));
+        assert_eq!(let_in(&mut admissions, Time::ORIGIN, hosts), MAX_ADMISSIONS_PER_HOST);
+    }
+
+    #[test]
+    fn the_table_of_prefixes_is_bounded() {
+        let mut admissions = Admissions::default();
+        let all = (0..=u16::MAX).map(|i| IpAddr::from([10, (i >> 8) as u8, i as u8, 1]));
+        let_in(&mut admissions, Time::ORIGIN, all);
+        assert!(admissions.of.len() <= MAX_ADMITTED_PREFIXES);
+    }
+}

@@ -1,0 +1,34 @@
+//! Joining anew: a node that was cut off for too long forgets everybody before it looks for its cluster again.
+//!
+//! Must not know: when that is (see `membership`).
+
+use crate::core::Core;
+use crate::core::detection::Inquiries;
+use crate::core::dissemination::{Disagreement, Flooding, Gossiping};
+use crate::core::joining::{NameProbes, Rivals};
+use crate::core::membership::{Claims, Removals};
+use crate::core::view::{Slot, View};
+
+impl Core {
+    /// Forgets all members but this node, and everything that was remembered about them.
+    pub(in crate::core) fn forget_everybody(&mut self) {
+        self.end_confirmations();
+        self.end_contacts();
+        self.name_probes = NameProbes::default();
+        self.claims = Claims::default();
+        self.rivals = Rivals::default();
+        self.removals = Removals::default();
+        self.drop_joiners();
+        self.forget_partition();
+        let others: Vec<Slot> = self.view.iter().map(|(slot, _)| slot).filter(|slot| *slot != View::ME).collect();
+        for slot in others {
+            self.drop_from_view(slot);
+        }
+        self.timers.clear();
+        self.gossiping = Gossiping::default();
+        self.flooding = Flooding::default();
+        self.inquiries = Inquiries::default();
+        self.disagreement = Disagreement::default();
+        self.transfer = None;
+    }
+}

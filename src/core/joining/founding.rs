@@ -1,0 +1,228 @@
+//! Founding: who of the nodes that look for a cluster and find none is its first member.
+//!
+//! A *candidate* is a node that is a seed: its own list of seeds names it, or others ask it as one of theirs, whether or
+//! not its own list says so. The first in line founds: the listed before the named, then the smaller address.
+//!
+//! Every node knows the candidates that it asked and that answered `NotUp`; of these it passes the first in line on,
+//! beside its own questions and answers ([`Seeking`]). Who hears of a candidate before all it has reached asks it, too:
+//! only who answers counts, so that nobody waits for the dead or the invented. That way the first in line becomes known
+//! all around a ring of seeds of which each names but the next, and everybody's question stands with it when it is Up.
+//!
+//! Invariants:
+//! - A node whose own list names it hears of candidates from its own seeds alone: strangers that ask it cannot make it
+//!   wait.
+//! - A node that only others name founds later than a listed one that it reached, and not before the news of candidates
+//!   was silent for [`FOUNDING_DELAY`].
+//! - At most [`MAX_CANDIDATES_ASKED`] candidates are asked in a retry interval because others named them.
+//! - No news of candidates is waited for longer than for twice the patience of [`FOUNDING_RETRIES`] retry intervals.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::core::doors::{Notice, Output};
+use crate::core::limits::{FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATES_ASKED, MAX_CANDIDATES_TOLD, MAX_JOINERS};
+use crate::core::member::{Record, Run};
+use crate::core::packet::Sender;
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::wire::{Candidacy, Candidate, Nonce, Seeking};
+use crate::core::{Core, Phase};
+
+/// What a node that is Joining knows of the others that are.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Founding {
+    /// Who answered that it is not Up.
+    not_up: BTreeMap<Run, Rival>,
+    /// When somebody asked this node as one of its seeds last.
+    named_at: Option<Time>,
+    /// When a candidate, or somebody who has this node for a seed, was first heard of last.
+    newest_at: Option<Time>,
+    /// A candidate that others named, before all that were reached then; asked at each try.
+    hint: Option<(Candidate, Time)>,
+    /// Candidates asked because others named them, since then.
+    asked: (u32, Option<Time>),
+    /// Somebody of this cluster was Joining, too, at some time.
+    pub(in crate::core) met_rivals: bool,
+}
+
+/// Somebody else who is Joining.
+#[derive(Debug, Clone, Copy)]
+struct Rival {
+    address: SocketAddr,
+    candidacy: Option<Candidacy>,
+    at: Time,
+}
+
+impl Founding {
+    /// The first in line of the candidates that answered.
+    fn first(&self) -> Option<Candidate> {
+        let candidates = self.not_up.values();
+        candidates.filter_map(|r| Some(Candidate { candidacy: r.candidacy?, address: r.address })).min()
+    }
+
+    /// How many answered.
+    pub(super) fn answered(&self) -> usize {
+        self.not_up.len()
+    }
+
+    /// A candidate to be asked although it is none of our seeds.
+    pub(super) fn target(&self) -> Option<SocketAddr> {
+        self.hint.map(|(candidate, _)| candidate.address)
+    }
+
+    /// Forgets what was not heard again for this long.
+    fn forget(&mut self, now: Time, after: Duration) {
+        self.not_up.retain(|_, rival| now.since(rival.at) <= after);
+        self.named_at = self.named_at.filter(|at| now.since(*at) <= after);
+        self.hint = self.hint.filter(|(_, at)| now.since(*at) <= after);
+    }
+
+    /// Whether one more candidate may be asked because others named it; counts it if so.
+    fn may_ask(&mut self, now: Time, interval: Duration) -> bool {
+        let (count, began) = &mut self.asked;
+        if began.is_none_or(|began| now.since(began) >= interval) {
+            (*count, *began) = (0, Some(now));
+        }
+        *count += 1;
+        *count <= MAX_CANDIDATES_ASKED
+    }
+}
+
+impl Core {
+    /// Why this node may be the first of its cluster, if it may.
+    fn candidacy(&self) -> Option<Candidacy> {
+        let Phase::Joining(joining) = &self.phase else { return None };
+        let is_named = joining.founding.named_at.is_some() && self.reunion.has_seeds();
+        if joining.is_seed { Some(Candidacy::Listed) } else { is_named.then_some(Candidacy::Named) }
+    }
+
+    /// What stands beside a question to this address, or beside the answer to whoever asks; `None` if there is nothing
+    /// to tell.
+    pub(super) fn seeking(&self, asked: Option<SocketAddr>) -> Option<Seeking> {
+        let Phase::Joining(joining) = &self.phase else { return None };
+        let asks_seed = asked.is_some_and(|to| self.reunion.is_seed(to));
+        let (candidacy, first) = (self.candidacy(), joining.founding.first());
+        (asks_seed || candidacy.is_some() || first.is_some()).then_some(Seeking { asks_seed, candidacy, first })
+    }
+
+    /// A joiner that proved its address asks this node, which is Joining itself.
+    pub(super) fn asked_while_joining(&mut self, from: SocketAddr, record: &Record, seeking: Seeking) {
+        let (now, is_from_seed) = (self.now, self.reunion.is_seed(from));
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        if seeking.asks_seed {
+            let was_named = joining.founding.named_at.replace(now).is_some();
+            if !was_named {
+                joining.founding.newest_at = Some(now);
+                // The others may not have been there when they were asked last.
+                joining.ask_soon();
+                self.timers.set_by(Timer::JoinTry, now);
+                self.timers.set_by(Timer::Found, now + FOUNDING_DELAY);
+            } else if is_from_seed && !joining.founding.not_up.contains_key(&record.run) {
+                joining.ask_soon();
+                self.timers.set_by(Timer::JoinTry, now);
+            }
+        }
+        if self.candidacy() != Some(Candidacy::Listed) {
+            let asker = seeking.candidacy.map(|candidacy| Candidate { candidacy, address: record.address });
+            self.heard_of_candidate(asker.into_iter().chain(seeking.first).min());
+        }
+    }
+
+    /// Others name a candidate: if it comes before all that were reached, it is asked itself.
+    fn heard_of_candidate(&mut self, candidate: Option<Candidate>) {
+        let (now, mine, interval) = (self.now, self.me().address, self.settings.retry_interval);
+        let me = self.candidacy().map(|candidacy| Candidate { candidacy, address: mine });
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        let Some(candidate) = candidate.filter(|candidate| candidate.address != mine) else { return };
+        let founding = &mut joining.founding;
+        let known = [me, founding.first(), founding.hint.map(|(hint, _)| hint)].into_iter().flatten().min();
+        if known.is_some_and(|known| known <= candidate) || !founding.may_ask(now, interval) {
+            return;
+        }
+        founding.hint = Some((candidate, now));
+        if !self.is_pulling() {
+            self.ask_to_join(candidate.address);
+        }
+    }
+
+    /// Somebody who was asked is Joining itself.
+    pub(in crate::core) fn not_up(&mut self, sender: Sender, nonce: Nonce, record: &Record, seeking: Option<Seeking>) {
+        let now = self.now;
+        let Some(joining) = self.joining(nonce) else { return };
+        let founding = &mut joining.founding;
+        founding.met_rivals = true;
+        let before = founding.first();
+        if founding.not_up.len() < MAX_JOINERS || founding.not_up.contains_key(&record.run) {
+            let candidacy = seeking.and_then(|seeking| seeking.candidacy);
+            founding.not_up.insert(record.run, Rival { address: record.address, candidacy, at: now });
+        }
+        if let Some((_, at)) = founding.hint.as_mut().filter(|(hint, _)| hint.address == record.address) {
+            *at = now;
+        }
+        let first = founding.first();
+        if first != before && first.is_some() {
+            founding.newest_at = Some(now);
+            self.tell_candidate();
+        }
+        self.answered_not_up(sender.from, &record.id);
+        self.heard_of_candidate(seeking.and_then(|seeking| seeking.first));
+        self.consider_founding();
+    }
+
+    /// The first in line is another one: those who asked this node, and those whom it asks, learn of it at once. A listed
+    /// node's fellow seeds know each other from their lists.
+    fn tell_candidate(&mut self) {
+        if self.candidacy() == Some(Candidacy::Listed) {
+            return;
+        }
+        self.tell_waiting(MAX_CANDIDATES_TOLD);
+        if !self.is_pulling() {
+            for to in self.reunion.join_targets(false).into_iter().take(MAX_CANDIDATES_TOLD) {
+                self.ask_to_join(to);
+            }
+        }
+    }
+
+    /// Whether to start a cluster alone; asked at the founding delay, with every word of another Joining node after it,
+    /// and when patience ends.
+    pub(in crate::core) fn consider_founding(&mut self) {
+        let patience = self.settings.retry_interval * FOUNDING_RETRIES;
+        let (now, address, lately) = (self.now, self.me().address, self.settings.retry_interval * 2);
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        joining.founding.forget(now, lately);
+        let waited = joining.waited(self.now);
+        if waited < FOUNDING_DELAY {
+            return;
+        }
+        let mine = self.candidacy().map(|candidacy| Candidate { candidacy, address });
+        let Phase::Joining(joining) = &self.phase else { return };
+        let founding = &joining.founding;
+        let next_look = match patience.saturating_sub(waited) {
+            Duration::ZERO => self.settings.retry_interval,
+            rest => rest,
+        };
+        self.timers.set_by(Timer::Found, self.now + next_look);
+        let named = mine.is_some_and(|mine| mine.candidacy == Candidacy::Named);
+        let newest = joining.newest_seed_at.max(founding.newest_at.filter(|_| named));
+        let settled_at = newest.map_or(now, |newest| newest + FOUNDING_DELAY);
+        if now < settled_at {
+            self.timers.set_by(Timer::Found, settled_at);
+        }
+        let has_asked_all = !joining.awaits_names && now >= settled_at;
+        let is_before = mine.is_some_and(|mine| founding.first().is_none_or(|first| mine < first));
+        let is_alone = founding.not_up.is_empty() && joining.has_other_seeds;
+        let is_first = has_asked_all && is_before && !is_alone && joining.reached.is_none();
+        let unreached = joining.reached.map_or(waited, |at| self.now.since(at));
+        let may_start = mine.is_some() || !self.reunion.has_seeds();
+        let is_refused =
+            joining.refused.is_some() && founding.not_up.is_empty() && joining.has_other_seeds && !founding.met_rivals;
+        // Somebody else should start; if it does not, whatever holds it back, others may after as long again.
+        let patience = if mine.is_some() && !is_before { patience * 2 } else { patience };
+        let is_patient = may_start && waited >= patience && unreached >= patience && !is_refused;
+        if (is_first || is_patient) && self.transfer.is_none() && !self.incarnation.is_waiting() {
+            self.outputs.push_back(Output::Notice(Notice::Founded));
+            self.become_up();
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! Becoming a member: from the first try to the whole view.
+//!
+//! ```text
+//! Join ─▶ Challenge{cookie} ─▶ Join{cookie} ─▶ Welcome ─▶ Pull ⇄ Page … ─▶ Up, flooded
+//!                                            ├▶ NotUp     a seed that is Joining itself
+//!                                            ├▶ Behind    raise the incarnation, come again
+//!                                            ├▶ Wait      the name's present owner is being asked
+//!                                            ├▶ Elsewhere busy: ask one of these members (see `referral`)
+//!                                            └▶ Refused   name in use, by an address we were given: stop; else try on, and
+//!                                                         stop if nobody accepts
+//! ```
+//!
+//! All seeds are tried at once, then every 100 ms doubling up to `retry_interval`, for ever. Who may start a cluster
+//! alone: a node without seeds at once (or, if it remembers addresses, when none of them answered for
+//! 3 × `retry_interval`); a seed that reaches only seeds that are Joining, if it is the first in line among them (see
+//! `founding`), after [`FOUNDING_DELAY`], counted anew from each new address of a seed, and once all names are looked up;
+//! a seed that reached no Up node for 3 × `retry_interval`. A node with seeds that is nobody's seed never starts alone.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rand::Rng;
+
+use super::founding::Founding;
+use super::reachable::Reach;
+use super::referral::Referrals;
+use crate::core::counters::Drop;
+use crate::core::doors::{Contacted, Notice, Output, StopReason};
+use crate::core::election::Founded;
+use crate::core::limits::{
+    FIRST_JOIN_RETRY, FOUNDING_DELAY, FOUNDING_RETRIES, LAST_JOIN_RETRY, MAX_JOIN_WAIT, MAX_JOINERS,
+    MIN_QUESTION_BYTES, TRIES_BEFORE_CALLS,
+};
+use crate::core::member::{Record, Run, Status};
+use crate::core::packet::{Inbox, Sender, Standing};
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::View;
+use crate::core::wire::{Message, Nonce, Refusal};
+use crate::core::{Core, Phase};
+
+/// What a joiner knows.
+#[derive(Debug)]
+pub(in crate::core) struct Joining {
+    /// Stands in all our questions of this attempt, and in their answers.
+    pub(in crate::core) nonce: Nonce,
+    /// The first try.
+    began: Option<Time>,
+    /// The pause before the next try.
+    pause: Duration,
+    /// What sponsors want to see again. Bounded by the answers to what we asked.
+    pub(in crate::core) cookies: BTreeMap<SocketAddr, Nonce>,
+    /// Our own packets came back, or a seed's address is ours.
+    pub(in crate::core) is_seed: bool,
+    /// Some seed is not ourselves.
+    pub(in crate::core) has_other_seeds: bool,
+    /// Names of seeds are being looked up: behind any of them may be a cluster.
+    pub(in crate::core) awaits_names: bool,
+    /// When an address of a seed was last met that had not been known.
+    pub(in crate::core) newest_seed_at: Option<Time>,
+    /// Other nodes that are Joining themselves.
+    pub(in crate::core) founding: Box<Founding>,
+    /// The last word of an Up node.
+    pub(in crate::core) reached: Option<Time>,
+    /// Refusals, by whoever refused.
+    pub(in crate::core) refused: Option<(SocketAddr, Refusal)>,
+    /// When somebody whom no operator named first said that our name is in use; whoever welcomes us clears it.
+    name_refused: Option<Time>,
+    /// Members of the other address family are asked whether they reach this node.
+    pub(in crate::core) reach: Option<Reach>,
+    /// The sponsor whose view was to be pulled and did not come.
+    pub(in crate::core) avoid: Option<Run>,
+    /// Members that busy sponsors named.
+    pub(in crate::core) referrals: Box<Referrals>,
+}
+
+impl Joining {
+    /// Time since the first try.
+    pub(super) fn waited(&self, now: Time) -> Duration {
+        self.began.map_or(Duration::ZERO, |began| now.since(began))
+    }
+
+    /// A member that is Up answered: there is a cluster, and it is worth asking again soon.
+    pub(super) fn reached_somebody(&mut self, now: Time) {
+        self.reached = Some(now);
+        self.pause = FIRST_JOIN_RETRY;
+    }
+
+    /// The next tries follow each other quickly again.
+    pub(super) fn ask_soon(&mut self) {
+        self.pause = FIRST_JOIN_RETRY;
+    }
+}
+
+impl Core {
+    /// Starts this node's life.
+    pub(in crate::core) fn start_joining(&mut self) {
+        self.begin_joining();
+        self.seek_cluster();
+    }
+
+    /// Joining, from the beginning.
+    pub(in crate::core) fn begin_joining(&mut self) {
+        let nonce = Nonce(self.rng.next_u64());
+        self.phase = Phase::Joining(Joining {
+            nonce,
+            began: None,
+            pause: FIRST_JOIN_RETRY,
+            cookies: BTreeMap::new(),
+            is_seed: false,
+            has_other_seeds: false,
+            awaits_names: false,
+            newest_seed_at: None,
+            founding: Box::default(),
+            reached: None,
+            refused: None,
+            name_refused: None,
+            reach: None,
+            avoid: None,
+            referrals: Box::default(),
+        });
+    }
+
+    /// Looks for a cluster, or is one.
+    pub(in crate::core) fn seek_cluster(&mut self) {
+        if !self.reunion.has_anywhere_to_go() {
+            return self.become_up();
+        }
+        if self.reunion.has_seeds() {
+            // The first try follows when the names are resolved.
+            self.outputs.push_back(Output::ResolveSeeds);
+            self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
+        } else {
+            self.try_to_join();
+        }
+    }
+
+    /// Asks all seeds (or remembered addresses) to be let in.
+    pub(in crate::core) fn try_to_join(&mut self) {
+        if self.follow_referral_after_pause() {
+            return;
+        }
+        let (retry_interval, is_pulling) = (self.settings.retry_interval, self.is_pulling());
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        let pause = joining.pause;
+        // Where somebody answers and refuses nothing, a packet was lost, or a cluster is about to be there.
+        let is_answered = !joining.cookies.is_empty() && joining.refused.is_none();
+        let longest = if is_answered { LAST_JOIN_RETRY.min(retry_interval) } else { retry_interval };
+        joining.pause = (pause * 2).min(longest);
+        let (reached, answered) = (joining.reached.is_some() || joining.refused.is_some(), joining.founding.answered());
+        self.timers.set(Timer::JoinTry, self.now + pause);
+        let mut targets = self.reunion.join_targets(pause >= retry_interval);
+        targets.extend(joining.founding.target().filter(|target| !self.reunion.is_seed(*target)));
+        if targets.is_empty() || pause >= retry_interval {
+            self.outputs.push_back(Output::ResolveSeeds);
+        }
+        if is_pulling {
+            return;
+        }
+        let began = *joining.began.get_or_insert(self.now);
+        if began == self.now {
+            self.timers.set(Timer::Found, self.now + FOUNDING_DELAY);
+        }
+        let waited = self.now.since(began);
+        if waited >= retry_interval && !reached {
+            if targets.is_empty() {
+                self.notice("seeds unresolved", Notice::SeedsUnresolved);
+            } else if answered == 0 {
+                self.notice("no seed answered", Notice::NoSeedAnswered { tried: targets.len() });
+            } else {
+                self.notice("waiting for seeds", Notice::WaitingForSeeds { answered });
+            }
+        }
+        for to in &targets {
+            self.ask_to_join(*to);
+        }
+        self.end_old_calls();
+        if !reached && answered == 0 && pause >= FIRST_JOIN_RETRY * 2_u32.pow(TRIES_BEFORE_CALLS - 1) {
+            self.call_all(&targets);
+        }
+    }
+
+    /// Whether the view is on its way to us, or looked at.
+    pub(in crate::core) fn is_pulling(&self) -> bool {
+        matches!(&self.phase, Phase::Joining(joining) if joining.reach.is_some())
+            || self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled())
+    }
+
+    pub(in crate::core) fn ask_to_join(&mut self, to: SocketAddr) {
+        let mine = self.me().address;
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        if to == mine {
+            // It is asked all the same: whoever else answers there has the address that this node was told to advertise.
+            joining.is_seed |= self.reunion.has_seeds();
+        } else {
+            joining.has_other_seeds = true;
+        }
+        joining.referrals.ask(to);
+        self.expected.note(self.now, to);
+        let (nonce, cookie) = (joining.nonce, joining.cookies.get(&to).copied());
+        let record = Record::clone(self.me());
+        let seeking = self.seeking(Some(to));
+        let mut packet = self.packet(usize::MAX);
+        if let Some(seeking) = seeking {
+            packet.push(&Message::Seeking(seeking));
+        }
+        packet.push(&Message::Join { nonce, record, cookie });
+        packet.pad_to(MIN_QUESTION_BYTES);
+        self.transmit(to, packet);
+        if self.calls.is_any_connected() {
+            // Others that are named are asked as whoever named them is.
+            self.call(to);
+        }
+    }
+
+    /// A packet of our own run came in. If it holds a nonce of ours that was sent to a seed, the seed is this node; anybody
+    /// may know the run.
+    pub(in crate::core) fn met_myself(&mut self, from: SocketAddr, inbox: &Inbox) {
+        let mut is_me = false;
+        for message in inbox.messages() {
+            match *message {
+                Message::Join { nonce, .. } => {
+                    if matches!(&self.phase, Phase::Joining(joining) if joining.nonce == nonce) {
+                        self.reunion.is_me(from);
+                        is_me = true;
+                    }
+                }
+                Message::WhoAreYou { nonce, .. } => {
+                    let seeds = self.reunion.seeds();
+                    let mine = if seeds.contains(&from) && self.prover.is_nonce(nonce, from, self.now) {
+                        Some(from)
+                    } else if self.may_ask_about(self.run) {
+                        // A translator of addresses may have sent it back from another one.
+                        let seeds = self.reunion.seeds().iter().copied();
+                        seeds.into_iter().find(|seed| self.prover.is_nonce(nonce, *seed, self.now))
+                    } else {
+                        None
+                    };
+                    if let Some(mine) = mine {
+                        self.reunion.is_me(mine);
+                        is_me = true;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if let Phase::Joining(joining) = &mut self.phase
+            && is_me
+        {
+            joining.is_seed |= self.reunion.has_seeds();
+        }
+    }
+
+    /// The seeds' addresses, as far as they are known; `is_whole`: no name is being looked up any more. The first ones
+    /// begin the first try; whatever is new later is asked at once.
+    pub(in crate::core) fn seed_addresses(&mut self, addresses: Vec<Vec<SocketAddr>>, is_whole: bool) {
+        let new = self.reunion.set_seeds(addresses);
+        let (now, is_pulling) = (self.now, self.is_pulling());
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        let awaited_names = std::mem::replace(&mut joining.awaits_names, !is_whole);
+        if !new.is_empty() {
+            joining.newest_seed_at = Some(now);
+        }
+        let Some(began) = joining.began else {
+            if is_whole || !new.is_empty() {
+                self.try_to_join();
+            }
+            return;
+        };
+        if awaited_names && is_whole {
+            self.timers.set_by(Timer::Found, now.max(began + FOUNDING_DELAY));
+        }
+        if !is_pulling {
+            for to in new {
+                self.ask_to_join(to);
+            }
+        }
+    }
+
+    /// The joining state, if the answer is to our present attempt.
+    pub(super) fn joining(&mut self, nonce: Nonce) -> Option<&mut Joining> {
+        match &mut self.phase {
+            Phase::Joining(joining) if joining.nonce == nonce => Some(joining),
+            _ => {
+                self.counters.drop(Drop::Unasked);
+                None
+            }
+        }
+    }
+
+    pub(in crate::core) fn challenged(&mut self, from: SocketAddr, nonce: Nonce, cookie: Nonce) {
+        let Some(joining) = self.joining(nonce) else { return };
+        let is_news = joining.cookies.get(&from) != Some(&cookie);
+        if joining.cookies.len() < MAX_JOINERS && is_news {
+            joining.cookies.insert(from, cookie);
+            if !self.is_pulling() {
+                self.ask_to_join(from);
+            }
+        }
+    }
+
+    pub(in crate::core) fn welcomed(
+        &mut self,
+        sender: Sender,
+        nonce: Nonce,
+        sponsor: &Record,
+        founded: Option<Founded>,
+    ) {
+        let now = self.now;
+        let Some(joining) = self.joining(nonce) else { return };
+        joining.reached = Some(now);
+        self.answered_contact(sender.from, &sponsor.id);
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        joining.name_refused = None;
+        if let Some(founded) = founded {
+            self.hear_founded(sender.run, founded);
+        }
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        if joining.avoid == Some(sender.run) {
+            joining.avoid = None;
+        } else if !self.is_pulling() && sponsor.run == sender.run {
+            self.begin_pull(sender, sponsor.address);
+        }
+    }
+
+    pub(in crate::core) fn behind(&mut self, nonce: Nonce, incarnation: u64) {
+        let now = self.now;
+        let Some(joining) = self.joining(nonce) else { return };
+        joining.reached = Some(now);
+        // While a raise waits for the disk, every sponsor still finds us behind: asking them again now would go round.
+        if incarnation >= self.me().incarnation && !self.incarnation.is_waiting() {
+            if self.exceed_earlier_run(incarnation) {
+                self.incarnation_raised();
+            } else {
+                self.notice("far behind", Notice::FarBehind { incarnation });
+            }
+        }
+    }
+
+    /// A joiner that was behind is not any more: it comes again at once.
+    pub(in crate::core) fn incarnation_raised(&mut self) {
+        if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() && self.transfer.is_none() {
+            self.timers.set_by(Timer::JoinTry, self.now);
+        }
+    }
+
+    pub(in crate::core) fn told_to_wait(&mut self, nonce: Nonce, wait_ms: u32) {
+        let now = self.now;
+        let Some(joining) = self.joining(nonce) else { return };
+        joining.reached = Some(now);
+        let wait = Duration::from_millis(u64::from(wait_ms)).min(MAX_JOIN_WAIT);
+        self.timers.set(Timer::JoinTry, now + wait);
+    }
+
+    /// Somebody will not have us.
+    pub(in crate::core) fn refused(&mut self, sender: Sender, nonce: Nonce, refusal: Refusal) {
+        if self.is_found_out(sender, nonce, &refusal) {
+            return;
+        }
+        let by = sender.from;
+        let patience = self.settings.retry_interval * FOUNDING_RETRIES;
+        let now = self.now;
+        let is_asked = matches!(&self.phase, Phase::Joining(joining) if joining.nonce == nonce)
+            || self.prover.is_nonce(nonce, by, now);
+        if is_asked {
+            self.contacted(by, || Contacted::Refused(refusal.clone()));
+        }
+        let joining = match &mut self.phase {
+            Phase::Joining(joining) if joining.nonce == nonce => joining,
+            // A member looking for lost ones met somebody else's cluster, or a namesake's.
+            _ if self.prover.is_nonce(nonce, by, now) => {
+                if let Refusal::NameInUse { holder } = refusal
+                    && self.questions.allow(now, holder, true)
+                {
+                    self.ask_who(holder);
+                }
+                if let Refusal::Unreachable { advertised, .. } = refusal
+                    && matches!(sender.standing, Standing::Member(_))
+                    && self.is_deaf()
+                {
+                    self.unreached_at = Some(advertised);
+                }
+                return self.notice("refused", Notice::Refused { by, refusal });
+            }
+            _ => return self.counters.drop(Drop::Unasked),
+        };
+        if let Refusal::NameInUse { holder } = refusal {
+            return self.refused_name(by, holder);
+        }
+        if let Refusal::Unreachable { .. } = refusal {
+            // There is a cluster, and it takes this node as soon as it is reached.
+            joining.reached = Some(now);
+            joining.refused = Some((by, refusal.clone()));
+            return self.notice("unreachable", Notice::Refused { by, refusal });
+        }
+        let is_final = joining.waited(now) >= patience && joining.reached.is_none() && !joining.founding.met_rivals;
+        joining.refused = Some((by, refusal.clone()));
+        if is_final {
+            return self.stop(StopReason::Refused { by, refusal });
+        }
+        self.notice("refused", Notice::Refused { by, refusal });
+    }
+
+    /// Somebody has our name. An address that an operator gave us is believed at once. A member that others named, or that
+    /// is remembered, may be anybody: its word counts only where no seed can be asked, and when nobody let us in for as
+    /// long as a founder waits.
+    fn refused_name(&mut self, by: SocketAddr, holder: SocketAddr) {
+        let (now, patience) = (self.now, self.settings.retry_interval * FOUNDING_RETRIES);
+        let (is_contact, has_seeds) = (self.reunion.is_contact(by), self.reunion.has_seeds());
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        let first = *joining.name_refused.get_or_insert(now);
+        if is_contact || (!has_seeds && now.since(first) >= patience) {
+            let id = self.me().id.clone();
+            return self.stop(StopReason::NameInUse { id, holder });
+        }
+        let refusal = Refusal::NameInUse { holder };
+        joining.refused = Some((by, refusal.clone()));
+        self.notice("refused", Notice::Refused { by, refusal });
+    }
+
+    /// The sponsor's pages stopped coming: another one, or the same one at the next try.
+    pub(super) fn sponsor_failed(&mut self, sponsor: Run) {
+        if let Phase::Joining(joining) = &mut self.phase {
+            joining.pause = FIRST_JOIN_RETRY;
+            joining.avoid = Some(sponsor);
+        }
+        self.try_to_join();
+    }
+
+    /// The pull from this sponsor is complete.
+    pub(super) fn pulled_everything(&mut self, address: SocketAddr, sponsor: Run) {
+        if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() {
+            if let Some(slot) = self.view.slot_of_run(sponsor)
+                && self.view.record(slot).address == address
+            {
+                // Its welcome echoed the nonce that was sent there.
+                self.view.peer_mut(slot).proven = true;
+            }
+            if !self.must_be_reached() {
+                self.become_up();
+            }
+        }
+    }
+
+    /// Joining → Up, at the same incarnation.
+    pub(super) fn become_up(&mut self) {
+        let is_founder = match &self.phase {
+            Phase::Joining(joining) => joining.founding.answered() > 0 || self.view.live().is_empty(),
+            _ => false,
+        };
+        self.phase = Phase::Up;
+        self.plan_links();
+        self.begin_to_settle_myself();
+        self.end_calls_soon();
+        for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
+            self.timers.cancel(timer);
+        }
+        self.transfer = None;
+        self.attention.start(self.now);
+        self.acquaintance.start(self.now, is_founder);
+        self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
+        self.announce_by_calls();
+        self.start_gossip();
+        self.start_reunion();
+        self.start_catching_up();
+        self.welcome_waiting();
+    }
+}

@@ -1,0 +1,191 @@
+//! Same name twice: before a sponsor gives a name away that a live member (or another joiner) holds, it asks the holder.
+//!
+//! Three questions, `probe_timeout` apart, to the holder's address, by datagram and from the second one by a link, too. An
+//! answer from the holder's own run refuses the newcomer; an answer from there by another run (a restart on the same port)
+//! gives it the name. A few questions are easily lost, so silence gives it the name of a holder that the detector has
+//! given up; until then the newcomer waits, and the holder is asked on. The same questions find out whether a run has moved
+//! to another address: only if nothing is heard from the one it had.
+
+use crate::core::packet::Newcomer;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use crate::core::Core;
+use crate::core::doors::Notice;
+use crate::core::limits::{MAX_NAME_PROBES, MAX_NAME_QUESTIONS, MIN_QUESTION_BYTES};
+use crate::core::member::{Record, Run, Status};
+use crate::core::packet::{News, Sender};
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::wire::{Message, Nonce, Refusal};
+
+/// Questions before silence counts.
+const PROBES: u8 = 3;
+
+/// Probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`].
+#[derive(Debug, Default)]
+pub(in crate::core) struct NameProbes {
+    open: BTreeMap<Run, NameProbe>,
+}
+
+#[derive(Debug)]
+struct NameProbe {
+    newcomer: Newcomer,
+    /// Whether the newcomer asked to join; else it is a stranger that is Up somewhere and introduced itself.
+    is_joiner: bool,
+    holder: Run,
+    address: SocketAddr,
+    began: Time,
+    sent: u8,
+}
+
+impl NameProbes {
+    /// How much is kept.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.open.len()
+    }
+}
+
+impl NameProbe {
+    /// The holder is the newcomer: it says that it has moved.
+    fn is_move(&self) -> bool {
+        self.holder == self.newcomer.record.run
+    }
+}
+
+impl Core {
+    /// Asks a name's holder whether it is still there; meanwhile the newcomer waits.
+    pub(in crate::core) fn probe_name(&mut self, newcomer: Newcomer, owner: &Record) {
+        let run = newcomer.record.run;
+        let is_joiner = newcomer.record.status == Status::Joining;
+        if is_joiner {
+            let wait_ms = (self.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
+            self.decide(&newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
+        }
+        let is_open = self.name_probes.open.contains_key(&run);
+        if is_open || self.name_probes.open.len() >= MAX_NAME_PROBES {
+            return;
+        }
+        let probe =
+            NameProbe { newcomer, is_joiner, holder: owner.run, address: owner.address, began: self.now, sent: 0 };
+        self.name_probes.open.insert(run, probe);
+        self.probe_name_again(run);
+    }
+
+    /// Asks again, or takes silence for an answer.
+    pub(in crate::core) fn probe_name_again(&mut self, newcomer: Run) {
+        let Some(probe) = self.name_probes.open.get_mut(&newcomer) else { return };
+        if probe.sent >= PROBES {
+            return self.holder_is_silent(newcomer);
+        }
+        self.ask_holder(newcomer);
+    }
+
+    fn ask_holder(&mut self, newcomer: Run) {
+        let Some(probe) = self.name_probes.open.get_mut(&newcomer) else { return };
+        probe.sent += 1;
+        let (address, is_first) = (probe.address, probe.sent == 1);
+        if !is_first {
+            self.call(address);
+        }
+        self.ask_who(address);
+        self.timers.set(Timer::NameProbe(newcomer), self.now + self.settings.probe_timeout);
+    }
+
+    /// "Who are you?", to an address.
+    pub(in crate::core) fn ask_who(&mut self, address: SocketAddr) {
+        self.expected.note(self.now, address);
+        let nonce = self.prover.nonce(address, self.now);
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::WhoAreYou { nonce, echo: None });
+        packet.pad_to(MIN_QUESTION_BYTES);
+        self.transmit(address, packet);
+    }
+
+    /// Somebody answered a question of ours: it may be what a newcomer waits for. Who does not say who it is says so when
+    /// its address is asked again, and that of this node is proven to it.
+    pub(in crate::core) fn name_answered(&mut self, sender: Sender, nonce: Nonce) {
+        if sender.run.is_nobody() {
+            return;
+        }
+        let answered: Vec<(Run, bool)> = self
+            .name_probes
+            .open
+            .iter()
+            .filter(|(_, probe)| self.prover.is_nonce(nonce, probe.address, self.now))
+            .filter(|(_, probe)| probe.holder == sender.run || probe.address == sender.from)
+            .map(|(newcomer, probe)| (*newcomer, probe.holder == sender.run))
+            .collect();
+        for (newcomer, is_holder) in answered {
+            if is_holder {
+                self.name_is_taken(newcomer);
+            } else {
+                self.name_is_free(newcomer);
+            }
+        }
+    }
+
+    fn name_is_taken(&mut self, newcomer: Run) {
+        self.timers.cancel(Timer::NameProbe(newcomer));
+        let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
+        let Newcomer { from, nonce, ref record, .. } = probe.newcomer;
+        if probe.is_move() {
+            // It has not moved: it will say so itself.
+            if let Some(slot) = self.view.slot_of_run(newcomer) {
+                self.tell_of_rival(slot, record, None);
+            }
+            return;
+        }
+        self.notice("name refused", Notice::NameRefused { id: record.id.clone(), newcomer: from });
+        if !probe.is_joiner {
+            // Both live, on two sides of a cut that healed: they have it out between them (see `rivals`).
+            if let Some(slot) = self.view.slot_of_run(probe.holder) {
+                self.tell_of_rival(slot, record, None);
+            }
+        }
+        let is_its_name = self.view.slot_of(record.id.as_str()).is_some_and(|slot| {
+            let held = self.view.record(slot);
+            held.run == probe.holder
+        });
+        if !is_its_name && probe.address == record.address {
+            // Another member answers at the newcomer's address.
+            return self.decide(&probe.newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
+        }
+        let refusal = Refusal::NameInUse { holder: probe.address };
+        self.decide(&probe.newcomer, &Message::Refused { nonce, refusal });
+    }
+
+    /// Nobody answered. A few questions are easily lost on a bad network: a member whose run has moved was not heard at
+    /// its old address meanwhile, and a name is free when the detector says that its holder is gone.
+    fn holder_is_silent(&mut self, newcomer: Run) {
+        let Some(probe) = self.name_probes.open.get(&newcomer) else { return };
+        let held = self.view.slot_of_run(probe.holder).map(|slot| (self.view.entry(slot), self.view.record(slot)));
+        let held = held.filter(|(_, record)| record.address == probe.address);
+        let (is_move, sent) = (probe.is_move(), probe.sent);
+        let is_there = held.is_some_and(|(entry, record)| {
+            let was_heard = entry.peer.last_datagram() >= Some(probe.began);
+            if is_move { was_heard } else { record.status.is_live() }
+        });
+        if !is_there {
+            self.name_is_free(newcomer);
+        } else if is_move || sent >= MAX_NAME_QUESTIONS {
+            self.timers.cancel(Timer::NameProbe(newcomer));
+            self.name_probes.open.remove(&newcomer);
+        } else {
+            self.ask_holder(newcomer);
+        }
+    }
+
+    fn name_is_free(&mut self, newcomer: Run) {
+        self.timers.cancel(Timer::NameProbe(newcomer));
+        let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
+        if probe.is_joiner {
+            return self.admit(probe.newcomer, Some(probe.holder));
+        }
+        // The holder may have been heard meanwhile, and raised its incarnation.
+        let held = self.view.slot_of(probe.newcomer.record.id.as_str());
+        if held.is_none_or(|slot| self.view.record(slot).run == probe.holder) {
+            self.learn(News::told(probe.newcomer.record), None);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Up means reachable: nobody becomes Up before others reached the address that it advertises.
+//!
+//! ```text
+//! joiner, heard from B, advertises A          sponsor
+//!   Join{cookie for B} ───────────────────────▶
+//!        ◀─ Wait (to B) ── Challenge{cookie for A} (to A)
+//!   Join{cookie for A} ───────────────────────▶   admitted; it is spoken to at A from now on
+//! ```
+//!
+//! Where datagrams do not pass, the challenge goes to `A` by a call, to that port (see `calls`). As a member, a node whose
+//! datagrams do not arrive is dialled back at that address before anything that it says over a connection counts (see
+//! `guests`).
+//!
+//! Who advertises the address that it is heard from has brought that cookie anyway. Who cannot be reached where it says
+//! is refused in words that name both addresses, and may come again. Only a process that looks for a cluster with the
+//! very nonce of the question answers a challenge: the address of a third party gets one small packet a second.
+//!
+//! A member of another address family (IPv4, IPv6) may be out of reach although the sponsor is not. So a joiner that finds
+//! members of the other family in its new view first has some of them speak to its advertised address: `ReachMe`,
+//! answered there by `Reached`. All others lose no time by it.
+//!
+//! A sponsor may be wrong about its own address, too: the first node of a cluster has nobody to ask. A joiner that is let
+//! in from another address than the sponsor advertises asks it there, by `ReachMe` again, before it pulls anything. If
+//! nothing answers, it joins through others only, and tells the sponsor, under the sponsor's own cookie.
+//!
+//! And an address may stop working. A member that is silent there, and asks from elsewhere who this node is, is answered
+//! where it asks, in words that name both addresses: it is Up in its own eyes, and not ready (see [`Core::is_reachable`])
+//! until a member shows again that it receives what this node sends. That answer bears a nonce of the member's own
+//! question: nobody else can send it. A firewall that lets in what answers its own side's packets passes for open: whom
+//! such a member talks to reaches it.
+//!
+//! Invariant: the sponsor remembers no more of whom it cannot reach than since when, for [`MAX_UNREACHED`] of them.
+
+use crate::core::packet::{Newcomer, Way};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rand::Rng;
+use rand::seq::IndexedRandom;
+
+use crate::core::doors::Notice;
+use crate::core::limits::{
+    MAX_UNREACHED, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE,
+};
+use crate::core::member::{Run, Status};
+use crate::core::packet::{Sender, Standing};
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::wire::{Message, Nonce, PacketBuilder, Refusal};
+use crate::core::{Core, Phase};
+
+/// Joiners that were not reached where they want to be: since when they are asked there, and until when that is of interest.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Unreached {
+    since: BTreeMap<Run, (Time, Time)>,
+}
+
+impl Unreached {
+    /// Since when this joiner is asked at its address, the present question included.
+    fn ask(&mut self, run: Run, now: Time, kept: Duration) -> Time {
+        let since = self.since.get(&run).filter(|(_, until)| now < *until).map_or(now, |(since, _)| *since);
+        if self.since.len() >= MAX_UNREACHED && !self.since.contains_key(&run) {
+            let oldest = self.since.iter().min_by_key(|(_, (_, until))| *until).map(|(run, _)| *run);
+            oldest.and_then(|oldest| self.since.remove(&oldest));
+        }
+        self.since.insert(run, (since, now + kept));
+        since
+    }
+
+    /// It was reached.
+    pub(in crate::core) fn forget(&mut self, run: Run) {
+        self.since.remove(&run);
+    }
+}
+
+/// A joiner waits for members of another address family to reach it.
+#[derive(Debug)]
+pub(in crate::core) struct Reach {
+    nonce: Nonce,
+    asked: Vec<SocketAddr>,
+    until: Time,
+    /// It is the sponsor that is asked, and this is where it was heard from: whether it is where it says.
+    sponsor: Option<(SocketAddr, Run)>,
+}
+
+impl Core {
+    /// Whether a newcomer advertises an address where this node can reach it; if not, it is asked there and told to wait.
+    pub(super) fn is_reached(&mut self, newcomer: &Newcomer) -> bool {
+        let Newcomer { from, nonce, ref record, .. } = *newcomer;
+        let (run, address) = (record.run, record.address);
+        if from == address {
+            self.joiners.unreached.forget(run);
+            return true;
+        }
+        let since = self.joiners.unreached.ask(run, self.now, self.settings.retry_interval * 3);
+        if self.questions.allow(self.now, address, false) {
+            let cookie = self.prover.cookie(address, run, self.now);
+            let mut packet = self.packet(usize::MAX);
+            packet.push(&Message::Reply);
+            packet.push(&Message::Challenge { nonce, cookie });
+            let bytes = packet.finish();
+            if self.calls.is_from(newcomer.heard_from) {
+                // Where datagrams do not pass, its port is asked.
+                self.call_with(address, bytes.clone());
+            }
+            self.transmit_bytes(address, bytes);
+        }
+        if self.now.since(since) < UNREACHED_PATIENCE {
+            let wait_ms = UNREACHED_PATIENCE.as_millis() as u32 / 2;
+            self.decide(newcomer, &Message::Wait { nonce, wait_ms });
+            return false;
+        }
+        let id = record.id.clone();
+        self.notice("joiner unreachable", Notice::JoinerUnreachable { id, advertised: address, heard_from: from });
+        let refusal = Refusal::Unreachable { advertised: address, heard_from: from };
+        self.decide(newcomer, &Message::Refused { nonce, refusal });
+        false
+    }
+
+    /// Whether members of the other address family have yet to reach this joiner. Asks some of them, if so.
+    pub(super) fn must_be_reached(&mut self) -> bool {
+        let is_v6 = self.me().address.is_ipv6();
+        let others: Vec<SocketAddr> = self
+            .view
+            .live()
+            .iter()
+            .map(|slot| self.view.record(*slot))
+            .filter(|record| record.status == Status::Up && record.address.is_ipv6() != is_v6)
+            .map(|record| record.address)
+            .collect();
+        if others.is_empty() {
+            return false;
+        }
+        let asked: Vec<SocketAddr> = others.sample(&mut self.rng, REACH_ASKED).copied().collect();
+        self.begin_to_be_reached(asked, None);
+        true
+    }
+
+    fn begin_to_be_reached(&mut self, asked: Vec<SocketAddr>, sponsor: Option<(SocketAddr, Run)>) {
+        let nonce = Nonce(self.rng.next_u64());
+        let until = self.now + REACH_PATIENCE;
+        if let Phase::Joining(joining) = &mut self.phase {
+            joining.reach = Some(Reach { nonce, asked, until, sponsor });
+        }
+        self.ask_to_be_reached();
+    }
+
+    /// Pulls the view of a sponsor; of one that is heard from elsewhere than it advertises once it answered there. Whether
+    /// members of another family reach this node is asked when they are known.
+    pub(super) fn begin_pull(&mut self, sender: Sender, advertised: SocketAddr) {
+        let is_elsewhere = advertised != sender.from && sender.way == Way::Datagrams;
+        if !is_elsewhere || advertised.is_ipv6() != self.me().address.is_ipv6() {
+            return self.pull_from(sender.from, sender.run);
+        }
+        self.begin_to_be_reached(vec![advertised], Some((sender.from, sender.run)));
+    }
+
+    /// A sponsor does not answer where it says it is. It is told so, and others are asked first.
+    fn sponsor_unreachable(&mut self, advertised: SocketAddr, heard_from: SocketAddr, run: Run) {
+        self.notice("sponsor unreachable", Notice::SponsorUnreachable { advertised, heard_from });
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        joining.avoid = Some(run);
+        if let Some(cookie) = joining.cookies.get(&heard_from).copied() {
+            let mut packet = self.packet(usize::MAX);
+            packet.push(&Message::Reply);
+            let refusal = Refusal::Unreachable { advertised, heard_from };
+            packet.push(&Message::Refused { nonce: cookie, refusal });
+            self.transmit(heard_from, packet);
+        }
+    }
+
+    /// A joiner did not find this node where it says it is. Only a node that has nobody else believes it: others are
+    /// reached, or are told so by members.
+    pub(super) fn is_found_out(&mut self, sender: Sender, nonce: Nonce, refusal: &Refusal) -> bool {
+        let Refusal::Unreachable { advertised, .. } = *refusal else { return false };
+        let is_told = matches!(self.phase, Phase::Up)
+            && self.prover.is_cookie(nonce, sender.from, sender.run, self.now)
+            && advertised == self.me().address
+            && self.view.live().is_empty();
+        if is_told {
+            self.notice("refused", Notice::Refused { by: sender.from, refusal: refusal.clone() });
+        }
+        is_told
+    }
+
+    /// Tells a member that is silent where it advertises to be, and asks from elsewhere, that this is so. Both addresses
+    /// are named on both sides.
+    pub(in crate::core) fn push_unreachable(
+        &mut self,
+        packet: &mut PacketBuilder,
+        sender: Sender,
+        standing: Standing,
+        says: Option<SocketAddr>,
+        nonce: Nonce,
+    ) {
+        let Standing::Claimed(slot) = standing else { return };
+        let record = self.view.record(slot);
+        let (id, advertised, heard_from) = (record.id.clone(), record.address, sender.from);
+        let is_silent = matches!(record.status, Status::Suspect | Status::Down);
+        if sender.way != Way::Datagrams || !is_silent || says.is_some_and(|says| says != advertised) {
+            return;
+        }
+        let refusal = Refusal::Unreachable { advertised, heard_from };
+        if packet.push(&Message::Refused { nonce, refusal }) {
+            self.notice("member unreachable", Notice::MemberUnreachable { id, advertised, heard_from });
+        }
+    }
+
+    /// Asks members of the other family again, or gives it up for now.
+    pub(in crate::core) fn ask_to_be_reached(&mut self) {
+        let address = self.me().address;
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        let Some(reach) = &joining.reach else { return };
+        let (nonce, asked, until, sponsor) = (reach.nonce, reach.asked.clone(), reach.until, reach.sponsor);
+        if self.now >= until {
+            joining.reach = None;
+            if let Some((heard_from, run)) = sponsor {
+                self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
+                return self.sponsor_unreachable(asked[0], heard_from, run);
+            }
+            // It is looked for anew, from the pull on: who is dead is Down by then.
+            self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
+            return self.notice("not reached", Notice::NotReached { advertised: address, others: asked });
+        }
+        for to in asked {
+            let mut packet = self.packet(usize::MAX);
+            packet.push(&Message::ReachMe { nonce, address });
+            packet.pad_to(MIN_QUESTION_BYTES);
+            self.transmit(to, packet);
+        }
+        self.timers.set(Timer::Reach, until.min(self.now + REACH_RETRY));
+    }
+
+    /// Somebody wants to know whether this node reaches an address. One small packet goes there, at most one a second; to
+    /// a joiner that is let in, and has been asked there before, one more.
+    pub(in crate::core) fn asked_to_reach(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
+        let is_let_in = self.joiners.home_of(sender.run, sender.from) == Some(address);
+        let limit = if is_let_in { &mut self.introductions } else { &mut self.questions };
+        if matches!(self.phase, Phase::Up) && limit.allow(self.now, address, is_let_in) {
+            let mut packet = self.packet(usize::MAX);
+            packet.push(&Message::Reply);
+            packet.push(&Message::Reached { nonce });
+            self.transmit(address, packet);
+        }
+    }
+
+    /// A member of the other address family spoke to this joiner's advertised address, or its sponsor is where it says.
+    pub(in crate::core) fn reached_by(&mut self, nonce: Nonce) {
+        let reach = match &mut self.phase {
+            Phase::Joining(joining) => joining.reach.take_if(|reach| reach.nonce == nonce),
+            _ => None,
+        };
+        match reach {
+            None => self.counters.drop(crate::core::counters::Drop::Unasked),
+            Some(Reach { sponsor: Some((from, run)), .. }) => self.pull_from(from, run),
+            Some(_) if !self.incarnation.is_waiting() => self.become_up(),
+            // As soon as the disk has the incarnation, it is asked again.
+            Some(reach) => {
+                if let Phase::Joining(joining) = &mut self.phase {
+                    joining.reach = Some(reach);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn so_many_joiners_are_remembered_that_were_not_reached_and_the_oldest_goes_first() {
+        let mut unreached = Unreached::default();
+        let at = |i: u64| Time::ORIGIN + Duration::from_millis(i);
+        let most = MAX_UNREACHED as u64;
+        for i in 0..most {
+            assert_eq!(unreached.ask(Run(i), at(i), SECOND), at(i));
+        }
+        let later = at(most);
+        assert_eq!(unreached.ask(Run(0), later, SECOND), at(0), "all of them are remembered");
+        assert_eq!(unreached.ask(Run(most), later, SECOND), later);
+        assert_eq!(unreached.since.len(), MAX_UNREACHED);
+        assert_eq!(unreached.ask(Run(2), later, SECOND), at(2));
+        assert_eq!(unreached.ask(Run(1), later, SECOND), later, "who asked least lately begins anew");
+        assert_eq!(unreached.since.len(), MAX_UNREACHED);
+    }
+}

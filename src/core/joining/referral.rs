@@ -1,0 +1,129 @@
+//! Many joiners at once: a busy sponsor names other members, and the joiner asks one of them.
+//!
+//! A member hands its view to at most [`MAX_VIEWS_SERVED`](crate::core::limits::MAX_VIEWS_SERVED) joiners at one time. Everybody else is told `Elsewhere` with up
+//! to [`MAX_REFERRALS`] members that are Up, drawn by lot, who do the same; whoever has the view hands it on, so that a
+//! crowd at one seed joins in a few round trips instead of queueing there.
+//!
+//! Invariants:
+//! - `Elsewhere` is never larger than the question, needs no cookie and leaves nothing behind at the sponsor.
+//! - A joiner follows referrals only of whom it asked itself, at most [`MAX_HOPS`] without a pause, and at most
+//!   [`MAX_REFERRALS_FOLLOWED`] in a retry interval: a lying sponsor makes it send a few small packets, no more.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+
+use crate::core::counters::Drop;
+use crate::core::limits::{
+    MAX_HOPS, MAX_JOINERS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE, REFERRED_RETRY,
+};
+use crate::core::member::Status;
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::wire::{Message, Nonce};
+use crate::core::{Core, Phase};
+
+/// What a joiner knows of members that others named.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Referrals {
+    /// Whom this joiner has asked: nobody else's referral is followed.
+    asked: BTreeSet<SocketAddr>,
+    /// Named, and not asked yet; the newest last.
+    named: Vec<SocketAddr>,
+    /// Since the last pause.
+    hops: u32,
+    /// Since the interval began.
+    followed: u32,
+    began: Option<Time>,
+}
+
+impl Referrals {
+    /// This joiner asks somebody.
+    pub(super) fn ask(&mut self, address: SocketAddr) {
+        if self.asked.len() < MAX_JOINERS {
+            self.asked.insert(address);
+        }
+        self.named.retain(|named| *named != address);
+    }
+
+    fn name(&mut self, members: impl Iterator<Item = SocketAddr>) {
+        for address in members {
+            if !self.named.contains(&address) {
+                if self.named.len() == MAX_REFERRALS_KEPT {
+                    self.named.remove(0);
+                }
+                self.named.push(address);
+            }
+        }
+    }
+
+    /// The next member to ask, if there is one and it may be asked.
+    fn next(&mut self, now: Time, interval: Duration, lot: impl FnOnce(usize) -> usize) -> Option<SocketAddr> {
+        if self.began.is_none_or(|began| now.since(began) >= interval) {
+            (self.began, self.followed) = (Some(now), 0);
+        }
+        if self.named.is_empty() || self.followed >= MAX_REFERRALS_FOLLOWED {
+            return None;
+        }
+        self.followed += 1;
+        Some(self.named.swap_remove(lot(self.named.len())))
+    }
+}
+
+impl Core {
+    /// Up to three members that are Up, for a joiner at this address.
+    pub(super) fn refer(&mut self, joiner: SocketAddr, nonce: Nonce) -> Message {
+        let drawn = self.view.live().sample(&mut self.rng, MAX_REFERRALS * 2);
+        let up = drawn.map(|slot| self.view.record(*slot)).filter(|record| record.status == Status::Up);
+        let addresses = up.map(|record| record.address).filter(|address| *address != joiner);
+        let mut members = [None; MAX_REFERRALS];
+        for (place, address) in members.iter_mut().zip(addresses) {
+            *place = Some(address);
+        }
+        Message::Elsewhere { nonce, members }
+    }
+
+    /// A sponsor is busy, and names others.
+    pub(in crate::core) fn referred(&mut self, from: SocketAddr, nonce: Nonce, members: &[Option<SocketAddr>]) {
+        let (now, mine) = (self.now, self.me().address);
+        let Some(joining) = self.joining(nonce) else { return };
+        if !joining.referrals.asked.contains(&from) {
+            return self.counters.drop(Drop::Unasked);
+        }
+        joining.reached_somebody(now);
+        joining.referrals.name(members.iter().flatten().copied().filter(|address| *address != mine));
+        joining.referrals.hops += 1;
+        if joining.referrals.hops > MAX_HOPS || !self.follow_referral() {
+            // By lot, so that a crowd does not come back at the same moment.
+            let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.rng.random::<f64>());
+            self.timers.set_by(Timer::JoinTry, self.now + pause);
+        }
+    }
+
+    /// A pause is over: asks the next member that was named, if there is one.
+    pub(super) fn follow_referral_after_pause(&mut self) -> bool {
+        if let Phase::Joining(joining) = &mut self.phase {
+            joining.referrals.hops = 0;
+        }
+        self.follow_referral()
+    }
+
+    /// Asks the next member that was named; says whether there was one.
+    fn follow_referral(&mut self) -> bool {
+        if self.is_pulling() {
+            return false;
+        }
+        let (now, interval) = (self.now, self.settings.retry_interval);
+        let Phase::Joining(joining) = &mut self.phase else { return false };
+        let rng = &mut self.rng;
+        let Some(address) = joining.referrals.next(now, interval, |named| rng.random_range(0..named)) else {
+            return false;
+        };
+        self.ask_to_join(address);
+        self.timers.set(Timer::JoinTry, self.now + REFERRED_PATIENCE);
+        true
+    }
+}

@@ -1,0 +1,272 @@
+//! Two processes of one name that both live: one of them ends, and no single liar chooses which.
+//!
+//! ```text
+//! another run is said to have our name, elsewhere
+//!    │ asked three times who it is, at its address
+//!    ├── no answer ─▶ if its record supersedes ours: we raise our incarnation above it, and have the name again
+//!    ▼ it answers
+//! up to [`MAX_JURORS`] settled members are asked whom they hold under that name
+//!    ├── more hold it than us ─▶ we say that we left, and stop
+//!    ├── more hold us ─▶ we raise our incarnation above it
+//!    ├── as many ─▶ the record that supersedes the other stands
+//!    ├── half of those asked do not answer ─▶ nothing, until we meet again
+//!    └── nobody is there to ask ─▶ we give way only to a superseding record at an address that we were told to contact
+//! ```
+//!
+//! Sides that never knew each other have settled after [`SETTLE`](crate::core::limits::SETTLE): until then each may go by its own.
+//! What remains possible: half of the settled members together choose who has a name, and so does the only other member of a
+//! cluster of two.
+//!
+//! Both sides do the same, and each makes the other one begin: who asks is asked back.
+//!
+//! Invariants:
+//! - One dispute at a time. One that its rival answered takes the place of one that nobody did.
+//! - Members count once, by their answers from the addresses of their records; young ones do not, where others are there.
+//!
+//! Must not know: how the rival came by the name.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::core::counters::Drop;
+use crate::core::doors::{Notice, StopReason};
+use crate::core::limits::{MAX_JURORS, MIN_QUESTION_BYTES};
+use crate::core::member::{LeaveReason, NodeId, Record, Run, Status};
+use crate::core::packet::Sender;
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::{Slot, View};
+use crate::core::wire::{Message, Nonce};
+use crate::core::{Core, Phase};
+
+/// Questions to a rival before its silence counts, and rounds of questions to members.
+const QUESTIONS: u8 = 3;
+
+/// The dispute under way, and when the last one ended.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Rivals {
+    open: Option<Dispute>,
+    last: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Dispute {
+    rival: Record,
+    /// Its address answered as its run.
+    is_there: bool,
+    /// More members hold it than this node, which is ahead: they are asked once more.
+    is_second_look: bool,
+    /// Questions asked in this stage.
+    asked: u8,
+    /// Members that were asked, and the run that they hold under our name.
+    jurors: BTreeMap<Run, Answer>,
+}
+
+/// A member's answer to the question whom it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Awaited,
+    /// This run, or nobody that lives.
+    Holds(Option<Run>),
+}
+
+impl Core {
+    /// Others say that another run has this node's name, elsewhere, and its record supersedes ours.
+    pub(in crate::core) fn hear_of_rival(&mut self, rival: &Record) {
+        if !matches!(self.phase, Phase::Up) {
+            return;
+        }
+        if let Some(open) = &mut self.rivals.open {
+            if open.rival.run == rival.run && rival.supersedes(&open.rival) && rival.address == open.rival.address {
+                open.rival = rival.clone();
+            }
+            return;
+        }
+        if self.rivals.last.is_some_and(|last| self.now.since(last) < self.settings.probe_timeout) {
+            return;
+        }
+        self.rivals.open = Some(Dispute {
+            rival: rival.clone(),
+            is_there: false,
+            is_second_look: false,
+            asked: 0,
+            jurors: BTreeMap::new(),
+        });
+        self.dispute();
+    }
+
+    /// Another run of this node's name introduced itself from its own address.
+    pub(in crate::core) fn met_rival(&mut self, rival: Record) {
+        if !matches!(self.phase, Phase::Up) {
+            return;
+        }
+        match &mut self.rivals.open {
+            Some(open) if open.rival.run == rival.run => {
+                let is_news = !std::mem::replace(&mut open.is_there, true);
+                if rival.supersedes(&open.rival) {
+                    open.rival = rival;
+                }
+                if !is_news {
+                    return;
+                }
+                open.asked = 0;
+            }
+            Some(open) if open.is_there => return,
+            _ => {
+                if self.rivals.last.is_some_and(|last| self.now.since(last) < self.settings.probe_timeout) {
+                    return;
+                }
+                self.rivals.open =
+                    Some(Dispute { rival, is_there: true, is_second_look: false, asked: 0, jurors: BTreeMap::new() });
+            }
+        }
+        self.dispute();
+    }
+
+    /// The next step.
+    pub(in crate::core) fn dispute(&mut self) {
+        let Some(open) = &mut self.rivals.open else { return };
+        let is_heard_out = open.asked >= QUESTIONS;
+        open.asked += 1;
+        let (is_there, address) = (open.is_there, open.rival.address);
+        if is_there && (self.ask_jurors() || is_heard_out) {
+            return self.decide_dispute();
+        }
+        if !is_there {
+            if is_heard_out {
+                return self.take_name_back();
+            }
+            self.ask_who(address);
+        }
+        self.timers.set(Timer::Rival, self.now + self.settings.probe_timeout);
+    }
+
+    /// Asks members whom they hold; `true` if nobody is left to be asked.
+    fn ask_jurors(&mut self) -> bool {
+        let Some(open) = &self.rivals.open else { return true };
+        if open.asked == 1 {
+            let mut known = self.settled_members();
+            if known.is_empty() {
+                // To whom this node is a stranger, under a name that another one has, it sends nothing: it seems dead here.
+                let others = self.view.iter().filter(|(slot, entry)| *slot != View::ME && entry.status == Status::Down);
+                known = others.map(|(slot, _)| slot).collect();
+            }
+            // The same for both sides, as far as they know the same members.
+            let seed = self.view.entry(View::ME).name_hash;
+            let lot = |slot: &Slot| xxh3_64_with_seed(&self.view.entry(*slot).name_hash.to_le_bytes(), seed);
+            known.sort_unstable_by_key(lot);
+            known.truncate(MAX_JURORS);
+            let runs = known.iter().map(|slot| (self.view.record(*slot).run, Answer::Awaited)).collect();
+            if let Some(open) = &mut self.rivals.open {
+                open.jurors = runs;
+            }
+        }
+        let Some(open) = &self.rivals.open else { return true };
+        let silent: Vec<Run> =
+            open.jurors.iter().filter(|(_, answer)| **answer == Answer::Awaited).map(|(run, _)| *run).collect();
+        let silent: Vec<Slot> = silent.into_iter().filter_map(|run| self.view.slot_of_run(run)).collect();
+        let id = self.me().id.clone();
+        for slot in &silent {
+            let nonce = self.prover.nonce(self.view.record(*slot).address, self.now);
+            let mut packet = self.packet(usize::MAX);
+            packet.push(&Message::WhoHolds { nonce, id: id.clone() });
+            packet.pad_to(MIN_QUESTION_BYTES);
+            self.send_to(*slot, packet);
+        }
+        silent.is_empty()
+    }
+
+    /// Somebody asks whom this node holds under a name. A rival's side holds another run under the asker's own name, so it
+    /// is a stranger here, and answered like one: once in a while, by less than it asked.
+    pub(in crate::core) fn tell_holder(&mut self, sender: Sender, nonce: Nonce, id: &NodeId) {
+        if !matches!(self.phase, Phase::Up) {
+            return self.counters.drop(Drop::WrongState);
+        }
+        let held = self.view.slot_of(id.as_str()).map(|slot| self.view.record(slot));
+        let is_live = |record: &&Arc<Record>| matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
+        let run = held.filter(is_live).map(|record| record.run);
+        self.answer_with(sender, &Message::Holds { nonce, run });
+    }
+
+    /// The answer from a member's address.
+    pub(in crate::core) fn told_holder(&mut self, from: SocketAddr, nonce: Nonce, run: Option<Run>) {
+        let is_asked = self.prover.is_nonce(nonce, from, self.now);
+        let is_there =
+            |juror: &Run| self.view.slot_of_run(*juror).is_some_and(|slot| self.view.record(slot).address == from);
+        let open = self.rivals.open.as_mut().filter(|_| is_asked);
+        let answer = open.and_then(|open| open.jurors.iter_mut().find(|(juror, _)| is_there(juror)));
+        let Some((_, answer)) = answer else { return self.counters.drop(Drop::Unasked) };
+        *answer = Answer::Holds(run);
+        let is_complete = |open: &Dispute| !open.jurors.values().any(|answer| *answer == Answer::Awaited);
+        if self.rivals.open.as_ref().is_some_and(is_complete) {
+            self.decide_dispute();
+        }
+    }
+
+    fn decide_dispute(&mut self) {
+        let Some(open) = &self.rivals.open else { return };
+        let answered = |run: Option<Run>| open.jurors.values().filter(|answer| **answer == Answer::Holds(run)).count();
+        let (mine, theirs) = (answered(Some(self.run)), answered(Some(open.rival.run)));
+        let heard = open.jurors.values().filter(|answer| **answer != Answer::Awaited).count();
+        let is_live =
+            |run: &&Run| self.view.slot_of_run(**run).is_some_and(|slot| self.view.entry(slot).status.is_live());
+        let live = open.jurors.keys().filter(is_live).count();
+        let (address, is_ahead) = (open.rival.address, open.rival.supersedes(self.me()));
+        if heard * 2 <= live && live > 0 {
+            // Too few to go by.
+            return self.end_dispute();
+        }
+        let is_outvoted = if mine + theirs == 0 {
+            is_ahead && self.reunion.is_contact(address)
+        } else {
+            theirs > mine || (theirs == mine && is_ahead)
+        };
+        if !is_outvoted {
+            // Of as many, the one that is ahead stays, and stays ahead by that alone.
+            return if mine == theirs && mine > 0 { self.end_dispute() } else { self.take_name_back() };
+        }
+        if is_ahead || open.is_second_look {
+            return self.give_way(address);
+        }
+        // The rival may be about to give way, too: whoever is behind does first.
+        if let Some(open) = &mut self.rivals.open {
+            (open.is_second_look, open.asked) = (true, 0);
+            open.jurors.clear();
+            self.timers.set(Timer::Rival, self.now + self.settings.probe_timeout * 2);
+        }
+    }
+
+    /// Says that it left, so that the name is free at once where this node was known, and stops.
+    fn give_way(&mut self, holder: SocketAddr) {
+        let id = self.me().id.clone();
+        self.rewrite_myself(self.me().with_status(Status::Left(LeaveReason::Graceful)));
+        self.flood();
+        self.stop(StopReason::NameInUse { id, holder });
+    }
+
+    fn end_dispute(&mut self) {
+        self.timers.cancel(Timer::Rival);
+        self.rivals.last = Some(self.now);
+        self.rivals.open = None;
+    }
+
+    /// The name is ours: whoever holds the rival learns so.
+    fn take_name_back(&mut self) {
+        let Some(rival) = self.rivals.open.as_ref().map(|open| open.rival.clone()) else { return };
+        self.end_dispute();
+        self.notice("name claimed", Notice::NameClaimed { claimant: rival.address });
+        if rival.supersedes(self.me()) {
+            self.exceed_earlier_run(rival.incarnation);
+        }
+    }
+
+    /// Members whose word counts in what concerns this node: those known for a while, or all if there are none.
+    pub(super) fn settled_members(&self) -> Vec<Slot> {
+        let live = || self.view.live().iter().copied();
+        let settled: Vec<Slot> = live().filter(|slot| self.is_settled(*slot)).collect();
+        if settled.is_empty() { live().collect() } else { settled }
+    }
+}

@@ -1,0 +1,405 @@
+//! Letting somebody in: the sponsor's side of joining.
+//!
+//! Invariants:
+//! - Before the cookie came back nothing is remembered of a joiner, and no answer is larger than its question.
+//! - A joiner is held *beside* the view (listed as joining; neither hashed, gossiped nor synced), at most
+//!   [`MAX_JOINERS`]; silent for its down timeout, it is dropped; at once, if its port refuses connections, too.
+//! - A joiner is let in only after its *advertised* address brought back a cookie (see `reachable`).
+//! - A name that a live member holds is only given away after that member was asked (see `names`).
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use super::reachable::Unreached;
+use crate::core::counters::Drop;
+use crate::core::doors::Notice;
+use crate::core::limits::{
+    JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOINERS, MAX_JOINERS_PER_HOST, REACH_PATIENCE,
+};
+use crate::core::member::{Change, ChangeKind, NodeId, ProtocolRange, Record, Run, Status};
+use crate::core::packet::{Newcomer, Sender, Standing};
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::wire::{Message, Nonce, Refusal, Seeking};
+use crate::core::{Core, Phase};
+
+/// Everybody who asked to be let in, by run.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Joiners {
+    held: BTreeMap<Run, Joiner>,
+    /// Asked while this node was Joining itself; welcomed when it is Up.
+    waiting: BTreeMap<Run, Newcomer>,
+    /// Not let in, because nothing answers where they want to be spoken to.
+    pub(in crate::core) unreached: Unreached,
+}
+
+#[derive(Debug)]
+struct Joiner {
+    record: Arc<Record>,
+    /// Where its cookie was sent, and came back.
+    from: SocketAddr,
+    /// Where its packets come from: elsewhere, if addresses are translated on the way.
+    heard_from: SocketAddr,
+    heard: Time,
+    /// When it was let in first.
+    since: Time,
+    /// How often its port refused a connection since then.
+    refusals: u8,
+    /// Reported as joining: its name is in no other way in the listing.
+    is_listed: bool,
+}
+
+/// What was known of a member while it was joining.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Taken {
+    /// The joining record under that name that was reported.
+    pub(in crate::core) listed: Option<Arc<Record>>,
+    /// Its address has echoed a cookie.
+    pub(in crate::core) proven: bool,
+}
+
+impl Joiner {
+    fn is_at(&self, address: SocketAddr) -> bool {
+        self.from == address || self.heard_from == address
+    }
+}
+
+impl Joiners {
+    /// How much is kept.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.held.len() + self.waiting.len()
+    }
+
+    pub(in crate::core) fn contains(&self, run: Run) -> bool {
+        self.held.contains_key(&run)
+    }
+
+    /// Whether this is a joiner's own record, under the name it was let in by, from where its cookie came back.
+    pub(in crate::core) fn is_admitted(&self, run: Run, from: SocketAddr, record: &Record) -> bool {
+        let is_its_own = |joiner: &Joiner| joiner.is_at(from) && joiner.record.id == record.id;
+        record.run == run && self.held.get(&run).is_some_and(is_its_own)
+    }
+
+    /// Whether the joiner of this run said so itself at a higher incarnation than this record has.
+    pub(in crate::core) fn is_ahead_of(&self, record: &Record) -> bool {
+        self.held.get(&record.run).is_some_and(|joiner| joiner.record.incarnation > record.incarnation)
+    }
+
+    /// Where a joiner that is heard from this address is answered.
+    pub(super) fn home_of(&self, run: Run, from: SocketAddr) -> Option<SocketAddr> {
+        self.held.get(&run).filter(|joiner| joiner.is_at(from)).map(|joiner| joiner.from)
+    }
+
+    /// Whether a joiner's cookie came back from this address.
+    pub(in crate::core) fn is_here(&self, run: Run, from: SocketAddr) -> bool {
+        self.home_of(run, from).is_some()
+    }
+
+    /// Whether this run asked to be let in from another address, and not as one that is to be found at this one.
+    fn is_elsewhere(&self, run: Run, from: SocketAddr) -> bool {
+        let is_not_here = |at: SocketAddr, record: &Record| at != from && record.address != from;
+        self.held.get(&run).is_some_and(|joiner| is_not_here(joiner.from, &joiner.record))
+            || self.waiting.get(&run).is_some_and(|newcomer| is_not_here(newcomer.from, &newcomer.record))
+    }
+
+    /// How many are listed as joining.
+    pub(in crate::core) fn listed(&self) -> usize {
+        self.held.values().filter(|joiner| joiner.is_listed).count()
+    }
+
+    fn of_name(&self, id: &NodeId) -> Option<&Joiner> {
+        self.held.values().find(|joiner| joiner.record.id == *id)
+    }
+
+    /// A record enters the view: the joiner behind it is one no more, and its name is no more listed as joining.
+    pub(in crate::core) fn take(&mut self, record: &Record) -> Taken {
+        let mut taken = Taken::default();
+        if let Some(joiner) = self.held.remove(&record.run) {
+            taken.proven = joiner.from == record.address;
+            taken.listed = Some(joiner.record).filter(|_| joiner.is_listed);
+        }
+        for joiner in self.held.values_mut().filter(|joiner| joiner.is_listed && joiner.record.id == record.id) {
+            joiner.is_listed = false;
+            taken.listed = Some(Arc::clone(&joiner.record));
+        }
+        taken
+    }
+
+    fn of_host(&self, host: IpAddr) -> usize {
+        self.held.values().filter(|joiner| joiner.from.ip() == host).count()
+    }
+}
+
+impl Core {
+    /// `Join`: first a challenge, then a decision.
+    pub(in crate::core) fn asked_to_admit(
+        &mut self,
+        sender: Sender,
+        nonce: Nonce,
+        record: Record,
+        cookie: Option<Nonce>,
+        seeking: Option<Seeking>,
+    ) {
+        if matches!(self.phase, Phase::Up) && self.serving.is_busy_for(sender.run, sender.from, self.now) {
+            let elsewhere = self.refer(sender.from, nonce);
+            return self.answer_with(sender, &elsewhere);
+        }
+        let is_of = |address| cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, address, sender.run, self.now));
+        // A cookie that came back from the advertised address proves that one, wherever this packet comes from.
+        let is_from_advertised = sender.from == record.address || is_of(record.address);
+        let is_proven = is_of(sender.from) || is_of(record.address);
+        if !is_proven {
+            let cookie = self.prover.cookie(sender.from, sender.run, self.now);
+            return self.answer_with(sender, &Message::Challenge { nonce, cookie });
+        }
+        if record.run != sender.run || record.status != Status::Joining || record.run.is_nobody() {
+            return self.counters.drop(Drop::Malformed);
+        }
+        let from = if is_from_advertised { record.address } else { sender.from };
+        let is_known_elsewhere = matches!(sender.standing, Standing::Claimed(_));
+        if is_known_elsewhere || self.joiners.is_elsewhere(sender.run, from) {
+            // One process is in one place: the member, or the joiner, of that run is in another.
+            return self.counters.drop(Drop::Claimed);
+        }
+        let newcomer = Newcomer { from, heard_from: sender.from, nonce, record };
+        if !newcomer.record.protocol.overlaps(ProtocolRange::OURS) {
+            self.notice("other protocol", Notice::OtherProtocol { from: sender.from });
+            if !self.refusals.allow(self.now, sender.from, false) {
+                return self.counters.drop(Drop::RateLimited);
+            }
+            let refusal = Refusal::Protocol { speaks: ProtocolRange::OURS };
+            return self.decide(&newcomer, &Message::Refused { nonce, refusal });
+        }
+        match self.phase {
+            Phase::Joining(_) => self.keep_waiting(&newcomer, seeking),
+            Phase::Up => self.admit(newcomer, None),
+            Phase::Leaving | Phase::Stopped => self.counters.drop(Drop::WrongState),
+        }
+    }
+
+    /// Tells a newcomer what was decided. Its address is proven.
+    pub(super) fn decide(&mut self, newcomer: &Newcomer, message: &Message) {
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Reply);
+        packet.push(message);
+        self.transmit(newcomer.from, packet);
+    }
+
+    fn keep_waiting(&mut self, newcomer: &Newcomer, seeking: Option<Seeking>) {
+        let run = newcomer.record.run;
+        if self.joiners.waiting.len() < MAX_JOINERS || self.joiners.waiting.contains_key(&run) {
+            self.joiners.waiting.insert(run, newcomer.clone());
+        }
+        if let Some(seeking) = seeking {
+            self.asked_while_joining(newcomer.from, &newcomer.record, seeking);
+        }
+        self.say_not_up(newcomer);
+    }
+
+    /// "I am Joining myself."
+    fn say_not_up(&mut self, newcomer: &Newcomer) {
+        let (record, joiners) = (Record::clone(self.me()), self.joiners.waiting.len() as u32);
+        let seeking = self.seeking(None);
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Reply);
+        if let Some(seeking) = seeking {
+            packet.push(&Message::Seeking(seeking));
+        }
+        packet.push(&Message::NotUp { nonce: newcomer.nonce, record, joiners });
+        self.transmit(newcomer.from, packet);
+    }
+
+    /// Some of those who asked are told at once of a change in who is to found the cluster.
+    pub(super) fn tell_waiting(&mut self, limit: usize) {
+        let waiting: Vec<Newcomer> = self.joiners.waiting.values().take(limit).cloned().collect();
+        for newcomer in waiting {
+            self.say_not_up(&newcomer);
+        }
+    }
+
+    /// This node is Up: whoever asked it before is let in now.
+    pub(super) fn welcome_waiting(&mut self) {
+        for newcomer in std::mem::take(&mut self.joiners.waiting).into_values() {
+            self.admit(newcomer, None);
+        }
+    }
+
+    /// Lets a newcomer in, or says why not (yet). `vacated_by` is the run that was asked for this name and is gone.
+    pub(super) fn admit(&mut self, newcomer: Newcomer, vacated_by: Option<Run>) {
+        let Newcomer { from, nonce, ref record, .. } = newcomer;
+        if record.id == self.me().id {
+            let refusal = Refusal::NameInUse { holder: self.me().address };
+            return self.decide(&newcomer, &Message::Refused { nonce, refusal });
+        }
+        let held = self.view.slot_of(record.id.as_str()).map(|slot| Arc::clone(self.view.record(slot)));
+        let last = self.tombstones.incarnation(record.id.as_str()).max(held.as_ref().map(|held| held.incarnation));
+        if let Some(incarnation) = last.filter(|last| record.incarnation <= *last) {
+            return self.decide(&newcomer, &Message::Behind { nonce, incarnation });
+        }
+        if !self.is_reached(&newcomer) {
+            return;
+        }
+        let rival = self.joiners.of_name(&record.id).map(|joiner| Arc::clone(&joiner.record));
+        let is_held = |held: &Arc<Record>| matches!(held.status, Status::Up | Status::Suspect | Status::Leaving);
+        let owner = held.clone().filter(is_held).or(rival).filter(|owner| owner.run != record.run);
+        if let Some(owner) = owner
+            && vacated_by != Some(owner.run)
+            && !self.joiners.contains(record.run)
+            && owner.address != from
+        {
+            return self.probe_name(newcomer, &owner);
+        }
+        let is_stale = self.joiners.held.get(&record.run).is_some_and(|j| j.record.incarnation > record.incarnation);
+        if is_stale {
+            // A late copy: the joiner has raised its incarnation since.
+            return self.counters.drop(Drop::Outdated);
+        }
+        let is_full = self.joiners.held.len() >= MAX_JOINERS || self.joiners.of_host(from.ip()) >= MAX_JOINERS_PER_HOST;
+        let is_held = self.joiners.contains(record.run);
+        if is_full && !is_held {
+            return self.decide(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
+        }
+        if !is_held && !self.admissions.allow(self.now, from.ip()) {
+            // Others have their own share of it.
+            let elsewhere = self.refer(from, nonce);
+            return self.decide(&newcomer, &elsewhere);
+        }
+        // It looks at every member: no more often than joiners are let in.
+        if let Some(owner) = self.other_at(record).filter(|owner| vacated_by != Some(owner.run)) {
+            return self.probe_name(newcomer, &owner);
+        }
+        if !self.serving.begin(record.run, from, self.now) {
+            let elsewhere = self.refer(from, nonce);
+            return self.decide(&newcomer, &elsewhere);
+        }
+        self.name_stuck_joiner(&newcomer.record);
+        self.hold(&newcomer, held.is_some());
+        let (sponsor, count) = (Record::clone(self.me()), self.view.len() as u32);
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Reply);
+        self.push_founded(&mut packet);
+        packet.push(&Message::Welcome { nonce, sponsor, count });
+        self.transmit(newcomer.from, packet);
+    }
+
+    /// A live member of another name at the joiner's address. It is asked before the joiner is let in: one process at one
+    /// address is one member.
+    fn other_at(&self, record: &Record) -> Option<Arc<Record>> {
+        if self.joiners.contains(record.run) {
+            return None;
+        }
+        let members = self.view.live().iter().map(|slot| self.view.record(*slot));
+        let others = members.filter(|member| member.run != record.run && member.id != record.id);
+        others.filter(|member| member.address == record.address).max_by_key(|member| member.incarnation).map(Arc::clone)
+    }
+
+    /// A joiner of the other family of addresses comes back, or is given up, although it was let in and had the time to
+    /// be reached by members of this family: it seems that it is not.
+    fn name_stuck_joiner(&mut self, record: &Record) {
+        let Record { ref id, run, address: advertised, .. } = *record;
+        let here = self.me().address;
+        let is_stuck = |joiner: &Joiner| self.now.since(joiner.since) > REACH_PATIENCE;
+        if advertised.is_ipv6() != here.is_ipv6() && self.joiners.held.get(&run).is_some_and(is_stuck) {
+            let id = id.clone();
+            self.notice("joiner not reached", Notice::JoinerNotReached { id, advertised, here });
+        }
+    }
+
+    /// Holds a joiner beside the view, and reports it if its name is new in the listing.
+    fn hold(&mut self, newcomer: &Newcomer, is_in_view: bool) {
+        let record = Arc::new(newcomer.record.clone());
+        let rivals: Vec<Run> = self
+            .joiners
+            .held
+            .iter()
+            .filter(|(run, joiner)| joiner.record.id == record.id && **run != record.run)
+            .map(|(run, _)| *run)
+            .collect();
+        let mut previous = None;
+        for run in rivals {
+            self.timers.cancel(Timer::Joiner(run));
+            previous = self.joiners.held.remove(&run).filter(|joiner| joiner.is_listed).map(|joiner| joiner.record);
+        }
+        let before = self.joiners.held.get(&record.run);
+        previous = before.filter(|joiner| joiner.is_listed).map(|joiner| Arc::clone(&joiner.record)).or(previous);
+        let since = before.map_or(self.now, |joiner| joiner.since);
+        let is_listed = !is_in_view;
+        if is_listed && previous.as_ref() != Some(&record) {
+            self.report(previous.as_ref(), &record, None);
+        }
+        self.timers.set_by(Timer::Joiner(record.run), self.now + JOINER_SILENCE);
+        let Newcomer { from, heard_from, .. } = *newcomer;
+        let joiner = Joiner { from, heard_from, heard: self.now, since, refusals: 0, is_listed, record };
+        self.joiners.held.insert(joiner.record.run, joiner);
+    }
+
+    /// A joiner of ours pulls: it lives.
+    pub(super) fn heard_joiner(&mut self, run: Run) {
+        if let Some(joiner) = self.joiners.held.get_mut(&run) {
+            (joiner.heard, joiner.refusals) = (self.now, 0);
+        }
+    }
+
+    /// A joiner may have been silent for its down timeout, or so long that it is looked for: whoever joins is busy, and
+    /// is Up soon.
+    pub(in crate::core) fn judge_joiner(&mut self, run: Run) {
+        let Some(joiner) = self.joiners.held.get(&run) else { return };
+        // By our own pace: a joiner's may be anything, and places are few.
+        let deadline = joiner.heard + self.settings.down_timeout;
+        if deadline <= self.now {
+            self.name_stuck_joiner(&Arc::clone(&joiner.record));
+            return self.drop_joiner(run);
+        }
+        let (look_at, address) = (joiner.heard + JOINER_SILENCE, joiner.record.address);
+        if look_at > self.now {
+            return self.timers.set(Timer::Joiner(run), deadline.min(look_at));
+        }
+        self.timers.set(Timer::Joiner(run), deadline.min(self.now + JOINER_SILENCE));
+        self.visit_joiner(run, address);
+    }
+
+    /// Nobody listens at a silent joiner's address: looked for once more, it is dropped. One that lives, behind a firewall
+    /// that refuses, comes again.
+    pub(in crate::core) fn joiner_refused(&mut self, run: Run) {
+        let Some(joiner) = self.joiners.held.get_mut(&run) else { return };
+        if self.now.since(joiner.heard) < JOINER_SILENCE {
+            return;
+        }
+        joiner.refusals += 1;
+        if joiner.refusals >= JOINER_REFUSALS {
+            return self.drop_joiner(run);
+        }
+        self.timers.set(Timer::Joiner(run), self.now + JOINER_REVIEW);
+    }
+
+    /// A listed joiner of this name is taken out of the listing; says whether there was one.
+    pub(in crate::core) fn drop_joiner_named(&mut self, id: &NodeId) -> bool {
+        let named = self.joiners.held.iter().find(|(_, joiner)| joiner.is_listed && joiner.record.id == *id);
+        let run = named.map(|(run, _)| *run);
+        if let Some(run) = run {
+            self.drop_joiner(run);
+        }
+        run.is_some()
+    }
+
+    /// All joiners are forgotten, and reported so.
+    pub(in crate::core) fn drop_joiners(&mut self) {
+        for run in self.joiners.held.keys().copied().collect::<Vec<_>>() {
+            self.drop_joiner(run);
+        }
+        self.joiners.waiting.clear();
+    }
+
+    fn drop_joiner(&mut self, run: Run) {
+        self.timers.cancel(Timer::Joiner(run));
+        self.end_visit(run);
+        if let Some(joiner) = self.joiners.held.remove(&run)
+            && joiner.is_listed
+        {
+            let previous = Some(Arc::clone(&joiner.record));
+            let change = Change { kind: ChangeKind::Removed, record: joiner.record, method: None, previous };
+            self.outputs.push_back(crate::core::doors::Output::Change(change));
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What the cluster knows about a node: its record, and how two records of one node merge.
+//!
+//! Invariants:
+//! - Nothing that is local to an observer (age, method, link state) is in a record: equal records are equal bytes, and
+//!   equal sets of records are equal views.
+//! - Merging is a maximum over `(incarnation, status, bytes)`: commutative, associative, idempotent. It is what makes
+//!   the order and the number of deliveries irrelevant (SWIM, DSN 2002, section 4.2, with the rank of Down raised
+//!   above a graceful departure under way).
+//! - Only its owner raises a record's incarnation.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::id::{NodeId, Run};
+use super::tags::Tags;
+use crate::core::settings::Timing;
+
+/// Where a node stands, in rank order: within one incarnation a record only moves to the right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Status {
+    /// Its sponsor is handing it the view; known to the sponsor alone.
+    Joining,
+    /// Here.
+    Up,
+    /// Silent for its suspect timeout; it may refute.
+    Suspect,
+    /// Saying goodbye.
+    Leaving,
+    /// Gone without a word.
+    Down,
+    /// Gone on purpose.
+    Left(LeaveReason),
+}
+
+/// Whose purpose a departure was. A forced one outranks a graceful one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum LeaveReason {
+    /// The node's own.
+    Graceful,
+    /// An operator's, by `remove`.
+    Forced,
+}
+
+impl Status {
+    /// Counted among the living: it may still answer, and it is still talked to.
+    pub const fn is_live(self) -> bool {
+        matches!(self, Status::Joining | Status::Up | Status::Suspect | Status::Leaving)
+    }
+
+    /// Its name in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Joining => "joining",
+            Status::Up => "up",
+            Status::Suspect => "suspect",
+            Status::Leaving => "leaving",
+            Status::Down => "down",
+            Status::Left(_) => "left",
+        }
+    }
+
+    /// All names, in rank order.
+    pub const NAMES: [&'static str; 6] = ["joining", "up", "suspect", "leaving", "down", "left"];
+
+    /// The position of its name in [`Status::NAMES`].
+    pub const fn index(self) -> usize {
+        match self {
+            Status::Joining => 0,
+            Status::Up => 1,
+            Status::Suspect => 2,
+            Status::Leaving => 3,
+            Status::Down => 4,
+            Status::Left(_) => 5,
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl LeaveReason {
+    /// Its name in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LeaveReason::Graceful => "graceful",
+            LeaveReason::Forced => "forced",
+        }
+    }
+}
+
+/// How a death was found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum DetectionMethod {
+    /// Nothing heard for the down timeout.
+    HeartbeatTimeout,
+    /// Its process no longer accepts connections, and a second observer agrees.
+    ConnectionLost,
+    /// Evicted together with others on the far side of a cut.
+    NetworkPartition,
+    /// A new process took its name while it was still listed.
+    Restarted,
+}
+
+impl DetectionMethod {
+    /// Its name in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DetectionMethod::HeartbeatTimeout => "heartbeat_timeout",
+            DetectionMethod::ConnectionLost => "connection_lost",
+            DetectionMethod::NetworkPartition => "network_partition",
+            DetectionMethod::Restarted => "restarted",
+        }
+    }
+}
+
+/// Wire protocol versions that a node speaks, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ProtocolRange {
+    /// The oldest.
+    pub min: u8,
+    /// The newest.
+    pub max: u8,
+}
+
+impl ProtocolRange {
+    /// What this build speaks.
+    pub const OURS: ProtocolRange = ProtocolRange { min: 1, max: 1 };
+
+    /// Whether two nodes have a version in common.
+    pub const fn overlaps(self, other: ProtocolRange) -> bool {
+        self.min <= other.max && other.min <= self.max
+    }
+}
+
+/// What everybody knows about one node. Written by its owner; others only raise its status.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Record {
+    /// Its name. First in the encoding, so that a reader can find the member before it decodes the rest.
+    pub id: NodeId,
+    /// The process behind the name.
+    pub run: Run,
+    /// How often the owner has spoken about itself; below 2^63.
+    pub incarnation: u64,
+    /// Where it stands.
+    pub status: Status,
+    /// Where its gossip goes.
+    pub address: SocketAddr,
+    /// Where its users reach it: free text, at most [`Record::MAX_API_ADDRESS_BYTES`].
+    pub api_address: Option<Box<str>>,
+    /// What it tells about itself.
+    pub tags: Tags,
+    /// The pace by which it is judged.
+    pub timing: Timing,
+    /// Its software version, at most [`Record::MAX_VERSION_BYTES`].
+    pub version: Arc<str>,
+    /// Wire protocol versions it speaks.
+    pub protocol: ProtocolRange,
+}
+
+impl Record {
+    /// The longest encoding of a record that is believed, in bytes.
+    pub const MAX_BYTES: usize = 900;
+    /// The longest `api_address`, in bytes.
+    pub const MAX_API_ADDRESS_BYTES: usize = 100;
+    /// The longest `version`, in bytes.
+    pub const MAX_VERSION_BYTES: usize = 32;
+    /// Incarnations are below this.
+    pub const INCARNATION_LIMIT: u64 = 1 << 63;
+
+    /// Whether a record that came from outside keeps every bound (names and tags have checked theirs in decoding).
+    pub fn is_well_formed(&self) -> bool {
+        let text = |text: &str, most| text.len() <= most && !text.contains(char::is_control);
+        self.incarnation < Self::INCARNATION_LIMIT
+            && is_reachable(self.address)
+            && self.api_address.as_deref().is_none_or(|api| text(api, Self::MAX_API_ADDRESS_BYTES))
+            && text(&self.version, Self::MAX_VERSION_BYTES)
+            && self.timing.is_valid()
+            && self.protocol.min <= self.protocol.max
+    }
+
+    /// Which of two records of one node wins, by `(incarnation, status)`. `Equal` means that only the bytes can tell.
+    pub fn precedence(&self, other: &Record) -> Ordering {
+        self.incarnation.cmp(&other.incarnation).then(self.status.cmp(&other.status))
+    }
+
+    /// Whether `self` replaces `held` on merging: the maximum by precedence, ties broken by the encoded bytes.
+    pub fn supersedes(&self, held: &Record) -> bool {
+        match self.precedence(held) {
+            Ordering::Greater => true,
+            Ordering::Less => false,
+            Ordering::Equal => self != held && self.encode() > held.encode(),
+        }
+    }
+
+    /// The canonical bytes, as they travel and as they are hashed.
+    ///
+    /// # Panics
+    /// Never: a record has no part that cannot be encoded.
+    pub fn encode(&self) -> Vec<u8> {
+        postcard::to_extend(self, Vec::with_capacity(128)).expect("records encode into memory")
+    }
+
+    /// The fixed hash (XXH3-64) of the whole encoding; views are compared by the sums of these.
+    pub fn hash(&self) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(&self.encode())
+    }
+
+    /// The same record with another status.
+    #[must_use]
+    pub fn with_status(&self, status: Status) -> Record {
+        Record { status, ..self.clone() }
+    }
+
+    /// How long its silence is forgiven before it is suspected.
+    pub const fn suspect_timeout(&self) -> Duration {
+        self.timing.suspect_timeout()
+    }
+}
+
+/// An address that packets can be sent to.
+pub fn is_reachable(address: SocketAddr) -> bool {
+    let ip = address.ip();
+    address.port() != 0 && !ip.is_unspecified() && !ip.is_multicast()
+}
+
+#[cfg(test)]
+pub(in crate::core) mod tests {
+    use super::*;
+
+    pub(in crate::core) fn record(id: &str, incarnation: u64, status: Status) -> Record {
+        Record {
+            id: NodeId::new(id).expect("a good name"),
+            run: Run(7),
+            incarnation,
+            status,
+            address: "10.0.0.1:7117".parse().expect("an address"),
+            api_address: None,
+            tags: Tags::default(),
+            timing: crate::core::settings::Settings::default().timing().expect("the default"),
+            version: "0.1.0".into(),
+            protocol: ProtocolRange::OURS,
+        }
+    }
+
+    #[test]
+    fn a_higher_incarnation_beats_any_status() {
+        let up = record("a", 2, Status::Up);
+        let down = record("a", 1, Status::Left(LeaveReason::Forced));
+        assert!(up.supersedes(&down));
+        assert!(!down.supersedes(&up));
+    }
+
+    #[test]
+    fn within_one_incarnation_the_rank_decides() {
+        let ranks = [
+            Status::Joining,
+            Status::Up,
+            Status::Suspect,
+            Status::Leaving,
+            Status::Down,
+            Status::Left(LeaveReason::Graceful),
+            Status::Left(LeaveReason::Forced),
+        ];
+        for pair in ranks.windows(2) {
+            assert!(record("a", 1, pair[1]).supersedes(&record("a", 1, pair[0])));
+            assert!(!record("a", 1, pair[0]).supersedes(&record("a", 1, pair[1])));
+        }
+        assert!(!record("a", 1, Status::Up).supersedes(&record("a", 1, Status::Up)), "nothing supersedes itself");
+    }
+
+    #[test]
+    fn the_largest_record_keeps_its_bound() {
+        let mut largest = record(&"n".repeat(63), Record::INCARNATION_LIMIT - 1, Status::Left(LeaveReason::Forced));
+        largest.address = "[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]:65535".parse().expect("an address");
+        largest.api_address = Some("a".repeat(Record::MAX_API_ADDRESS_BYTES).into());
+        largest.version = "v".repeat(Record::MAX_VERSION_BYTES).into();
+        let tags = (0..32).map(|i| (format!("key-{i:04}"), "12345678".to_owned())).collect();
+        largest.tags = Tags::new(tags).expect("512 bytes in 32 keys");
+        assert!(largest.is_well_formed());
+        assert!(largest.encode().len() <= Record::MAX_BYTES, "{} bytes", largest.encode().len());
+    }
+
+    #[test]
+    fn addresses_nobody_can_answer_from_are_malformed() {
+        for address in ["0.0.0.0:1", "[::]:1", "10.0.0.1:0", "224.0.0.1:1"] {
+            let mut unreachable = record("a", 1, Status::Up);
+            unreachable.address = address.parse().expect("an address");
+            assert!(!unreachable.is_well_formed(), "{address}");
+        }
+    }
+}

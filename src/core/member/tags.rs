@@ -1,0 +1,142 @@
+//! Tags: small facts that a node tells about itself.
+//!
+//! Invariants:
+//! - At most [`Tags::MAX_KEYS`] keys and [`Tags::MAX_BYTES`] bytes; keys ascend strictly.
+//! - They are kept as one text, `key=value` and a line feed each, which is unambiguous because no key has a `=` and
+//!   neither has a control character. No tags take no memory beside the record's own.
+
+use std::collections::BTreeMap;
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// Small facts that a node tells about itself: at most 32 keys, 512 bytes in all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "BTreeMap<String, String>")]
+pub struct Tags(Box<str>);
+
+impl Tags {
+    /// The most keys.
+    pub const MAX_KEYS: usize = 32;
+    /// The most bytes, keys and values together.
+    pub const MAX_BYTES: usize = 512;
+
+    /// Checks the bounds: keys are 1–63 bytes without control characters or `=`, values have no control characters.
+    #[expect(clippy::needless_pass_by_value, reason = "whoever makes tags has no more use for the map")]
+    pub fn new(tags: BTreeMap<String, String>) -> Result<Self, InvalidTags> {
+        Self::from_sorted(tags.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+    }
+
+    /// The same from pairs in strictly ascending order, which is the caller's to check.
+    pub(in crate::core) fn from_sorted<'a>(
+        tags: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+    ) -> Result<Self, InvalidTags> {
+        let (keys, bytes) =
+            tags.clone().fold((0, 0), |(keys, bytes), (key, value)| (keys + 1, bytes + key.len() + value.len()));
+        if keys > Self::MAX_KEYS {
+            return Err(InvalidTags::TooMany { keys });
+        }
+        if bytes > Self::MAX_BYTES {
+            return Err(InvalidTags::TooLong { bytes });
+        }
+        let mut text = String::with_capacity(bytes + 2 * keys);
+        for (key, value) in tags {
+            let key_is_good = (1..=63).contains(&key.len()) && !key.contains('=') && !key.contains(char::is_control);
+            if !key_is_good || value.contains(char::is_control) {
+                return Err(InvalidTags::Key { key: key.escape_debug().to_string() });
+            }
+            text.extend([key, "=", value, "\n"]);
+        }
+        Ok(Self(text.into_boxed_str()))
+    }
+
+    /// The value of one key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.iter().find(|(found, _)| *found == key).map(|(_, value)| value)
+    }
+
+    /// Keys and values in key order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.split_terminator('\n').filter_map(|line| line.split_once('='))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The tags as a map.
+    pub fn to_map(&self) -> BTreeMap<String, String> {
+        self.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+}
+
+impl TryFrom<BTreeMap<String, String>> for Tags {
+    type Error = InvalidTags;
+    fn try_from(tags: BTreeMap<String, String>) -> Result<Self, InvalidTags> {
+        Self::new(tags)
+    }
+}
+
+impl Serialize for Tags {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.iter().count()))?;
+        for (key, value) in self.iter() {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+/// Why tags were refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidTags {
+    /// More than [`Tags::MAX_KEYS`].
+    #[error("at most 32 tags are allowed, these are {keys}")]
+    TooMany {
+        /// How many.
+        keys: usize,
+    },
+    /// More than [`Tags::MAX_BYTES`].
+    #[error("tags have at most 512 bytes in all, these have {bytes}")]
+    TooLong {
+        /// How many bytes.
+        bytes: usize,
+    },
+    /// A key or value that would not survive a log line.
+    #[error(
+        "tag {key:?} is malformed: a key has 1–63 bytes without '=', and neither key nor value has control characters"
+    )]
+    Key {
+        /// The key, escaped.
+        key: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_keep_their_bounds() {
+        let many: BTreeMap<_, _> = (0..33).map(|i| (format!("k{i}"), String::new())).collect();
+        assert_eq!(Tags::new(many), Err(InvalidTags::TooMany { keys: 33 }));
+        let long = BTreeMap::from([("k".to_owned(), "v".repeat(512))]);
+        assert_eq!(Tags::new(long), Err(InvalidTags::TooLong { bytes: 513 }));
+        assert!(Tags::new(BTreeMap::from([("k".to_owned(), "v".repeat(511))])).is_ok());
+        assert!(Tags::new(BTreeMap::from([("a=b".to_owned(), String::new())])).is_err());
+        assert!(Tags::new(BTreeMap::from([(String::new(), String::new())])).is_err());
+    }
+
+    #[test]
+    fn tags_are_what_they_were_made_of() {
+        let map =
+            BTreeMap::from([("zone", "eu=1"), ("a", ""), ("role", "cache")].map(|(k, v)| (k.to_owned(), v.to_owned())));
+        let tags = Tags::new(map.clone()).expect("good tags");
+        assert_eq!(tags.to_map(), map);
+        assert_eq!(tags.iter().map(|(key, _)| key).collect::<Vec<_>>(), ["a", "role", "zone"]);
+        assert_eq!((tags.get("zone"), tags.get("a"), tags.get("b")), (Some("eu=1"), Some(""), None));
+        assert!(Tags::default().is_empty() && Tags::default().iter().next().is_none());
+    }
+}

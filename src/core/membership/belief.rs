@@ -1,0 +1,255 @@
+//! Doubt: what one member says of another is not merged whatever it says.
+//!
+//! A record's incarnation is raised by its owner alone, so a lie about a living member ends when its owner refutes it. That
+//! holds only for lies which an owner can refute and which do not make others deaf to it:
+//!
+//! | said by others | believed |
+//! |---|---|
+//! | a known run, an incarnation a little higher | at once |
+//! | a known run, up to [`MAX_HEARSAY_JUMP`] higher | once per [`HEARSAY_JUMP_INTERVAL`]; else its owner is asked |
+//! | a known run, more than that | never; its owner is asked |
+//! | an earlier or later run of the name, more than [`MAX_RUN_JUMP`] higher | never; if it is said to live, it is asked itself |
+//! | a name nobody knew, above [`MAX_FIRST_INCARNATION`] | the same |
+//! | another living run of a name whose holder is heard here | never: the holder is told (see `rivals`) |
+//! | the same, where the holder is not watched | when two elders (see `removal`) say so |
+//! | another living run at the holder's own address | the same, but it is the address that is asked who is there |
+//! | an obituary of another run of a name whose holder lives | after the holder had a suspect timeout to say otherwise |
+//! | a known run leaves, or has left of its own accord | when an elder says so, or nobody hears it any more (see `departures`) |
+//! | a known run at another address | where it is watched: when the address it had does not answer as that run any more |
+//!
+//! Invariants:
+//! - A member's own word, from its own address, is believed up to the bounds of the format: it harms itself alone.
+//! - Nothing is asked of anybody for an ordinary join, restart, refutation or change of tags.
+//!
+//! Must not know: who wins where two records of one name are both believable (see `record`).
+
+use crate::core::packet::Newcomer;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::departures::is_departure;
+use crate::core::counters::Drop;
+use crate::core::limits::{
+    FREE_JUMP, HEARSAY_JUMP_INTERVAL, MAX_CLAIMS, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP, MAX_RUN_JUMP,
+    RUN_JUMP_INTERVAL, SUCCESSOR_PATIENCE, TOLD_INTERVAL,
+};
+use crate::core::member::{Record, Run, Status};
+use crate::core::time::Time;
+use crate::core::view::{Slot, is_due};
+use crate::core::wire::{Nonce, Note};
+use crate::core::{Core, Phase};
+
+/// Elders that must say that a name has passed to a run elsewhere, where its holder is not watched.
+const VOICES: usize = 2;
+
+/// Claims to names of living members, by the run that is said to have taken the name: who said so. At most [`MAX_CLAIMS`].
+#[derive(Debug, Default)]
+pub(in crate::core) struct Claims {
+    voices: BTreeMap<Run, (Time, BTreeSet<Run>)>,
+}
+
+impl Claims {
+    /// One more says so, which counts if it is an elder; gives back how many of those do, and for how long it has been said.
+    fn heard(&mut self, now: Time, claimed: Run, voice: Option<Run>) -> (usize, Duration) {
+        if self.voices.len() >= MAX_CLAIMS && !self.voices.contains_key(&claimed) {
+            self.voices.pop_first();
+        }
+        let (since, voices) = self.voices.entry(claimed).or_insert_with(|| (now, BTreeSet::new()));
+        if voices.len() < VOICES {
+            voices.extend(voice);
+        }
+        (voices.len(), now.since(*since))
+    }
+
+    /// The claim is settled.
+    fn close(&mut self, claimed: Run) {
+        self.voices.remove(&claimed);
+    }
+}
+
+impl Core {
+    /// Whether a name that is not in the view is met on a member's word.
+    pub(super) fn doubts_stranger(&mut self, record: &Record, from: Option<Slot>) -> bool {
+        let is_own_word = from.is_none_or(|from| self.view.record(from).run == record.run);
+        if is_own_word || record.incarnation <= MAX_FIRST_INCARNATION {
+            return false;
+        }
+        self.ask_claimant(record);
+        true
+    }
+
+    /// Whether a record that would replace a held one is not believed on this member's word (`None`: the owner's own).
+    pub(super) fn doubts(&mut self, slot: Slot, record: &Record, note: Option<Note>, from: Option<Slot>) -> bool {
+        let Some(from) = from.filter(|_| matches!(self.phase, Phase::Up | Phase::Leaving)) else { return false };
+        let voice = self.view.record(from).run;
+        let is_own_word = voice == record.run || from == slot;
+        if is_own_word {
+            return false;
+        }
+        if self.doubts_incarnation(slot, record) {
+            self.counters.drop(Drop::Implausible);
+            return true;
+        }
+        let held = self.view.record(slot);
+        let (is_same_run, is_same_address) = (held.run == record.run, held.address == record.address);
+        if is_same_run && is_departure(record.status) && self.doubts_departure(slot, record, note, from) {
+            return true;
+        }
+        let held = self.view.record(slot);
+        if !matches!(held.status, Status::Up | Status::Suspect | Status::Leaving) {
+            return false;
+        }
+        let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
+        match (is_same_run, is_said_to_live) {
+            (true, _) if record.status == Status::Left(crate::core::member::LeaveReason::Forced) => {
+                !self.believes_removal(slot, record, from)
+            }
+            (true, true) if !is_same_address => self.doubts_move(slot, record),
+            (false, true) => self.doubts_successor(slot, record, note, voice, from),
+            (false, false) => self.doubts_obituary(slot, record, note),
+            _ => false,
+        }
+    }
+
+    fn doubts_incarnation(&mut self, slot: Slot, record: &Record) -> bool {
+        let held = self.view.record(slot);
+        let is_same_run = held.run == record.run;
+        let jump = record.incarnation.saturating_sub(held.incarnation);
+        if jump <= FREE_JUMP {
+            return false;
+        }
+        let (most, interval) =
+            if is_same_run { (MAX_HEARSAY_JUMP, HEARSAY_JUMP_INTERVAL) } else { (MAX_RUN_JUMP, RUN_JUMP_INTERVAL) };
+        let errands = self.view.entry(slot).peer.errands();
+        let is_rated = is_same_run || jump > MAX_HEARSAY_JUMP;
+        if jump > most || (is_rated && !is_due(self.now, errands.last_jump, interval)) {
+            let held = self.view.record(slot);
+            if is_same_run {
+                let address = held.address;
+                if self.questions.allow(self.now, address, false) {
+                    self.ask_who(address);
+                }
+            } else {
+                self.ask_claimant(record);
+            }
+            return true;
+        }
+        if is_rated {
+            self.view.peer_mut(slot).errands_mut().last_jump = Some(self.now);
+        }
+        false
+    }
+
+    /// Who is said to live can say so itself.
+    fn ask_claimant(&mut self, record: &Record) {
+        self.counters.drop(Drop::Implausible);
+        let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
+        if is_said_to_live && self.questions.allow(self.now, record.address, false) {
+            self.ask_who(record.address);
+        }
+    }
+
+    /// A known run is said to have moved: whoever watches it asks at the address it had.
+    fn doubts_move(&mut self, slot: Slot, record: &Record) -> bool {
+        if !self.observes(slot) {
+            return false;
+        }
+        self.probe_move(slot, record);
+        true
+    }
+
+    /// Asks at the address a run had whether it is still there; if not, it has moved.
+    pub(in crate::core) fn probe_move(&mut self, slot: Slot, record: &Record) {
+        let held = Record::clone(self.view.record(slot));
+        let newcomer =
+            Newcomer { from: record.address, heard_from: record.address, nonce: Nonce(0), record: record.clone() };
+        self.probe_name(newcomer, &held);
+    }
+
+    /// Another run is said to live under this name. Whoever hears the holder knows better, and tells it; whoever
+    /// watches it and does not hear it believes what is said; whoever does not watch it needs two voices. Where the other run
+    /// is said to be at the holder's own address, as after a restart, who is there says who it is.
+    fn doubts_successor(&mut self, slot: Slot, record: &Record, note: Option<Note>, voice: Run, from: Slot) -> bool {
+        let is_same_address = self.view.record(slot).address == record.address;
+        if self.observes(slot) {
+            let is_heard = self.is_heard_lately(slot);
+            if is_heard && is_same_address {
+                self.ask_successor(slot, record, note);
+            } else if is_heard {
+                self.tell_of_rival(slot, record, note);
+            }
+            return is_heard;
+        }
+        let voice = self.is_elder(from).then_some(voice);
+        let (voices, said_for) = self.claims.heard(self.now, record.run, voice);
+        let is_believed = voices >= VOICES;
+        if is_believed {
+            self.claims.close(record.run);
+        } else if is_same_address && said_for >= SUCCESSOR_PATIENCE {
+            self.ask_successor(slot, record, note);
+        }
+        !is_believed
+    }
+
+    /// Asks at the address where one run of a name lived, and another one is said to live now, who is there. If it is the
+    /// holder still, it raises its incarnation above what is said.
+    fn ask_successor(&mut self, slot: Slot, record: &Record, note: Option<Note>) {
+        if is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL) {
+            self.tell_of_rival(slot, record, note);
+            self.ask_who(record.address);
+        }
+    }
+
+    /// Another run of this name is said to be gone, later than the holder spoke: the holder, if it lives, raises its
+    /// incarnation above that.
+    fn doubts_obituary(&mut self, slot: Slot, record: &Record, note: Option<Note>) -> bool {
+        if self.observes(slot) {
+            if !self.is_heard_lately(slot) {
+                return false;
+            }
+            self.tell_of_rival(slot, record, note);
+        }
+        let (now, patience) = (self.now, record.suspect_timeout());
+        let peer = self.view.peer_mut(slot);
+        let since = peer.errands().contradicted_since.unwrap_or(now);
+        peer.contradicted(Some(since));
+        now.since(since) < patience
+    }
+
+    /// Whether a member was heard by this node itself so lately that no heartbeat is overdue.
+    fn is_heard_lately(&self, slot: Slot) -> bool {
+        let entry = self.view.entry(slot);
+        let patience = entry.record.timing.heartbeat_interval() + self.settings.probe_timeout;
+        entry.peer.session.as_ref().is_some_and(|session| self.now.since(session.heard) <= patience)
+    }
+
+    /// Tells a member what is said of its name.
+    pub(in crate::core) fn tell_of_rival(&mut self, slot: Slot, record: &Record, note: Option<Note>) {
+        if is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL) {
+            self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
+            let mut packet = self.packet_to(slot);
+            packet.push_update(note, record);
+            self.send_to(slot, packet);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_claims_are_remembered_and_one_more_takes_a_place() {
+        let mut claims = Claims::default();
+        let mut voices = |claimed, voice| claims.heard(Time::ORIGIN, Run(claimed), Some(Run(voice))).0;
+        let most = MAX_CLAIMS as u64;
+        for claimed in 1..=most {
+            assert_eq!(voices(claimed, 9_001), 1);
+        }
+        assert_eq!(voices(1, 9_002), VOICES, "all of them are remembered");
+        assert_eq!(voices(most + 1, 9_001), 1);
+        assert_eq!(voices(1, 9_002), 1, "one gave way, and needs two voices again");
+        assert_eq!(voices(most + 1, 9_002), VOICES);
+        assert_eq!(claims.voices.len(), MAX_CLAIMS);
+    }
+}

@@ -1,0 +1,164 @@
+//! Knowing that others know: a departure or a removal is done when a few peers say that they hold the record.
+//!
+//! The update goes out with `Confirm{hash}`, again every [`CONFIRM_RETRY`] to peers that have not answered, until
+//! [`CONFIRMATIONS`] of them (or all there are) have, or the time is over. It always ends. Peers are those that are Up:
+//! where nine of ten leave at once, fellow leavers would confirm each other and vanish with the news. So who is on its way
+//! out itself confirms nothing while it knows of anybody who stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rand::seq::IndexedRandom;
+
+use crate::core::doors::{Reply, StopReason, Ticket};
+use crate::core::limits::{CONFIRM_RETRY, CONFIRMATIONS, FLOOD_FANOUT, MAX_PENDING_COMMANDS};
+use crate::core::member::{Run, Status};
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::{Slot, View};
+use crate::core::wire::{Confirmation, Message, Nonce};
+use crate::core::{Core, Phase};
+
+/// What happens at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Own Leaving → say Left.
+    Leaving,
+    /// Own Left → stop.
+    Left,
+    /// Answer a `remove` command.
+    Removal(Ticket),
+}
+
+impl Purpose {
+    /// Own departures have tickets that no driver draws.
+    fn ticket(self) -> Ticket {
+        match self {
+            Purpose::Leaving => Ticket::MAX,
+            Purpose::Left => Ticket::MAX - 1,
+            Purpose::Removal(ticket) => ticket,
+        }
+    }
+}
+
+/// What is waiting to be confirmed; at most [`MAX_PENDING_COMMANDS`].
+#[derive(Debug, Default)]
+pub(in crate::core) struct Confirmations {
+    open: BTreeMap<Ticket, Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    purpose: Purpose,
+    slot: Slot,
+    hash: u64,
+    by: BTreeSet<Run>,
+    deadline: Time,
+}
+
+impl Confirmations {
+    /// How much is kept.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn cancel(&mut self, purpose: Purpose) {
+        self.open.remove(&purpose.ticket());
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.open.len() < MAX_PENDING_COMMANDS
+    }
+}
+
+impl Core {
+    /// Spreads the present record of `slot` and asks for its confirmation, for at most `wait`.
+    pub(super) fn ask_for_confirmation(&mut self, purpose: Purpose, slot: Slot, wait: Duration) {
+        let hash = self.view.entry(slot).hash;
+        let open = Open { purpose, slot, hash, by: BTreeSet::new(), deadline: self.now + wait };
+        self.confirmations.open.insert(purpose.ticket(), open);
+        self.ask_for_confirmation_again(purpose.ticket());
+    }
+
+    /// Asks those that have not answered, or ends.
+    pub(in crate::core) fn ask_for_confirmation_again(&mut self, ticket: Ticket) {
+        let Some(open) = self.confirmations.open.get(&ticket) else { return };
+        let (slot, hash, deadline) = (open.slot, open.hash, open.deadline);
+        let is_current = self.view.get(slot).is_some_and(|entry| entry.hash == hash);
+        let witnesses = self.witnesses();
+        if self.now >= deadline || !is_current || self.is_confirmed(open, &witnesses) {
+            return self.end_confirmation(ticket);
+        }
+        let is_unasked = |peer: &Slot| !open.by.contains(&self.view.record(*peer).run) && *peer != slot;
+        let unasked = witnesses.into_iter().filter(is_unasked);
+        // Those who observe it should hear it from itself: what others say of it may not be believed.
+        let (mut peers, others): (Vec<Slot>, Vec<Slot>) =
+            unasked.partition(|peer| slot == View::ME && self.observes(*peer));
+        let more = FLOOD_FANOUT.max(self.settings.observers).saturating_sub(peers.len());
+        peers.extend(others.sample(&mut self.rng, more));
+        for peer in peers {
+            let mut packet = self.packet_to(peer);
+            if self.push_update(&mut packet, slot) {
+                packet.push(&Message::Confirm(Confirmation { record: Nonce(hash) }));
+            }
+            self.send_to(peer, packet);
+        }
+        self.timers.set(Timer::Confirm(ticket), deadline.min(self.now + CONFIRM_RETRY));
+    }
+
+    /// A peer holds a record.
+    pub(in crate::core) fn confirmed(&mut self, peer: Slot, hash: u64) {
+        let run = self.view.record(peer).run;
+        for open in self.confirmations.open.values_mut().filter(|open| open.hash == hash) {
+            open.by.insert(run);
+        }
+        let witnesses = self.witnesses();
+        let is_done = |open: &Open| open.hash == hash && self.is_confirmed(open, &witnesses);
+        let done: Vec<Ticket> =
+            self.confirmations.open.iter().filter(|(_, open)| is_done(open)).map(|(ticket, _)| *ticket).collect();
+        for ticket in done {
+            self.end_confirmation(ticket);
+        }
+    }
+
+    /// The view is dropped: removals under way end with what is known.
+    pub(in crate::core) fn end_confirmations(&mut self) {
+        for ticket in self.confirmations.open.keys().copied().collect::<Vec<_>>() {
+            self.end_confirmation(ticket);
+        }
+    }
+
+    /// Whose word counts: members that are Up. Who is on its way out itself takes what it knows along, and counts only
+    /// where nobody else is left.
+    fn witnesses(&self) -> Vec<Slot> {
+        let live = self.view.live();
+        let up: Vec<Slot> = live.iter().copied().filter(|slot| self.view.entry(*slot).status == Status::Up).collect();
+        if up.is_empty() { live.to_vec() } else { up }
+    }
+
+    /// Whether this node's own confirmation is worth anything: it stays, or nobody does.
+    pub(in crate::core) fn may_confirm(&self) -> bool {
+        let is_up = |slot: &Slot| self.view.entry(*slot).status == Status::Up;
+        matches!(self.phase, Phase::Up) || !self.view.live().iter().any(is_up)
+    }
+
+    fn is_confirmed(&self, open: &Open, witnesses: &[Slot]) -> bool {
+        let is_known_to = |slot: &&Slot| open.by.contains(&self.view.record(**slot).run);
+        let needed = CONFIRMATIONS.min(witnesses.len());
+        witnesses.iter().filter(is_known_to).take(needed).count() >= needed
+    }
+
+    fn end_confirmation(&mut self, ticket: Ticket) {
+        self.timers.cancel(Timer::Confirm(ticket));
+        let Some(open) = self.confirmations.open.remove(&ticket) else { return };
+        match open.purpose {
+            Purpose::Leaving => self.say_left(0),
+            Purpose::Left => self.stop(StopReason::Left),
+            Purpose::Removal(ticket) => {
+                let held_by = open.by.len();
+                let confirmed = self.is_confirmed(&open, &self.witnesses());
+                self.reply(ticket, Reply::Removed { held_by, confirmed });
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Departures: that a member leaves, or has left, is believed when it says so itself, or an elder does.
+//!
+//! Who leaves tells those who observe it, and says it once more over every link that it closes; from them it spreads. Whoever
+//! has just come (everybody but elders, see `removal`) may be invented, by the dozen: what it passes on is kept for a while,
+//! and the member is asked, and elders that observe it:
+//!
+//! ```text
+//! a newcomer says so ──▶ the member itself says so, or an elder ─────────────────────▶ believed at once
+//!                   │
+//!                   └──DEPARTURE_PATIENCE──▶ this node observes it, or it was heard,
+//!                                            or an elder that observes it was ───────▶ forgotten
+//!                                            it is Down for as long ─────────────────▶ believed
+//!                                            none of these ──────────────────────────▶ believed
+//! ```
+//!
+//! A crash is decided within a second, and reported as one everywhere before a false word of leaving could be believed.
+//!
+//! Invariants:
+//! - Nobody who answers, and nobody whom this node or an elder observes, leaves on the word of newcomers.
+//! - At most [`MAX_DEPARTURES`] words are kept, one for each member.
+//!
+//! Must not know: what else is doubted (see `belief`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rand::seq::IndexedRandom;
+
+use crate::core::counters::Drop;
+use crate::core::limits::{DEPARTURE_ASK_AGAIN, DEPARTURE_PATIENCE, DEPARTURE_WITNESSES, MAX_DEPARTURES};
+use crate::core::member::{LeaveReason, Record, Run, Status};
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::Slot;
+use crate::core::wire::{Message, Note};
+use crate::core::{Core, Phase};
+
+/// Words of newcomers that members leave, by the run that is said to.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Departures {
+    said: BTreeMap<Run, Said>,
+}
+
+#[derive(Debug)]
+struct Said {
+    record: Arc<Record>,
+    note: Option<Note>,
+    by: Run,
+    since: Time,
+}
+
+impl Departures {
+    /// How much is kept.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.said.len()
+    }
+
+    /// Keeps a word, or what is said of the same departure later; says whether it is the first one about this member.
+    /// `None`: there is no room.
+    fn keep(&mut self, said: Said) -> Option<bool> {
+        let run = said.record.run;
+        if let Some(kept) =
+            self.said.get_mut(&run).filter(|kept| said.since.since(kept.since) <= DEPARTURE_PATIENCE * 2)
+        {
+            if kept.record.incarnation == said.record.incarnation && said.record.supersedes(&kept.record) {
+                (kept.record, kept.note, kept.by) = (said.record, said.note, said.by);
+            }
+            return Some(false);
+        }
+        if self.said.len() >= MAX_DEPARTURES && !self.said.contains_key(&run) {
+            return None;
+        }
+        self.said.insert(run, said);
+        Some(true)
+    }
+}
+
+/// Whether a record says that its member leaves, or has left, of its own accord.
+pub(in crate::core) fn is_departure(status: Status) -> bool {
+    matches!(status, Status::Leaving | Status::Left(LeaveReason::Graceful))
+}
+
+fn is_here_or_down(status: Status) -> bool {
+    matches!(status, Status::Up | Status::Suspect | Status::Down)
+}
+
+impl Core {
+    /// Whether it is not believed (yet) that a member leaves, on the word of another one.
+    pub(in crate::core) fn doubts_departure(
+        &mut self,
+        subject: Slot,
+        record: &Record,
+        note: Option<Note>,
+        from: Slot,
+    ) -> bool {
+        if !is_here_or_down(self.view.record(subject).status) || self.is_elder(from) {
+            return false;
+        }
+        if !matches!(self.phase, Phase::Up) {
+            // Who leaves itself asks nobody any more, and must not vouch for what it was told.
+            return true;
+        }
+        let (run, by) = (record.run, self.view.record(from).run);
+        let said = Said { record: Arc::new(record.clone()), note, by, since: self.now };
+        match self.departures.keep(said) {
+            Some(true) => {
+                self.timers.set(Timer::Departure(run), self.now + DEPARTURE_ASK_AGAIN);
+                if self.may_ask_about(run) {
+                    self.ask_for_sign(subject);
+                }
+            }
+            Some(false) => {}
+            None => self.counters.drop(Drop::TableFull),
+        }
+        true
+    }
+
+    /// Asks again about a member that is said to leave, or decides.
+    pub(in crate::core) fn review_departure(&mut self, run: Run) {
+        let Some(said) = self.departures.said.get(&run) else { return };
+        let (since, record) = (said.since, Arc::clone(&said.record));
+        let is_open = |slot: &Slot| {
+            let held = self.view.record(*slot);
+            is_here_or_down(held.status) && record.supersedes(held)
+        };
+        let subject = self.view.slot_of_run(run).filter(|_| matches!(self.phase, Phase::Up)).filter(is_open);
+        let Some(subject) = subject else {
+            // It said so itself, or an elder did; or it spoke up, or is gone.
+            self.departures.said.remove(&run);
+            return;
+        };
+        if self.view.record(subject).status == Status::Down {
+            // Everybody has reported it as Down by then.
+            let accused_since = self.view.entry(subject).peer.errands().accused_since.unwrap_or(since);
+            let decide_at = accused_since.max(since) + DEPARTURE_PATIENCE;
+            if self.now < decide_at {
+                return self.timers.set(Timer::Departure(run), decide_at);
+            }
+            return self.believe_departure(subject);
+        }
+        let observers = self.observers_of(subject);
+        let elders: Vec<Slot> = observers.into_iter().filter(|slot| self.is_elder(*slot)).collect();
+        if self.now < since + DEPARTURE_PATIENCE {
+            self.timers.set(Timer::Departure(run), (self.now + DEPARTURE_ASK_AGAIN).min(since + DEPARTURE_PATIENCE));
+            self.ask_for_sign(subject);
+            if !self.observes(subject) {
+                // They know better, and say so: what they were told by the member itself is among their news.
+                let asked: Vec<Slot> = elders.sample(&mut self.rng, DEPARTURE_WITNESSES).copied().collect();
+                for elder in asked {
+                    self.ask_for_sign(elder);
+                }
+            }
+            return;
+        }
+        let was_heard = |slot: &Slot| {
+            let session = self.view.entry(*slot).peer.session.as_ref();
+            session.is_some_and(|session| session.heard > since)
+        };
+        if self.observes(subject) || was_heard(&subject) || elders.iter().any(was_heard) || self.is_deaf() {
+            self.departures.said.remove(&run);
+            return self.counters.drop(Drop::Unproven);
+        }
+        self.believe_departure(subject);
+    }
+
+    fn believe_departure(&mut self, subject: Slot) {
+        let Some(said) = self.departures.said.remove(&self.view.record(subject).run) else { return };
+        let waited_ms = self.now.since(said.since).as_millis() as u64;
+        let note = said.note.map(|note| Note { age_ms: note.age_ms.saturating_add(waited_ms), ..note });
+        let (hash, from) = (said.record.hash(), self.view.slot_of_run(said.by));
+        self.supersede(subject, said.record, hash, note, from);
+    }
+
+    /// Asks a member for an answer, which brings its news along.
+    fn ask_for_sign(&mut self, slot: Slot) {
+        let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
+        self.send_both_ways(slot, &Message::Probe { nonce, doubted: false });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::member::tests::record;
+
+    const GRACEFUL: Status = Status::Left(LeaveReason::Graceful);
+
+    fn said(run: u64, incarnation: u64, status: Status, since: Time) -> Said {
+        let record = Record { run: Run(run), ..record("n1", incarnation, status) };
+        Said { record: Arc::new(record), note: None, by: Run(9), since }
+    }
+
+    #[test]
+    fn so_many_words_are_kept_and_no_more() {
+        let mut departures = Departures::default();
+        for run in 1..=MAX_DEPARTURES as u64 {
+            assert_eq!(departures.keep(said(run, 1, Status::Leaving, Time::ORIGIN)), Some(true));
+        }
+        assert_eq!(departures.keep(said(0, 1, Status::Leaving, Time::ORIGIN)), None);
+        assert_eq!(departures.keep(said(1, 1, GRACEFUL, Time::ORIGIN)), Some(false), "it is kept already");
+        assert_eq!(departures.size(), MAX_DEPARTURES);
+    }
+
+    #[test]
+    fn what_is_said_of_a_departure_goes_on_and_is_not_outdone() {
+        let mut departures = Departures::default();
+        departures.keep(said(1, 5, Status::Leaving, Time::ORIGIN));
+        departures.keep(said(1, 5, GRACEFUL, Time::ORIGIN));
+        departures.keep(said(1, 900, GRACEFUL, Time::ORIGIN));
+        let kept = &departures.said[&Run(1)].record;
+        assert_eq!((kept.incarnation, kept.status), (5, GRACEFUL));
+        let later = Time::ORIGIN + DEPARTURE_PATIENCE * 3;
+        assert_eq!(departures.keep(said(1, 900, GRACEFUL, later)), Some(true), "another one");
+    }
+}

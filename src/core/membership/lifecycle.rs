@@ -1,0 +1,315 @@
+//! This node's own word about itself: raising its incarnation, refuting, obeying, changing its tags, leaving.
+//!
+//! Invariants:
+//! - Only this file (and `join`, which turns Joining into Up) rewrites the own record.
+//! - No incarnation is used before a bound at or above it is stored. Bounds are stored [`INCARNATION_STEP`] ahead and
+//!   refreshed at half, so that an ordinary refutation never waits for a disk.
+
+use crate::core::doors::SelfDoubt;
+use std::net::SocketAddr;
+
+use super::confirm::Purpose;
+use crate::core::counters::Drop;
+use crate::core::doors::{CommandError, Durable, Notice, Output, Reply, StopReason, Ticket};
+use crate::core::limits::{
+    CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT, MAX_INCARNATION_JUMP, MAX_TOLD_JUMP, WIDE_JUMP_INTERVAL,
+};
+use crate::core::member::{LeaveReason, Record, Run, Status, Tags, is_reachable};
+use crate::core::time::Time;
+use crate::core::view::{Slot, View, is_due};
+use crate::core::wire::{Message, Nonce};
+use crate::core::{Core, Phase};
+
+/// What is durable about the own incarnation.
+#[derive(Debug)]
+pub(in crate::core) struct Incarnation {
+    /// Nothing above this may be used yet.
+    stored: u64,
+    /// The bound given out last.
+    asked: u64,
+    /// An incarnation that waits for its bound.
+    wanted: Option<u64>,
+    /// When others' word raised it last.
+    raised_at: Option<Time>,
+    /// When the word of others about an earlier run raised it far.
+    jumped_at: Option<Time>,
+    /// Who asked for our record meanwhile: the old one would be turned down, and not be asked for again for a second.
+    asked_by: Option<(SocketAddr, Nonce)>,
+}
+
+impl Incarnation {
+    pub(in crate::core) fn new(stored: u64) -> Self {
+        Self { stored, asked: stored, wanted: None, raised_at: None, jumped_at: None, asked_by: None }
+    }
+
+    /// Whether a raise waits for the disk.
+    pub(in crate::core) fn is_waiting(&self) -> bool {
+        self.wanted.is_some()
+    }
+
+    /// Whether a raise above this one waits for the disk.
+    fn covers(&self, incarnation: u64) -> bool {
+        self.wanted.is_some_and(|wanted| wanted > incarnation)
+    }
+}
+
+impl Core {
+    /// Whether what is said of this very run may raise its incarnation so far.
+    pub(super) fn is_plausible(&self, incarnation: u64) -> bool {
+        let idle = self.incarnation.raised_at.map_or(0, |at| self.now.since(at).as_secs());
+        let jump = MAX_TOLD_JUMP.saturating_mul(idle + 1).min(MAX_INCARNATION_JUMP);
+        incarnation <= self.me().incarnation.saturating_add(jump)
+    }
+
+    /// Raises the own incarnation above that of another run of this name; says whether it may be believed that there was
+    /// one.
+    pub(in crate::core) fn exceed_earlier_run(&mut self, incarnation: u64) -> bool {
+        if !self.is_plausible(incarnation) {
+            let is_far = incarnation > self.me().incarnation.saturating_add(MAX_INCARNATION_JUMP);
+            if is_far || !is_due(self.now, self.incarnation.jumped_at, WIDE_JUMP_INTERVAL) {
+                self.counters.drop(Drop::Implausible);
+                return false;
+            }
+            self.incarnation.jumped_at = Some(self.now);
+        }
+        self.raise_incarnation(incarnation + 1);
+        true
+    }
+
+    /// Raises the own incarnation, at once if its bound is stored, else as soon as it is.
+    pub(super) fn raise_incarnation(&mut self, to: u64) {
+        let to = to.max(self.me().incarnation + 1);
+        self.incarnation.raised_at = Some(self.now);
+        if to > self.incarnation.stored {
+            let wanted = self.incarnation.wanted.map_or(to, |wanted| wanted.max(to));
+            self.incarnation.wanted = Some(wanted);
+        } else {
+            self.rewrite_myself(Record { incarnation: to, ..Record::clone(self.me()) });
+        }
+        self.secure_incarnations();
+    }
+
+    /// Whether an introduction to this proven address has to wait for the disk; it follows then.
+    pub(in crate::core) fn defer_introduction(&mut self, to: SocketAddr, nonce: Nonce) -> bool {
+        let is_waiting = self.incarnation.is_waiting();
+        if is_waiting {
+            self.incarnation.asked_by = Some((to, nonce));
+        }
+        is_waiting
+    }
+
+    /// Has a higher bound stored, when half of the last one is used up.
+    fn secure_incarnations(&mut self) {
+        let used = self.incarnation.wanted.unwrap_or(0).max(self.me().incarnation);
+        let bound = used.saturating_add(INCARNATION_STEP).min(Record::INCARNATION_LIMIT - 2);
+        if used.saturating_add(INCARNATION_STEP / 2) > self.incarnation.asked && bound > self.incarnation.asked {
+            self.incarnation.asked = bound;
+            self.persist();
+        }
+    }
+
+    /// Gives out what must survive.
+    pub(in crate::core) fn persist(&mut self) {
+        let incarnation_bound = self.incarnation.asked;
+        let addresses = self.reunion.remembered().to_vec();
+        let ballot = self.ballot().cloned();
+        self.outputs.push_back(Output::Persist(Durable { incarnation_bound, addresses, ballot }));
+    }
+
+    /// A bound is on disk.
+    pub(in crate::core) fn persisted(&mut self, bound: u64) {
+        self.incarnation.stored = self.incarnation.stored.max(bound);
+        if let Some(wanted) = self.incarnation.wanted.filter(|wanted| *wanted <= self.incarnation.stored) {
+            self.incarnation.wanted = None;
+            self.raise_incarnation(wanted);
+            self.incarnation_raised();
+            if let Some((to, nonce)) = self.incarnation.asked_by.take() {
+                let mut packet = self.packet(usize::MAX);
+                packet.push(&Message::Reply);
+                packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
+                self.transmit(to, packet);
+            }
+        }
+    }
+
+    /// Somebody (a member, if it is known which) holds this node as `status`. Says whether our own record is the right
+    /// answer.
+    pub(in crate::core) fn told(&mut self, by: Option<Slot>, run: Run, incarnation: u64, status: Status) -> bool {
+        if run != self.run {
+            // Meant for who had this address before us.
+            self.counters.drop(Drop::Unasked);
+            return false;
+        }
+        if status == Status::Left(LeaveReason::Forced) {
+            self.told_removed(by, incarnation);
+            return false;
+        }
+        let mine = self.me();
+        if (incarnation, status) <= (mine.incarnation, mine.status) {
+            return true;
+        }
+        if !self.is_plausible(incarnation) {
+            self.counters.drop(Drop::Implausible);
+            return false;
+        }
+        match self.phase {
+            // What is raised already, and only waits for the disk, is refuted once.
+            Phase::Joining(_) | Phase::Up if self.incarnation.covers(incarnation) => return false,
+            Phase::Joining(_) | Phase::Up => {
+                // Whoever has just come, and accuses this node, must not make it slow to accuse others.
+                if by.is_none_or(|by| self.is_elder(by)) {
+                    self.doubt_myself(SelfDoubt::Refuted);
+                }
+                self.refute(incarnation);
+            }
+            Phase::Leaving => self.say_left(incarnation),
+            Phase::Stopped => return false,
+        }
+        true
+    }
+
+    /// Raises the incarnation above one at which others hold this node as something else.
+    pub(super) fn refute(&mut self, incarnation: u64) {
+        self.counters.refutations += 1;
+        self.raise_incarnation(incarnation + 1);
+        self.notice("refuted", Notice::Refuted { incarnation: incarnation + 1 });
+    }
+
+    /// A record of this node's own name came in, from this member if that is known.
+    pub(super) fn hear_of_myself(&mut self, record: &Record, from: Option<Slot>) {
+        let mine = self.me();
+        if record.run == mine.run {
+            let is_forced = record.status == Status::Left(LeaveReason::Forced);
+            if is_forced || record.supersedes(mine) {
+                self.told(from, record.run, record.incarnation, record.status);
+            }
+            return;
+        }
+        if !record.supersedes(mine) {
+            return;
+        }
+        let is_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
+        let is_elsewhere = record.address != mine.address;
+        if is_live && is_elsewhere && !matches!(self.phase, Phase::Joining(_)) {
+            // The name may have lived on both sides of a cut, or somebody lies.
+            return self.hear_of_rival(record);
+        }
+        // An obituary of an earlier run of ours, or its last word from this very address.
+        self.exceed_earlier_run(record.incarnation);
+    }
+
+    /// An operator removed this node: it says so at its own incarnation, and stops.
+    pub(super) fn obey(&mut self) {
+        if !matches!(self.phase, Phase::Joining(_)) {
+            self.rewrite_myself(self.me().with_status(Status::Left(LeaveReason::Forced)));
+            self.flood();
+        }
+        self.stop(StopReason::Removed);
+    }
+
+    /// The command to replace all tags.
+    pub(in crate::core) fn set_tags(&mut self, ticket: Ticket, tags: Tags) {
+        if matches!(self.phase, Phase::Leaving) {
+            return self.reply(ticket, Reply::Refused(CommandError::Leaving));
+        }
+        if tags != self.me().tags && !self.restate_myself(Record { tags, ..Record::clone(self.me()) }) {
+            return self.reply(ticket, Reply::Refused(CommandError::Busy));
+        }
+        self.reply(ticket, Reply::TagsSet);
+    }
+
+    /// The command to be reached at another address. Others believe it when they hear it from there and the address they
+    /// know does not answer as this run any more (see `names`).
+    pub(in crate::core) fn set_address(&mut self, ticket: Ticket, address: SocketAddr) {
+        if matches!(self.phase, Phase::Leaving) {
+            return self.reply(ticket, Reply::Refused(CommandError::Leaving));
+        }
+        if !is_reachable(address) {
+            return self.reply(ticket, Reply::Refused(CommandError::Unreachable { address }));
+        }
+        if address != self.me().address {
+            if !self.restate_myself(Record { address, ..Record::clone(self.me()) }) {
+                return self.reply(ticket, Reply::Refused(CommandError::Busy));
+            }
+            self.introduce_myself();
+        }
+        self.reply(ticket, Reply::AddressSet);
+    }
+
+    /// Says something else about itself, at the next incarnation; `false` if that must wait for the disk.
+    fn restate_myself(&mut self, record: Record) -> bool {
+        let incarnation = self.me().incarnation + 1;
+        let is_stored = incarnation <= self.incarnation.stored;
+        if is_stored {
+            self.rewrite_myself(Record { incarnation, ..record });
+        }
+        self.secure_incarnations();
+        is_stored
+    }
+
+    /// Asks those who observe this node who they are, from its new address: they ask back, and learn where it is.
+    fn introduce_myself(&mut self) {
+        let observers: Vec<SocketAddr> = {
+            let observed = self.view.live().iter().filter(|slot| self.observes(**slot));
+            observed.map(|slot| self.view.record(*slot).address).collect()
+        };
+        for address in observers {
+            self.ask_who(address);
+        }
+    }
+
+    /// The command to leave. A leader hands over first.
+    pub(in crate::core) fn leave(&mut self) {
+        if !self.hand_over() {
+            self.say_goodbye();
+        }
+    }
+
+    /// Leaving, then Left, each confirmed by a few peers, each with an end.
+    pub(in crate::core) fn say_goodbye(&mut self) {
+        match self.phase {
+            Phase::Joining(_) => self.stop(StopReason::Left),
+            Phase::Up => {
+                self.phase = Phase::Leaving;
+                self.transfer = None;
+                self.rewrite_myself(self.me().with_status(Status::Leaving));
+                // Links stay for as long as goodbyes are said: where datagrams do not pass, they go that way.
+                self.ask_for_confirmation(Purpose::Leaving, View::ME, LEAVING_TIMEOUT);
+            }
+            Phase::Leaving | Phase::Stopped => {}
+        }
+    }
+
+    /// Leaving → Left, at this incarnation at least.
+    pub(super) fn say_left(&mut self, incarnation: u64) {
+        if self.me().status != Status::Leaving {
+            return;
+        }
+        self.confirmations.cancel(Purpose::Leaving);
+        let incarnation = incarnation.max(self.me().incarnation);
+        let left = self.me().with_status(Status::Left(LeaveReason::Graceful));
+        self.rewrite_myself(Record { incarnation, ..left });
+        self.ask_for_confirmation(Purpose::Left, View::ME, CONFIRM_TIMEOUT);
+    }
+
+    /// Drops the view and joins anew: whoever slept longer than `reap_after` could raise the dead.
+    pub(in crate::core) fn rejoin(&mut self) {
+        self.outputs.push_back(Output::Notice(Notice::RejoiningAfterIsolation));
+        self.drop_links();
+        let addresses: Vec<SocketAddr> = self.view.iter().map(|(_, entry)| entry.record.address).collect();
+        let mine = self.me().address;
+        self.reunion.remember(addresses.into_iter().filter(|address| *address != mine));
+        self.forget_everybody();
+        self.begin_joining();
+        // In one step: at one incarnation, nobody who was Up is Joining again.
+        let (mine, incarnation) = (self.me().with_status(Status::Joining), self.me().incarnation + 1);
+        if incarnation <= self.incarnation.stored {
+            self.rewrite_myself(Record { incarnation, ..mine });
+            self.secure_incarnations();
+        } else {
+            self.rewrite_myself(mine);
+            self.raise_incarnation(incarnation);
+        }
+        self.seek_cluster();
+    }
+}

@@ -1,0 +1,411 @@
+//! News into the view: the one place where somebody else's word changes a member's record.
+//!
+//! Invariants:
+//! - A held record only ever gives way to one that supersedes it (see [`Record::supersedes`]).
+//! - This node's own record is written by nobody else: news about oneself goes to `lifecycle`.
+//! - What is older than `reap_after`, or covered by a tombstone, is not merged and never provokes a sync.
+//! - A suspicion that waited while this process stood still is not believed: nobody knows how old its age is by now, and
+//!   told on it would make the dead look fresher, or the living older, everywhere. Whoever holds it still says it again.
+//! - `last_sign` moves forward within one run (but for a departure, which has its own date): it is the freshest of own
+//!   hearing, notes, and raised incarnations; notes only count while the accusation is news, since what waits anywhere looks fresher than it is.
+//! - Nobody is Down by silence, at anybody's word, who was not Suspect here before, long enough to refute.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::core::Core;
+use crate::core::counters::Drop;
+use crate::core::limits::{MAX_DAMPING, MAX_MEMBERS, TOLD_INTERVAL};
+use crate::core::member::{DetectionMethod, Record, Run, Status};
+use crate::core::packet::News;
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::{Peer, Slot, View, is_due};
+use crate::core::wire::{Message, Note};
+
+/// What must be known of a record that is held no more.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    run: Run,
+    incarnation: u64,
+    status: Status,
+    address: SocketAddr,
+}
+
+impl Held {
+    fn of(record: &Record) -> Self {
+        let Record { run, incarnation, status, address, .. } = *record;
+        Self { run, incarnation, status, address }
+    }
+}
+
+impl Core {
+    /// Merges one update. Gives back the hash of the record that is held for that name afterwards, if one is.
+    pub(in crate::core) fn learn(&mut self, news: News, from: Option<Slot>) -> Option<u64> {
+        self.counters.updates_received += 1;
+        let (note, record, hash, hint) = match news {
+            News::Known { note, slot, hash } => return self.hear_again(slot, hash, note),
+            News::Record { note, record, hash, slot } => (note, record, hash, slot),
+        };
+        if record.id == self.me().id {
+            self.hear_of_myself(&record, from);
+            return None;
+        }
+        let is_old = note.is_some_and(|note| note.age() >= self.settings.reap_after);
+        if is_old || self.tombstones.cover(&record) {
+            self.counters.drop(Drop::Outdated);
+            return None;
+        }
+        match self.view.slot_of_member(hint, &record) {
+            None if self.doubts_stranger(&record, from) => None,
+            None => self.meet(record, hash, note, from),
+            Some(slot) => {
+                let held = self.view.record(slot);
+                if record.status == Status::Suspect && self.is_behind() {
+                    self.counters.drop(Drop::Outdated);
+                } else if record.supersedes(held) {
+                    if self.doubts(slot, &record, note, from) {
+                        return self.view.get(slot).map(|entry| entry.hash);
+                    }
+                    self.supersede(slot, record, hash, note, from);
+                } else if let Some(note) = note
+                    && record == *held
+                {
+                    self.compare_notes(slot, note);
+                }
+                self.view.get(slot).map(|entry| entry.hash)
+            }
+        }
+    }
+
+    /// News of the record that was held for this member when the packet was opened. Nothing held has a tombstone.
+    fn hear_again(&mut self, slot: Slot, hash: u64, note: Option<Note>) -> Option<u64> {
+        if slot == View::ME {
+            return None;
+        }
+        if note.is_some_and(|note| note.age() >= self.settings.reap_after) {
+            self.counters.drop(Drop::Outdated);
+            return None;
+        }
+        if let Some(note) = note
+            && self.view.get(slot).is_some_and(|entry| entry.hash == hash)
+            && !self.is_behind()
+        {
+            self.compare_notes(slot, note);
+        }
+        self.view.get(slot).map(|entry| entry.hash)
+    }
+
+    /// A name that was not in the view.
+    fn meet(&mut self, record: Arc<Record>, hash: u64, note: Option<Note>, from: Option<Slot>) -> Option<u64> {
+        if self.view.slot_of_run(record.run).is_some() || record.run == self.run {
+            // One process has one name.
+            self.counters.drop(Drop::Malformed);
+            return None;
+        }
+        if self.joiners.is_ahead_of(&record) {
+            // It is listed as joining at a higher incarnation: incarnations never fall.
+            self.counters.drop(Drop::Outdated);
+            return None;
+        }
+        if self.view.len() >= MAX_MEMBERS {
+            self.counters.drop(Drop::TableFull);
+            return None;
+        }
+        self.counters.updates_merged += 1;
+        self.attention.heard(self.now);
+        self.tombstones.lift(&record.id);
+        let joiner = self.joiners.take(&record);
+        let mut peer = Peer::new(self.now - note.map_or_else(Default::default, Note::age));
+        peer.method = note.map(|note| note.method);
+        peer.proven = joiner.proven;
+        let method = peer.method.filter(|_| shows_method(record.status));
+        self.report(joiner.listed.as_ref(), &record, method);
+        let slot = self.view.insert(record, hash, peer);
+        self.acquaintance.meet(self.now, slot);
+        self.date_accusation(slot, None);
+        self.reobserve(slot);
+        self.watch(slot);
+        self.settle(slot, from);
+        Some(hash)
+    }
+
+    /// A newer record of a member.
+    pub(in crate::core) fn supersede(
+        &mut self,
+        slot: Slot,
+        record: Arc<Record>,
+        hash: u64,
+        note: Option<Note>,
+        from: Option<Slot>,
+    ) {
+        let held = Held::of(self.view.record(slot));
+        let is_new_run = held.run != record.run;
+        if let Some(note) = note.filter(|_| !is_new_run)
+            && self.contradicts(slot, &record, note)
+        {
+            return self.tell_accused(slot, &record, note);
+        }
+        let is_hasty = note.is_some_and(|note| !is_new_run && self.is_hasty(held, slot, &record, note));
+        if is_hasty && held.status == Status::Suspect && held.incarnation == record.incarnation {
+            return;
+        }
+        let (record, hash) = if is_hasty {
+            let record = Arc::new(record.with_status(Status::Suspect));
+            let hash = record.hash();
+            (record, hash)
+        } else {
+            (record, hash)
+        };
+        if is_new_run && (self.view.slot_of_run(record.run).is_some() || record.run == self.run) {
+            return self.counters.drop(Drop::Malformed);
+        }
+        self.counters.updates_merged += 1;
+        let sign = self.now - note.map_or_else(Default::default, Note::age);
+        if held.status == Status::Suspect && record.incarnation > held.incarnation && !is_new_run {
+            self.note_refutation(slot);
+        } else if held.status == Status::Suspect && record.status == Status::Down {
+            self.counters.suspicions_confirmed += 1;
+        }
+        let peer = if is_new_run {
+            self.timers.cancel(Timer::Judge(held.run));
+            self.timers.cancel(Timer::Heartbeat(held.run));
+            self.acquaintance.meet(self.now, slot);
+            let mut peer = Peer::new(sign);
+            peer.proven = self.joiners.take(&record).proven;
+            if let Some(jump) = self.view.entry(slot).peer.errands().last_jump {
+                peer.errands_mut().last_jump = Some(jump);
+            }
+            Some(peer)
+        } else {
+            // Its silence was dated when it was accused: whatever took longer to come here only looks fresher.
+            let is_dated = held.status == Status::Suspect && held.incarnation == record.incarnation;
+            let peer = self.view.peer_mut(slot);
+            peer.contradicted(None);
+            peer.judged_unheard(false);
+            peer.proven &= held.address == record.address;
+            peer.last_sign = match record.status {
+                // Departures are dated, not observed: everybody reaps at the same age.
+                Status::Left(_) => sign,
+                Status::Down if is_dated => peer.last_sign,
+                _ => peer.last_sign.max(sign),
+            };
+            None
+        };
+        let method = self.note_silence(slot, &record, note.map(|note| note.method));
+        self.count_suspicion(held.status, record.status, method);
+        let replaced = self.view.replace(slot, Arc::clone(&record), hash, peer);
+        let shown = method.filter(|_| shows_method(record.status));
+        self.report_replaced(replaced, record, shown);
+        self.view.peer_mut(slot).method = method;
+        self.judge_anew(slot, held);
+        self.settle(slot, from);
+        let was_forced = held.status == Status::Left(crate::core::member::LeaveReason::Forced);
+        let has_left = matches!(self.view.record(slot).status, Status::Left(_));
+        let has_raised = self.view.record(slot).incarnation > held.incarnation;
+        let was_removed = was_forced || (has_raised && self.evicted.contains_key(&held.run));
+        if was_removed && !is_new_run && !has_left && !self.removals.is_refuted(self.now, held.run) {
+            // It spoke before it was told: the removal holds for the whole run, whatever is said of it meanwhile.
+            self.remind_evicted(slot, held.incarnation);
+        } else if was_removed || is_new_run || has_left {
+            self.evicted.remove(&held.run);
+        }
+    }
+
+    /// Whether this node knows better than an accusation of silence: it heard the member itself so lately that not even
+    /// a heartbeat is overdue, and after the accuser did. Or a cut is healing, and the member that is said to be dead was
+    /// not even suspected on this side of it, where its observers are: that is the word of the far side. Or its process is
+    /// said to have ended, and holds a link to this node.
+    ///
+    /// Without this, one bad link (or the far side of a healed cut) makes everybody report the death of a neighbour that
+    /// they hear well. The accused is told and refutes within a round trip; one that does not (it may be deaf) is taken
+    /// at the accuser's word after its suspect timeout, so that views do not differ for ever.
+    fn contradicts(&mut self, slot: Slot, record: &Record, note: Note) -> bool {
+        let is_about_silence =
+            matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
+        let is_accusation = matches!(record.status, Status::Suspect | Status::Down);
+        let (now, tolerance) = (self.now, self.settings.probe_timeout);
+        let timing = record.timing;
+        let is_held_up = self.view.record(slot).status == Status::Up;
+        let is_from_afar = record.status == Status::Down && self.is_on_this_side(record.run);
+        // The links of a process that ended broke before anybody could find out that its port refuses new ones.
+        let is_linked = note.method == DetectionMethod::ConnectionLost && self.is_linked(record.run);
+        let peer = self.view.peer_mut(slot);
+        let is_fresh = peer.session.as_ref().is_some_and(|session| {
+            now.since(session.sign) <= timing.heartbeat_interval() && session.sign > (now - note.age()) + tolerance
+        });
+        let is_contradicted = is_linked || (is_about_silence && (is_fresh || is_from_afar));
+        if !(is_contradicted && is_accusation && is_held_up) {
+            return false;
+        }
+        let since = peer.errands().contradicted_since.unwrap_or(now);
+        peer.contradicted(Some(since));
+        now.since(since) < timing.suspect_timeout()
+    }
+
+    /// Whether a member is said to be Down by silence that has not been Suspect here for as long as its accuser had to
+    /// wait: it had no chance to refute. Then it is held as Suspect first, and gets that chance; at its end its age decides,
+    /// as of anybody.
+    ///
+    /// Who heard nobody for a while, and is heard again, brings an obituary of everybody; those who know better (the
+    /// observers of the dead) tell them, and they refute it within a round trip, before anybody else believes it.
+    fn is_hasty(&self, held: Held, slot: Slot, record: &Record, note: Note) -> bool {
+        let is_about_silence =
+            matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
+        let is_obituary = record.status == Status::Down && matches!(held.status, Status::Up | Status::Suspect);
+        let is_heard_out = held.incarnation == record.incarnation
+            && self.heard_out_at(slot).is_some_and(|heard_out_at| heard_out_at <= self.now);
+        is_about_silence && is_obituary && !is_heard_out
+    }
+
+    /// Until when an accused member may refute, whatever its age. It is the shortest time between a suspicion and its
+    /// confirmation that any accuser leaves (see `flapping`).
+    pub(in crate::core) fn heard_out_at(&self, slot: Slot) -> Option<Time> {
+        let entry = self.view.entry(slot);
+        let timing = entry.record.timing;
+        let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
+        Some(entry.peer.errands().accused_since? + spare / (1 << MAX_DAMPING))
+    }
+
+    /// Remembers since when a member is held accused, or gone, at its incarnation.
+    fn date_accusation(&mut self, slot: Slot, held: Option<Held>) {
+        let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down | Status::Left(_));
+        let record = self.view.record(slot);
+        let is_same =
+            |held: Held| (held.run, held.incarnation) == (record.run, record.incarnation) && is_accused(held.status);
+        if !held.is_some_and(is_same) {
+            let since = is_accused(record.status).then_some(self.now);
+            self.view.peer_mut(slot).accused(since);
+        }
+    }
+
+    /// Passes an accusation on to the accused, who alone can refute it.
+    fn tell_accused(&mut self, slot: Slot, record: &Record, note: Note) {
+        // Its observers tell it, everybody would be too many.
+        if !self.observes(slot) {
+            return;
+        }
+        if is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL) {
+            self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
+            let (run, incarnation, status, age_ms) = (record.run, record.incarnation, record.status, note.age_ms);
+            let mut packet = self.packet_to(slot);
+            packet.push(&Message::Told { run, incarnation, status, age_ms });
+            self.send_to(slot, packet);
+        }
+    }
+
+    /// This node's own verdict about a member.
+    pub(in crate::core) fn pronounce(&mut self, slot: Slot, status: Status, method: DetectionMethod) {
+        let held = Arc::clone(self.view.record(slot));
+        let record = Arc::new(held.with_status(status));
+        debug_assert!(record.supersedes(&held));
+        let method = self.note_silence(slot, &record, Some(method));
+        self.count_suspicion(held.status, status, method);
+        self.mark_judged(slot, status, method);
+        if status == Status::Down {
+            self.forget_aliases(held.run);
+        }
+        let peer = self.view.peer_mut(slot);
+        peer.method = method;
+        if matches!(status, Status::Left(_)) {
+            peer.last_sign = self.now;
+        }
+        self.report(Some(&held), &record, method.filter(|_| shows_method(status)));
+        let hash = record.hash();
+        self.view.replace(slot, record, hash, None);
+        self.judge_anew(slot, Held::of(&held));
+        self.settle(slot, None);
+        self.flooding.originate(slot);
+    }
+
+    /// Rewrites this node's own record.
+    pub(in crate::core) fn rewrite_myself(&mut self, record: Record) {
+        let held = Arc::clone(self.me());
+        let record = Arc::new(record);
+        debug_assert!(record.run == self.run && record.incarnation >= held.incarnation);
+        self.report(Some(&held), &record, None);
+        let hash = record.hash();
+        self.view.replace(View::ME, record, hash, None);
+        self.view.peer_mut(View::ME).last_sign = self.now;
+        self.changed_at = self.now;
+        if !matches!(self.phase, crate::core::Phase::Joining(_)) {
+            self.gossiping.recent.note(View::ME);
+            self.flood_news(View::ME, None);
+            self.flooding.originate(View::ME);
+        }
+    }
+
+    /// After a change of a held record: its deadlines, and if it came to live or ceased to, the graph of observers, which
+    /// is made of the names of the living alone.
+    fn judge_anew(&mut self, slot: Slot, held: Held) {
+        self.date_accusation(slot, Some(held));
+        let record = self.view.record(slot);
+        let is_live = record.status.is_live();
+        let is_no_subject = record.run != held.run || record.status != Status::Up;
+        let has_changed_status = record.status != held.status;
+        if record.run != held.run || is_live != held.status.is_live() {
+            if record.run != held.run || !is_live {
+                self.dismiss_gone(slot, held.run);
+                self.process_answers(held.run);
+            }
+            self.reobserve(slot);
+            self.plan_link(slot);
+        } else if has_changed_status {
+            self.doubts_changed(slot);
+        }
+        if is_no_subject {
+            self.inquiries.forget(held.run);
+        }
+        self.watch(slot);
+    }
+
+    /// After any change of a member's record: the news.
+    fn settle(&mut self, slot: Slot, from: Option<Slot>) {
+        self.changed_at = self.now;
+        if !matches!(self.phase, crate::core::Phase::Joining(_)) && !self.is_kept(slot) {
+            self.gossiping.recent.note(slot);
+            self.flood_news(slot, from);
+        }
+    }
+
+    /// Counts a member that was Up and is silent, at this node's own word or another's.
+    fn count_suspicion(&mut self, before: Status, after: Status, method: Option<DetectionMethod>) {
+        let is_silence = matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
+        if is_silence && before == Status::Up && matches!(after, Status::Suspect | Status::Down) {
+            self.counters.suspicions_believed += 1;
+        }
+    }
+
+    /// The same record with another note: the fresher sign of life wins, and spreads, as long as the accusation is news.
+    ///
+    /// A note grows younger by its own travelling time, and by what it waits in sockets and networks that are held up.
+    /// So it only counts while it cannot have waited for longer than `probe_timeout`: within that of the moment when this
+    /// node first heard of the silence, and only if it is fresher by more than that. Witnesses of a later sign of life
+    /// speak up at once, and who still lives refutes.
+    fn compare_notes(&mut self, slot: Slot, note: Note) {
+        let status = self.view.record(slot).status;
+        let heartbeat = self.view.record(slot).timing.heartbeat_interval();
+        let theirs = self.now - note.age();
+        let tolerance = self.settings.probe_timeout;
+        let now = self.now;
+        let peer = self.view.peer_mut(slot);
+        let ours = peer.last_sign;
+        let errands = peer.errands();
+        if errands.accused_since.is_none_or(|since| now.since(since) > tolerance) {
+            return;
+        }
+        if theirs > ours + tolerance {
+            peer.last_sign = theirs;
+        }
+        let differs = theirs > ours + tolerance || ours > theirs + tolerance;
+        if differs && status == Status::Suspect && is_due(now, errands.last_passed_on, heartbeat) {
+            peer.errands_mut().last_passed_on = Some(now);
+            self.gossiping.recent.note(slot);
+            self.flood_news(slot, None);
+        }
+    }
+}
+
+fn shows_method(status: Status) -> bool {
+    matches!(status, Status::Suspect | Status::Down)
+}

@@ -1,0 +1,32 @@
+//! Forgetting the dead: Down and Left records go at age `reap_after`, everywhere at the same age, since their ages travel
+//! with them. A tombstone stays as long again, so that a late copy does not come back as news.
+
+use crate::core::Core;
+use crate::core::doors::Output;
+use crate::core::member::{Change, ChangeKind, DetectionMethod, Status};
+use crate::core::view::Slot;
+
+impl Core {
+    /// Takes a member out of the view for good.
+    pub(in crate::core) fn reap(&mut self, slot: Slot) {
+        self.tombstones.bury(self.now, self.view.record(slot));
+        self.drop_from_view(slot);
+    }
+
+    pub(in crate::core) fn drop_from_view(&mut self, slot: Slot) {
+        let held = std::sync::Arc::clone(self.view.record(slot));
+        if held.status.is_live() {
+            // Who counts the living by joined, left and down must not keep it among them.
+            let method = DetectionMethod::HeartbeatTimeout;
+            let down = std::sync::Arc::new(held.with_status(Status::Down));
+            self.report(Some(&held), &down, Some(method));
+        }
+        self.forget(slot);
+        let record = self.view.remove(slot);
+        self.reobserve(slot);
+        self.changed_at = self.now;
+        let previous = Some(std::sync::Arc::clone(&record));
+        self.evicted.remove(&record.run);
+        self.outputs.push_back(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
+    }
+}

@@ -1,0 +1,369 @@
+//! Forced removals: believed of members one has known for a while, and obeyed when several of them say so.
+//!
+//! Without keys any member may remove any other, as its operator may: that is what `remove --force` is. What is bounded is
+//! what one member can do by itself:
+//!
+//! - A removal of a member that lives is taken from an *elder* alone. At most [`MAX_REMOVALS`] from one of them in
+//!   [`REMOVALS_INTERVAL`], and the operator reads who said so.
+//! - Who is told that it was removed stops when [`REMOVAL_VOICES`] elders say so (more than half, if there are fewer). It asks
+//!   for their word: whoever holds it as removed tells it with every answer. Who has just come itself, and has seeds among the
+//!   members, stops when one of these says so, too: it cannot tell elders from others that have just come.
+//! - Who was told so, and by too few, refutes it; whoever held it as removed and reads [`MAX_REMINDERS`] refutations in a row
+//!   takes its removal back, and believes no other for [`EVICTION_MEMORY`]. Who does not believe a removal that it hears of
+//!   again lets its subject know.
+//!
+//! **An elder** is a member that this node found in its first view, or that came [`SETTLE`] ago, or is a seed. In a cluster
+//! that is itself younger than that, so are those that founded it together with this node (within [`FOUNDED_TOGETHER`] of each
+//! other, and here for half of the time), and in any case the first [`MIN_ELDERS`] that came: an operator can remove somebody
+//! from a young cluster, and whoever comes later cannot.
+//!
+//! What remains possible: an elder removes others, so many in a while, and is named for it, as its operator
+//! may. Who stands between a remover and its target passes the removal on in its own name. In the first minute of a cluster a
+//! member that came late is not believed by those before it, whatever its operator wants: ask an older one.
+//!
+//! Must not know: why somebody is removed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use rand::seq::IndexedRandom;
+
+use crate::core::counters::Drop;
+use crate::core::doors::Notice;
+use crate::core::limits::{
+    EVICTION_MEMORY, FOUNDED_TOGETHER, MAX_CLAIMS, MAX_EVICTED, MAX_REMINDERS, MAX_REMOVALS, MAX_REMOVERS, MIN_ELDERS,
+    REMOVAL_OBJECTION, REMOVAL_VOICES, REMOVALS_INTERVAL, SETTLE, TOLD_INTERVAL,
+};
+use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::{Slot, is_due};
+use crate::core::wire::Message;
+use crate::core::{Core, Phase};
+
+/// The pause between two questions about the own removal, and how often they are asked before it is refuted.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+const ROUNDS: u8 = 20;
+
+/// Who has been here for how long.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Acquaintance {
+    up_since: Option<Time>,
+    /// This node was there before its cluster, or found it at the same moment as others.
+    is_founder: bool,
+    /// When members came, by their slots, if that was less than [`SETTLE`] ago and after this node was Up. Empty if none
+    /// did.
+    young: Vec<Option<Moment>>,
+}
+
+/// Milliseconds after this node was Up, modulo 2^32: unambiguous as long as it is forgotten within weeks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Moment(NonZeroU32);
+
+impl Moment {
+    fn at(time: Time, up_since: Time) -> Self {
+        Self(NonZeroU32::new(time.since(up_since).as_millis() as u32).unwrap_or(NonZeroU32::MIN))
+    }
+
+    fn ago(self, now: Time, up_since: Time) -> Duration {
+        let now = now.since(up_since).as_millis() as u32;
+        // The first millisecond counts as the second.
+        Duration::from_millis(u64::from(now.max(1).wrapping_sub(self.0.get())))
+    }
+}
+
+impl Acquaintance {
+    /// This node is Up: whoever is here now was here before it.
+    pub(in crate::core) fn start(&mut self, now: Time, is_founder: bool) {
+        *self = Self { up_since: Some(now), is_founder, young: Vec::new() };
+    }
+
+    /// A run is new here.
+    pub(super) fn meet(&mut self, now: Time, slot: Slot) {
+        if let Some(up_since) = self.up_since {
+            let place = slot as usize;
+            if self.young.len() <= place {
+                self.young.reserve_exact((place + 1 - self.young.len()).max(place / 8));
+                self.young.resize(place + 1, None);
+            }
+            self.young[place] = Some(Moment::at(now, up_since));
+        }
+    }
+
+    pub(in crate::core) fn forget(&mut self, slot: Slot) {
+        if let Some(came) = self.young.get_mut(slot as usize) {
+            *came = None;
+        }
+    }
+
+    /// Those that have settled need not be remembered.
+    pub(in crate::core) fn tidy(&mut self, now: Time) {
+        let Some(up_since) = self.up_since else { return };
+        let is_young = |came: &Moment| came.ago(now, up_since) < SETTLE;
+        let mut any = false;
+        for came in &mut self.young {
+            *came = came.filter(is_young);
+            any |= came.is_some();
+        }
+        if !any {
+            self.young = Vec::new();
+        }
+    }
+
+    /// When a member came, if that was after this node and a short while ago.
+    fn came(&self, now: Time, slot: Slot) -> Option<Time> {
+        let ago = self.young.get(slot as usize).copied().flatten()?.ago(now, self.up_since?);
+        (ago < SETTLE).then(|| now - ago)
+    }
+
+    /// Whether a member was here before this node, for long, or founded the cluster with it.
+    fn is_elder(&self, now: Time, slot: Slot) -> bool {
+        let (Some(came), Some(up_since)) = (self.came(now, slot), self.up_since) else { return true };
+        self.is_founder && came.since(up_since) <= FOUNDED_TOGETHER && now.since(came) * 2 >= now.since(up_since)
+    }
+
+    /// Whether a member has been here for long, or came while this node was new itself.
+    fn is_settled(&self, now: Time, slot: Slot) -> bool {
+        self.came(now, slot).is_none_or(|came| self.up_since.is_some_and(|since| came.since(since) < SETTLE))
+    }
+}
+
+/// Removals of others, by who told of them; and of this node, by who says so.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Removals {
+    told: BTreeMap<Run, (Time, u32)>,
+    voices: BTreeMap<Run, u64>,
+    rounds: u8,
+    /// The highest incarnation at which anybody told this node that it was removed, since it refuted that last.
+    said: u64,
+    /// When removals that are not believed were first heard of. At most [`MAX_CLAIMS`].
+    doubted: BTreeMap<Run, Time>,
+    /// How often those that are held as removed spoke up since, and when last. At most [`MAX_EVICTED`].
+    refuted: BTreeMap<Run, (u8, Time)>,
+}
+
+impl Removals {
+    /// One that is held as removed speaks up at a higher incarnation; says whether it did so often that it is believed.
+    pub(super) fn is_refuted(&mut self, now: Time, run: Run) -> bool {
+        if self.refuted.len() >= MAX_EVICTED && !self.refuted.contains_key(&run) {
+            self.refuted.pop_first();
+        }
+        let (times, last) = self.refuted.entry(run).or_insert((0, now));
+        if now.since(*last) >= EVICTION_MEMORY {
+            *times = 0;
+        }
+        (*times, *last) = (times.saturating_add(1), now);
+        *times > MAX_REMINDERS
+    }
+
+    /// Whether a removal was taken back a short while ago, since its subject had spoken up so often. Two that hold it as
+    /// removed would go on to persuade each other, each in its turn.
+    fn was_refuted(&self, now: Time, run: Run) -> bool {
+        let refuted = self.refuted.get(&run);
+        refuted.is_some_and(|(times, last)| *times > MAX_REMINDERS && now.since(*last) < EVICTION_MEMORY)
+    }
+
+    pub(in crate::core) fn forget(&mut self, run: Run) {
+        self.refuted.remove(&run);
+        self.doubted.remove(&run);
+    }
+}
+
+impl Core {
+    /// Whether a member has been known for a while, or is where this node was told to look for members.
+    pub(in crate::core) fn is_settled(&self, slot: Slot) -> bool {
+        self.acquaintance.is_settled(self.now, slot) || self.is_contact(slot)
+    }
+
+    /// Whether a member was here before this node, or came a while ago.
+    pub(in crate::core) fn is_known_for_long(&self, slot: Slot) -> bool {
+        self.acquaintance.came(self.now, slot).is_none()
+    }
+
+    /// Whether this node was told to look for members where this one is.
+    pub(in crate::core) fn is_contact(&self, slot: Slot) -> bool {
+        self.reunion.is_contact(self.view.record(slot).address)
+    }
+
+    /// Whether this node has been Up for so short a while that it knows nobody for longer.
+    pub(in crate::core) fn is_new_here(&self) -> bool {
+        self.acquaintance.up_since.is_none_or(|since| self.now.since(since) < SETTLE)
+    }
+
+    /// Whether a member's word counts in what concerns the life of others.
+    pub(in crate::core) fn is_elder(&self, slot: Slot) -> bool {
+        let elder = |slot: Slot| self.acquaintance.is_elder(self.now, slot) || self.is_contact(slot);
+        if elder(slot) {
+            return true;
+        }
+        let came = |slot: Slot| self.acquaintance.came(self.now, slot);
+        let mine = came(slot);
+        let is_before = |other: &Slot| *other != slot && (elder(*other) || came(*other) < mine);
+        self.view.live().iter().copied().filter(is_before).take(MIN_ELDERS).count() < MIN_ELDERS
+    }
+
+    fn elders(&self) -> Vec<Slot> {
+        self.view.live().iter().copied().filter(|slot| self.is_elder(*slot)).collect()
+    }
+
+    /// A removal of a member that lives is not believed: if it is not forgotten after a while, somebody believes it.
+    fn object_to_removal(&mut self, subject: Slot, record: &Record) {
+        let now = self.now;
+        let doubted = &mut self.removals.doubted;
+        if doubted.len() >= MAX_CLAIMS && !doubted.contains_key(&record.run) {
+            doubted.pop_first();
+        }
+        let since = *doubted.entry(record.run).or_insert(now);
+        let is_due = is_due(now, self.view.entry(subject).peer.errands().last_told, TOLD_INTERVAL);
+        if now.since(since) < REMOVAL_OBJECTION || !is_due {
+            return;
+        }
+        self.removals.doubted.remove(&record.run);
+        self.view.peer_mut(subject).errands_mut().last_told = Some(now);
+        let mut packet = self.packet_to(subject);
+        // That it was removed is not for this node to say: it is told of a doubt, and raises its incarnation.
+        let (run, incarnation) = (record.run, record.incarnation);
+        packet.push(&Message::Told { run, incarnation, status: Status::Suspect, age_ms: 0 });
+        self.send_to(subject, packet);
+    }
+
+    /// Whether this member's word removes another one that lives.
+    pub(super) fn believes_removal(&mut self, subject: Slot, record: &Record, from: Slot) -> bool {
+        if !self.is_elder(from) || self.removals.was_refuted(self.now, record.run) {
+            self.object_to_removal(subject, record);
+            return false;
+        }
+        let (now, by) = (self.now, self.view.record(from).run);
+        let told = &mut self.removals.told;
+        told.retain(|_, (began, _)| now.since(*began) < REMOVALS_INTERVAL);
+        if told.len() >= MAX_REMOVERS && !told.contains_key(&by) {
+            return false;
+        }
+        let (_, count) = told.entry(by).or_insert((now, 0));
+        if *count >= MAX_REMOVALS {
+            return false;
+        }
+        *count += 1;
+        let (id, by) = (self.view.record(subject).id.clone(), self.view.record(from).id.clone());
+        self.notice("member removed", Notice::MemberRemoved { id, by });
+        true
+    }
+
+    /// Whoever is not heard after it spoke up, and so not told, is let off.
+    pub(in crate::core) fn forget_old_evictions(&mut self) {
+        let now = self.now;
+        self.evicted.retain(|_, (_, since)| now.since(*since) < EVICTION_MEMORY);
+    }
+
+    /// A removed run has spoken up at a higher incarnation, was told, and is still here: it is removed at that one, so that
+    /// everybody knows whom it asks.
+    pub(in crate::core) fn evict_again(&mut self, slot: Slot) {
+        let run = self.view.record(slot).run;
+        let is_told = self.view.entry(slot).peer.errands().last_told.is_some_and(|last| self.now > last);
+        let is_due = is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL);
+        let has_left = matches!(self.view.record(slot).status, Status::Left(_));
+        let is_recent = |(_, since): (u64, Time)| self.now.since(since) < EVICTION_MEMORY;
+        if is_told && is_due && !has_left && self.evicted.remove(&run).is_some_and(is_recent) {
+            self.pronounce(slot, Status::Left(LeaveReason::Forced), DetectionMethod::HeartbeatTimeout);
+        }
+    }
+
+    /// A member says that this node was removed, at this incarnation.
+    pub(super) fn told_removed(&mut self, by: Option<Slot>, incarnation: u64) {
+        if matches!(self.phase, Phase::Joining(_)) {
+            // There is nobody else to ask: it says so who hands over its view.
+            return self.obey();
+        }
+        let Some(by) = by else { return };
+        if !self.is_plausible(incarnation) {
+            return self.counters.drop(Drop::Implausible);
+        }
+        self.removals.said = self.removals.said.max(incarnation);
+        if self.is_elder(by) {
+            let by = self.view.record(by).run;
+            if self.removals.voices.len() >= REMOVAL_VOICES && !self.removals.voices.contains_key(&by) {
+                self.removals.voices.pop_first();
+            }
+            self.removals.voices.insert(by, incarnation);
+            // One that never says so, dead or a liar, keeps nobody here.
+            let are_enough = self.removals.voices.len() >= (self.elders().len() / 2 + 1).min(REMOVAL_VOICES);
+            if are_enough && self.is_vouched_for() {
+                return self.obey();
+            }
+        }
+        if self.removals.rounds == 0 {
+            self.ask_about_removal();
+        }
+    }
+
+    /// Whether somebody that can be relied on is among those who say that this node was removed. To a node that has just come
+    /// everybody is an elder, also who came a moment before it; but its seeds are those that its operator named.
+    fn is_vouched_for(&self) -> bool {
+        let says_so = |slot: &Slot| self.removals.voices.contains_key(&self.view.record(*slot).run);
+        let mut seeds = self.live_contacts().peekable();
+        !self.is_new_here() || seeds.peek().is_none() || seeds.any(|slot| says_so(&slot))
+    }
+
+    /// Members where this node was told to look for members.
+    fn live_contacts(&self) -> impl Iterator<Item = Slot> {
+        self.view.live().iter().copied().filter(|slot| self.is_contact(*slot))
+    }
+
+    /// Asks other members for a sign: those that hold this node as removed say so in their answers.
+    pub(in crate::core) fn ask_about_removal(&mut self) {
+        if self.removals.rounds >= ROUNDS {
+            let said = std::mem::take(&mut self.removals.said);
+            self.removals.voices.clear();
+            self.removals.rounds = 0;
+            if matches!(self.phase, Phase::Up) {
+                self.refute(said.max(self.me().incarnation));
+            }
+            return;
+        }
+        self.removals.rounds += 1;
+        let mut others = self.elders();
+        others.retain(|slot| !self.removals.voices.contains_key(&self.view.record(*slot).run));
+        let mut asked: BTreeSet<Slot> = others.sample(&mut self.rng, REMOVAL_VOICES).copied().collect();
+        if self.is_new_here() {
+            let says_so = |slot: &Slot| self.removals.voices.contains_key(&self.view.record(*slot).run);
+            asked.extend(self.live_contacts().filter(|slot| !says_so(slot)).take(REMOVAL_VOICES));
+        }
+        for slot in asked {
+            let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
+            let mut packet = self.packet_to(slot);
+            packet.push(&Message::Probe { nonce, doubted: false });
+            self.send_to(slot, packet);
+        }
+        self.timers.set(Timer::Removal, self.now + ASK_AGAIN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removal_that_was_taken_back_is_not_believed_again_for_a_while() {
+        let mut removals = Removals::default();
+        let (run, mut now) = (Run(7), Time::ORIGIN);
+        for _ in 0..MAX_REMINDERS {
+            assert!(!removals.is_refuted(now, run) && !removals.was_refuted(now, run));
+            now = now + Duration::from_secs(2);
+        }
+        assert!(removals.is_refuted(now, run), "it spoke up so often");
+        let later = now + EVICTION_MEMORY;
+        assert!(removals.was_refuted(later - Duration::from_millis(1), run), "whoever says so");
+        assert!(!removals.was_refuted(later, run));
+        assert!(!removals.is_refuted(later, run), "the next removal is another story");
+    }
+
+    #[test]
+    fn so_many_refutations_are_counted_and_no_more() {
+        let mut removals = Removals::default();
+        for run in 0..=MAX_EVICTED as u64 {
+            removals.is_refuted(Time::ORIGIN, Run(run));
+        }
+        assert_eq!(removals.refuted.len(), MAX_EVICTED);
+    }
+}

@@ -1,0 +1,70 @@
+//! Removing others: an operator takes a member out of the listing.
+//!
+//! A Down member is removed as it is; one that may live only by force. The record says Left (forced), which outranks
+//! everything of its incarnation and obliges its owner, whenever it hears of it, to stop.
+
+use super::confirm::Purpose;
+use crate::core::doors::{CommandError, Reply, Ticket};
+use crate::core::limits::{CONFIRM_TIMEOUT, MAX_EVICTED};
+use crate::core::member::{DetectionMethod, LeaveReason, NodeId, Status};
+use crate::core::view::Slot;
+use crate::core::wire::Message;
+use crate::core::{Core, Phase};
+
+impl Core {
+    /// The command to remove a member.
+    pub(in crate::core) fn remove(&mut self, ticket: Ticket, id: &NodeId, force: bool) {
+        match self.removable(id, force) {
+            Ok(slot) => {
+                let forced = Status::Left(LeaveReason::Forced);
+                if !matches!(self.view.record(slot).status, Status::Left(_)) {
+                    self.pronounce(slot, forced, DetectionMethod::HeartbeatTimeout);
+                    self.tell_evicted(slot);
+                }
+                self.ask_for_confirmation(Purpose::Removal(ticket), slot, CONFIRM_TIMEOUT);
+            }
+            Err(CommandError::NoSuchMember { .. }) if self.drop_joiner_named(id) => {
+                // Nobody else knows of it.
+                self.reply(ticket, Reply::Removed { held_by: 0, confirmed: true });
+            }
+            Err(error) => self.reply(ticket, Reply::Refused(error)),
+        }
+    }
+
+    fn removable(&self, id: &NodeId, force: bool) -> Result<Slot, CommandError> {
+        if *id == self.me().id {
+            return Err(CommandError::Oneself);
+        }
+        match self.phase {
+            Phase::Joining(_) => return Err(CommandError::Joining),
+            Phase::Up => {}
+            Phase::Leaving | Phase::Stopped => return Err(CommandError::Leaving),
+        }
+        if !self.confirmations.has_room() {
+            return Err(CommandError::Busy);
+        }
+        let slot = self.view.slot_of(id.as_str()).ok_or_else(|| CommandError::NoSuchMember { id: id.clone() })?;
+        match self.view.record(slot).status {
+            Status::Down | Status::Left(_) => Ok(slot),
+            _ if force => Ok(slot),
+            status => Err(CommandError::NotDown { id: id.clone(), status }),
+        }
+    }
+
+    /// A removed member is still there, and has raised its incarnation meanwhile: it is told until it obeys.
+    pub(super) fn remind_evicted(&mut self, slot: Slot, incarnation: u64) {
+        if self.evicted.len() >= MAX_EVICTED {
+            self.evicted.pop_first();
+        }
+        self.evicted.insert(self.view.record(slot).run, (incarnation, self.now));
+        self.view.peer_mut(slot).errands_mut().last_told = None;
+        self.tell_evicted(slot);
+    }
+
+    /// The evicted is told at once, and again whenever it is heard.
+    fn tell_evicted(&mut self, slot: Slot) {
+        let mut packet = self.packet_to(slot);
+        packet.push(&Message::Reply);
+        self.send_to(slot, packet);
+    }
+}

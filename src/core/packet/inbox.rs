@@ -1,0 +1,190 @@
+//! What a packet says, once it is believed.
+//!
+//! Invariants:
+//! - A member's packet is believed as a whole or not at all: it is read to its end before anything in it is acted on.
+//! - Of a stranger's packet at most [`MAX_STRANGER_MESSAGES`] messages are looked at: the rest costs nothing, and says nothing.
+//! - News of a record that is held already is recognised by the record's hash, and costs neither decoding nor memory. A
+//!   forger who finds other bytes of the same hash achieves that they are taken for what is held: that nothing happens.
+//! - A record that is new is hashed as it came, since there is one encoding of everything.
+//!
+//! The room for messages is kept from packet to packet, at most for [`MAX_MESSAGES_PER_PACKET`] of them.
+//!
+//! [`MAX_MESSAGES_PER_PACKET`]: crate::core::limits::MAX_MESSAGES_PER_PACKET
+//! [`MAX_STRANGER_MESSAGES`]: crate::core::limits::MAX_STRANGER_MESSAGES
+
+use std::sync::Arc;
+
+use crate::core::Core;
+use crate::core::counters::Drop;
+use crate::core::limits::{MAX_SHARED_VERSIONS, MAX_STRANGER_MESSAGES};
+use crate::core::member::Record;
+use crate::core::view::Slot;
+use crate::core::wire::{Heartbeat, Message, Messages, Note, PacketError, RawRecord, RawUpdate, Read};
+
+/// The messages of the packet at hand.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Inbox {
+    received: Vec<Received>,
+    /// How many messages of unknown kinds were skipped.
+    pub(in crate::core) unknown: usize,
+}
+
+/// One message.
+#[derive(Debug)]
+pub(super) enum Received {
+    News(News),
+    Heartbeat(Heartbeat),
+    Message(Box<Message>),
+}
+
+/// News about a member, the receiver perhaps included.
+#[derive(Debug)]
+pub(in crate::core) enum News {
+    /// A record that was held when the packet was opened.
+    Known { note: Option<Note>, slot: Slot, hash: u64 },
+    /// Any other; `slot` is where its run was when the packet was opened.
+    Record { note: Option<Note>, record: Arc<Record>, hash: u64, slot: Option<Slot> },
+}
+
+impl News {
+    /// What a node says of itself.
+    pub(in crate::core) fn told(record: Record) -> Self {
+        let hash = record.hash();
+        News::Record { note: None, record: Arc::new(record), hash, slot: None }
+    }
+}
+
+impl Inbox {
+    pub(in crate::core) fn clear(&mut self) {
+        self.received.clear();
+        self.unknown = 0;
+    }
+
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Received> {
+        self.received.drain(..)
+    }
+
+    /// All messages but news and heartbeats.
+    pub(in crate::core) fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.received.iter().filter_map(|received| match received {
+            Received::Message(message) => Some(&**message),
+            Received::News(_) | Received::Heartbeat(_) => None,
+        })
+    }
+
+    pub(super) fn is_asked_to_confirm(&self) -> bool {
+        self.messages().any(|message| matches!(message, Message::Confirm(_)))
+    }
+
+    pub(super) fn is_page(&self) -> bool {
+        self.messages().any(|message| matches!(message, Message::Page { .. }))
+    }
+}
+
+/// Texts of software versions that many records have in common: shared, they cost each record nothing.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Versions {
+    shared: Vec<Arc<str>>,
+    next: usize,
+}
+
+impl Versions {
+    /// The shared text, if there is room for it; the longest unused gives way.
+    fn share(&mut self, version: &str) -> Arc<str> {
+        if let Some(shared) = self.shared.iter().find(|shared| ***shared == *version) {
+            return Arc::clone(shared);
+        }
+        let text: Arc<str> = Arc::from(version);
+        if self.shared.len() < MAX_SHARED_VERSIONS {
+            self.shared.push(Arc::clone(&text));
+        } else {
+            self.shared[self.next] = Arc::clone(&text);
+            self.next = (self.next + 1) % MAX_SHARED_VERSIONS;
+        }
+        text
+    }
+}
+
+impl Core {
+    /// Reads a packet to its end. After an error the inbox holds nothing of meaning.
+    pub(super) fn read_whole(&mut self, mut messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
+        self.read_at_most(usize::MAX, &mut messages, inbox)
+    }
+
+    /// Reads the first messages of a packet, which is a stranger's for all that is known.
+    pub(in crate::core) fn read_few(
+        &mut self,
+        mut messages: Messages<'_>,
+        inbox: &mut Inbox,
+    ) -> Result<(), PacketError> {
+        self.read_at_most(MAX_STRANGER_MESSAGES, &mut messages, inbox)?;
+        if !messages.is_over() {
+            self.counters.drop(Drop::Unread);
+        }
+        Ok(())
+    }
+
+    fn read_at_most(&mut self, most: usize, messages: &mut Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
+        inbox.clear();
+        for message in messages.take(most) {
+            // Matched where it lies: moving a message first costs more than reading most of them.
+            match message {
+                Ok(Read::Update(raw)) => inbox.received.push(Received::News(self.recognise(&raw)?)),
+                Ok(Read::Heartbeat(heartbeat)) => inbox.received.push(Received::Heartbeat(heartbeat)),
+                Ok(Read::Message(message)) => inbox.received.push(Received::Message(message)),
+                Ok(Read::Unknown) => inbox.unknown += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The record that news is about.
+    pub(super) fn subject<'a>(&'a self, news: &'a News) -> &'a Arc<Record> {
+        match news {
+            News::Known { slot, .. } => self.view.record(*slot),
+            News::Record { record, .. } => record,
+        }
+    }
+
+    /// Whether an update is news, and if so: what it says.
+    fn recognise(&mut self, raw: &RawUpdate<'_>) -> Result<News, PacketError> {
+        let (note, hash) = (raw.note, raw.hash());
+        let slot = raw.run().and_then(|run| self.view.slot_of_news(run, hash));
+        if let Some(slot) = slot {
+            let entry = self.view.entry(slot);
+            if entry.hash == hash && raw.suits(entry.status) {
+                return Ok(News::Known { note, slot, hash });
+            }
+        }
+        let record = self.keep(raw.decode()?, slot);
+        Ok(News::Record { note, record: self.pooled(hash, record), hash, slot })
+    }
+
+    /// Makes a record of what was received; texts that are held already are shared.
+    fn keep(&mut self, raw: RawRecord<'_>, slot: Option<Slot>) -> Record {
+        let version = self.versions.share(raw.version);
+        let held = slot.map(|slot| &self.view.record(slot).id).filter(|id| **id == *raw.id);
+        match held {
+            Some(id) => raw.with(id.clone(), version),
+            None => Record { version, ..raw.into_record() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_versions_are_few() {
+        let mut versions = Versions::default();
+        let first = versions.share("0");
+        assert!(Arc::ptr_eq(&first, &versions.share("0")));
+        for version in 1..=MAX_SHARED_VERSIONS {
+            versions.share(&version.to_string());
+        }
+        assert_eq!(versions.shared.len(), MAX_SHARED_VERSIONS);
+        assert!(!Arc::ptr_eq(&first, &versions.share("0")), "the oldest gave way");
+    }
+}

@@ -1,0 +1,88 @@
+//! Proofs without memory: nonces and cookies are keyed hashes of what they vouch for, so that asking a million strangers
+//! costs no table. The key lives as long as the run.
+
+use std::hash::{Hash, Hasher};
+use std::net::SocketAddr;
+
+use rand::Rng;
+use siphasher::sip::SipHasher24;
+
+use crate::core::member::Run;
+use crate::core::time::Time;
+use crate::core::wire::Nonce;
+
+/// Makes and checks nonces (SipHash-2-4; Aumasson and Bernstein, 2012).
+#[derive(Debug)]
+pub(in crate::core) struct Prover {
+    key: [u8; 16],
+}
+
+impl Prover {
+    pub(in crate::core) fn new(rng: &mut impl Rng) -> Self {
+        let mut key = [0; 16];
+        rng.fill_bytes(&mut key);
+        Self { key }
+    }
+
+    /// What whoever receives packets at `address` can echo, in the minute it is made and in the next.
+    pub(in crate::core) fn nonce(&self, address: SocketAddr, now: Time) -> Nonce {
+        self.seal(0, address, Run(0), minute(now))
+    }
+
+    /// Whether a nonce was sent to this address in the last minutes.
+    pub(in crate::core) fn is_nonce(&self, nonce: Nonce, address: SocketAddr, now: Time) -> bool {
+        (0..2).any(|ago| self.seal(0, address, Run(0), minute(now) - ago) == nonce)
+    }
+
+    /// What a joiner must bring back: valid in the minute it is made and in the next.
+    pub(in crate::core) fn cookie(&self, address: SocketAddr, run: Run, now: Time) -> Nonce {
+        self.seal(1, address, run, minute(now))
+    }
+
+    /// Whether this run brought back a cookie that was sent to this address in the last minutes.
+    pub(in crate::core) fn is_cookie(&self, cookie: Nonce, address: SocketAddr, run: Run, now: Time) -> bool {
+        (0..2).any(|ago| self.seal(1, address, run, minute(now) - ago) == cookie)
+    }
+
+    fn seal(&self, purpose: u8, address: SocketAddr, run: Run, minute: u64) -> Nonce {
+        let mut hasher = SipHasher24::new_with_key(&self.key);
+        purpose.hash(&mut hasher);
+        match address {
+            SocketAddr::V4(v4) => v4.ip().octets().hash(&mut hasher),
+            SocketAddr::V6(v6) => v6.ip().octets().hash(&mut hasher),
+        }
+        address.port().hash(&mut hasher);
+        run.0.hash(&mut hasher);
+        minute.hash(&mut hasher);
+        Nonce(hasher.finish())
+    }
+}
+
+fn minute(now: Time) -> u64 {
+    now.as_nanos() / 60_000_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn a_cookie_holds_for_its_address_its_run_and_a_minute() {
+        let prover = Prover::new(&mut rand_chacha::ChaCha8Rng::seed_from_u64(1));
+        let (here, there) = ("10.0.0.1:1".parse().expect("address"), "10.0.0.2:1".parse().expect("address"));
+        let now = Time::ORIGIN;
+        let cookie = prover.cookie(here, Run(1), now);
+        assert!(prover.is_cookie(cookie, here, Run(1), now + Duration::from_secs(60)));
+        assert!(!prover.is_cookie(cookie, here, Run(1), now + Duration::from_secs(121)));
+        assert!(!prover.is_cookie(cookie, there, Run(1), now));
+        assert!(!prover.is_cookie(cookie, here, Run(2), now));
+        assert_ne!(prover.nonce(here, now), prover.nonce(there, now));
+        let nonce = prover.nonce(here, now);
+        assert!(prover.is_nonce(nonce, here, now + Duration::from_secs(60)));
+        assert!(!prover.is_nonce(nonce, here, now + Duration::from_secs(121)));
+    }
+}

@@ -1,0 +1,249 @@
+//! Rate limits for what strangers provoke, bounded in memory by construction.
+//!
+//! Each address gets one turn in [`QUESTION_INTERVAL`], each host its share of all turns, and who was contacted by this node
+//! itself needs no share: whoever floods it spends the turns of one host, and neither islands that look for each other
+//! nor a `join` command wait for those.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use crate::core::limits::{
+    CONTACT_MEMORY, MAX_CONTACTED, MAX_QUESTIONS, MAX_QUESTIONS_PER_HOST, MAX_WORDS, MAX_WORDS_PER_HOST,
+    NOTICE_INTERVAL, QUESTION_INTERVAL,
+};
+use crate::core::time::Time;
+
+/// At most one turn of each in an interval, and so many in all.
+#[derive(Debug)]
+pub(in crate::core) struct Turns<K> {
+    interval: Duration,
+    most: usize,
+    began: Option<Time>,
+    taken: BTreeMap<K, Time>,
+    before: BTreeMap<K, Time>,
+}
+
+impl<K: Ord> Turns<K> {
+    pub(in crate::core) fn new(interval: Duration, most: usize) -> Self {
+        Self { interval, most, began: None, taken: BTreeMap::new(), before: BTreeMap::new() }
+    }
+
+    /// Whether it is this one's turn; the turn is taken if so.
+    pub(in crate::core) fn take(&mut self, now: Time, key: K) -> bool {
+        let is_free = self.is_free(now, &key);
+        if is_free {
+            self.taken.insert(key, now);
+        }
+        is_free
+    }
+
+    fn is_free(&mut self, now: Time, key: &K) -> bool {
+        if self.began.is_none_or(|began| now.since(began) >= self.interval) {
+            self.before = std::mem::take(&mut self.taken);
+            self.began = Some(now);
+        }
+        let interval = self.interval;
+        let recently = |table: &BTreeMap<K, Time>| table.get(key).is_some_and(|at| now.since(*at) < interval);
+        self.taken.len() < self.most && !recently(&self.taken) && !recently(&self.before)
+    }
+}
+
+/// What one host has: an IPv4 address, or the 64 bits of an IPv6 address that its owner cannot choose at will.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Host {
+    V4(u32),
+    V6(u64),
+}
+
+impl Host {
+    fn of(address: SocketAddr) -> Self {
+        match address.ip().to_canonical() {
+            IpAddr::V4(v4) => Host::V4(v4.to_bits()),
+            IpAddr::V6(v6) => Host::V6((v6.to_bits() >> 64) as u64),
+        }
+    }
+}
+
+/// A share of turns: a whole interval's at once, and then one by one, so that nobody takes them all in its first moment
+/// (the generic cell rate algorithm: ITU-T I.371).
+#[derive(Debug, Clone, Copy, Default)]
+struct Share {
+    spent_until: Option<Time>,
+}
+
+impl Share {
+    fn after_one(self, now: Time, most: usize) -> Option<Share> {
+        let next = self.spent_until.unwrap_or(now).max(now) + QUESTION_INTERVAL / most as u32;
+        (next.since(now) <= QUESTION_INTERVAL).then_some(Share { spent_until: Some(next) })
+    }
+
+    fn is_whole(self, now: Time) -> bool {
+        self.spent_until.is_none_or(|until| until <= now)
+    }
+}
+
+/// At most one packet per address and [`QUESTION_INTERVAL`], so many per host, and so many in all.
+#[derive(Debug)]
+pub(in crate::core) struct Questions {
+    per_host: usize,
+    in_all: usize,
+    places: Turns<SocketAddr>,
+    hosts: BTreeMap<Host, Share>,
+    all: Share,
+}
+
+impl Questions {
+    /// How much is kept.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.places.taken.len() + self.places.before.len() + self.hosts.len()
+    }
+
+    /// For questions to strangers.
+    pub(in crate::core) fn to_strangers() -> Self {
+        Self::new(MAX_QUESTIONS_PER_HOST, MAX_QUESTIONS)
+    }
+
+    /// For words that cost more, or change something.
+    pub(in crate::core) fn of_weight() -> Self {
+        Self::new(MAX_WORDS_PER_HOST, MAX_WORDS)
+    }
+
+    fn new(per_host: usize, in_all: usize) -> Self {
+        // Those that this node contacted come on top; and a whole share may be spent just before an interval's turns.
+        let places = Turns::new(QUESTION_INTERVAL, 2 * in_all + MAX_CONTACTED);
+        Self { per_host, in_all, places, hosts: BTreeMap::new(), all: Share::default() }
+    }
+
+    /// Whether this address may be answered or asked now; counts it if so. `is_expected`: this node contacted it itself.
+    pub(in crate::core) fn allow(&mut self, now: Time, address: SocketAddr, is_expected: bool) -> bool {
+        if is_expected {
+            return self.places.take(now, address);
+        }
+        let host = Host::of(address);
+        let share = self.hosts.get(&host).copied().unwrap_or_default();
+        let (Some(share), Some(all)) = (share.after_one(now, self.per_host), self.all.after_one(now, self.in_all))
+        else {
+            return false;
+        };
+        if !self.places.take(now, address) {
+            return false;
+        }
+        if self.hosts.len() >= self.in_all {
+            self.hosts.retain(|_, share| !share.is_whole(now));
+        }
+        self.hosts.insert(host, share);
+        self.all = all;
+        true
+    }
+}
+
+/// Addresses that this node contacted itself a moment ago: seeds, remembered ones, those that a command or a member named.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Expected {
+    began: Option<Time>,
+    lately: BTreeMap<SocketAddr, Time>,
+    before: BTreeMap<SocketAddr, Time>,
+}
+
+impl Expected {
+    pub(in crate::core) fn note(&mut self, now: Time, address: SocketAddr) {
+        let is_full = self.lately.len() >= MAX_CONTACTED && !self.lately.contains_key(&address);
+        if is_full || self.began.is_none_or(|began| now.since(began) >= CONTACT_MEMORY) {
+            self.before = std::mem::take(&mut self.lately);
+            self.began = Some(now);
+        }
+        self.lately.insert(address, now);
+    }
+
+    pub(in crate::core) fn contains(&self, now: Time, address: SocketAddr) -> bool {
+        let at = self.lately.get(&address).or_else(|| self.before.get(&address));
+        at.is_some_and(|at| now.since(*at) < CONTACT_MEMORY)
+    }
+}
+
+/// At most one notice of a kind per [`NOTICE_INTERVAL`].
+#[derive(Debug, Default)]
+pub(in crate::core) struct NoticeRate {
+    last: BTreeMap<&'static str, Time>,
+}
+
+impl NoticeRate {
+    /// Whether a notice of this kind may be given now; counts it if so.
+    pub(in crate::core) fn allow(&mut self, now: Time, kind: &'static str) -> bool {
+        if self.last.get(kind).is_some_and(|last| now.since(*last) < NOTICE_INTERVAL) {
+            return false;
+        }
+        self.last.insert(kind, now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, 1], port))
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::ORIGIN + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn one_address_is_asked_once_a_second_across_intervals() {
+        let mut questions = Questions::of_weight();
+        assert!(questions.allow(at(0), address(2), false));
+        assert!(questions.allow(at(900), address(1), false));
+        assert!(!questions.allow(at(1_100), address(1), false));
+        assert!(!questions.allow(at(1_100), address(1), true), "nor if it was contacted");
+        assert!(questions.allow(at(1_900), address(1), false));
+    }
+
+    #[test]
+    fn all_addresses_of_a_host_together_are_bounded_and_other_hosts_do_not_wait_for_them() {
+        let mut questions = Questions::of_weight();
+        let allowed = (1..=1_000).filter(|port| questions.allow(Time::ORIGIN, address(*port), false)).count();
+        assert_eq!(allowed, MAX_WORDS_PER_HOST);
+        let other = SocketAddr::from(([10, 0, 0, 2], 1));
+        assert!(questions.allow(Time::ORIGIN, other, false));
+        assert!(questions.allow(Time::ORIGIN, address(1_001), true), "of that host, and contacted");
+        let later = (1..=1_000).filter(|ms| questions.allow(at(*ms), address(2_000 + *ms as u16), false)).count();
+        assert_eq!(later, MAX_WORDS_PER_HOST, "evenly over the next interval");
+    }
+
+    #[test]
+    fn all_hosts_together_are_bounded() {
+        let mut questions = Questions::of_weight();
+        let host = |i: u32| SocketAddr::from((i.to_be_bytes(), 7_117));
+        let allowed = (1..=10_000).filter(|i| questions.allow(Time::ORIGIN, host(*i), false)).count();
+        assert_eq!(allowed, MAX_WORDS);
+        let later = (1..=10_000).filter(|i| questions.allow(at(u64::from(*i)), host(20_000 + *i), false)).count();
+        assert!(later <= 10 * MAX_WORDS, "{later}");
+        assert!(questions.hosts.len() <= 2 * MAX_WORDS, "{} hosts remembered", questions.hosts.len());
+    }
+
+    #[test]
+    fn a_host_is_an_ipv4_address_or_64_bits() {
+        let host = |text: &str| Host::of(text.parse().expect("an address"));
+        assert_eq!(host("10.0.0.1:1"), host("10.0.0.1:2"));
+        assert_eq!(host("10.0.0.1:1"), host("[::ffff:10.0.0.1]:2"));
+        assert_ne!(host("10.0.0.1:1"), host("10.0.0.2:1"));
+        assert_eq!(host("[2001:db8::1]:1"), host("[2001:db8::2:1]:1"));
+        assert_ne!(host("[2001:db8::1]:1"), host("[2001:db8:0:1::1]:1"));
+    }
+
+    #[test]
+    fn contacts_are_remembered_for_a_while_and_are_few() {
+        let mut contacted = Expected::default();
+        contacted.note(at(0), address(1));
+        assert!(contacted.contains(at(1), address(1)));
+        assert!(!contacted.contains(Time::ORIGIN + CONTACT_MEMORY, address(1)));
+        for port in 0..u16::MAX {
+            contacted.note(at(2), address(port));
+        }
+        assert!(contacted.contains(at(2), address(u16::MAX - 1)));
+        assert!(contacted.lately.len() + contacted.before.len() <= 2 * MAX_CONTACTED);
+    }
+}

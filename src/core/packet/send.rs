@@ -1,0 +1,166 @@
+//! Packets out: what stands in every packet to a member, and how large it may be.
+//!
+//! Packets to members go to the address in their *record*, wherever their packets came from, and every one of them is
+//! a heartbeat. Until that address has echoed a nonce of ours, a packet to it stays as small as a stranger's question
+//! and carries a probe.
+
+use std::net::SocketAddr;
+
+use crate::core::Core;
+use crate::core::doors::Output;
+use crate::core::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, TOLD_INTERVAL};
+use crate::core::member::{LeaveReason, Status};
+use crate::core::view::{Entry, Slot, View, is_due};
+use crate::core::wire::{Header, Message, Nonce, Note, PacketBuilder};
+
+impl Core {
+    /// A packet of at most `limit` bytes, no heartbeat: to a place that this node asks of itself, or that has proven its
+    /// address.
+    pub(in crate::core) fn packet(&mut self, limit: usize) -> PacketBuilder {
+        self.sequence += 1;
+        let header = Header {
+            cluster: self.cluster,
+            run: self.run,
+            sequence: self.sequence,
+            fingerprint: self.view.fingerprint(),
+        };
+        PacketBuilder::new(&header, limit.min(self.settings.mtu))
+    }
+
+    /// A packet to a stranger that has proven nothing: it does not say whose it is.
+    pub(in crate::core) fn anonymous_packet(&self, limit: usize) -> PacketBuilder {
+        PacketBuilder::new(&Header::anonymous(self.cluster), limit.min(self.settings.mtu))
+    }
+
+    /// A packet to a member: heartbeat, a probe if its address is unproven, and what it must be told about itself.
+    pub(in crate::core) fn packet_to(&mut self, slot: Slot) -> PacketBuilder {
+        self.packet_of(slot, usize::MAX)
+    }
+
+    /// The same, of at most `limit` bytes.
+    pub(super) fn packet_of(&mut self, slot: Slot, limit: usize) -> PacketBuilder {
+        let proven = self.view.entry(slot).peer.proven;
+        let mut packet = self.packet(limit.min(if proven { usize::MAX } else { MAX_UNPROVEN_BYTES }));
+        packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
+        if !proven {
+            self.push_probe(&mut packet, slot);
+            packet.pad_to(MIN_PROBE_BYTES);
+        }
+        self.push_word(&mut packet, slot);
+        if self.detours.is_any() && self.detours.is_unheard(self.view.record(slot).run) {
+            packet.push(&Message::Unheard);
+        }
+        packet
+    }
+
+    /// Asks for a proof of the member's address, if there is room.
+    pub(in crate::core) fn push_probe(&mut self, packet: &mut PacketBuilder, slot: Slot) {
+        let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
+        packet.push(&Message::Probe { nonce, doubted: false });
+    }
+
+    /// The answer to a member's question of `asked` bytes. To an unproven address nothing larger than the question goes,
+    /// so what was asked for comes first; what is left is room for a probe, without which two members that are unproven
+    /// to each other would ask for ever.
+    pub(super) fn answer_of(&mut self, slot: Slot, asked: usize, acks: &[Nonce]) -> PacketBuilder {
+        let proven = self.view.entry(slot).peer.proven;
+        // A question may be shorter than our header is by now; its answer is then found too long, and not sent.
+        let limit = if proven { usize::MAX } else { asked.clamp(MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES) };
+        let mut packet = self.packet(limit);
+        packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
+        packet.push(&Message::Reply);
+        for nonce in acks.iter().copied() {
+            packet.push(&Message::Ack { nonce });
+        }
+        if !proven {
+            self.push_probe(&mut packet, slot);
+        }
+        self.push_word(&mut packet, slot);
+        packet
+    }
+
+    /// Tells the receiver what it is held as, if it must know.
+    fn push_word(&mut self, packet: &mut PacketBuilder, slot: Slot) {
+        let entry = self.view.entry(slot);
+        if self.owes_word_to(slot) {
+            let age_ms = self.age_ms(entry);
+            let run = entry.record.run;
+            let (incarnation, status) = match self.evicted.get(&run) {
+                Some((incarnation, _)) => (*incarnation, Status::Left(LeaveReason::Forced)),
+                None => (entry.record.incarnation, entry.record.status),
+            };
+            if packet.push(&Message::Told { run, incarnation, status, age_ms }) {
+                self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
+            }
+        }
+    }
+
+    /// Whether a member should be told now that it is held as suspect or gone.
+    pub(in crate::core) fn owes_word_to(&self, slot: Slot) -> bool {
+        let Entry { record, peer, .. } = self.view.entry(slot);
+        let is_held_as_gone = matches!(record.status, Status::Suspect | Status::Down | Status::Left(_));
+        slot != View::ME
+            && (is_held_as_gone || self.evicted.contains_key(&record.run))
+            && is_due(self.now, peer.errands().last_told, TOLD_INTERVAL)
+    }
+
+    /// Adds what is known of a member, if it fits: nothing, where this node's verdict about it is kept. Whoever does not
+    /// know the member had better learn of it when it is known whether it lives.
+    pub(in crate::core) fn push_news(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
+        self.is_kept(slot) || self.push_update(packet, slot)
+    }
+
+    /// The same, and a member's own last word in place of a verdict that is kept.
+    pub(in crate::core) fn push_update(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
+        let entry = self.view.entry(slot);
+        let fits = if self.is_kept(slot) {
+            packet.push_update(None, &self.own_word_of(slot))
+        } else {
+            packet.push_update(self.note_on(entry), &entry.record)
+        };
+        if fits {
+            self.counters.updates_sent += 1;
+        }
+        fits
+    }
+
+    /// What travels beside the record of a Suspect, Down or Left member.
+    fn note_on(&self, entry: &Entry) -> Option<Note> {
+        matches!(entry.record.status, Status::Suspect | Status::Down | Status::Left(_)).then(|| Note {
+            age_ms: self.age_ms(entry),
+            method: entry.peer.method.unwrap_or(crate::core::member::DetectionMethod::HeartbeatTimeout),
+        })
+    }
+
+    /// The age of the last sign of life, rounded up: rounding must not make anybody look fresher at every hop.
+    fn age_ms(&self, entry: &Entry) -> u64 {
+        self.now.since(entry.peer.last_sign).as_nanos().div_ceil(1_000_000) as u64
+    }
+
+    /// Sends a packet to a member; where datagrams are in doubt, a copy goes by the link.
+    pub(in crate::core) fn send_to(&mut self, slot: Slot, packet: PacketBuilder) {
+        if self.observes(slot) {
+            let pause = self.settings.suspect_timeout / 2;
+            self.view.peer_mut(slot).sent(self.now, pause);
+        }
+        let record = self.view.record(slot);
+        let (run, to) = (record.run, record.address);
+        let bytes = packet.finish();
+        self.send_detoured(run, &bytes);
+        self.transmit_bytes(to, bytes);
+    }
+
+    /// Sends a packet to an address; where it is called, a copy goes by the call.
+    pub(in crate::core) fn transmit(&mut self, to: SocketAddr, packet: PacketBuilder) {
+        self.transmit_bytes(to, packet.finish());
+    }
+
+    pub(in crate::core) fn transmit_bytes(&mut self, to: SocketAddr, bytes: Vec<u8>) {
+        if self.calls.len() > 0 {
+            self.send_by_call(to, &bytes);
+        }
+        self.counters.packets_sent += 1;
+        self.counters.bytes_sent += bytes.len() as u64;
+        self.outputs.push_back(Output::Transmit { to, bytes });
+    }
+}

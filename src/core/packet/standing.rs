@@ -1,0 +1,286 @@
+//! Whose packet is it: a member's, or a stranger's that perhaps claims to be one.
+//!
+//! A run is a name, not a secret: everybody who was ever sent a packet knows it. So a packet is a member's only if it came
+//!
+//! - from the address in the member's record,
+//! - from an *alias*: an address from where a nonce came back that had been sent to the record's address (the member is
+//!   behind a translator of addresses, or has several interfaces),
+//! - or over a link that leads to the record's address (see `links` and `guests`).
+//!
+//! Everything else is a stranger's, whatever run it bears. A stranger that bears a member's run makes this node ask at the
+//! record's address, seldom enough to trouble nobody: a member that is really there answers, and has proven its alias.
+//!
+//! Invariants:
+//! - Only a member's packet is a sign of life, moves its window of sequence numbers, or says anything about anybody.
+//! - A nonce for a record's address never goes anywhere else.
+//! - Aliases are at most [`MAX_ALIASES_PER_RUN`] of a run and [`MAX_ALIASES`] in all, the oldest give way, and each ends
+//!   with its run, with the address that it stands for, and when its member is held as Down.
+//! - A window that somebody pushed with forged numbers is not pushed for good: its member is asked for a nonce of its own,
+//!   and the answer restarts it.
+//!
+//! Must not know: what packets say.
+
+use crate::core::packet::Way;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use rand::Rng;
+
+use super::inbox::Inbox;
+use super::rates::Turns;
+use super::receive::Sender;
+use crate::core::counters::Drop;
+use crate::core::limits::{
+    CLAIM_INTERVAL, MAX_ALIASES, MAX_ALIASES_PER_RUN, MAX_CLAIMS_PER_INTERVAL, MAX_RESTARTS, RESTART_TIMEOUT,
+};
+use crate::core::member::Run;
+use crate::core::time::Time;
+use crate::core::view::{Slot, View};
+use crate::core::wire::{Message, Nonce};
+use crate::core::{Core, Phase};
+
+/// What the sender of a packet is to this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::core) enum Standing {
+    /// A member, from where it is known to be.
+    Member(Slot),
+    /// Somebody elsewhere who bears this member's run.
+    Claimed(Slot),
+    /// Of a run that is not in the view, or of none.
+    Stranger,
+}
+
+/// Where members are besides the addresses in their records, and what is asked to find out.
+#[derive(Debug)]
+pub(in crate::core) struct Standings {
+    aliases: BTreeMap<(Run, SocketAddr), Alias>,
+    /// When members were asked lately because of others who bore their runs.
+    claims: Turns<Run>,
+    /// Members whose numbers left their windows, and the nonce that restarts each of them.
+    restarts: BTreeMap<Run, Restart>,
+}
+
+#[derive(Debug)]
+struct Alias {
+    /// The record's address that it stands for.
+    home: SocketAddr,
+    proven_at: Time,
+}
+
+#[derive(Debug)]
+struct Restart {
+    nonce: Nonce,
+    since: Time,
+    asked_at: Time,
+}
+
+impl Default for Standings {
+    fn default() -> Self {
+        let claims = Turns::new(CLAIM_INTERVAL, MAX_CLAIMS_PER_INTERVAL);
+        Self { aliases: BTreeMap::new(), claims, restarts: BTreeMap::new() }
+    }
+}
+
+impl Standings {
+    /// How much is kept: aliases, and members whose windows are being restarted.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.aliases.len() + self.restarts.len()
+    }
+
+    /// Whether packets of this run from `address` are those of the member whose record says `home`.
+    fn is_alias(&self, run: Run, address: SocketAddr, home: SocketAddr) -> bool {
+        // Nearly always there are none.
+        !self.aliases.is_empty() && self.aliases.get(&(run, address)).is_some_and(|alias| alias.home == home)
+    }
+
+    /// The runs that were heard from `address` beside their records' addresses.
+    pub(in crate::core) fn runs_at(&self, address: SocketAddr) -> impl Iterator<Item = (Run, SocketAddr)> {
+        let here = self.aliases.iter().filter(move |((_, at), _)| *at == address);
+        here.map(|((run, _), alias)| (*run, alias.home))
+    }
+
+    /// The oldest alias, of this run or of all.
+    fn oldest(&self, of: Option<Run>) -> Option<(Run, SocketAddr)> {
+        let such = self.aliases.iter().filter(|((run, _), _)| of.is_none_or(|of| of == *run));
+        such.min_by_key(|(_, alias)| alias.proven_at).map(|(key, _)| *key)
+    }
+
+    fn add(&mut self, run: Run, address: SocketAddr, alias: Alias) {
+        let of_run = self.aliases.keys().filter(|(other, _)| *other == run).count();
+        let is_known = self.aliases.contains_key(&(run, address));
+        let crowded = if of_run >= MAX_ALIASES_PER_RUN {
+            self.oldest(Some(run))
+        } else if self.aliases.len() >= MAX_ALIASES {
+            self.oldest(None)
+        } else {
+            None
+        };
+        if let Some(oldest) = crowded.filter(|_| !is_known) {
+            self.aliases.remove(&oldest);
+        }
+        self.aliases.insert((run, address), alias);
+    }
+}
+
+/// What a message brings back of what was sent to its sender.
+fn echo_in(message: &Message) -> Option<Nonce> {
+    match message {
+        Message::Ack { nonce } | Message::IAm { nonce, .. } => Some(*nonce),
+        Message::WhoAreYou { echo, .. } => *echo,
+        _ => None,
+    }
+}
+
+impl Core {
+    /// What the sender of a packet of this run is to this node.
+    pub(in crate::core) fn standing_of(&self, run: Run, from: SocketAddr, way: Way) -> Standing {
+        if run.is_nobody() {
+            return Standing::Stranger;
+        }
+        let Some(slot) = self.view.slot_of_run(run).filter(|slot| *slot != View::ME) else { return Standing::Stranger };
+        let home = self.view.record(slot).address;
+        let is_there = match way {
+            Way::Datagrams => home == from || self.standings.is_alias(run, from, home),
+            Way::Link(link) => self.links.leads_to(run, link, home) || self.calls.leads_to(link, home),
+        };
+        if is_there { Standing::Member(slot) } else { Standing::Claimed(slot) }
+    }
+
+    /// Whether a packet brings back what was sent to this member's address.
+    pub(in crate::core) fn brings_proof(&self, slot: Slot, inbox: &Inbox) -> bool {
+        let home = self.view.record(slot).address;
+        inbox.messages().filter_map(echo_in).any(|nonce| self.prover.is_nonce(nonce, home, self.now))
+    }
+
+    /// A member is at `address`, too: what was sent to its record's address came back from there.
+    pub(in crate::core) fn add_alias(&mut self, slot: Slot, address: SocketAddr) {
+        let record = self.view.record(slot);
+        let (run, home) = (record.run, record.address);
+        if self.standings.aliases.len() >= MAX_ALIASES {
+            let view = &self.view;
+            let is_held = |run: Run, home| view.slot_of_run(run).is_some_and(|slot| view.record(slot).address == home);
+            self.standings.aliases.retain(|(run, _), alias| is_held(*run, alias.home));
+        }
+        self.standings.add(run, address, Alias { home, proven_at: self.now });
+    }
+
+    /// A member is silent where its record says: what was proven through that address may hold no more.
+    pub(in crate::core) fn forget_aliases(&mut self, run: Run) {
+        if !self.standings.aliases.is_empty() {
+            self.standings.aliases.retain(|(other, _), _| *other != run);
+        }
+    }
+
+    /// Somebody elsewhere bears this member's run. If it is the member, it answers for itself from there. What it probes
+    /// is acknowledged to the record's address: two members that each are elsewhere would never believe each other else.
+    pub(in crate::core) fn claimed(&mut self, slot: Slot, sender: Sender, probed: Option<Nonce>) {
+        self.counters.drop(Drop::Claimed);
+        let run = self.view.record(slot).run;
+        if !matches!(self.phase, Phase::Up | Phase::Leaving) || !self.standings.claims.take(self.now, run) {
+            return;
+        }
+        self.ask_at_home(slot, sender.bytes, probed);
+    }
+
+    /// A probe to a member's address, not longer than `asked` bytes if that was never proven.
+    pub(in crate::core) fn ask_at_home(&mut self, slot: Slot, asked: usize, probed: Option<Nonce>) {
+        let mut packet = self.packet(usize::MAX);
+        if let Some(nonce) = probed {
+            packet.push(&Message::Ack { nonce });
+            self.acknowledge_over_greeting(slot, &[nonce]);
+        }
+        self.push_probe(&mut packet, slot);
+        if packet.len() <= asked || self.view.entry(slot).peer.proven {
+            // No heartbeat, and none is spared: it was not this node's turn to be heard.
+            self.transmit(self.view.record(slot).address, packet);
+        }
+    }
+
+    /// Whether the member may be asked again whether somebody else's packets are its own.
+    pub(in crate::core) fn may_ask_about(&mut self, run: Run) -> bool {
+        self.standings.claims.take(self.now, run)
+    }
+
+    /// The numbers of a member left its window: somebody may have pushed it. A nonce that nobody else was sent tells.
+    pub(in crate::core) fn ask_for_restart(&mut self, slot: Slot, asked: usize) {
+        let run = self.view.record(slot).run;
+        let (now, rng) = (self.now, &mut self.rng);
+        let restarts = &mut self.standings.restarts;
+        restarts.retain(|_, restart| now.since(restart.since) < RESTART_TIMEOUT);
+        if restarts.len() >= MAX_RESTARTS && !restarts.contains_key(&run) {
+            return self.counters.drop(Drop::TableFull);
+        }
+        let mut is_due = false;
+        let restart = restarts.entry(run).or_insert_with(|| {
+            is_due = true;
+            Restart { nonce: Nonce(rng.next_u64()), since: now, asked_at: now }
+        });
+        // The same one for a while: answers may be slow.
+        if !is_due && now.since(restart.asked_at) < CLAIM_INTERVAL {
+            return;
+        }
+        restart.asked_at = now;
+        let nonce = restart.nonce;
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Probe { nonce, doubted: false });
+        if packet.len() <= asked || self.view.entry(slot).peer.proven {
+            self.transmit(self.view.record(slot).address, packet);
+        }
+    }
+
+    /// Whether a packet whose number is not believed answers the question that restarts its window.
+    pub(super) fn restarts(&mut self, slot: Slot, inbox: &Inbox) -> bool {
+        let run = self.view.record(slot).run;
+        let Some(restart) = self.standings.restarts.get(&run) else { return false };
+        let is_fresh = self.now.since(restart.since) < RESTART_TIMEOUT;
+        let is_answer = |message: &Message| *message == Message::Ack { nonce: restart.nonce };
+        let restarts = is_fresh && inbox.messages().any(is_answer);
+        if restarts {
+            self.standings.restarts.remove(&run);
+        }
+        restarts
+    }
+
+    /// Whether a question that restarts this member's window is open.
+    pub(in crate::core) fn awaits_restart(&self, run: Run) -> bool {
+        self.standings.restarts.contains_key(&run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(port: u16) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, 1], port))
+    }
+
+    fn alias(seconds: u64) -> Alias {
+        Alias { home: at(1), proven_at: Time::ORIGIN + Duration::from_secs(seconds) }
+    }
+
+    #[test]
+    fn the_oldest_alias_of_a_run_gives_way_and_nobody_elses() {
+        let mut standings = Standings::default();
+        standings.add(Run(2), at(1_000), alias(0));
+        for port in 0..=MAX_ALIASES_PER_RUN as u16 {
+            standings.add(Run(1), at(2_000 + port), alias(1 + u64::from(port)));
+        }
+        assert!(!standings.is_alias(Run(1), at(2_000), at(1)), "the oldest");
+        assert!(standings.is_alias(Run(1), at(2_001), at(1)));
+        assert!(standings.is_alias(Run(2), at(1_000), at(1)));
+        assert!(!standings.is_alias(Run(1), at(2_001), at(9)), "its record's address changed");
+    }
+
+    #[test]
+    fn aliases_are_bounded() {
+        let mut standings = Standings::default();
+        for run in 0..2 * MAX_ALIASES as u64 {
+            standings.add(Run(run), at(1_000), alias(run));
+        }
+        assert_eq!(standings.aliases.len(), MAX_ALIASES);
+        assert!(standings.is_alias(Run(MAX_ALIASES as u64), at(1_000), at(1)), "the newest stay");
+    }
+}

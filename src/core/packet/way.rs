@@ -1,0 +1,11 @@
+//! The way that a packet takes.
+
+use crate::core::doors::LinkId;
+
+/// How packets reach a member; answers take the way of the question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::core) enum Way {
+    #[default]
+    Datagrams,
+    Link(LinkId),
+}

@@ -1,0 +1,414 @@
+//! The view: the table of members, its fingerprint, and nothing about how it came to be.
+//!
+//! Invariants:
+//! - At most one record per name, and per run.
+//! - `fingerprint` is the wrapping sum of the hashes of all records that are not Joining: equal sets of records have
+//!   equal fingerprints in whatever order they were learnt.
+//! - `live` holds exactly the live members other than this node; `counts` counts by status.
+//!
+//! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
+//! again after its member was removed; whoever keeps slots forgets them in [`Core::forget`](crate::core::Core).
+
+use std::sync::Arc;
+
+use super::order::Order;
+use super::peer::Peer;
+use super::runs::Runs;
+use crate::core::member::{NodeId, Record, Run, Status};
+
+/// Where a member lives in the table.
+pub(in crate::core) type Slot = u32;
+
+/// Records are compared in this many buckets of names when views differ.
+pub(in crate::core) const BUCKETS: usize = 256;
+
+/// One member: the shared record, and this observer's own side. In a large table each look at a member is a look into
+/// slow memory, so one line of it holds all.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(in crate::core) struct Entry {
+    pub(in crate::core) record: Arc<Record>,
+    /// Of the record's whole encoding.
+    pub(in crate::core) hash: u64,
+    pub(in crate::core) peer: Peer,
+    /// Of its name alone: its places on the rings of observers.
+    pub(in crate::core) name_hash: u64,
+    /// Position in `View::live`.
+    live_at: LiveAt,
+    /// The record's, so that news of what is held needs no look at the record.
+    pub(in crate::core) status: Status,
+    /// Whether a deadline may be set for it; see [`View::set_timed`].
+    is_timed: bool,
+}
+
+/// A position in `View::live`, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LiveAt(u32);
+
+impl LiveAt {
+    const NOWHERE: LiveAt = LiveAt(u32::MAX);
+}
+
+/// The table of members, this node included.
+#[derive(Debug, Default)]
+pub(in crate::core) struct View {
+    entries: Vec<Option<Entry>>,
+    free: Vec<Slot>,
+    by_id: Order,
+    by_run: Runs,
+    live: Vec<Slot>,
+    /// How many of them are settled.
+    settled: usize,
+    fingerprint: u64,
+    /// The same sum for each bucket of names; empty until the first member.
+    buckets: Vec<u64>,
+    changes: u64,
+    counts: [usize; Status::NAMES.len()],
+}
+
+impl View {
+    /// The slot of this node itself: the first that is taken, and never given up.
+    pub(in crate::core) const ME: Slot = 0;
+
+    /// An empty view, whose table of runs is keyed by this.
+    pub(in crate::core) fn new(key: u64) -> Self {
+        Self { by_run: Runs::new(key), ..Self::default() }
+    }
+
+    pub(in crate::core) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(in crate::core) fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    pub(in crate::core) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    pub(in crate::core) fn counts(&self) -> [usize; Status::NAMES.len()] {
+        self.counts
+    }
+
+    /// Live members other than this node, in no particular (but reproducible) order.
+    pub(in crate::core) fn live(&self) -> &[Slot] {
+        &self.live
+    }
+
+    /// How many of them have been so for long.
+    pub(in crate::core) fn settled(&self) -> usize {
+        self.settled
+    }
+
+    /// A live member has been so for long.
+    pub(in crate::core) fn settle(&mut self, slot: Slot) {
+        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
+        debug_assert!(entry.live_at != LiveAt::NOWHERE);
+        self.settled += usize::from(!std::mem::replace(&mut entry.peer.settled, true));
+    }
+
+    pub(in crate::core) fn slot_of(&self, id: &str) -> Option<Slot> {
+        self.by_id.find(id, |slot| self.record(slot).id.as_str())
+    }
+
+    /// The member whom this record is about; its run was in the slot `hint` a moment ago. Asking for the run first spares
+    /// comparing names.
+    pub(in crate::core) fn slot_of_member(&self, hint: Option<Slot>, record: &Record) -> Option<Slot> {
+        let by_run = self.slot_of_run_near(hint, record.run).filter(|slot| self.record(*slot).id == record.id);
+        by_run.or_else(|| self.slot_of(record.id.as_str()))
+    }
+
+    /// The slot of a run, which was in this one a moment ago.
+    pub(in crate::core) fn slot_of_run_near(&self, hint: Option<Slot>, run: Run) -> Option<Slot> {
+        let is_there = |slot: &Slot| self.get(*slot).is_some_and(|entry| entry.record.run == run);
+        hint.filter(is_there).or_else(|| self.slot_of_run(run))
+    }
+
+    pub(in crate::core) fn slot_of_run(&self, run: Run) -> Option<Slot> {
+        self.by_run.find(run, |slot| self.record(slot).run == run)
+    }
+
+    /// The slot of a run, of whom a record with this hash came in.
+    pub(in crate::core) fn slot_of_news(&self, run: Run, hash: u64) -> Option<Slot> {
+        // If that is held, the record need not be looked at: its hash is that of the whole of it, the run included.
+        self.by_run.find(run, |slot| {
+            let entry = self.entry(slot);
+            entry.hash == hash || entry.record.run == run
+        })
+    }
+
+    /// Reads where the search for a run begins (see `ahead`).
+    pub(in crate::core) fn touch_place_of(&self, run: Run) -> u64 {
+        self.by_run.touch(run)
+    }
+
+    /// Where a run lives, but for chance: no record is looked at.
+    pub(in crate::core) fn probable_slot_of(&self, run: Run) -> Option<Slot> {
+        self.by_run.find(run, |_| true)
+    }
+
+    /// Reads a member (see `ahead`).
+    pub(in crate::core) fn touch(&self, slot: Slot) -> u64 {
+        self.get(slot).map_or(0, |entry| entry.hash)
+    }
+
+    /// Reads what a member's entry points to.
+    pub(in crate::core) fn touch_peer(&self, slot: Slot) -> u64 {
+        self.get(slot).map_or(0, |entry| {
+            let record = &entry.record;
+            record.incarnation.wrapping_add(record.address.port().into()).wrapping_add(entry.peer.touch())
+        })
+    }
+
+    /// # Panics
+    /// If the slot is empty: whoever holds a slot holds a member.
+    #[inline]
+    pub(in crate::core) fn entry(&self, slot: Slot) -> &Entry {
+        self.entries[slot as usize].as_ref().expect("a slot in use holds a member")
+    }
+
+    #[inline]
+    pub(in crate::core) fn peer_mut(&mut self, slot: Slot) -> &mut Peer {
+        &mut self.entries[slot as usize].as_mut().expect("a slot in use holds a member").peer
+    }
+
+    /// Whoever watches a member says whether there is anything to wait for, and learns whether there may have been.
+    pub(in crate::core) fn set_timed(&mut self, slot: Slot, is_timed: bool) -> bool {
+        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
+        std::mem::replace(&mut entry.is_timed, is_timed)
+    }
+
+    pub(in crate::core) fn get(&self, slot: Slot) -> Option<&Entry> {
+        self.entries.get(slot as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub(in crate::core) fn record(&self, slot: Slot) -> &Arc<Record> {
+        &self.entry(slot).record
+    }
+
+    /// All members in the order of their names.
+    pub(in crate::core) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {
+        self.by_id.iter().map(|slot| (slot, self.entry(slot)))
+    }
+
+    /// The members after a name, in order.
+    pub(in crate::core) fn after<'a>(
+        &'a self,
+        id: Option<&NodeId>,
+    ) -> impl Iterator<Item = (Slot, &'a Entry)> + use<'a> {
+        // No name is empty: all names are after the empty one.
+        let id = id.map_or("", NodeId::as_str);
+        let place = self.by_id.after(id, |slot| self.record(slot).id.as_str());
+        self.by_id.from(place).map(|slot| (slot, self.entry(slot)))
+    }
+
+    /// Adds a member whose name and run are not in the table. `hash` is the record's.
+    pub(in crate::core) fn insert(&mut self, record: Arc<Record>, hash: u64, peer: Peer) -> Slot {
+        debug_assert_eq!(hash, record.hash());
+        debug_assert!(self.slot_of(record.id.as_str()).is_none() && self.slot_of_run(record.run).is_none());
+        let slot = self.free.pop().unwrap_or_else(|| {
+            push(&mut self.entries, None);
+            (self.entries.len() - 1) as Slot
+        });
+        let entries = &self.entries;
+        self.by_id.insert(slot, record.id.as_str(), |slot| name_of(entries, slot));
+        self.by_run.insert(record.run, slot);
+        let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
+        self.count(record.status, hash, name_hash, true);
+        let status = record.status;
+        self.entries[slot as usize] =
+            Some(Entry { record, hash, peer, name_hash, live_at: LiveAt::NOWHERE, status, is_timed: false });
+        self.list_live(slot);
+        slot
+    }
+
+    /// Replaces a member's record by another of the same name; gives the old one back. A new run begins a new
+    /// acquaintance, so the caller hands in its [`Peer`].
+    pub(in crate::core) fn replace(
+        &mut self,
+        slot: Slot,
+        record: Arc<Record>,
+        hash: u64,
+        new_peer: Option<Peer>,
+    ) -> Arc<Record> {
+        debug_assert_eq!(hash, record.hash());
+        let (run, status) = (record.run, record.status);
+        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
+        debug_assert!(entry.record.id == record.id);
+        let old_hash = std::mem::replace(&mut entry.hash, hash);
+        let old = std::mem::replace(&mut entry.record, record);
+        entry.status = status;
+        if let Some(peer) = new_peer {
+            let is_counted = entry.live_at != LiveAt::NOWHERE && entry.peer.settled;
+            self.settled -= usize::from(is_counted);
+            debug_assert!(!peer.settled, "a new run is a new acquaintance");
+            entry.peer = peer;
+        }
+        let name_hash = entry.name_hash;
+        self.count(old.status, old_hash, name_hash, false);
+        self.count(status, hash, name_hash, true);
+        if old.run != run {
+            self.by_run.remove(old.run, slot);
+            self.by_run.insert(run, slot);
+        }
+        self.list_live(slot);
+        old
+    }
+
+    /// Takes a member out.
+    pub(in crate::core) fn remove(&mut self, slot: Slot) -> Arc<Record> {
+        debug_assert!(slot != Self::ME, "a node never forgets itself");
+        self.unlist_live(slot);
+        let entries = &self.entries;
+        self.by_id.remove(name_of(entries, slot), |slot| name_of(entries, slot));
+        let entry = self.entries[slot as usize].take().expect("a slot in use holds a member");
+        self.by_run.remove(entry.record.run, slot);
+        self.free.push(slot);
+        self.count(entry.status, entry.hash, entry.name_hash, false);
+        entry.record
+    }
+
+    /// What two views compare before they exchange records: 32 bits for each bucket.
+    pub(in crate::core) fn digest(&self) -> Vec<u8> {
+        self.buckets.iter().flat_map(|sum| ((sum >> 32) as u32 ^ *sum as u32).to_le_bytes()).collect()
+    }
+
+    fn count(&mut self, status: Status, hash: u64, name_hash: u64, added: bool) {
+        self.buckets.resize(BUCKETS, 0);
+        let bucket = &mut self.buckets[name_hash as usize % BUCKETS];
+        let hash = if status == Status::Joining { 0 } else { hash };
+        let count = &mut self.counts[status.index()];
+        if added {
+            *count += 1;
+            self.fingerprint = self.fingerprint.wrapping_add(hash);
+            *bucket = bucket.wrapping_add(hash);
+            self.changes += 1;
+        } else {
+            *count -= 1;
+            self.fingerprint = self.fingerprint.wrapping_sub(hash);
+            *bucket = bucket.wrapping_sub(hash);
+        }
+    }
+
+    fn list_live(&mut self, slot: Slot) {
+        let entry = self.entry(slot);
+        let (listed, live) = (entry.live_at != LiveAt::NOWHERE, entry.status.is_live() && slot != Self::ME);
+        if live && !listed {
+            let at = self.live.len() as u32;
+            push(&mut self.live, slot);
+            let entry = self.entries[slot as usize].as_mut().expect("just looked at");
+            entry.live_at = LiveAt(at);
+            self.settled += usize::from(entry.peer.settled);
+        } else if listed && !live {
+            self.unlist_live(slot);
+        }
+    }
+
+    fn unlist_live(&mut self, slot: Slot) {
+        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
+        let LiveAt(at) = std::mem::replace(&mut entry.live_at, LiveAt::NOWHERE);
+        if LiveAt(at) != LiveAt::NOWHERE {
+            self.settled -= usize::from(entry.peer.settled);
+            self.live.swap_remove(at as usize);
+            if let Some(moved) = self.live.get(at as usize).copied() {
+                self.entries[moved as usize].as_mut().expect("live members are in the table").live_at = LiveAt(at);
+            }
+        }
+    }
+}
+
+fn name_of(entries: &[Option<Entry>], slot: Slot) -> &str {
+    entries[slot as usize].as_ref().expect("a slot in use holds a member").record.id.as_str()
+}
+
+/// Adds to a large table, which grows by an eighth: doubling would leave up to half of the largest unused.
+fn push<T>(table: &mut Vec<T>, item: T) {
+    if table.len() == table.capacity() {
+        table.reserve_exact((table.len() / 8).max(16));
+    }
+    table.push(item);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::member::tests::record;
+    use crate::core::time::Time;
+
+    fn member(id: &str, status: Status) -> Arc<Record> {
+        let mut record = record(id, 1, status);
+        record.run = Run(xxhash_rust::xxh3::xxh3_64(id.as_bytes()));
+        Arc::new(record)
+    }
+
+    fn insert(view: &mut View, record: Arc<Record>) -> Slot {
+        let hash = record.hash();
+        view.insert(record, hash, Peer::new(Time::ORIGIN))
+    }
+
+    fn replace(view: &mut View, slot: Slot, record: Arc<Record>) {
+        let hash = record.hash();
+        view.replace(slot, record, hash, None);
+    }
+
+    #[test]
+    fn the_fingerprint_depends_on_the_records_not_on_their_history() {
+        let (mut one, mut other) = (View::default(), View::default());
+        for id in ["me", "a", "b", "c"] {
+            insert(&mut one, member(id, Status::Up));
+        }
+        for id in ["me", "x", "c", "b", "a"] {
+            insert(&mut other, member(id, Status::Up));
+        }
+        let x = other.slot_of("x").expect("inserted");
+        let a = other.slot_of("a").expect("inserted");
+        replace(&mut other, a, member("a", Status::Suspect));
+        assert_ne!(one.fingerprint(), other.fingerprint());
+        replace(&mut other, a, member("a", Status::Up));
+        other.remove(x);
+        assert_eq!(one.fingerprint(), other.fingerprint());
+    }
+
+    #[test]
+    fn a_member_is_one_line_of_memory() {
+        assert_eq!(size_of::<Option<Entry>>(), 64);
+    }
+
+    #[test]
+    fn a_joining_record_is_not_hashed() {
+        let mut view = View::default();
+        insert(&mut view, member("me", Status::Joining));
+        assert_eq!(view.fingerprint(), 0);
+        assert_eq!(view.counts()[0], 1);
+    }
+
+    #[test]
+    fn live_lists_exactly_the_living_others() {
+        let mut view = View::default();
+        insert(&mut view, member("me", Status::Up));
+        let slots: Vec<_> = ["a", "b", "c"].into_iter().map(|id| insert(&mut view, member(id, Status::Up))).collect();
+        replace(&mut view, slots[0], member("a", Status::Down));
+        view.remove(slots[1]);
+        assert_eq!(view.live(), &[slots[2]]);
+        replace(&mut view, slots[0], member("a", Status::Suspect));
+        assert_eq!(view.live().len(), 2);
+        assert_eq!(view.counts(), [0, 2, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn pages_go_on_after_a_name_that_is_gone() {
+        let mut view = View::default();
+        for id in ["b", "d", "f"] {
+            insert(&mut view, member(id, Status::Up));
+        }
+        let ids = |after: &str| {
+            let after = NodeId::new(after).expect("a name");
+            view.after(Some(&after)).map(|(_, entry)| entry.record.id.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids("c"), ["d", "f"]);
+        assert_eq!(ids("d"), ["f"]);
+        assert_eq!(view.after(None).count(), 3);
+    }
+}

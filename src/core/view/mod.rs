@@ -1,0 +1,30 @@
+//! The view: the table of members as one node holds it, and what this node alone knows of each.
+//!
+//! | idea | file |
+//! |---|---|
+//! | the table and its fingerprint | `members` |
+//! | what one observer knows of one member beside its record: last sign, round trip, replay window | `peer` |
+//! | look-ups by run and by name; the order of names | `runs`, `table`, `order` |
+//! | reaped names, so that late news does not raise the dead | `tombstones` |
+//! | one copy of a record for many cores in one process | `pool` |
+//!
+//! Owns: every [`Slot`], and with it the beginning and the end of what is remembered of a member.
+//!
+//! Must not know: how a record came to be here, who observes whom, or what a silence means.
+
+mod hearing;
+mod members;
+mod order;
+mod peer;
+mod pool;
+mod refutations;
+mod runs;
+mod table;
+mod tombstones;
+
+pub(in crate::core) use hearing::Hearing;
+pub(in crate::core) use members::{BUCKETS, Entry, Slot, View};
+pub(in crate::core) use peer::{Errands, Freshness, Peer, is_due};
+pub use pool::RecordPool;
+pub(in crate::core) use table::{Key, Table};
+pub(in crate::core) use tombstones::Tombstones;

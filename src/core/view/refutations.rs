@@ -1,0 +1,71 @@
+//! Refutations of one member: how often it was suspected and said otherwise, and the silence that is demanded for it.
+//!
+//! Must not know: who suspects (see `detection`, where the rule is).
+
+use std::time::Duration;
+
+use crate::core::limits::{FLAPPING_MEMORY, MAX_DAMPING};
+use crate::core::settings::Timing;
+use crate::core::time::Time;
+
+/// Refutations of one member that are still remembered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::core) struct Refutations {
+    count: u8,
+    last: Option<Time>,
+}
+
+impl Refutations {
+    /// How many count at this time.
+    fn remembered(self, now: Time, timing: Timing) -> u8 {
+        let Some(last) = self.last else { return 0 };
+        let memory = timing.down_timeout() * FLAPPING_MEMORY;
+        let forgotten = now.since(last).as_nanos() / memory.as_nanos().max(1);
+        self.count.saturating_sub(u8::try_from(forgotten).unwrap_or(u8::MAX))
+    }
+
+    /// One more; no more are counted than make a difference.
+    pub(in crate::core) fn add(&mut self, now: Time, timing: Timing) {
+        self.count = (self.remembered(now, timing) + 1).min(MAX_DAMPING + 1);
+        self.last = Some(now);
+    }
+
+    /// It stalls still: nothing is forgotten for a while.
+    pub(in crate::core) fn renew(&mut self, now: Time, timing: Timing) {
+        self.count = self.remembered(now, timing);
+        self.last = Some(now);
+    }
+
+    /// The silence before the next suspicion.
+    pub(in crate::core) fn demanded_silence(self, now: Time, timing: Timing) -> Duration {
+        let steps = self.remembered(now, timing).saturating_sub(1).min(MAX_DAMPING);
+        let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
+        timing.down_timeout().saturating_sub(spare / (1 << steps))
+    }
+
+    /// More than make a difference were seen lately.
+    pub(in crate::core) fn are_too_many(self) -> bool {
+        self.count > MAX_DAMPING
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::settings::Profile;
+
+    #[test]
+    fn each_further_refutation_halves_the_way_to_down_and_is_forgotten_in_time() {
+        let timing = Profile::Default.settings().timing().expect("the default");
+        let at = |seconds| Time::ORIGIN + Duration::from_secs(seconds);
+        let mut refutations = Refutations::default();
+        let mut demanded = Vec::new();
+        for round in 0..6 {
+            demanded.push(refutations.demanded_silence(at(round * 20), timing).as_millis());
+            refutations.add(at(round * 20), timing);
+        }
+        assert_eq!(demanded, [10_000, 10_000, 12_500, 13_750, 13_750, 13_750]);
+        let later = |seconds: u64| refutations.demanded_silence(at(100 + seconds), timing).as_millis();
+        assert_eq!([later(119), later(120), later(240), later(10_000_000)], [13_750, 12_500, 10_000, 10_000]);
+    }
+}

@@ -1,0 +1,95 @@
+//! Tombstones: who was reaped, so that a late record does not raise the dead.
+//!
+//! A tombstone is a name and an incarnation; it is outside the fingerprint, stays for `reap_after`, and the oldest give
+//! way at [`MAX_TOMBSTONES`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::core::limits::MAX_TOMBSTONES;
+use crate::core::member::{NodeId, Record};
+use crate::core::time::Time;
+
+/// The graveyard.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Tombstones {
+    by_id: BTreeMap<NodeId, (u64, Time)>,
+    by_age: BTreeSet<(Time, NodeId)>,
+}
+
+impl Tombstones {
+    /// How much is kept.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Buries a record that was reaped.
+    pub(in crate::core) fn bury(&mut self, now: Time, record: &Record) {
+        self.lift(&record.id);
+        self.by_id.insert(record.id.clone(), (record.incarnation, now));
+        self.by_age.insert((now, record.id.clone()));
+        if self.by_id.len() > MAX_TOMBSTONES
+            && let Some((_, oldest)) = self.by_age.pop_first()
+        {
+            self.by_id.remove(&oldest);
+        }
+    }
+
+    /// The incarnation up to which a name is buried.
+    pub(in crate::core) fn incarnation(&self, id: &str) -> Option<u64> {
+        self.by_id.get(id).map(|(incarnation, _)| *incarnation)
+    }
+
+    /// Whether a record is covered by a tombstone.
+    pub(in crate::core) fn cover(&self, record: &Record) -> bool {
+        self.by_id.get(&record.id).is_some_and(|(buried, _)| record.incarnation <= *buried)
+    }
+
+    /// The name lives again, above its tombstone.
+    pub(in crate::core) fn lift(&mut self, id: &NodeId) {
+        if let Some((_, since)) = self.by_id.remove(id) {
+            self.by_age.remove(&(since, id.clone()));
+        }
+    }
+
+    /// Forgets those that are older than `kept_for`.
+    pub(in crate::core) fn expire(&mut self, now: Time, kept_for: Duration) {
+        while let Some((since, _)) = self.by_age.first()
+            && now.since(*since) >= kept_for
+            && let Some((_, id)) = self.by_age.pop_first()
+        {
+            self.by_id.remove(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::member::Status;
+    use crate::core::member::tests::record;
+
+    #[test]
+    fn the_buried_stay_buried_until_a_higher_incarnation_or_the_end_of_their_time() {
+        let mut tombstones = Tombstones::default();
+        tombstones.bury(Time::ORIGIN, &record("a", 5, Status::Down));
+        assert!(tombstones.cover(&record("a", 5, Status::Up)));
+        assert!(!tombstones.cover(&record("a", 6, Status::Up)));
+        let hour = Duration::from_secs(3600);
+        tombstones.expire(Time::ORIGIN + hour - Duration::from_nanos(1), hour);
+        assert!(tombstones.cover(&record("a", 5, Status::Up)));
+        tombstones.expire(Time::ORIGIN + hour, hour);
+        assert!(!tombstones.cover(&record("a", 5, Status::Up)));
+    }
+
+    #[test]
+    fn the_oldest_give_way_at_the_bound() {
+        let mut tombstones = Tombstones::default();
+        for i in 0..=MAX_TOMBSTONES as u64 {
+            tombstones.bury(Time::ORIGIN + Duration::from_nanos(i), &record(&format!("n{i}"), 1, Status::Down));
+        }
+        assert_eq!(tombstones.by_id.len(), MAX_TOMBSTONES);
+        assert_eq!(tombstones.by_age.len(), MAX_TOMBSTONES);
+        assert!(!tombstones.cover(&record("n0", 1, Status::Up)));
+    }
+}

@@ -1,0 +1,27 @@
+//! Address families, in words: one of the two sides that cannot reach each other may speak IPv6 alone.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+/// The family of an address, in words.
+pub(in crate::core) fn family(address: SocketAddr) -> &'static str {
+    if address.ip().to_canonical().is_ipv4() { "IPv4" } else { "IPv6" }
+}
+
+/// Says of the address that a node advertises and the one that it is heard from that they are of two families, if so.
+pub(in crate::core) struct Families(pub(in crate::core) SocketAddr, pub(in crate::core) SocketAddr);
+
+impl fmt::Display for Families {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (advertised, heard_from) = (family(self.0), family(self.1));
+        if advertised == heard_from {
+            return Ok(());
+        }
+        write!(
+            f,
+            "; the addresses are of two families, {} ({advertised}) and {} ({heard_from}): members must reach each other \
+             by the one that they advertise",
+            self.0, self.1
+        )
+    }
+}
