@@ -10,23 +10,24 @@
 //!                   └──DEPARTURE_PATIENCE──▶ this node observes it, or it was heard,
 //!                                            or an elder that observes it was ───────▶ forgotten
 //!                                            it is Down for as long ─────────────────▶ believed
-//!                                            none of these ──────────────────────────▶ believed
+//!                                            none of these, and several say so ──────▶ believed
 //! ```
 //!
 //! A crash is decided within a second, and reported as one everywhere before a false word of leaving could be believed.
 //!
 //! Invariants:
-//! - Nobody who answers, and nobody whom this node or an elder observes, leaves on the word of newcomers.
+//! - Nobody who answers, and nobody whom this node or an elder observes, leaves on the word of newcomers; and nobody else on
+//!   that of fewer than [`DEPARTURE_VOICES`].
 //! - At most [`MAX_DEPARTURES`] words are kept, one for each member.
 //!
 //! Must not know: what else is doubted (see `belief`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rand::seq::IndexedRandom;
 
-use super::limits::{DEPARTURE_ASK_AGAIN, DEPARTURE_PATIENCE, DEPARTURE_WITNESSES, MAX_DEPARTURES};
+use super::limits::{DEPARTURE_ASK_AGAIN, DEPARTURE_PATIENCE, DEPARTURE_VOICES, DEPARTURE_WITNESSES, MAX_DEPARTURES};
 use super::time::Time;
 use super::timers::Timer;
 use super::view::Slot;
@@ -43,7 +44,8 @@ pub(super) struct Departures {
 struct Said {
     record: Arc<Record>,
     note: Option<Note>,
-    by: Run,
+    /// Who says so: at most [`DEPARTURE_VOICES`].
+    by: BTreeSet<Run>,
     since: Time,
 }
 
@@ -61,7 +63,10 @@ impl Departures {
             self.said.get_mut(&run).filter(|kept| said.since.since(kept.since) <= DEPARTURE_PATIENCE * 2)
         {
             if kept.record.incarnation == said.record.incarnation && said.record.supersedes(&kept.record) {
-                (kept.record, kept.note, kept.by) = (said.record, said.note, said.by);
+                (kept.record, kept.note) = (said.record, said.note);
+            }
+            if kept.by.len() < DEPARTURE_VOICES {
+                kept.by.extend(said.by);
             }
             return Some(false);
         }
@@ -92,7 +97,7 @@ impl Core {
             // Who leaves itself asks nobody any more, and must not vouch for what it was told.
             return true;
         }
-        let (run, by) = (record.run, self.view.record(from).run);
+        let (run, by) = (record.run, BTreeSet::from([self.view.record(from).run]));
         let said = Said { record: Arc::new(record.clone()), note, by, since: self.now };
         match self.departures.keep(said) {
             Some(true) => {
@@ -111,6 +116,7 @@ impl Core {
     pub(super) fn review_departure(&mut self, run: Run) {
         let Some(said) = self.departures.said.get(&run) else { return };
         let (since, record) = (said.since, Arc::clone(&said.record));
+        let are_few = said.by.len() < DEPARTURE_VOICES;
         let is_open = |slot: &Slot| {
             let held = self.view.record(*slot);
             is_here_or_down(held.status) && record.supersedes(held)
@@ -148,7 +154,8 @@ impl Core {
             let session = self.view.entry(*slot).peer.session.as_ref();
             session.is_some_and(|session| session.heard > since)
         };
-        if self.observes(subject) || was_heard(&subject) || elders.iter().any(was_heard) || self.is_deaf() {
+        let is_known_better = self.observes(subject) || was_heard(&subject) || elders.iter().any(was_heard);
+        if is_known_better || are_few || self.is_deaf() {
             self.departures.said.remove(&run);
             return self.counters.drop(Drop::Unproven);
         }
@@ -159,7 +166,7 @@ impl Core {
         let Some(said) = self.departures.said.remove(&self.view.record(subject).run) else { return };
         let waited_ms = self.now.since(said.since).as_millis() as u64;
         let note = said.note.map(|note| Note { age_ms: note.age_ms.saturating_add(waited_ms), ..note });
-        let (hash, from) = (said.record.hash(), self.view.slot_of_run(said.by));
+        let (hash, from) = (said.record.hash(), said.by.first().and_then(|by| self.view.slot_of_run(*by)));
         self.supersede(subject, said.record, hash, note, from);
     }
 
@@ -179,7 +186,7 @@ mod tests {
 
     fn said(run: u64, incarnation: u64, status: Status, since: Time) -> Said {
         let record = Record { run: Run(run), ..record("n1", incarnation, status) };
-        Said { record: Arc::new(record), note: None, by: Run(9), since }
+        Said { record: Arc::new(record), note: None, by: [Run(9)].into(), since }
     }
 
     #[test]
