@@ -1,7 +1,7 @@
 //! Departures: that a member leaves, or has left, is believed when it says so itself, or an elder does.
 //!
 //! Who leaves tells those who observe it, and says it once more over every link that it closes; from them it spreads. Whoever
-//! has just come (everybody but elders, see `removal`) may be invented, by the dozen: what it passes on is kept for a while,
+//! has just come (everybody but elders, see `removal`; to be the only other one is not enough) may be invented: what it passes on is kept for a while,
 //! and the member is asked, and elders that observe it:
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //!                   │
 //!                   └──DEPARTURE_PATIENCE──▶ this node observes it, or it was heard,
 //!                                            or an elder that observes it was ───────▶ forgotten
-//!                                            it is Down for as long ─────────────────▶ believed
+//!                                            it is Down for as long ─────────────────▶ believed that it has left
 //!                                            none of these, and several say so ──────▶ believed
 //! ```
 //!
@@ -90,7 +90,7 @@ fn is_here_or_down(status: Status) -> bool {
 impl Core {
     /// Whether it is not believed (yet) that a member leaves, on the word of another one.
     pub(super) fn doubts_departure(&mut self, subject: Slot, record: &Record, note: Option<Note>, from: Slot) -> bool {
-        if !is_here_or_down(self.view.record(subject).status) || self.is_elder(from) {
+        if !is_here_or_down(self.view.record(subject).status) || self.is_elder_beside_others(from) {
             return false;
         }
         if !matches!(self.phase, Phase::Up) {
@@ -128,6 +128,11 @@ impl Core {
             return;
         };
         if self.view.record(subject).status == Status::Down {
+            if record.status == Status::Leaving {
+                // Who is on its way out lives, and says so itself.
+                self.departures.said.remove(&run);
+                return self.counters.drop(Drop::Unproven);
+            }
             // Everybody has reported it as Down by then.
             let accused_since = self.view.entry(subject).peer.errands().accused_since.unwrap_or(since);
             let decide_at = accused_since.max(since) + DEPARTURE_PATIENCE;
@@ -137,7 +142,7 @@ impl Core {
             return self.believe_departure(subject);
         }
         let observers = self.observers_of(subject);
-        let elders: Vec<Slot> = observers.into_iter().filter(|slot| self.is_elder(*slot)).collect();
+        let elders: Vec<Slot> = observers.into_iter().filter(|slot| self.is_elder_beside_others(*slot)).collect();
         if self.now < since + DEPARTURE_PATIENCE {
             self.timers.set(Timer::Departure(run), (self.now + DEPARTURE_ASK_AGAIN).min(since + DEPARTURE_PATIENCE));
             self.ask_for_sign(subject);
