@@ -1,8 +1,8 @@
 //! Departures: that a member leaves, or has left, is believed when it says so itself, or an elder does.
 //!
 //! Who leaves tells those who observe it, and says it once more over every link that it closes; from them it spreads. Whoever
-//! has just come (everybody but elders, see `removal`; to be the only other one is not enough) may be invented: what it passes on is kept for a while,
-//! and the member is asked, and elders that observe it:
+//! has just come (everybody but elders, see `removal`; to be the only other one is not enough) may be invented: what it
+//! passes on is kept for a while, and the member is asked, and elders that observe it:
 //!
 //! ```text
 //! a newcomer says so ──▶ the member itself says so, or an elder ─────────────────────▶ believed at once
