@@ -226,8 +226,10 @@ pub const DEPARTURE_PATIENCE: Duration = Duration::from_secs(2);
 pub const DEPARTURE_ASK_AGAIN: Duration = Duration::from_millis(500);
 /// … and as often so many of the elders that observe it …
 pub const DEPARTURE_WITNESSES: usize = 3;
-/// … of so many members at one time.
-pub const MAX_DEPARTURES: usize = 1_024;
+/// … of so many members at one time; of others it is heard again.
+pub const MAX_DEPARTURES: usize = 128;
+/// Newcomers that must say so where neither the member nor anybody who observes it and is relied on is heard.
+pub const DEPARTURE_VOICES: usize = 3;
 /// How long `leave` and `remove` wait to be confirmed.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a leaving node stays Leaving at most before it says Left.

@@ -1,33 +1,36 @@
 //! Departures: that a member leaves, or has left, is believed when it says so itself, or an elder does.
 //!
 //! Who leaves tells those who observe it, and says it once more over every link that it closes; from them it spreads. Whoever
-//! has just come (everybody but elders, see `removal`) may be invented, by the dozen: what it passes on is kept for a while,
-//! and the member is asked, and elders that observe it:
+//! has just come (everybody but elders, see `removal`; to be the only other one is not enough) may be invented: what it
+//! passes on is kept for a while, and the member is asked, and elders that observe it:
 //!
 //! ```text
 //! a newcomer says so ──▶ the member itself says so, or an elder ─────────────────────▶ believed at once
 //!                   │
 //!                   └──DEPARTURE_PATIENCE──▶ this node observes it, or it was heard,
 //!                                            or an elder that observes it was ───────▶ forgotten
-//!                                            it is Down for as long ─────────────────▶ believed
-//!                                            none of these ──────────────────────────▶ believed
+//!                                            it is Down for as long ─────────────────▶ believed that it has left
+//!                                            none of these, and several say so ──────▶ believed
 //! ```
 //!
 //! A crash is decided within a second, and reported as one everywhere before a false word of leaving could be believed.
 //!
 //! Invariants:
-//! - Nobody who answers, and nobody whom this node or an elder observes, leaves on the word of newcomers.
+//! - Nobody who answers, and nobody whom this node or an elder observes, leaves on the word of newcomers; and nobody else on
+//!   that of fewer than [`DEPARTURE_VOICES`].
 //! - At most [`MAX_DEPARTURES`] words are kept, one for each member.
 //!
 //! Must not know: what else is doubted (see `belief`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rand::seq::IndexedRandom;
 
 use crate::core::counters::Drop;
-use crate::core::limits::{DEPARTURE_ASK_AGAIN, DEPARTURE_PATIENCE, DEPARTURE_WITNESSES, MAX_DEPARTURES};
+use crate::core::limits::{
+    DEPARTURE_ASK_AGAIN, DEPARTURE_PATIENCE, DEPARTURE_VOICES, DEPARTURE_WITNESSES, MAX_DEPARTURES,
+};
 use crate::core::member::{LeaveReason, Record, Run, Status};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
@@ -45,7 +48,8 @@ pub(in crate::core) struct Departures {
 struct Said {
     record: Arc<Record>,
     note: Option<Note>,
-    by: Run,
+    /// Who says so: at most [`DEPARTURE_VOICES`].
+    by: BTreeSet<Run>,
     since: Time,
 }
 
@@ -63,7 +67,10 @@ impl Departures {
             self.said.get_mut(&run).filter(|kept| said.since.since(kept.since) <= DEPARTURE_PATIENCE * 2)
         {
             if kept.record.incarnation == said.record.incarnation && said.record.supersedes(&kept.record) {
-                (kept.record, kept.note, kept.by) = (said.record, said.note, said.by);
+                (kept.record, kept.note) = (said.record, said.note);
+            }
+            if kept.by.len() < DEPARTURE_VOICES {
+                kept.by.extend(said.by);
             }
             return Some(false);
         }
@@ -93,14 +100,14 @@ impl Core {
         note: Option<Note>,
         from: Slot,
     ) -> bool {
-        if !is_here_or_down(self.view.record(subject).status) || self.is_elder(from) {
+        if !is_here_or_down(self.view.record(subject).status) || self.is_elder_beside_others(from) {
             return false;
         }
         if !matches!(self.phase, Phase::Up) {
             // Who leaves itself asks nobody any more, and must not vouch for what it was told.
             return true;
         }
-        let (run, by) = (record.run, self.view.record(from).run);
+        let (run, by) = (record.run, BTreeSet::from([self.view.record(from).run]));
         let said = Said { record: Arc::new(record.clone()), note, by, since: self.now };
         match self.departures.keep(said) {
             Some(true) => {
@@ -119,6 +126,7 @@ impl Core {
     pub(in crate::core) fn review_departure(&mut self, run: Run) {
         let Some(said) = self.departures.said.get(&run) else { return };
         let (since, record) = (said.since, Arc::clone(&said.record));
+        let are_few = said.by.len() < DEPARTURE_VOICES;
         let is_open = |slot: &Slot| {
             let held = self.view.record(*slot);
             is_here_or_down(held.status) && record.supersedes(held)
@@ -130,6 +138,11 @@ impl Core {
             return;
         };
         if self.view.record(subject).status == Status::Down {
+            if record.status == Status::Leaving {
+                // Who is on its way out lives, and says so itself.
+                self.departures.said.remove(&run);
+                return self.counters.drop(Drop::Unproven);
+            }
             // Everybody has reported it as Down by then.
             let accused_since = self.view.entry(subject).peer.errands().accused_since.unwrap_or(since);
             let decide_at = accused_since.max(since) + DEPARTURE_PATIENCE;
@@ -139,7 +152,7 @@ impl Core {
             return self.believe_departure(subject);
         }
         let observers = self.observers_of(subject);
-        let elders: Vec<Slot> = observers.into_iter().filter(|slot| self.is_elder(*slot)).collect();
+        let elders: Vec<Slot> = observers.into_iter().filter(|slot| self.is_elder_beside_others(*slot)).collect();
         if self.now < since + DEPARTURE_PATIENCE {
             self.timers.set(Timer::Departure(run), (self.now + DEPARTURE_ASK_AGAIN).min(since + DEPARTURE_PATIENCE));
             self.ask_for_sign(subject);
@@ -156,7 +169,8 @@ impl Core {
             let session = self.view.entry(*slot).peer.session.as_ref();
             session.is_some_and(|session| session.heard > since)
         };
-        if self.observes(subject) || was_heard(&subject) || elders.iter().any(was_heard) || self.is_deaf() {
+        let is_known_better = self.observes(subject) || was_heard(&subject) || elders.iter().any(was_heard);
+        if is_known_better || are_few || self.is_deaf() {
             self.departures.said.remove(&run);
             return self.counters.drop(Drop::Unproven);
         }
@@ -167,7 +181,7 @@ impl Core {
         let Some(said) = self.departures.said.remove(&self.view.record(subject).run) else { return };
         let waited_ms = self.now.since(said.since).as_millis() as u64;
         let note = said.note.map(|note| Note { age_ms: note.age_ms.saturating_add(waited_ms), ..note });
-        let (hash, from) = (said.record.hash(), self.view.slot_of_run(said.by));
+        let (hash, from) = (said.record.hash(), said.by.first().and_then(|by| self.view.slot_of_run(*by)));
         self.supersede(subject, said.record, hash, note, from);
     }
 
@@ -187,7 +201,7 @@ mod tests {
 
     fn said(run: u64, incarnation: u64, status: Status, since: Time) -> Said {
         let record = Record { run: Run(run), ..record("n1", incarnation, status) };
-        Said { record: Arc::new(record), note: None, by: Run(9), since }
+        Said { record: Arc::new(record), note: None, by: [Run(9)].into(), since }
     }
 
     #[test]

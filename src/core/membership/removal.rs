@@ -193,14 +193,18 @@ impl Core {
 
     /// Whether a member's word counts in what concerns the life of others.
     pub(in crate::core) fn is_elder(&self, slot: Slot) -> bool {
-        let elder = |slot: Slot| self.acquaintance.is_elder(self.now, slot) || self.is_contact(slot);
-        if elder(slot) {
+        if self.is_elder_beside_others(slot) {
             return true;
         }
         let came = |slot: Slot| self.acquaintance.came(self.now, slot);
         let mine = came(slot);
-        let is_before = |other: &Slot| *other != slot && (elder(*other) || came(*other) < mine);
+        let is_before = |other: &Slot| *other != slot && (self.is_elder_beside_others(*other) || came(*other) < mine);
         self.view.live().iter().copied().filter(is_before).take(MIN_ELDERS).count() < MIN_ELDERS
+    }
+
+    /// The same, where being one of the few that there are is not enough.
+    pub(super) fn is_elder_beside_others(&self, slot: Slot) -> bool {
+        self.acquaintance.is_elder(self.now, slot) || self.is_contact(slot)
     }
 
     fn elders(&self) -> Vec<Slot> {

@@ -164,3 +164,18 @@ fn whoever_hears_nobody_has_nobody_leave_at_a_newcomers_word() {
         assert!(!left.contains(&ChangeKind::Left(LeaveReason::Graceful)), "{left:?}");
     }
 }
+
+#[test]
+fn a_newcomers_goodbye_does_not_bring_the_dead_back() {
+    let mut net = Net::linked(Profile::Local, 5);
+    let liar = fresh_liar(&mut net);
+    net.kill(4);
+    net.run(ms(2_000));
+    for _ in 0..60 {
+        storm(&mut net, &liar, 5, Status::Leaving, 1);
+        net.run(ms(100));
+        for observer in 0..4 {
+            assert_eq!(net.status(observer, "n4"), Some(Status::Down), "at n{observer}");
+        }
+    }
+}

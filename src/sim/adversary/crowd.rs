@@ -102,6 +102,10 @@ impl Adversary {
                 invented.record.id = victim.me.id.clone();
                 invented.record.incarnation = victim.me.incarnation + 1_000;
             }
+            if self.mood == Mood::Goodbyes {
+                // At each visit somebody else, whom nobody has met before.
+                invented.record.run.0 ^= scene.honest[0].fingerprint;
+            }
             self.by_address.insert(from, number);
             self.invented.push(invented);
         }
