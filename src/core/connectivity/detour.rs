@@ -25,6 +25,8 @@ use crate::core::member::Run;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::{Slot, View, is_due};
+#[cfg(doc)]
+use crate::core::wire::Message;
 use crate::core::wire::PacketBuilder;
 
 /// Linked members whose datagrams are in doubt, and members that are no neighbours and must be talked to.

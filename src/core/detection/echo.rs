@@ -2,7 +2,7 @@
 //!
 //! A member that hears nobody (its firewall drops what comes in, or it tells others a wrong address) still sends packets.
 //! Were they signs of life for ever, it would never be Down, and it can refute nothing. So each packet echoes a stamp of
-//! the last one that came the other way (see [`Heartbeat`](crate::core::wire::Heartbeat)), and an observer that keeps sending
+//! the last one that came the other way (see [`Heartbeat`]), and an observer that keeps sending
 //! and sees no other stamp echoed, and no answer to a probe, for a suspect timeout, counts the member's packets no more.
 //! What follows is the usual course: probes, witnesses, Suspect, Down, and a refutation once it hears again.
 //!

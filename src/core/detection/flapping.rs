@@ -23,6 +23,8 @@ use std::time::Duration;
 
 use crate::core::Core;
 use crate::core::doors::Notice;
+#[cfg(doc)]
+use crate::core::limits::{FLAPPING_MEMORY, MAX_DAMPING};
 use crate::core::view::{Errands, Slot};
 
 impl Core {

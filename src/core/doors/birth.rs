@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+#[cfg(doc)]
+use super::{Input, Output};
 use crate::core::election::Ballot;
 use crate::core::member::{NodeId, Run, Tags};
 use crate::core::settings::{LeaderPolicy, LeaseTiming, Settings};

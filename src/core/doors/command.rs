@@ -17,7 +17,7 @@ pub enum Command {
     Join {
         /// For the reply.
         ticket: Ticket,
-        /// At most [`MAX_SEEDS`](super::limits::MAX_SEEDS).
+        /// At most [`MAX_SEEDS`](crate::core::limits::MAX_SEEDS).
         addresses: Vec<SocketAddr>,
     },
     /// Say goodbye and stop.

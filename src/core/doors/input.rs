@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 
 use super::Command;
+#[cfg(doc)]
+use super::Output;
 use crate::core::election::Term;
 
 /// What goes into the core.

@@ -1,5 +1,7 @@
 //! The way out.
 
+#[cfg(doc)]
+use super::{Input, LinkEvent};
 use crate::core::doors::Leadership;
 use crate::core::wire::Refusal;
 use std::net::SocketAddr;
@@ -30,7 +32,7 @@ pub enum Output {
     SendFrame {
         /// Which.
         link: LinkId,
-        /// The payload, at most [`MAX_FRAME_BYTES`](super::limits::MAX_FRAME_BYTES).
+        /// The payload, at most [`MAX_FRAME_BYTES`](crate::core::limits::MAX_FRAME_BYTES).
         bytes: Vec<u8>,
     },
     /// Close a connection once its frames are sent, or give up opening it. No event of it is of interest any more.
@@ -111,7 +113,7 @@ pub enum Output {
 pub struct Durable {
     /// No incarnation above this was or will be used before a higher bound is stored.
     pub incarnation_bound: u64,
-    /// Last known addresses of other members, at most [`MAX_REMEMBERED_ADDRESSES`](super::limits::MAX_REMEMBERED_ADDRESSES).
+    /// Last known addresses of other members, at most [`MAX_REMEMBERED_ADDRESSES`](crate::core::limits::MAX_REMEMBERED_ADDRESSES).
     pub addresses: Vec<SocketAddr>,
     /// What a voter must not forget, if this node takes part in electing leaders.
     pub ballot: Option<Ballot>,
