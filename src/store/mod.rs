@@ -5,13 +5,15 @@
 //!   through every crash, the old or the new one is there.
 //! - A file that we cannot vouch for is refused and left as it is. Starting with an incarnation below one that was
 //!   already used would make this node a ghost of itself in everybody's view.
-//! - A copy of the state of a voter is not taken for the state: what was voted since would be forgotten (see `birth`).
+//! - A copy of the state of a voter, or an older one, is not taken for the state: what was voted since would be forgotten
+//!   (see `origin`).
 //! - Whoever holds a [`Store`] holds the lock, and writes nowhere but into the directory that it locked.
 //!
 //! Must not know: when to write, what the figures mean, or logs: what is not an error is given back.
 
-mod birth;
 mod directory;
+mod error;
+mod origin;
 mod state;
 mod warning;
 mod writer;
@@ -19,136 +21,17 @@ mod writer;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::core::election::Ballot;
 use crate::core::{Durable, NodeId};
 
-use birth::Birth;
-use directory::{Contents, Directory, MOVED_FILE, STATE_FILE};
+use directory::{Contents, Directory, STATE_FILE};
+pub use error::StoreError;
+use origin::Origin;
 pub use state::BadState;
 use state::Saved;
 pub(crate) use warning::StoreWarning;
 pub(crate) use writer::{Durability, Stored, WriterDied, Written};
-
-/// Why the data directory was refused, or does not take what is to be stored. Nothing in it was changed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// It cannot be opened, or is not there and cannot be made.
-    #[error(
-        "cannot open or create the data directory {}: {source}; see that it is a directory of this user, or choose another \
-         data_dir",
-        path.display()
-    )]
-    Create {
-        /// The directory.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The lock file cannot be opened or locked.
-    #[error("cannot lock {}: {source}; check the directory's owner and that its file system has locks", path.display())]
-    Lock {
-        /// The lock file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Another agent works in it.
-    #[error("the data directory {} is in use by another agent: stop that one, or give each a data_dir of its own", path.display())]
-    InUse {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The directory is not the one that was locked, or its lock file is not.
-    #[error(
-        "the data directory {} (or the lock file in it) was removed or replaced while this agent ran: nothing is stored \
-         meanwhile; restart the agent",
-        path.display()
-    )]
-    Lost {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// Something that is no file stands under the name of one.
-    #[error("{} is {found}, not a file: move it away, or choose another data_dir", path.display())]
-    NotAFile {
-        /// The path of it.
-        path: PathBuf,
-        /// Its kind, in words.
-        found: &'static str,
-    },
-    /// The state file cannot be read.
-    #[error("cannot read the state file {}: {source}; check its owner and permissions", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The state file cannot be written.
-    #[error("cannot write the state file {}: {source}; check free space and permissions", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The state file is not one that can be believed.
-    #[error(
-        "state file {} refused: {reason}. It was left as it is: use the version that wrote it, or move it away to start \
-         without memory (a voter is then to be removed and added again)",
-        path.display()
-    )]
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: BadState,
-    },
-    /// The state file is a copy of what a voter wrote.
-    #[error(
-        "the state file {path} is a copy of what this voter wrote: if it is a backup, what was voted since is not in it, \
-         and a voter that forgets can vote twice, which makes two leaders. Move it away, start without memory, and remove \
-         and add the voter; or, if this is the newest state, and was only moved here while the node was stopped, create \
-         the empty file {moved} and start again",
-        path = path.display(),
-        moved = path.with_file_name(MOVED_FILE).display()
-    )]
-    Copied {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The state file belongs to a voter of another name.
-    #[error(
-        "state file {} belongs to the voter {found:?}, this node is {configured:?}: two of one identity would vote twice. \
-         Correct the node's name, choose another data_dir, or move the file away to start without memory",
-        path.display()
-    )]
-    OtherVoter {
-        /// The file.
-        path: PathBuf,
-        /// The node in the file.
-        found: NodeId,
-        /// The node in the configuration.
-        configured: NodeId,
-    },
-    /// The state file belongs to a node of another cluster.
-    #[error(
-        "state file {} belongs to cluster {found:?}, this node is configured for {configured:?}: correct the cluster's \
-         name, or choose another data_dir",
-        path.display()
-    )]
-    OtherCluster {
-        /// The file.
-        path: PathBuf,
-        /// The cluster in the file.
-        found: NodeId,
-        /// The cluster in the configuration.
-        configured: NodeId,
-    },
-}
 
 /// A locked data directory.
 #[derive(Debug)]
@@ -158,8 +41,6 @@ pub(crate) struct Store {
     node: NodeId,
     /// What an earlier run left as a voter. A run that takes no part in elections must not lose it.
     kept_ballot: Option<Ballot>,
-    /// An operator said that what was read is no backup; to be forgotten once it is written anew.
-    was_moved: AtomicBool,
 }
 
 /// A store, and what was found when it was opened.
@@ -187,7 +68,7 @@ impl Store {
     pub(crate) fn open(directory: &Path, cluster: &NodeId, node: &NodeId) -> Result<Opened, StoreError> {
         let (directory, mut warnings) = Directory::open(directory)?;
         let (cluster, node) = (cluster.clone(), node.clone());
-        let mut store = Self { directory, cluster, node, kept_ballot: None, was_moved: AtomicBool::new(false) };
+        let mut store = Self { directory, cluster, node, kept_ballot: None };
         let remembered = store.read(&mut warnings)?;
         store.kept_ballot.clone_from(&remembered.ballot);
         Ok(Opened { store, remembered, warnings })
@@ -195,22 +76,19 @@ impl Store {
 
     /// Replaces the state. Blocks on the disk until it is there.
     pub(crate) fn write(&self, durable: &Durable) -> Result<(), StoreError> {
-        self.directory.replace(STATE_FILE, |birth| {
-            let saved = Saved {
-                cluster: self.cluster.clone(),
-                node: self.node.clone(),
-                incarnation_bound: durable.incarnation_bound,
-                addresses: durable.addresses.clone(),
-                ballot: durable.ballot.as_ref().or(self.kept_ballot.as_ref()).cloned(),
-                birth,
-            };
-            state::encode(&saved).map_err(io::Error::other)
-        })?;
-        if self.was_moved.swap(false, Ordering::Relaxed) {
-            // Said once, it holds for one start.
-            self.directory.remove(MOVED_FILE)?;
-        }
-        Ok(())
+        self.directory.replace(state::SUPERSEDED, |origin| self.encode(durable, origin))
+    }
+
+    fn encode(&self, durable: &Durable, origin: Origin) -> io::Result<Vec<u8>> {
+        let saved = Saved {
+            cluster: self.cluster.clone(),
+            node: self.node.clone(),
+            incarnation_bound: durable.incarnation_bound,
+            addresses: durable.addresses.clone(),
+            ballot: durable.ballot.as_ref().or(self.kept_ballot.as_ref()).cloned(),
+            origin,
+        };
+        state::encode(&saved).map_err(io::Error::other)
     }
 
     fn path(&self) -> PathBuf {
@@ -219,12 +97,9 @@ impl Store {
 
     fn read(&self, warnings: &mut Vec<StoreWarning>) -> Result<Remembered, StoreError> {
         // One byte more than allowed, so that a longer file fails its length check instead of being read as a shorter one.
-        let Some(Contents { bytes, birth: born }) = self.directory.read(STATE_FILE, state::MAX_BYTES + 1, warnings)?
-        else {
+        let Some(Contents { bytes, sight }) = self.directory.read(state::MAX_BYTES + 1, warnings)? else {
             return Ok(Remembered::default());
         };
-        let was_moved = self.directory.has(MOVED_FILE);
-        self.was_moved.store(was_moved, Ordering::Relaxed);
         let path = self.path();
         let saved = match state::decode(&bytes) {
             Ok(saved) => saved,
@@ -233,14 +108,18 @@ impl Store {
         if saved.cluster != self.cluster {
             return Err(StoreError::OtherCluster { path, found: saved.cluster, configured: self.cluster.clone() });
         }
-        let Saved { incarnation_bound, addresses, ballot, birth, node: found, .. } = saved;
+        let Saved { incarnation_bound, addresses, ballot, origin, node: found, .. } = saved;
+        self.directory.follow(origin.sequence);
         let has_voted = ballot.as_ref().is_some_and(|ballot| !ballot.is_blank());
-        let is_other = Birth::differ(birth, born) || Birth::is_before(born, self.directory.newest());
-        let (is_copy, is_named_otherwise) = (is_other && !was_moved, found != self.node);
-        let configured = self.node.clone();
+        let is_superseded = state::is_superseded(&bytes);
+        let was_moved = || self.directory.word_of_operator().is_some_and(|word| word == sight.word(&bytes));
+        let is_copy = is_superseded || !(origin.fits(&sight) || was_moved());
+        let (is_named_otherwise, configured) = (found != self.node, self.node.clone());
         match (has_voted, is_named_otherwise, is_copy) {
             (true, true, _) => return Err(StoreError::OtherVoter { path, found, configured }),
-            (true, false, true) => return Err(StoreError::Copied { path }),
+            // No operator can know better.
+            (true, false, true) if is_superseded => return Err(StoreError::Superseded { path }),
+            (true, false, true) => return Err(StoreError::Copied { path, word: sight.word(&bytes) }),
             (false, true, _) => warnings.push(StoreWarning::OtherName { path, found, configured }),
             (_, false, _) => {}
         }
@@ -316,56 +195,6 @@ mod tests {
         Ballot { version: 3, term, vote: Some(identity), ..Ballot::blank(identity) }
     }
 
-    /// A directory that such a state was written to, and what a backup program makes of it later.
-    fn restored(ballot: Option<Ballot>) -> tempfile::TempDir {
-        let directory = tempfile::tempdir().expect("a directory");
-        let (store, _) = open(directory.path()).expect("opens");
-        store.write(&Durable { ballot, ..durable(1) }).expect("written");
-        drop(store);
-        let (state, backup) = (directory.path().join(STATE_FILE), directory.path().join("backup"));
-        fs::copy(&state, &backup).expect("copied");
-        let original = fs::metadata(&state).and_then(|state| state.created()).expect("a file system that knows");
-        fs::remove_file(&state).expect("removed");
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-        // Time passes between a write and the restoring of its backup: as much as the file system must tell apart.
-        while fs::metadata(&state).and_then(|state| state.created()).map_or(true, |created| {
-            created.duration_since(original).map_or(true, |since| since < std::time::Duration::from_millis(20))
-        }) {
-            assert!(std::time::Instant::now() < deadline, "no time passes");
-            let _ = fs::remove_file(&state);
-            fs::copy(&backup, &state).expect("restored");
-        }
-        directory
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_restored_backup_of_a_voters_state_is_refused_and_left_untouched() {
-        let directory = restored(Some(voted()));
-        let path = directory.path().join(STATE_FILE);
-        let before = fs::read(&path).expect("is there");
-        for _ in 0..2 {
-            let error = open(directory.path()).expect_err("refused");
-            assert!(matches!(&error, StoreError::Copied { path: copied } if *copied == path), "{error}");
-            assert!(error.to_string().contains(MOVED_FILE), "{error}");
-        }
-        assert_eq!(fs::read(&path).expect("is there"), before, "untouched");
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_state_that_was_moved_while_nobody_ran_is_taken_once_the_operator_says_so_for_one_start() {
-        let directory = restored(Some(voted()));
-        fs::write(directory.path().join(MOVED_FILE), "").expect("written");
-        let (store, remembered) = open(directory.path()).expect("believed");
-        assert_eq!(remembered.ballot, Some(voted()));
-        assert!(directory.path().join(MOVED_FILE).exists(), "until the state is written anew");
-        store.write(&Durable { ballot: remembered.ballot, ..durable(2) }).expect("written");
-        assert!(!directory.path().join(MOVED_FILE).exists());
-        drop(store);
-        assert_eq!(open(directory.path()).expect("its own file").1.ballot, Some(voted()));
-    }
-
     #[test]
     fn a_voters_state_is_nobody_elses_and_a_state_without_votes_gives_another_node_no_identity() {
         for (ballot, is_taken) in [(Some(voted()), false), (Some(Ballot::blank(Identity(7))), true), (None, true)] {
@@ -377,50 +206,6 @@ mod tests {
                 Ok(opened) => assert!(is_taken && opened.remembered.ballot.is_none() && opened.warnings.len() == 1),
                 Err(error) => assert!(!is_taken && matches!(error, StoreError::OtherVoter { .. }), "{error}"),
             }
-        }
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_copy_of_a_state_without_votes_is_taken_but_for_its_identity() {
-        let blank = Some(Ballot::blank(Identity(7)));
-        let (_store, remembered) = open(restored(blank).path()).expect("opens");
-        let incarnation_bound = Some(1);
-        assert_eq!(remembered, Remembered { incarnation_bound, addresses: durable(1).addresses, ballot: None });
-        assert!(open(restored(None).path()).is_ok());
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_hard_link_to_an_older_state_is_refused_and_so_is_a_directory_of_links() {
-        for links_lock in [false, true] {
-            let parent = tempfile::tempdir().expect("a directory");
-            let (data, backup) = (parent.path().join("data"), parent.path().join("backup"));
-            let (store, _) = open(&data).expect("opens");
-            store.write(&Durable { ballot: Some(voted()), ..durable(1) }).expect("written");
-            fs::create_dir(&backup).expect("created");
-            let linked: &[&str] = if links_lock { &[STATE_FILE, directory::LOCK_FILE] } else { &[STATE_FILE] };
-            for name in linked {
-                fs::hard_link(data.join(name), backup.join(name)).expect("linked");
-            }
-            let born =
-                |path: &Path| fs::metadata(path).and_then(|file| file.created()).expect("a file system that knows");
-            let first = born(&backup.join(STATE_FILE));
-            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-            while born(&data.join(STATE_FILE)) < first + std::time::Duration::from_millis(20) {
-                assert!(std::time::Instant::now() < deadline, "no time passes");
-                store.write(&Durable { ballot: Some(voted()), ..durable(2) }).expect("written");
-            }
-            drop(store);
-            open(&data).expect("the newest one is taken");
-            let restored = if links_lock {
-                backup
-            } else {
-                fs::rename(backup.join(STATE_FILE), data.join(STATE_FILE)).expect("restored");
-                data
-            };
-            let error = open(&restored).expect_err("refused");
-            assert!(matches!(error, StoreError::Copied { .. }), "{error}");
         }
     }
 
@@ -457,14 +242,14 @@ mod tests {
         let mut flipped = good.clone();
         *flipped.last_mut().expect("not empty") ^= 1;
         let mut future = good.clone();
-        future[8] = 9;
+        future[8] = 12;
         let longer = [good.as_slice(), &vec![0; state::MAX_BYTES]].concat();
         let cases = [
             (Vec::new(), BadState::Truncated),
             (good[..good.len() - 1].to_vec(), BadState::Truncated),
             (flipped, BadState::Damaged),
             (longer, BadState::Damaged),
-            (future, BadState::Future { found: 9 }),
+            (future, BadState::Future { found: 12 }),
             (b"something else".to_vec(), BadState::NotState),
         ];
         for (bytes, expected) in cases {

@@ -1,0 +1,237 @@
+//! Replacing the state file, step by step.
+//!
+//! Invariants:
+//! - At every instant, through every crash, the old state or the new one is there, and is none that anybody would refuse:
+//!   the old one is not touched before it is on the disk that the new one took its place.
+//! - A write that is told to have succeeded has marked the file before as superseded, if another hard link led to it.
+//! - What the lock file says never runs ahead of the state.
+//!
+//! The marks cost nothing where nobody made links: a file without a name is not looked for by anybody.
+//!
+//! Must not know: what is in the files.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::{MutexGuard, PoisonError};
+
+use super::{Access, Directory, FileTime, MOVED_FILE, NEXT_FILE, Origin, STATE_FILE, note};
+use crate::store::StoreError;
+
+/// A byte that says, in place, that a file was superseded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct Mark {
+    pub(in crate::store) offset: u64,
+    pub(in crate::store) byte: u8,
+}
+
+/// What the next write follows.
+#[derive(Debug)]
+pub(super) struct Last {
+    /// The highest sequence that is known to have been used.
+    sequence: u64,
+    /// The state file that this process wrote last, open for writing.
+    file: Option<File>,
+}
+
+impl Last {
+    pub(super) fn following(sequence: u64) -> Self {
+        Self { sequence, file: None }
+    }
+}
+
+/// The steps, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Creates the next file.
+    Create,
+    /// Writes it.
+    Write,
+    /// Waits until its contents are on the disk.
+    Sync,
+    /// Gives it the state file's name.
+    Rename,
+    /// Waits until that is on the disk.
+    SyncName,
+    /// Marks the file that had the name, if another one leads to it, and waits until that is on the disk.
+    Mark,
+    /// Says in the lock file that there is a newer one.
+    Note,
+    /// Forgets what an operator said: it was about the file before.
+    Forget,
+}
+
+impl Step {
+    pub(super) const ALL: [Step; 8] =
+        [Step::Create, Step::Write, Step::Sync, Step::Rename, Step::SyncName, Step::Mark, Step::Note, Step::Forget];
+}
+
+/// A write that is under way.
+pub(super) struct Replacement<'a, F> {
+    directory: &'a Directory,
+    /// Makes the contents, once it is known what they are written to.
+    contents: Option<F>,
+    mark: Mark,
+    origin: Origin,
+    /// The file that is being written.
+    next: Option<File>,
+    /// The file that had the name, if it may be changed.
+    before: Option<File>,
+}
+
+impl Directory {
+    /// Says that a state of this sequence was found.
+    pub(in crate::store) fn follow(&self, sequence: u64) {
+        let mut last = self.last();
+        last.sequence = last.sequence.max(sequence);
+    }
+
+    /// Replaces the state file as a whole: at every instant the old or the new one is there. Blocks until it is on the disk.
+    pub(in crate::store) fn replace(
+        &self,
+        mark: Mark,
+        contents: impl FnOnce(Origin) -> io::Result<Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        self.check_held()?;
+        let mut replacement = Replacement::new(self, mark, contents);
+        for step in Step::ALL {
+            if let Err(error) = replacement.take(step) {
+                let _ = self.handle.remove(NEXT_FILE);
+                replacement.give_up();
+                // Whoever locked a new lock file meanwhile owns what is here.
+                self.check_held()?;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cannot_write(&self, source: io::Error) -> StoreError {
+        StoreError::Write { path: self.path_of(STATE_FILE), source }
+    }
+}
+
+impl<'a, F: FnOnce(Origin) -> io::Result<Vec<u8>>> Replacement<'a, F> {
+    pub(super) fn new(directory: &'a Directory, mark: Mark, contents: F) -> Self {
+        Self { directory, contents: Some(contents), mark, origin: Origin::default(), next: None, before: None }
+    }
+
+    /// Takes the next step. They are taken in their order, each once.
+    pub(super) fn take(&mut self, step: Step) -> Result<(), StoreError> {
+        let directory = self.directory;
+        match step {
+            Step::Create => self.create(),
+            Step::Write => self.write().map_err(|source| directory.cannot_write(source)),
+            Step::Sync => {
+                let synced = self.next.as_ref().map_or(Ok(()), File::sync_all);
+                // Elsewhere a file that is open is in the way of others.
+                self.next = self.next.take().filter(|_| cfg!(unix));
+                synced.map_err(|source| directory.cannot_write(source))
+            }
+            Step::Rename => {
+                self.before = self.before();
+                // Looked at again at the last moment.
+                directory.check_held()?;
+                directory.handle.rename(NEXT_FILE, STATE_FILE).map_err(|source| directory.cannot_write(source))
+            }
+            Step::SyncName => {
+                directory.handle.sync().map_err(|source| directory.cannot_write(source))?;
+                directory.last().file = self.next.take();
+                Ok(())
+            }
+            Step::Mark => {
+                self.mark_before();
+                Ok(())
+            }
+            Step::Note => {
+                note::write(&directory.lock, self.origin.sequence);
+                Ok(())
+            }
+            Step::Forget => {
+                let _ = directory.handle.remove(MOVED_FILE);
+                Ok(())
+            }
+        }
+    }
+
+    fn create(&mut self) -> Result<(), StoreError> {
+        let directory = self.directory;
+        let _ = directory.handle.remove(NEXT_FILE);
+        let file = directory.handle.create(NEXT_FILE).map_err(|source| match source.kind() {
+            // All that is not removed before it is created.
+            io::ErrorKind::AlreadyExists => {
+                StoreError::NotAFile { path: directory.path_of(NEXT_FILE), found: "a directory" }
+            }
+            _ => directory.cannot_write(source),
+        })?;
+        let mut last = directory.last();
+        // Used up even if this one is never written: no two files have the same.
+        last.sequence = last.sequence.saturating_add(1);
+        self.origin = Origin { created: FileTime::created(&file), sequence: last.sequence };
+        self.next = Some(file);
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let (Some(contents), Some(file)) = (self.contents.take(), &mut self.next) else { return Ok(()) };
+        file.write_all(&contents(self.origin)?)
+    }
+
+    /// Leaves the file before to the next write: that one is to mark it.
+    fn give_up(self) {
+        if let Some(before) = self.before {
+            self.directory.last().file = Some(before);
+        }
+    }
+
+    /// The file that has the name so far, open for writing, if it may have to be marked.
+    ///
+    /// What this process wrote it has open. What an earlier run wrote is opened only if it has another name, since opening a
+    /// file for writing makes another one of it on some file systems of layers.
+    fn before(&self) -> Option<File> {
+        let own = self.directory.last().file.take();
+        own.or_else(|| {
+            let (handle, path) = (&self.directory.handle, self.directory.path_of(STATE_FILE));
+            let found = handle.open_regular(STATE_FILE, Access::Read, &path).ok()?;
+            if links_to(&found) < 2 {
+                return None;
+            }
+            handle.open_regular(STATE_FILE, Access::Change, &path).ok()
+        })
+    }
+
+    /// No error if it fails: what is lost is that a link to it is recognised where the lock file is not beside it.
+    fn mark_before(&mut self) {
+        let Some(before) = self.before.take() else { return };
+        if links_to(&before) > 0 {
+            let Mark { offset, byte } = self.mark;
+            let _ = write_at(&before, &[byte], offset).and_then(|()| before.sync_data());
+        }
+    }
+}
+
+/// How many names a file has.
+#[cfg(unix)]
+fn links_to(file: &File) -> u64 {
+    file.metadata().map_or(0, |metadata| std::os::unix::fs::MetadataExt::nlink(&metadata))
+}
+
+#[cfg(unix)]
+fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+/// Where names are all that there is, it is not known.
+#[cfg(not(unix))]
+fn links_to(_: &File) -> u64 {
+    0
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "as elsewhere")]
+fn write_at(_: &File, _: &[u8], _: u64) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Writes that end between two steps, and what the next start finds.
+
+use std::fs;
+use std::path::Path;
+
+use super::replace::{Replacement, Step};
+use super::tests_copies::{Place, assert_refused, open, starts, voted};
+use super::{LOCK_FILE, NEXT_FILE, STATE_FILE};
+use crate::store::StoreError;
+use crate::store::state::SUPERSEDED;
+
+/// The agent starts, writes what a voter stores in this term, and is killed after so many steps.
+fn killed_after(steps: usize, directory: &Path, term: u64) {
+    let (store, durable) = (open(directory).expect("opens").store, voted(term));
+    let mut replacement = Replacement::new(&store.directory, SUPERSEDED, |origin| store.encode(&durable, origin));
+    for step in &Step::ALL[..steps] {
+        replacement.take(*step).expect("taken");
+    }
+}
+
+/// How many steps it takes until this one was taken.
+fn until(step: Step) -> usize {
+    1 + Step::ALL.iter().position(|other| *other == step).expect("a step")
+}
+
+#[track_caller]
+fn assert_starts_with(directory: &Path, term: u64, steps: usize) {
+    let ballot = open(directory).expect("opens").remembered.ballot.expect("a ballot");
+    assert_eq!(ballot.term.0, term, "after {steps} steps");
+}
+
+#[test]
+fn a_crash_between_any_two_steps_leaves_the_old_state_or_the_new_one_and_none_that_is_refused() {
+    for is_linked in [false, true] {
+        for steps in 0..=Step::ALL.len() {
+            let place = Place::with_a_state();
+            if is_linked {
+                place.linked(&[STATE_FILE]);
+            }
+            let is_new = steps >= until(Step::Rename);
+            for (term, before) in [(2, 1), (3, 2)] {
+                killed_after(steps, &place.data, term);
+                assert_starts_with(&place.data, if is_new { term } else { before.min(1) }, steps);
+            }
+            starts(&place.data);
+            assert_starts_with(&place.data, if is_new { 3 } else { 1 }, steps);
+            assert!(!place.data.join(NEXT_FILE).exists());
+        }
+    }
+}
+
+#[test]
+fn a_power_loss_that_takes_what_was_not_synced_leaves_a_state_that_is_taken() {
+    for steps in 0..=Step::ALL.len() {
+        let place = Place::with_a_state();
+        let (lock, next) = (place.data.join(LOCK_FILE), place.data.join(NEXT_FILE));
+        let note = fs::read(&lock).expect("is there");
+        let old = place.linked(&[STATE_FILE]).join(STATE_FILE);
+        killed_after(steps, &place.data, 2);
+        // The lock file's note is never synced, the new file's contents and its name are at a step of their own.
+        fs::write(&lock, &note).expect("lost");
+        if steps < until(Step::Sync) && next.exists() {
+            let length = fs::metadata(&next).expect("is there").len();
+            fs::File::options().write(true).open(&next).and_then(|file| file.set_len(length / 2)).expect("lost");
+        }
+        let is_named = steps >= until(Step::SyncName);
+        if steps >= until(Step::Rename) && !is_named {
+            fs::rename(&old, place.state()).expect("the old name is back");
+        }
+        assert_starts_with(&place.data, if is_named { 2 } else { 1 }, steps);
+        starts(&place.data);
+        starts(&place.data);
+    }
+}
+
+#[test]
+fn a_link_to_the_old_state_is_good_until_the_new_one_is_on_the_disk_and_never_once_it_is_stored() {
+    for steps in 0..=Step::ALL.len() {
+        let place = Place::with_a_state();
+        let backup = place.linked(&[STATE_FILE]);
+        killed_after(steps, &place.data, 2);
+        if steps >= until(Step::Mark) {
+            let error = assert_refused(&backup);
+            assert!(matches!(error, StoreError::Superseded { .. }), "{error}");
+            continue;
+        }
+        // Nothing was voted with the new one.
+        assert_starts_with(&backup, 1, steps);
+        // Once something may have been, the lock file knows.
+        starts(&place.data);
+        fs::rename(backup.join(STATE_FILE), place.state()).expect("put back");
+        assert_refused(&place.data);
+    }
+}
+
+#[test]
+fn a_write_that_failed_leaves_the_mark_to_the_next_one() {
+    let place = Place::with_a_state();
+    let store = open(&place.data).expect("opens").store;
+    store.write(&voted(2)).expect("written");
+    let backup = place.linked(&[STATE_FILE]);
+    fs::create_dir(place.data.join(NEXT_FILE)).expect("in the way of the next file");
+    store.write(&voted(3)).expect_err("fails");
+    fs::remove_dir(place.data.join(NEXT_FILE)).expect("removed");
+    let aside = place.data.join("aside");
+    fs::rename(place.state(), &aside).expect("moved");
+    fs::create_dir(place.state()).expect("in the way of its name");
+    store.write(&voted(3)).expect_err("fails");
+    assert_starts_with(&backup, 2, 0);
+    fs::remove_dir(place.state()).expect("removed");
+    fs::rename(&aside, place.state()).expect("back");
+    store.write(&voted(3)).expect("written");
+    assert_refused(&backup);
+    drop(store);
+    assert_starts_with(&place.data, 3, 0);
+}

@@ -1,0 +1,144 @@
+//! Why the data directory was refused, or does not take what is to be stored.
+//!
+//! Invariant: each message says what is wrong, where, and what to do.
+//!
+//! Must not know: how that was found out.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::directory::MOVED_FILE;
+use super::state::BadState;
+use crate::core::NodeId;
+
+/// Why the data directory was refused, or does not take what is to be stored. Nothing in it was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// It cannot be opened, or is not there and cannot be made.
+    #[error(
+        "cannot open or create the data directory {}: {source}; see that it is a directory of this user, or choose another \
+         data_dir",
+        path.display()
+    )]
+    Create {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The lock file cannot be opened or locked.
+    #[error("cannot lock {}: {source}; check the directory's owner and that its file system has locks", path.display())]
+    Lock {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another agent works in it.
+    #[error("the data directory {} is in use by another agent: stop that one, or give each a data_dir of its own", path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory is not the one that was locked, or its lock file is not.
+    #[error(
+        "the data directory {} (or the lock file in it) was removed or replaced while this agent ran: nothing is stored \
+         meanwhile; restart the agent",
+        path.display()
+    )]
+    Lost {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Something that is no file stands under the name of one.
+    #[error("{} is {found}, not a file: move it away, or choose another data_dir", path.display())]
+    NotAFile {
+        /// The path of it.
+        path: PathBuf,
+        /// Its kind, in words.
+        found: &'static str,
+    },
+    /// The state file cannot be read.
+    #[error("cannot read the state file {}: {source}; check its owner and permissions", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The state file cannot be written.
+    #[error("cannot write the state file {}: {source}; check free space and permissions", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The state file is not one that can be believed.
+    #[error(
+        "state file {} refused: {reason}. It was left as it is: use the version that wrote it, or move it away to start \
+         without memory (a voter is then to be removed and added again)",
+        path.display()
+    )]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: BadState,
+    },
+    /// The state file is not the one that a voter wrote last in its place.
+    #[error(
+        "the state file {path} is not the one that this voter wrote here: it was copied, restored or moved. If it is a \
+         backup, what was voted since is not in it, and a voter that forgets can vote twice, which makes two leaders: move it \
+         away, start without memory, and remove and add the voter. If this is the newest state, and was only moved while the \
+         node was stopped, write the word {word} into the file {moved} and start again",
+        path = path.display(),
+        moved = path.with_file_name(MOVED_FILE).display()
+    )]
+    Copied {
+        /// The file.
+        path: PathBuf,
+        /// What an operator says of this very file, in this place, who knows that it is the newest.
+        word: String,
+    },
+    /// The state file is an older one of a voter.
+    #[error(
+        "the state file {path} is an older one, kept by a hard link: this voter wrote another one since, and a voter that \
+         forgets what it voted can vote twice, which makes two leaders. Put the newest one there, if you have it; or move \
+         this one away, start without memory, and remove and add the voter",
+        path = path.display()
+    )]
+    Superseded {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The state file belongs to a voter of another name.
+    #[error(
+        "state file {} belongs to the voter {found:?}, this node is {configured:?}: two of one identity would vote twice. \
+         Correct the node's name, choose another data_dir, or move the file away to start without memory",
+        path.display()
+    )]
+    OtherVoter {
+        /// The file.
+        path: PathBuf,
+        /// The node in the file.
+        found: NodeId,
+        /// The node in the configuration.
+        configured: NodeId,
+    },
+    /// The state file belongs to a node of another cluster.
+    #[error(
+        "state file {} belongs to cluster {found:?}, this node is configured for {configured:?}: correct the cluster's \
+         name, or choose another data_dir",
+        path.display()
+    )]
+    OtherCluster {
+        /// The file.
+        path: PathBuf,
+        /// The cluster in the file.
+        found: NodeId,
+        /// The cluster in the configuration.
+        configured: NodeId,
+    },
+}

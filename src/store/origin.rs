@@ -1,0 +1,168 @@
+//! Where a state file comes from: how it is told from a copy of it, and from an older one.
+//!
+//! A voter that is given an old state forgets what it voted since, under its own identity, and may vote twice in one term
+//! (Raft, section 5.2, rests on `votedFor` never being lost). So a state file says of itself when it was created, and its
+//! place in the sequence of states. There are three signs that it is not the one that the voter wrote last:
+//!
+//! - It was created at another time than it says: what `cp`, `rsync`, `tar` or a backup program puts there is another file.
+//!   A state of a version that did not note this was created long after it was modified, if its times were kept.
+//! - The lock file beside it says that a later one was written (see `directory::note`).
+//! - It says itself that it was superseded (see `state`): whoever writes a state marks the one before, in place, if another
+//!   hard link leads to it. That holds wherever the link is put. A crash between the new state and the mark leaves the mark
+//!   out: nothing was voted with the new state by then, and from the next start on the lock file knows of a later one.
+//!
+//! None of them needs clocks that only go forward: times are compared for being the same, or for being of one file.
+//!
+//! Not recognised: a snapshot of the whole file system or machine; where the file system knows no times of creation, a copy
+//! in a directory whose lock file knows of no later state; and a copy of a state of an earlier version that did not keep its
+//! times.
+//!
+//! Must not know: what else is in the file, or what is done about a copy.
+
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+/// The grains, in nanoseconds, to which file systems round times down, some of them only on the disk.
+const GRAINS: [u64; 5] = [100, 1_000, 1_000_000, 10_000_000, 1_000_000_000];
+
+/// How long after it was modified a file that is no copy may seem to have been created. Where times of modification are
+/// coarser than those of creation they are two seconds at most.
+const GRAIN_OF_MODIFICATION: Duration = Duration::from_secs(3);
+
+/// A time that a file system keeps of a file, in nanoseconds of Unix time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct FileTime(u64);
+
+impl FileTime {
+    /// When this file was created, if the system says so.
+    pub(super) fn created(file: &File) -> Option<Self> {
+        // Windows gives a file the time of the one whose name it takes.
+        if cfg!(not(unix)) {
+            return None;
+        }
+        Self::of(file.metadata().and_then(|metadata| metadata.created()).ok()?)
+    }
+
+    /// When what is in this file was changed, as far as is known: anybody may set it.
+    pub(super) fn modified(file: &File) -> Option<Self> {
+        Self::of(file.metadata().and_then(|metadata| metadata.modified()).ok()?)
+    }
+
+    fn of(time: SystemTime) -> Option<Self> {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_nanos()).ok().filter(|nanos| *nanos > 0).map(Self)
+    }
+
+    /// Whether this may be what a file system made of that time.
+    fn is_rounded(self, exact: Self) -> bool {
+        self == exact || GRAINS.iter().any(|grain| self.0 == exact.0 - exact.0 % grain)
+    }
+
+    fn is_long_after(self, other: Self) -> bool {
+        Duration::from_nanos(self.0.saturating_sub(other.0)) > GRAIN_OF_MODIFICATION
+    }
+}
+
+/// What a state file says of itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Origin {
+    /// When it was created. `None` where the file system does not know, and before format 8.
+    pub(super) created: Option<FileTime>,
+    /// Higher than that of every state which was written in its directory before. 0 before format 11.
+    pub(super) sequence: u64,
+}
+
+/// What can be seen of a state file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sight {
+    pub(super) created: Option<FileTime>,
+    pub(super) modified: Option<FileTime>,
+    /// The highest sequence that its directory knows of.
+    pub(super) newest: u64,
+}
+
+impl Origin {
+    /// Whether a file that looks like this is the one that says so of itself, and the last of its directory.
+    pub(super) fn fits(self, sight: &Sight) -> bool {
+        let is_itself = match (self.created, sight.created) {
+            (Some(noted), Some(created)) => created.is_rounded(noted),
+            (None, Some(created)) => sight.modified.is_none_or(|modified| !created.is_long_after(modified)),
+            (_, None) => true,
+        };
+        is_itself && self.sequence >= sight.newest
+    }
+}
+
+impl Sight {
+    /// A word for these bytes in this very place, by which an operator can say that they were moved. It is the word for no
+    /// other copy, and none of its characters means anything to a shell.
+    pub(super) fn word(&self, bytes: &[u8]) -> String {
+        let created = self.created.map_or(0, |created| created.0);
+        let parts = [xxhash_rust::xxh3::xxh3_64(bytes), created, self.newest].map(u64::to_le_bytes);
+        format!("{:08x}", xxhash_rust::xxh3::xxh3_64(&parts.concat()) >> 32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[expect(clippy::unnecessary_wraps, reason = "as the fields have it")]
+    fn at(nanos: u64) -> Option<FileTime> {
+        Some(FileTime(nanos))
+    }
+
+    #[test]
+    fn a_file_created_at_another_time_than_it_says_is_another_file_unless_rounding_explains_it() {
+        let noted = 1_234_567_891;
+        let rounded = [1_234_567_800, 1_234_567_000, 1_234_000_000, 1_230_000_000, SECOND];
+        for created in rounded.into_iter().chain([noted]) {
+            let sight = Sight { created: at(created), ..Sight::default() };
+            assert!(Origin { created: at(noted), sequence: 0 }.fits(&sight), "{created}");
+        }
+        // The states of an election are a millisecond apart.
+        for created in [noted + 1, noted - 1, noted + 1_000_000, noted - 1_000_000, noted + SECOND, 0] {
+            let sight = Sight { created: at(created), ..Sight::default() };
+            assert!(!Origin { created: at(noted), sequence: 0 }.fits(&sight), "{created}");
+        }
+        assert!(Origin { created: at(noted), sequence: 0 }.fits(&Sight::default()), "nothing is known");
+    }
+
+    #[test]
+    fn a_file_that_says_nothing_of_its_creation_was_not_created_long_after_it_was_modified() {
+        for (created, modified, is_itself) in [
+            (at(9 * SECOND), at(9 * SECOND), true),
+            (at(9 * SECOND), at(99 * SECOND), true),
+            (at(9 * SECOND), at(6 * SECOND), true),
+            (at(9 * SECOND + 1), at(6 * SECOND), false),
+            (at(9 * SECOND), None, true),
+            (None, at(SECOND), true),
+        ] {
+            assert_eq!(Origin::default().fits(&Sight { created, modified, newest: 0 }), is_itself, "{created:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_before_the_newest_that_its_directory_knows_of_is_an_older_one() {
+        for (sequence, newest, is_newest) in [(0, 0, true), (5, 5, true), (6, 5, true), (4, 5, false), (0, 1, false)] {
+            let sight = Sight { newest, ..Sight::default() };
+            assert_eq!(Origin { created: None, sequence }.fits(&sight), is_newest, "{sequence} {newest}");
+        }
+    }
+
+    #[test]
+    fn the_word_for_a_copy_is_its_own() {
+        let sight = Sight { created: at(9), modified: at(9), newest: 3 };
+        let word = sight.word(b"state");
+        assert!(word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit()), "{word}");
+        assert_eq!(word, Sight { modified: at(10), ..sight }.word(b"state"), "touched");
+        for other in [Sight { created: at(10), ..sight }, Sight { newest: 4, ..sight }] {
+            assert_ne!(word, other.word(b"state"), "{other:?}");
+        }
+        assert_ne!(word, sight.word(b"other"));
+    }
+}
