@@ -99,6 +99,7 @@ pub use doors::{
 };
 pub use electorate::{Descent, Electorate, Voter, VoterChange};
 pub use message::{Body, Claim, Founded, Renewal, Roster, Word};
+pub(crate) use pace::claim_of;
 pub use pace::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 pub use raw::{Digest, Identity, Lineage};
 pub use standings::{VoterStanding, VoterStandings};
