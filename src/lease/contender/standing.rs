@@ -271,3 +271,98 @@ fn expires(sight: &Sight) -> Time {
     // Further away than the lease is long: it counts as expired there.
     if left > sight.lease { came } else { came + left }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::Outcome;
+
+    const LEASE: Duration = Duration::from_secs(15);
+
+    fn at(second: u32) -> Time {
+        Time::ORIGIN + Duration::from_secs(1) * second
+    }
+
+    fn standing() -> Standing {
+        Standing::new(0, LEASE, Time::ORIGIN, Planted::default())
+    }
+
+    /// The row of this node, under this token, in this term; its lease is so long.
+    fn held(node: &str, token: u128, term: u64, lease_duration: Duration) -> Seen {
+        let node = NodeId::new(node).expect("a name");
+        let holder = Holder { node, token: Token(token), term, lease_duration, expires_in: Duration::ZERO };
+        Seen { outcome: Outcome::Watched, term, holder: Some(holder) }
+    }
+
+    fn free(term: u64) -> Seen {
+        Seen { outcome: Outcome::Watched, term, holder: None }
+    }
+
+    fn see(standing: &mut Standing, second: u32, seen: &Seen) {
+        standing.saw(seen, at(second), at(second));
+    }
+
+    #[test]
+    fn a_holder_is_waited_for_from_when_its_token_was_seen_first_for_the_longer_lease() {
+        let mut standing = standing();
+        see(&mut standing, 0, &held("a", 1, 1, LEASE * 2));
+        see(&mut standing, 5, &held("a", 2, 1, LEASE * 2));
+        see(&mut standing, 34, &held("a", 2, 1, LEASE * 2));
+        assert_eq!(standing.may_take(at(34), LEASE), Taking::No);
+        assert_eq!(standing.may_take(at(35), LEASE), Taking::FreeOrExpired(Token(2)));
+        assert_eq!(standing.opens_at(at(34), LEASE), Some(at(35)));
+    }
+
+    #[test]
+    fn what_looks_older_is_waited_for_as_long_as_the_longest_lease_that_was_seen() {
+        let mut standing = standing();
+        see(&mut standing, 0, &held("a", 1, 1, LEASE * 2));
+        see(&mut standing, 1, &free(0));
+        assert_eq!(standing.may_take(at(30), LEASE), Taking::No);
+        assert_eq!(standing.may_take(at(31), LEASE), Taking::Free);
+    }
+
+    #[test]
+    fn a_term_with_two_holders_tells_of_lost_commits_and_a_release_may_be_of_either() {
+        let mut standing = standing();
+        see(&mut standing, 0, &held("a", 1, 1, LEASE));
+        see(&mut standing, 2, &held("b", 2, 1, LEASE));
+        see(&mut standing, 3, &free(1));
+        assert_eq!(standing.may_take(at(16), LEASE), Taking::No, "the first one may lead");
+        assert_eq!(standing.may_take(at(17), LEASE), Taking::Free);
+    }
+
+    #[test]
+    fn a_holder_that_was_seen_is_waited_for_though_a_higher_term_was_given_up() {
+        let mut standing = standing();
+        standing.heard(at(0), 9, true);
+        see(&mut standing, 1, &held("a", 1, 6, LEASE));
+        see(&mut standing, 2, &free(5));
+        assert_eq!(standing.may_take(at(16), LEASE), Taking::No);
+        assert_eq!(standing.may_take(at(17), LEASE), Taking::Free);
+    }
+
+    #[test]
+    fn a_release_that_was_told_of_and_is_not_in_the_row_is_none() {
+        let mut standing = standing();
+        standing.heard(at(1), 1, true);
+        see(&mut standing, 1, &held("a", 1, 1, LEASE));
+        assert_eq!(standing.may_take(at(1), LEASE), Taking::Free, "that answer may be older than the word");
+        see(&mut standing, 2, &held("a", 1, 1, LEASE));
+        assert_eq!(standing.may_take(at(2), LEASE), Taking::No);
+        see(&mut standing, 3, &free(1));
+        assert_eq!(standing.may_take(at(3), LEASE), Taking::Free, "a release is seen in the row");
+    }
+
+    #[test]
+    fn a_term_that_is_only_heard_of_is_looked_for_before_anything_is_taken() {
+        let mut standing = standing();
+        standing.heard(at(5), 3, false);
+        assert_eq!(standing.may_take(at(100), LEASE), Taking::No);
+        standing.saw(&free(2), at(4), at(6));
+        assert_eq!(standing.may_take(at(100), LEASE), Taking::No, "that round was handed out before");
+        see(&mut standing, 7, &free(2));
+        assert_eq!((standing.may_take(at(21), LEASE), standing.may_take(at(22), LEASE)), (Taking::No, Taking::Free));
+        assert_eq!(standing.known(), 3);
+    }
+}

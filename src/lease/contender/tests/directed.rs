@@ -158,6 +158,23 @@ fn what_looks_older_than_it_is_known_to_be_is_waited_for_from_when_it_was_seen_t
 }
 
 #[test]
+fn an_acquisition_in_a_term_that_was_heard_of_meanwhile_is_neither_led_nor_released() {
+    let (mut contender, mut database, lease) = (alone(usual()), Database::new(), LeaseName::default());
+    let round = contender.begin(Time::ORIGIN).expect("due");
+    // Somebody else led in term 1, and its commits were lost: a release of that term would look as if it were over.
+    contender.heard(Time::ORIGIN, &lease, 1, false);
+    contender.answered(Time::ORIGIN, &database.execute(Duration::ZERO, &round).expect("it takes writes"));
+    assert_eq!(own_claim(&contender), None);
+    for second in 1..14 {
+        let now = Time::ORIGIN + SECOND * second;
+        let Some(round) = contender.begin(now) else { continue };
+        assert_eq!(round.steps[0].wish, Wish::Watch, "in second {second}");
+        contender.answered(now, &database.execute(SECOND * second, &round).expect("it takes writes"));
+    }
+    assert!(database.look(&lease).1.is_some());
+}
+
+#[test]
 fn an_acquisition_that_is_found_too_late_is_released_and_not_led() {
     let mut contender = alone(usual());
     let mut database = Database::new();
