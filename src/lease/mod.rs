@@ -14,13 +14,19 @@
 //! |---|---|
 //! | names of leases; the secret that proves who wrote a row | `name`, `token` |
 //! | what is asked of a store, and what it answers | `round` |
+//! | one agent's part in it, as a pure machine | `contender/` |
 //!
 //! Sources: Gray & Cheriton, "Leases" (1989); Kleppmann, "How to do distributed locking" (2016), for fencing tokens.
 
+mod contender;
 mod name;
 mod round;
 mod token;
 
+pub use contender::{
+    Claim, Contender, ContenderAlarm, ContenderBirth, LeaseTiming, MAX_DRAWN, MAX_HEARD_TERM, MAX_TERM, Output,
+    TimingError, TooManyLeases,
+};
 pub use name::LeaseName;
 pub use round::{Answer, Holder, NodeRow, Outcome, Round, Seen, Step, Wish};
 pub use token::Token;

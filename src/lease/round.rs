@@ -8,6 +8,11 @@
 //! - **Only the database's clock is compared with rows**: an expiry, an age, a window.
 //! - A lease has at most one holder. Its term grows by at least one with every acquisition, in the same transaction, and
 //!   survives every row.
+//! - **A lease is free if nobody ever held it, or if its last holder gave it up.** A sweep frees it only once the same
+//!   token has stood in its row for a whole lease by the sweeper's own clock. (A clock that is put forward expires every
+//!   lease at once. Who sees the holder waits for it all the same; who finds the lease free does not know that it should.)
+//! - A lease has expired once its expiry is past, and also if its expiry is further away than the lease is long, which
+//!   only a clock that was put back can bring about. (Its holder may renew it all the same; others wait by their own clocks.)
 //! - Every step is answered with the row as it stands after the step, in the order of the steps.
 //!
 //! Must not know: what the contender makes of an answer; any clock.
@@ -19,7 +24,7 @@ use super::{LeaseName, Token};
 use crate::core::NodeId;
 
 /// Everything that one agent asks at one time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Round {
     /// The asking node. Its liveness row is written in every round.
     pub node: NodeId,
@@ -32,7 +37,7 @@ pub struct Round {
 }
 
 /// What is asked about one lease.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Step {
     /// The lease.
     pub lease: LeaseName,
@@ -41,7 +46,7 @@ pub struct Step {
 }
 
 /// What is asked about a lease.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Wish {
     /// To look at it.
     Watch,
@@ -70,14 +75,14 @@ pub enum Wish {
 }
 
 /// What a store answers to a [`Round`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Answer {
     /// One for each step, in order.
     pub steps: Vec<Seen>,
 }
 
 /// What became of a [`Step`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// What the store did.
     pub outcome: Outcome,
@@ -107,7 +112,7 @@ pub enum Outcome {
 }
 
 /// A lease's holder, as a store shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holder {
     /// The node.
     pub node: NodeId,

@@ -10,12 +10,14 @@
 //! - [`campaign`]: one seed from start to verdict.
 //! - [`scenario`], [`report`], [`page`]: the same for users who choose their settings.
 //! - [`tune`]: settings for a goal, by a model that the simulator verifies.
+//! - [`lease`]: a database of leases, modelled, with all that can go wrong with one.
 //! - [`tamper`]: planted bugs, to see that the checks catch them.
 
 pub mod adversary;
 pub mod campaign;
 pub mod faults;
 pub mod invariants;
+pub mod lease;
 pub mod network;
 mod node;
 pub mod page;

@@ -90,6 +90,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+pub(crate) use crate::core::settings::claim_of;
 pub use crate::core::settings::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 pub use alarm::Alarm;
 pub use ballot::Ballot;

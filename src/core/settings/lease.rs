@@ -14,6 +14,11 @@ pub const MIN_LEASE: Duration = Duration::from_millis(500);
 /// leader's 98 % of a lease take at most 98.99 % of its true length, and a voter's 100 % at least 99.01 %.
 const MARGIN_PERCENT: u32 = 2;
 
+/// How long a holder may count on a lease of this length, from before it asked for it.
+pub(crate) fn claim_of(lease: Duration) -> Duration {
+    lease * (100 - MARGIN_PERCENT) / 100
+}
+
 /// How long leases last and how often they are renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseTiming {
@@ -41,7 +46,7 @@ impl LeaseTiming {
 
     /// How long a claim lasts after its renewal was sent.
     pub(in crate::core) fn claim(self) -> Duration {
-        self.lease_duration * (100 - MARGIN_PERCENT) / 100
+        claim_of(self.lease_duration)
     }
 
     /// Over how long a time voters spread their first attempts, so that they seldom stand at once.

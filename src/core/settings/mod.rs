@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use lease::claim_of;
 pub use lease::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 
 /// A node's own pace, part of its record: how often it is heard, and how long a silence others forgive it.

@@ -1,0 +1,108 @@
+//! What a contender has to say to an operator.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{MAX_HEARD_TERM, MAX_TERM};
+use crate::lease::LeaseName;
+
+/// Something that an operator must know; `Display` says what happened and what to try. Rate limits are the receiver's
+/// business.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ContenderAlarm {
+    /// The store knows less than it once did.
+    TermFell {
+        /// The lease.
+        lease: LeaseName,
+        /// The highest term that is known of.
+        known: u64,
+        /// The highest term that the store knows of.
+        stored: u64,
+    },
+    /// The store has not answered for a while.
+    Unreachable {
+        /// The time since the last answer, or since the beginning.
+        since: Duration,
+    },
+    /// The store answers again.
+    ReachableAgain,
+    /// The store's clock does not go as ours does.
+    ClockStepped {
+        /// The lease whose expiry shows it.
+        lease: LeaseName,
+        /// By how much, at least.
+        by: Duration,
+        /// It was put forward, not back.
+        is_forward: bool,
+    },
+    /// Somebody else who bears this node's name holds the lease.
+    NameTwice {
+        /// The lease.
+        lease: LeaseName,
+    },
+    /// A term near the end of all terms was named.
+    TermLimit {
+        /// The lease.
+        lease: LeaseName,
+        /// The term.
+        term: u64,
+    },
+    /// The store's answer does not fit what it was asked.
+    StrangeAnswer,
+}
+
+impl ContenderAlarm {
+    /// A short name for its kind.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::TermFell { .. } => "term fell",
+            Self::Unreachable { .. } => "store unreachable",
+            Self::ReachableAgain => "store reachable again",
+            Self::ClockStepped { .. } => "store's clock stepped",
+            Self::NameTwice { .. } => "name twice",
+            Self::TermLimit { .. } => "term limit",
+            Self::StrangeAnswer => "strange answer",
+        }
+    }
+}
+
+impl fmt::Display for ContenderAlarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TermFell { lease, known, stored } => write!(
+                f,
+                "the store knows lease {lease:?} up to term {stored}, and term {known} was led already: it lost commits, or \
+                 is another database; terms go on above {known}, after one lease of waiting; use synchronous replication, \
+                 and check leadership.lease.url"
+            ),
+            Self::Unreachable { since } => write!(
+                f,
+                "the store has not answered for {}: whoever leads stops when its lease ends; check that the database runs \
+                 and takes writes",
+                humantime::format_duration(Duration::from_millis(since.as_millis() as u64))
+            ),
+            Self::ReachableAgain => f.write_str("the store answers again"),
+            Self::ClockStepped { lease, by, is_forward } => write!(
+                f,
+                "the database server's clock was put {} by {} or more, as the expiry of lease {lease:?} shows: nobody leads \
+                 twice for it, but a change of leaders may take a lease longer; let it be slewed, not stepped",
+                if *is_forward { "forward" } else { "back" },
+                humantime::format_duration(Duration::from_millis(by.as_millis() as u64))
+            ),
+            Self::NameTwice { lease } => write!(
+                f,
+                "another agent with this node's name holds lease {lease:?}: rename one of them (name, or --name)"
+            ),
+            Self::TermLimit { lease, term } => write!(
+                f,
+                "term {term} of lease {lease:?} was named, above {MAX_HEARD_TERM} (of others) or {MAX_TERM} (of the store): it \
+                 was ignored; find out which node or table it came from"
+            ),
+            Self::StrangeAnswer => f.write_str(
+                "the store's answer does not fit what it was asked: it counts as lost; check that nobody else writes to its \
+                 tables",
+            ),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What an answer is worth.
+//!
+//! Invariants: a claim rests on a row that was seen to bear a token drawn here, in a term above all that were known before
+//! that answer; it counts from when the round was handed out that was to write the token.
+//!
+//! Must not know: when rounds are sent.
+
+use super::asking::{Asked, Flight};
+use super::contest::Led;
+use super::flaw::Flaw;
+use super::timing::STEP_TOLERANCE;
+use super::{Contender, ContenderAlarm, MAX_TERM, Output};
+use crate::core::Time;
+use crate::core::election::{LossReason, claim_of};
+use crate::lease::{Answer, Holder, LeaseName, Outcome, Seen};
+
+impl Contender {
+    /// The round under way was answered.
+    pub fn answered(&mut self, now: Time, answer: &Answer) {
+        self.expire(now);
+        if self.flight.as_ref().is_some_and(|flight| !fits(flight, answer)) {
+            self.alarm(ContenderAlarm::StrangeAnswer);
+            self.failed(now, false);
+            return;
+        }
+        let Some(Flight { sent, asked }) = self.flight.take() else { return };
+        self.failures = 0;
+        self.answered_at = sent;
+        if std::mem::take(&mut self.is_unreachable) {
+            self.alarm(ContenderAlarm::ReachableAgain);
+        }
+        self.heartbeat_at = sent + self.luck.nearly(self.timing.renewal_interval);
+        for ((lease, asked), seen) in asked.into_iter().zip(&answer.steps) {
+            if seen.term > MAX_TERM {
+                let term = seen.term;
+                self.alarm(ContenderAlarm::TermLimit { lease: lease.clone(), term });
+                self.reject(&lease);
+            } else {
+                self.learn(now, &lease, asked, seen, sent);
+            }
+            self.schedule(now, &lease, sent, asked, seen.outcome);
+        }
+        self.publish(now);
+    }
+
+    fn reject(&mut self, lease: &LeaseName) {
+        if let Some(contest) = self.contests.get_mut(lease) {
+            contest.lose(LossReason::Rejected);
+        }
+    }
+
+    fn learn(&mut self, now: Time, lease: &LeaseName, asked: Asked, seen: &Seen, sent: Time) {
+        let is_kept = self.is_kept();
+        let Some(contest) = self.contests.get_mut(lease) else {
+            return;
+        };
+        self.outputs.extend(alarms(contest, &self.node, seen, sent, now));
+        let holder = seen.holder.as_ref();
+        let is_drawn = |token| holder.is_some_and(|holder| holder.node == self.node && holder.token == token);
+        let mut gained = None;
+        match asked {
+            Asked::Acquire(token) if seen.outcome == Outcome::Acquired && is_drawn(token) => {
+                contest.drawn.keep_only(token);
+                gained = Some(sent);
+            }
+            Asked::Acquire(token) => contest.drawn.forget(token),
+            Asked::Renew(token) if seen.outcome == Outcome::Renewed && is_drawn(token) => {
+                contest.drawn.keep_only(token);
+                let term = holder.map_or(0, |holder| holder.term);
+                match &mut contest.led {
+                    Some(led) if led.term == term && seen.term == term => {
+                        let from = if self.planted.has(Flaw::ClaimFromReceipt) { now } else { sent };
+                        led.until = led.until.max(from + claim(holder, self.timing.lease_duration, self.planted));
+                    }
+                    // Of a term that was led before commits were lost.
+                    Some(_) => contest.lose(LossReason::Rejected),
+                    None if self.planted.has(Flaw::LeadsOnInItsTerm) => {
+                        contest.given_up = None;
+                        let until = sent + claim(holder, self.timing.lease_duration, self.planted);
+                        contest.led = Some(Led { term, until });
+                    }
+                    None => {}
+                }
+            }
+            Asked::Renew(token) if self.planted.has(Flaw::IgnoresRejection) => contest.drawn.forget(token),
+            Asked::Renew(_) => {
+                contest.drawn.clear();
+                let is_other =
+                    holder.is_some_and(|holder| Some(holder.term) > contest.led.as_ref().map(|led| led.term));
+                contest.lose(if is_other { LossReason::Superseded } else { LossReason::Rejected });
+            }
+            Asked::Release if matches!(seen.outcome, Outcome::Released | Outcome::Rejected) => {
+                contest.drawn.clear();
+                contest.given_up = None;
+                contest.idle = None;
+                if seen.outcome == Outcome::Released {
+                    self.outputs.push_back(Output::Tell { lease: lease.clone(), term: seen.term, is_released: true });
+                }
+            }
+            Asked::Watch | Asked::Release => {}
+        }
+        let known = contest.standing.known();
+        let draw = holder.and_then(|holder| contest.drawn.find(holder.token)).filter(|draw| is_drawn(draw.token));
+        match (draw, holder) {
+            (Some(draw), Some(holder)) if contest.led.is_none() && gained.is_none() => {
+                let is_own_term = contest.given_up.as_ref().is_some_and(|given_up| given_up.term == holder.term);
+                let is_known_idle = contest.idle == Some(holder.term);
+                let is_alive = !holder.expires_in.is_zero();
+                if !is_own_term && !is_known_idle {
+                    // The answer to its acquisition was lost.
+                    let is_adoptable = draw.is_adoptable || self.planted.has(Flaw::AdoptsWhatWasGivenUp);
+                    let from = if self.planted.has(Flaw::AdoptsFromSight) { now } else { draw.sent };
+                    gained = Some(if is_alive && is_adoptable { from } else { Time::default() });
+                }
+            }
+            // What was drawn before this, and is carried out late, is of another time.
+            (None, Some(_)) if contest.led.is_none() => contest.drawn.give_up(),
+            _ => {}
+        }
+        if draw.is_none() && contest.holds_no_term() && !Self::may_lead_by(contest, now, is_kept, self.planted) {
+            contest.drawn.clear();
+        }
+        let holds_by_name = holder.is_some_and(|holder| holder.node == self.node && !holder.expires_in.is_zero());
+        if self.planted.has(Flaw::TakesBackOwnName) && holds_by_name && gained.is_none() && contest.led.is_none() {
+            gained = Some(sent);
+        }
+        contest.standing.saw(seen, sent, now);
+        if let (Some(from), Some(holder)) = (gained, holder) {
+            self.gain(now, lease, holder, from, known);
+        }
+    }
+
+    /// The row bears a token drawn here, and has since `from` or later (if that was long ago, no claim rests on it); `known`
+    /// is the highest term known before that was seen.
+    fn gain(&mut self, now: Time, lease: &LeaseName, holder: &Holder, from: Time, known: u64) {
+        let is_kept = self.is_kept();
+        let Some(contest) = self.contests.get_mut(lease) else { return };
+        let from = if self.planted.has(Flaw::ClaimFromReceipt) { now } else { from };
+        let until = from + claim(Some(holder), self.timing.lease_duration, self.planted);
+        if holder.term <= known && !self.planted.has(Flaw::LeadsBelowKnownTerm) {
+            // Commits were lost: this term is somebody else's as well, or lies before one. To release it would look as if that
+            // one had done so. It is left to run out, and others wait for it as for any holder.
+            contest.drawn.forget(holder.token);
+            contest.namesake = Some(holder.token);
+            return;
+        }
+        contest.drawn.keep_only(holder.token);
+        if until <= now || !Self::may_lead_by(contest, now, is_kept, self.planted) {
+            // It is released as soon as may be.
+            contest.drawn.give_up();
+            contest.idle = Some(holder.term);
+            return;
+        }
+        contest.held_off_until = None;
+        contest.led = Some(Led { term: holder.term, until });
+    }
+}
+
+/// How long a claim lasts that this row stands for, from before it was asked for.
+fn claim(holder: Option<&Holder>, own: std::time::Duration, planted: super::flaw::Planted) -> std::time::Duration {
+    let lease = holder.map_or(own, |holder| holder.lease_duration.min(own));
+    if planted.has(Flaw::NoMargin) { lease } else { claim_of(lease) }
+}
+
+/// What comes from outside is not trusted: an answer has one step for each that was asked, and nobody holds a term that was
+/// never given.
+fn fits(flight: &Flight, answer: &Answer) -> bool {
+    let is_sound = |seen: &Seen| seen.holder.as_ref().is_none_or(|holder| holder.term <= seen.term);
+    flight.asked.len() == answer.steps.len() && answer.steps.iter().all(is_sound)
+}
+
+/// What an operator is to hear of this answer.
+fn alarms(
+    contest: &mut super::contest::Contest,
+    node: &crate::core::NodeId,
+    seen: &Seen,
+    sent: Time,
+    now: Time,
+) -> Vec<Output> {
+    let mut alarms = Vec::new();
+    let lease = || contest.told.lease.clone();
+    let known = contest.standing.known();
+    if seen.term < known {
+        if contest.fell_below != Some(known) {
+            contest.fell_below = Some(known);
+            alarms.push(ContenderAlarm::TermFell { lease: lease(), known, stored: seen.term });
+        }
+    } else {
+        contest.fell_below = None;
+    }
+    if let Some(step) = contest.standing.clock_step(seen, sent, now, STEP_TOLERANCE) {
+        alarms.push(ContenderAlarm::ClockStepped { lease: lease(), by: step.by, is_forward: step.is_forward });
+    }
+    if let Some(holder) = &seen.holder {
+        let is_stranger = holder.node == *node && contest.drawn.find(holder.token).is_none();
+        if is_stranger && contest.namesake != Some(holder.token) {
+            // The first one may be what an earlier life of this node left there; whoever led knows better.
+            if contest.namesake.is_some() || contest.led.is_some() {
+                alarms.push(ContenderAlarm::NameTwice { lease: lease() });
+            }
+            contest.namesake = Some(holder.token);
+        }
+        if let Some(led) = &contest.led
+            && seen.outcome == Outcome::Rejected
+            && contest.drawn.find(holder.token).is_some()
+            && holder.expires_in.is_zero()
+        {
+            let by = led.until.since(now);
+            alarms.push(ContenderAlarm::ClockStepped { lease: lease(), by, is_forward: true });
+        }
+    }
+    alarms.into_iter().map(Output::Alarm).collect()
+}

@@ -1,0 +1,181 @@
+//! What a round asks, and when.
+//!
+//! Whoever leads renews; whoever may take a lease tries to; a lease that is held in vain, or was to be given up and whose
+//! work has ended, is released; all else is looked at. Every round writes the liveness row.
+//!
+//! Must not know: what an answer is worth.
+
+use std::time::Duration;
+
+use super::contest::Contest;
+use super::flaw::{Flaw, Planted};
+use super::standing::Taking;
+use super::timing::{MIN_PAUSE, NOTICE_JITTER, TRIES_IN_WHAT_IS_LEFT};
+use super::{Contender, ContenderAlarm, MAX_TERM, Stopping};
+use crate::core::Time;
+use crate::lease::{LeaseName, Outcome, Round, Step, Token, Wish};
+
+/// A round under way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Flight {
+    /// When it was handed out.
+    pub(super) sent: Time,
+    /// What it asks, in the order of its steps.
+    pub(super) asked: Vec<(LeaseName, Asked)>,
+}
+
+/// What was asked about a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Asked {
+    Watch,
+    Acquire(Token),
+    Renew(Token),
+    Release,
+}
+
+impl Contender {
+    /// The round that is due; `None` if none is, or one is under way.
+    pub fn begin(&mut self, now: Time) -> Option<Round> {
+        self.expire(now);
+        self.publish(now);
+        if self.flight.is_some() || self.stopping == Stopping::Stopped || now < self.next_round() {
+            return None;
+        }
+        let names: Vec<LeaseName> = self.contests.keys().cloned().collect();
+        let mut flight = Flight { sent: now, asked: Vec::with_capacity(names.len()) };
+        let mut steps = Vec::with_capacity(names.len());
+        for lease in names {
+            let (wish, asked) = self.wish(now, &lease);
+            flight.asked.push((lease.clone(), asked));
+            steps.push(Step { lease, wish });
+        }
+        self.flight = Some(flight);
+        Some(Round {
+            node: self.node.clone(),
+            rpc_address: self.rpc_address,
+            lease_duration: self.timing.lease_duration,
+            steps,
+        })
+    }
+
+    pub(super) fn next_round(&self) -> Time {
+        self.contests.values().map(|contest| contest.due).fold(self.heartbeat_at, Time::min)
+    }
+
+    fn wish(&mut self, now: Time, lease: &LeaseName) -> (Wish, Asked) {
+        let (own_lease, is_kept) = (self.timing.lease_duration, self.is_kept());
+        let planted = self.planted;
+        let drawn = self.luck.token();
+        let contest = self.contests.get_mut(lease).expect("it is a name of theirs");
+        let may_lead = Self::may_lead_by(contest, now, is_kept, planted);
+        if contest.led.is_some() {
+            let held = contest.drawn.tokens();
+            let drawn = if planted.has(Flaw::ReusesTokens) { held[held.len() - 1] } else { drawn };
+            contest.drawn.note(drawn, now);
+            let held = if planted.has(Flaw::ForgetsDrawnTokens) { held[..1].to_vec() } else { held };
+            return (Wish::Renew { held, drawn }, Asked::Renew(drawn));
+        }
+        let is_to_go = contest.given_up.is_some() || contest.idle.is_some();
+        let is_at_work = contest.is_at_work() && !planted.has(Flaw::ReleasesBeforeWorkEnds);
+        if is_to_go && !is_at_work && !contest.drawn.is_empty() {
+            // It may be carried out late, whatever is heard of it.
+            contest.drawn.give_up();
+            return (Wish::Release { held: contest.drawn.tokens() }, Asked::Release);
+        }
+        let above = if planted.has(Flaw::TermOfStoreAlone) { 0 } else { contest.standing.known() };
+        let may_acquire = may_lead && contest.standing.known() < MAX_TERM;
+        let taking = if may_acquire { contest.standing.may_take(now, own_lease) } else { Taking::No };
+        let expired = match taking {
+            Taking::No => return (Wish::Watch, Asked::Watch),
+            Taking::Free => None,
+            Taking::FreeOrExpired(token) => Some(token),
+        };
+        contest.drawn.note(drawn, now);
+        (Wish::Acquire { drawn, above, expired }, Asked::Acquire(drawn))
+    }
+
+    /// Whether this node may come to lead by this lease now.
+    pub(super) fn may_lead_by(contest: &Contest, now: Time, is_kept: bool, planted: Planted) -> bool {
+        (!is_kept || planted.has(Flaw::LeadsWhenDraining))
+            && !contest.is_leaving
+            && contest.given_up.is_none()
+            && contest.idle.is_none()
+            && contest.held_off_until.is_none_or(|until| now >= until)
+    }
+
+    /// The round under way was not answered. If its outcome is known, nothing of it was carried out nor will be.
+    pub fn failed(&mut self, now: Time, is_outcome_known: bool) {
+        self.expire(now);
+        let Some(flight) = self.flight.take() else {
+            return;
+        };
+        self.failures = self.failures.saturating_add(1);
+        let silence = now.since(self.answered_at);
+        if !self.is_unreachable && silence >= self.timing.renewal_interval * 2 {
+            self.is_unreachable = true;
+            self.alarm(ContenderAlarm::Unreachable { since: silence });
+        }
+        for (lease, asked) in flight.asked {
+            let Some(contest) = self.contests.get_mut(&lease) else { continue };
+            if let (Asked::Acquire(token) | Asked::Renew(token), true) = (asked, is_outcome_known) {
+                contest.drawn.forget(token);
+            }
+            if self.planted.has(Flaw::DeposedByFailure) {
+                contest.lose(crate::core::election::LossReason::Expired);
+            }
+        }
+        let at = now + self.pause(now);
+        self.heartbeat_at = at;
+        for contest in self.contests.values_mut() {
+            contest.due = at;
+        }
+        self.publish(now);
+    }
+
+    /// The pause after a failure: longer each time, but no held lease runs out without another try.
+    fn pause(&mut self, now: Time) -> Duration {
+        let backoff = self.timing.backoff(self.failures);
+        let pause = backoff / 2 + self.luck.part_of(backoff / 2);
+        let ends = self.contests.values().filter_map(|contest| contest.led.as_ref()).map(|led| led.until).min();
+        match ends {
+            Some(until) if !self.planted.has(Flaw::PausesPastExpiry) => {
+                pause.min(until.since(now) / TRIES_IN_WHAT_IS_LEFT).max(MIN_PAUSE)
+            }
+            _ => pause,
+        }
+    }
+
+    /// Sets when this lease is asked about next, after an answer to a round that was handed out at `sent`.
+    pub(super) fn schedule(&mut self, now: Time, lease: &LeaseName, sent: Time, asked: Asked, outcome: Outcome) {
+        let heartbeat = sent + self.luck.nearly(self.timing.renewal_interval);
+        let pace = if self.planted.has(Flaw::RenewsLate) { self.timing.renewal_interval } else { self.timing.pace() };
+        let renewal = sent + self.luck.nearly(pace);
+        let jitter = self.luck.part_of(NOTICE_JITTER);
+        let again = self.luck.nearly(self.timing.backoff(1));
+        let (own_lease, is_kept) = (self.timing.lease_duration, self.is_kept());
+        let planted = self.planted;
+        let Some(contest) = self.contests.get_mut(lease) else {
+            return;
+        };
+        let may_lead = Self::may_lead_by(contest, now, is_kept, planted);
+        contest.due = if contest.led.is_some() {
+            // What was adopted is old already.
+            if matches!(asked, Asked::Renew(_)) || outcome == Outcome::Acquired { renewal } else { now }
+        } else if contest.is_at_work() {
+            heartbeat
+        } else if contest.idle.is_some() || (!may_lead && !contest.drawn.is_empty()) {
+            now + if asked == Asked::Release { again } else { jitter }
+        } else if !may_lead {
+            contest.held_off_until.map_or(heartbeat, |until| heartbeat.min(until.max(now)))
+        } else {
+            match (asked, outcome, contest.standing.opens_at(now, own_lease)) {
+                (_, Outcome::Conflict, _) => now + again,
+                // It was asked for in vain, and may be had only later.
+                (Asked::Acquire(_), _, Some(at)) if at <= now => heartbeat,
+                (_, _, Some(at)) if at <= now => now + jitter,
+                (_, _, Some(at)) => heartbeat.min(at + jitter),
+                (_, _, None) => heartbeat,
+            }
+        };
+    }
+}

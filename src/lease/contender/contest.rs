@@ -1,0 +1,120 @@
+//! One agent's part in the contest for one lease.
+//!
+//! Invariant: a term is led, or given up and its work awaited, or neither; never both.
+//!
+//! Must not know: other leases; when rounds are sent.
+
+use super::doors::Claim;
+use super::drawn::Drawn;
+use super::flaw::Planted;
+use super::standing::Standing;
+use super::timing::LeaseTiming;
+use crate::core::election::LossReason;
+use crate::core::{LeadershipState, Time};
+use crate::lease::{LeaseName, Token};
+
+/// A term that this node leads in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Led {
+    pub(super) term: u64,
+    /// When the claim ends without a further renewal.
+    pub(super) until: Time,
+}
+
+/// A term that this node led in, and has not done with.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct GivenUp {
+    pub(super) term: u64,
+    /// All that was led has ended: the lease may be released.
+    pub(super) has_ended: bool,
+}
+
+/// The contest for one lease.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Contest {
+    pub(super) standing: Standing,
+    pub(super) drawn: Drawn,
+    pub(super) led: Option<Led>,
+    pub(super) given_up: Option<GivenUp>,
+    /// A term that this node has without leading in it: its row is to be released.
+    pub(super) idle: Option<u64>,
+    /// The reason of the last loss, until it is told.
+    pub(super) loss: Option<LossReason>,
+    /// Resigned: others come first until then.
+    pub(super) held_off_until: Option<Time>,
+    /// It is contended for no more, and forgotten once nothing is held.
+    pub(super) is_leaving: bool,
+    /// When it is asked about next.
+    pub(super) due: Time,
+    /// The highest term that is to be on disk.
+    pub(super) persisted: u64,
+    /// What was told last.
+    pub(super) told: Claim,
+    /// The known term that the store was found below.
+    pub(super) fell_below: Option<u64>,
+    /// A token under this node's name that was not drawn here.
+    pub(super) namesake: Option<Token>,
+}
+
+impl Contest {
+    pub(super) fn new(lease: LeaseName, known: u64, timing: &LeaseTiming, now: Time, planted: Planted) -> Self {
+        let told =
+            Claim { lease, state: LeadershipState::Vacant, leader: None, term: known, is_me: false, valid_until: None };
+        Self {
+            standing: Standing::new(known, timing.lease_duration, now, planted),
+            drawn: Drawn::default(),
+            led: None,
+            given_up: None,
+            idle: None,
+            loss: None,
+            held_off_until: None,
+            is_leaving: false,
+            due: now,
+            persisted: known,
+            told,
+            fell_below: None,
+            namesake: None,
+        }
+    }
+
+    /// Leads no more, if it did; what was led is to be ended.
+    pub(super) fn lose(&mut self, reason: LossReason) {
+        if let Some(led) = self.led.take() {
+            self.given_up = Some(GivenUp { term: led.term, has_ended: false });
+            self.loss = Some(reason);
+        }
+    }
+
+    /// What was led in this term has ended.
+    pub(super) fn end_work(&mut self, now: Time, term: u64) {
+        let Some(given_up) = self.given_up.as_mut().filter(|given_up| given_up.term == term) else {
+            return;
+        };
+        given_up.has_ended = true;
+        if self.drawn.is_empty() {
+            // The row is somebody else's: there is nothing to release.
+            self.given_up = None;
+        }
+        self.due = now;
+    }
+
+    /// Led work goes on of a term that was given up.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.given_up.as_ref().is_some_and(|given_up| !given_up.has_ended)
+    }
+
+    /// Nothing in the row can be this node's, and nothing is led.
+    pub(super) fn holds_nothing(&self) -> bool {
+        self.holds_no_term() && self.drawn.is_empty()
+    }
+
+    /// The row that was seen last bears a token that was drawn here.
+    pub(super) fn has_own_row(&self) -> bool {
+        self.standing.sight().is_some_and(|sight| self.drawn.find(sight.token).is_some())
+    }
+
+    /// No term is this node's, whether it leads in it or not.
+    pub(super) fn holds_no_term(&self) -> bool {
+        self.led.is_none() && self.given_up.is_none() && self.idle.is_none()
+    }
+}

@@ -1,0 +1,86 @@
+//! The tokens that were drawn here and may stand in a lease's row, though no answer has said so.
+//!
+//! Invariant: a token is noted before it is sent, and forgotten only once it is certain, or as good as certain, that the
+//! row does not hold it. Forgetting one too early costs at most a lease of waiting: an own row under a forgotten token is a
+//! stranger's.
+//!
+//! Must not know: terms, claims.
+
+use crate::core::Time;
+use crate::lease::Token;
+
+/// Most tokens of one lease that are remembered; the oldest goes first. Far more tries than fit into one lease.
+pub const MAX_DRAWN: usize = 32;
+
+/// A token that was sent to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Draw {
+    pub(super) token: Token,
+    /// When the round was handed out that was to write it.
+    pub(super) sent: Time,
+    /// A claim may rest on it, if the row shows it: nobody else was seen to hold the lease since, and no release names it
+    /// that may still be under way.
+    pub(super) is_adoptable: bool,
+}
+
+/// What may stand in a lease's row of what was drawn here, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct Drawn(Vec<Draw>);
+
+impl Drawn {
+    pub(super) fn note(&mut self, token: Token, sent: Time) {
+        if self.0.len() == MAX_DRAWN {
+            self.0.remove(0);
+        }
+        self.0.push(Draw { token, sent, is_adoptable: true });
+    }
+
+    /// It was never written.
+    pub(super) fn forget(&mut self, token: Token) {
+        self.0.retain(|draw| draw.token != token);
+    }
+
+    /// It stands in the row: no other one does, or will.
+    pub(super) fn keep_only(&mut self, token: Token) {
+        self.0.retain(|draw| draw.token == token);
+    }
+
+    /// None of them stands in the row.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// No claim rests on any of them any more.
+    pub(super) fn give_up(&mut self) {
+        for draw in &mut self.0 {
+            draw.is_adoptable = false;
+        }
+    }
+
+    pub(super) fn find(&self, token: Token) -> Option<Draw> {
+        self.0.iter().copied().find(|draw| draw.token == token)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn tokens(&self) -> Vec<Token> {
+        self.0.iter().map(|draw| draw.token).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_tokens_are_remembered_than_the_limit_and_the_oldest_goes_first() {
+        let mut drawn = Drawn::default();
+        for number in 0..=MAX_DRAWN as u128 {
+            drawn.note(Token(number), Time::ORIGIN);
+        }
+        assert_eq!(drawn.tokens().len(), MAX_DRAWN);
+        assert_eq!((drawn.find(Token(0)), drawn.find(Token(1)).is_some()), (None, true));
+    }
+}

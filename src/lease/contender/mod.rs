@@ -1,0 +1,322 @@
+//! How one agent contends for leases in a database, as a state machine of its own.
+//!
+//! It knows nothing of databases, sockets or clocks: answers of a store, time, and what other agents tell go in; rounds and
+//! [`Output`]s come out. The same machine runs in the agent, in chaos runs and in a model checker.
+//!
+//! ```text
+//! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
+//! │ The contract of the doors                                                                    │
+//! │                                                                                              │
+//! │ 1. At `next_deadline()`, or as soon after it as may be: `tick(now)`, then `begin(now)`.       │
+//! │ 2. A round that `begin` handed out is carried out at once, and ends in exactly one call of    │
+//! │    `answered` or `failed`; an answer that comes after that is dropped.                        │
+//! │ 3. After every door, `poll()` until it is `None`; the outputs are carried out in order.       │
+//! │ 4. `now` never falls, and counts suspend.                                                     │
+//! │ 5. The same birth and the same inputs at the same times give the same rounds and outputs.     │
+//! └──────────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! ```text
+//!              Acquired, or the row bears a token of a lost acquisition (counted from when *that* was sent)
+//!   contends ─────────────────────────────────────────────────────────────────────────────────▶ leads ─┐ Renewed: counted
+//!      ▲                                                                                         │ ▲───┘ from when it was sent
+//!      │ released, or the row is somebody else's    its time is past, rejected, a higher term, resigned, drained, stopped
+//!      └──────────────────────────────── gives up: led work ends first ◀─────────────────────────┘
+//! ```
+//!
+//! | rule | without it | file |
+//! |---|---|---|
+//! | a claim counts from before its round was handed out, less 2 % | two valid claims | `leading` |
+//! | a claim ends by itself, before any input is looked at; its term is never led again | a stale claim; two valid claims | `leading` |
+//! | what fails does not depose, what is rejected does, at once, and so does a higher term | needless changes of leaders; a leader that everybody else has given up | `asking`, `answering` |
+//! | renewals begin early enough for a second try, and are tried for until the end | one lost answer costs the lease | `timing`, `asking` |
+//! | tokens are drawn before they are sent, never twice, and all that may stand in the row are named | a lost answer costs the lease; others see a renewed lease stand still | `drawn`, `asking` |
+//! | a lost acquisition is adopted by its token, counted from when it was sent, unless somebody else was seen since or it was to be released | two valid claims | `answering` |
+//! | a token proves who holds, a name does not | two agents with one name lead at once | `answering` |
+//! | a holder is waited for until its token stood for the longer of both leases by the own clock | two valid claims when the store's clock steps | `standing` |
+//! | what looks older than it is known to be is waited for just so, from when it was seen to | two valid claims after lost commits | `standing` |
+//! | nobody leads in a term that is not above the highest one known | a term is led twice after lost commits | `answering` |
+//! | led work has ended before a lease is released | two at work at once | `asking` |
+//! | a release is told of, and tried for at once | nobody leads for up to a renewal interval | `standing`, `asking` |
+//!
+//! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that somebody would notice. Exploration that
+//! knows of no bug in particular finds most: faults by lot (`tests/chaos`), walks and every interleaving up to a bound
+//! (`tests/model`).
+//!
+//! | rule | planted | found by |
+//! |---|---|---|
+//! | a claim counts from before its round, less 2 % | `ClaimFromReceipt`; `NoMargin` | chaos, walks; chaos |
+//! | a claim ends by itself, and its term is never led again | `NoExpiry`, `LeadsOnInItsTerm` | chaos |
+//! | failures do not depose, rejections and higher terms do | `DeposedByFailure`, `IgnoresRejection`, `IgnoresHigherTerms` | chaos |
+//! | renewals begin early, and are tried for until the end | `RenewsLate`, `PausesPastExpiry` | `directed` alone |
+//! | tokens are drawn first, never twice, and all of them named | `ReusesTokens`; `ForgetsDrawnTokens` | chaos, walks; chaos |
+//! | an adopted acquisition counts from when it was sent, unless it was given up | `AdoptsFromSight`; `AdoptsWhatWasGivenUp` | chaos, walks; `directed` alone |
+//! | a token proves who holds, a name does not | `TakesBackOwnName` | chaos |
+//! | a token must stand for the longer lease | `TakesAtExpiry`; `WaitsOwnLeaseOnly`, `WaitsFromFirstSight` | chaos, model, walks; chaos |
+//! | what looks older than it is known to be is waited for, from when it was seen to | `TakesWhatLooksFree`; `WaitsFromHearsay` | chaos, model; `directed` alone |
+//! | nobody leads in a term that is not above all known | `TermOfStoreAlone`, `LeadsBelowKnownTerm` | chaos |
+//! | led work ends before a release; a drained node never leads | `ReleasesBeforeWorkEnds`, `LeadsWhenDraining` | chaos |
+//! | a release is told of, and tried for at once | `DeafToReleases` | `directed` alone |
+//!
+//! **How far this reaches.** While the store keeps its commits there is at most one valid claim at each instant of true time,
+//! and a term is led by one. After a fail-over that lost commits: whoever saw in the row the token by which a claim stands
+//! waits for that claim, and whoever heard of a term, as the highest one, waits for the claim that began it. So a second
+//! claim is possible only beside a leader whose last grant was lost and who cannot reach the store (who can is rejected
+//! within a renewal interval), and only for one that has not seen that grant: because it was a renewal of the last moment,
+//! or because nothing of its term was heard at all. In the latter case the term may be given again, and then word of it may
+//! be of either. One that hears of a higher term stops at once. Leases must be of one length on all agents: who only heard
+//! of a term waits its own.
+//!
+//! Invariants: at most one round is under way; whatever is drawn is noted before it leaves.
+//!
+//! Must not know: how a store works, what is led, who is a member.
+
+mod alarm;
+mod answering;
+mod asking;
+mod contest;
+mod doors;
+mod drawn;
+pub(crate) mod flaw;
+mod leading;
+mod luck;
+mod standing;
+mod timing;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+pub use alarm::ContenderAlarm;
+pub use doors::{Claim, ContenderBirth, Output, TooManyLeases};
+pub use drawn::MAX_DRAWN;
+pub use timing::{LeaseTiming, TimingError};
+
+use super::{LeaseName, MAX_LEASES};
+use crate::core::election::LossReason;
+use crate::core::{NodeId, Time};
+use asking::Flight;
+use contest::Contest;
+use flaw::{Flaw, Planted};
+use luck::Luck;
+use timing::NOTICE_JITTER;
+
+/// The last term of all: whole numbers are exact up to here in every program that reads them as JSON.
+pub const MAX_TERM: u64 = (1 << 53) - 1;
+/// The highest term that is believed on the word of others: no such word uses up the terms.
+pub const MAX_HEARD_TERM: u64 = 1 << 52;
+
+/// How far the end has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Stopping {
+    No,
+    /// What is held is being released.
+    Releasing,
+    /// Nothing is held.
+    Stopped,
+}
+
+/// The machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Contender {
+    node: NodeId,
+    rpc_address: Option<SocketAddr>,
+    timing: LeaseTiming,
+    luck: Luck,
+    contests: BTreeMap<LeaseName, Contest>,
+    /// The highest terms on disk, of leases that are not contended for.
+    terms: BTreeMap<LeaseName, u64>,
+    flight: Option<Flight>,
+    /// When this node's liveness row is written again, whatever its leases need.
+    heartbeat_at: Time,
+    /// Failures in a row.
+    failures: u32,
+    /// When the round was handed out that was answered last; at first, the birth.
+    answered_at: Time,
+    is_unreachable: bool,
+    is_draining: bool,
+    stopping: Stopping,
+    outputs: VecDeque<Output>,
+    planted: Planted,
+}
+
+impl Contender {
+    /// Begins; the first round is due at once.
+    ///
+    /// # Panics
+    /// If the timing does not fit together, or there are too many leases: its maker checks both.
+    pub fn new(birth: ContenderBirth, now: Time) -> Self {
+        let ContenderBirth { node, rpc_address, timing, leases, terms, seed } = birth;
+        timing.check().expect("the timing is checked before the machine is born");
+        let mut contender = Self {
+            node,
+            rpc_address,
+            timing,
+            luck: Luck::new(seed),
+            contests: BTreeMap::new(),
+            terms,
+            flight: None,
+            heartbeat_at: now,
+            failures: 0,
+            answered_at: now,
+            is_unreachable: false,
+            is_draining: false,
+            stopping: Stopping::No,
+            outputs: VecDeque::new(),
+            planted: Planted::default(),
+        };
+        for lease in leases {
+            contender.add_lease(now, lease).expect("leases are counted before the machine is born");
+        }
+        contender
+    }
+
+    /// Contends for one lease more. Nothing changes if it does already.
+    pub fn add_lease(&mut self, now: Time, lease: LeaseName) -> Result<(), TooManyLeases> {
+        self.expire(now);
+        if let Some(contest) = self.contests.get_mut(&lease) {
+            contest.is_leaving = false;
+        } else {
+            if self.contests.len() >= MAX_LEASES {
+                return Err(TooManyLeases);
+            }
+            let known = self.terms.remove(&lease).unwrap_or(0).min(MAX_TERM);
+            let contest = Contest::new(lease.clone(), known, &self.timing, now, self.planted);
+            self.contests.insert(lease, contest);
+        }
+        self.publish(now);
+        Ok(())
+    }
+
+    /// Contends for this lease no more: resigns, releases, and then forgets all but its term.
+    pub fn remove_lease(&mut self, now: Time, lease: &LeaseName) {
+        self.expire(now);
+        if let Some(contest) = self.contests.get_mut(lease) {
+            contest.is_leaving = true;
+            contest.lose(LossReason::Resigned);
+            contest.due = now;
+        }
+        self.publish(now);
+    }
+
+    /// Drained after every input.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to call [`Contender::tick`] and then [`Contender::begin`], at the latest; `None` if there is nothing to wait for.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let claims = self.contests.values().filter_map(|contest| contest.told.valid_until);
+        let round = (self.flight.is_none() && self.stopping != Stopping::Stopped).then(|| self.next_round());
+        claims.chain(round).min()
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Time) {
+        self.expire(now);
+        self.publish(now);
+    }
+
+    /// Another agent has told that this term was led, and whether it is given up.
+    pub fn heard(&mut self, now: Time, lease: &LeaseName, term: u64, is_released: bool) {
+        self.expire(now);
+        if term > MAX_HEARD_TERM {
+            let lease = lease.clone();
+            self.alarm(ContenderAlarm::TermLimit { lease, term });
+            return;
+        }
+        let delay = self.luck.part_of(NOTICE_JITTER);
+        let planted = self.planted;
+        let Some(contest) = self.contests.get_mut(lease) else {
+            return;
+        };
+        let is_own = contest.led.as_ref().is_some_and(|led| led.term == term);
+        if !is_own && contest.standing.heard(now, term, is_released) {
+            if contest.led.as_ref().is_some_and(|led| led.term < term) && !planted.has(Flaw::IgnoresHigherTerms) {
+                contest.lose(LossReason::Superseded);
+            }
+            if is_released && !planted.has(Flaw::DeafToReleases) {
+                contest.due = contest.due.min(now + delay);
+            }
+        }
+        self.publish(now);
+    }
+
+    /// Leadership by this lease is to be given up. For a lease long this node leaves it to others, if they want it.
+    pub fn resign(&mut self, now: Time, lease: &LeaseName) {
+        self.expire(now);
+        let pause = self.timing.lease_duration;
+        if let Some(contest) = self.contests.get_mut(lease).filter(|contest| contest.led.is_some()) {
+            contest.lose(LossReason::Resigned);
+            contest.held_off_until = Some(now + pause);
+        }
+        self.publish(now);
+    }
+
+    /// All that was led in this term has ended, see [`Output::AwaitWork`].
+    pub fn work_ended(&mut self, now: Time, lease: &LeaseName, term: u64) {
+        self.expire(now);
+        if let Some(contest) = self.contests.get_mut(lease) {
+            contest.end_work(now, term);
+        }
+        self.publish(now);
+    }
+
+    /// From now on this node never leads, or may lead again.
+    pub fn set_draining(&mut self, now: Time, is_draining: bool) {
+        self.expire(now);
+        self.is_draining = is_draining;
+        if is_draining && !self.planted.has(Flaw::LeadsWhenDraining) {
+            self.resign_all(now);
+        }
+        self.publish(now);
+    }
+
+    /// Gives up all that it leads, and asks for nothing more; ends with [`Output::Stopped`] once all is released.
+    pub fn stop(&mut self, now: Time) {
+        self.expire(now);
+        if self.stopping == Stopping::No {
+            self.stopping = Stopping::Releasing;
+        }
+        self.resign_all(now);
+        self.publish(now);
+    }
+
+    /// It is not to lead, whatever the store says.
+    fn is_kept(&self) -> bool {
+        self.is_draining || self.stopping != Stopping::No
+    }
+
+    fn resign_all(&mut self, now: Time) {
+        for contest in self.contests.values_mut() {
+            contest.lose(LossReason::Resigned);
+            contest.due = now;
+        }
+    }
+
+    /// The claims as they are told now.
+    pub fn claims(&self) -> impl Iterator<Item = &Claim> {
+        self.contests.values().map(|contest| &contest.told)
+    }
+
+    /// How long the store has not answered, if it does not.
+    pub fn unreachable_for(&self, now: Time) -> Option<Duration> {
+        (self.failures > 0).then(|| now.since(self.answered_at))
+    }
+
+    fn alarm(&mut self, alarm: ContenderAlarm) {
+        self.outputs.push_back(Output::Alarm(alarm));
+    }
+
+    /// Takes a rule away; see `flaw`.
+    #[cfg(test)]
+    pub(crate) fn plant(&mut self, flaw: Flaw) {
+        self.planted.plant(flaw);
+        for contest in self.contests.values_mut() {
+            contest.standing.plant(self.planted);
+        }
+    }
+}

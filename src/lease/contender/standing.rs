@@ -1,0 +1,368 @@
+//! When a lease may be taken: what is known of its terms, who was seen to hold it, and for how long that is waited for.
+//!
+//! | what is known | the lease may be taken |
+//! |---|---|
+//! | nothing was ever led | at once |
+//! | the highest term was given up: told of, or the row of that very term is free | at once |
+//! | somebody holds it | once the same token has stood for a whole lease, by this clock; the store adds: and has expired |
+//! | the store knows less than was known before | as above, and not before a whole lease after that was first seen |
+//!
+//! A whole lease is the longest that was seen or that this node has itself: the holder's claim is shorter by the margin.
+//!
+//! Invariants: the known term never falls; a time of waiting begins when an answer has *come*, and ends before a round is
+//! *sent*, so that the row stood at least as long.
+//!
+//! Must not know: whether this node wants to lead; what a claim is.
+
+use std::time::Duration;
+
+use super::flaw::{Flaw, Planted};
+use crate::core::election::MAX_LEASE;
+use crate::core::{NodeId, Time};
+use crate::lease::{Holder, Seen, Token};
+
+/// The holder that was seen last.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Sight {
+    pub(super) node: NodeId,
+    pub(super) token: Token,
+    pub(super) term: u64,
+    /// When this token was seen first.
+    pub(super) first: Time,
+    lease: Duration,
+    /// What the store said of its expiry last: the time left, and when the round was sent and answered.
+    left: (Duration, Time, Time),
+}
+
+/// A difference between the store's clock and this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ClockStep {
+    pub(super) by: Duration,
+    pub(super) is_forward: bool,
+}
+
+/// How an acquisition may be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taking {
+    /// Not at all.
+    No,
+    /// Of a free lease.
+    Free,
+    /// Also of this token, once it has expired.
+    FreeOrExpired(Token),
+}
+
+/// What is known of one lease.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Standing {
+    /// The highest term that is known to have been led; 0 if none is.
+    known: u64,
+    /// Its leader is known to have given it up.
+    is_given_up: bool,
+    /// When that became known.
+    since: Time,
+    /// The term that the store told of last; `None` before the first answer.
+    stored: Option<u64>,
+    sight: Option<Sight>,
+    /// Not taken before: commits were lost, and whoever they were of may not know it yet …
+    barred_until: Option<Time>,
+    /// … and up to this term that was waited for.
+    waited_for: u64,
+    longest: Duration,
+    planted: Planted,
+}
+
+impl Standing {
+    pub(super) fn new(known: u64, own_lease: Duration, now: Time, planted: Planted) -> Self {
+        Self {
+            known,
+            is_given_up: false,
+            since: now,
+            stored: None,
+            sight: None,
+            barred_until: None,
+            waited_for: 0,
+            longest: own_lease,
+            planted,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn plant(&mut self, planted: Planted) {
+        self.planted = planted;
+    }
+
+    pub(super) fn known(&self) -> u64 {
+        self.known
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_given_up
+    }
+
+    pub(super) fn sight(&self) -> Option<&Sight> {
+        self.sight.as_ref()
+    }
+
+    /// A term was told of. Says whether it is news.
+    pub(super) fn heard(&mut self, now: Time, term: u64, is_given_up: bool) -> bool {
+        let is_news = term > self.known || (term == self.known && is_given_up && !self.is_given_up);
+        if is_news {
+            (self.known, self.is_given_up, self.since) = (term, is_given_up, now);
+        }
+        is_news
+    }
+
+    /// An answer to a round that was handed out at `sent` has come at `now`.
+    pub(super) fn saw(&mut self, seen: &Seen, sent: Time, now: Time) {
+        self.learn_term(seen, sent, now);
+        self.stored = Some(seen.term);
+        let is_lost = |sight: &Sight| sight.term > seen.term && !(self.is_given_up && sight.term == self.known);
+        if self.sight.as_ref().is_some_and(is_lost) {
+            // Whoever was seen may not know that its term is there no more.
+            self.bar(now);
+        }
+        self.learn_holder(seen.holder.as_ref(), sent, now);
+    }
+
+    fn learn_term(&mut self, seen: &Seen, sent: Time, now: Time) {
+        let is_free = seen.holder.is_none();
+        if seen.term > self.known {
+            (self.known, self.is_given_up, self.since) = (seen.term, is_free, now);
+        } else if seen.term == self.known {
+            if is_free {
+                self.is_given_up = true;
+            } else if sent > self.since {
+                // A release that was told of and is not there was lost, or was of somebody else.
+                self.is_given_up = false;
+            }
+        } else if !self.is_given_up && self.waited_for != self.known {
+            // The commit that began the known term was there before anybody could tell of it. An answer to a round that was
+            // handed out after that shows that it is there no more.
+            if sent >= self.since {
+                self.waited_for = self.known;
+                self.bar(now);
+            } else if self.planted.has(Flaw::WaitsFromHearsay) {
+                self.waited_for = self.known;
+                self.bar(sent);
+            }
+        }
+    }
+
+    fn learn_holder(&mut self, holder: Option<&Holder>, sent: Time, now: Time) {
+        let Some(holder) = holder else {
+            self.sight = None;
+            return;
+        };
+        let lease = holder.lease_duration.min(MAX_LEASE);
+        self.longest = self.longest.max(lease);
+        let before = self.sight.take();
+        if before.as_ref().is_some_and(|sight| sight.term == holder.term && sight.node != holder.node) {
+            // One term, two holders: the first one's was lost, and it may not know it yet.
+            self.bar(now);
+        }
+        let is_same = |sight: &Sight| {
+            sight.token == holder.token
+                || (self.planted.has(Flaw::WaitsFromFirstSight)
+                    && sight.node == holder.node
+                    && sight.term == holder.term)
+        };
+        let first = before.filter(is_same).map_or(now, |sight| sight.first);
+        self.sight = Some(Sight {
+            node: holder.node.clone(),
+            token: holder.token,
+            term: holder.term,
+            first,
+            lease,
+            left: (holder.expires_in, sent, now),
+        });
+    }
+
+    fn bar(&mut self, from: Time) {
+        let until = from + self.longest;
+        self.barred_until = Some(self.barred_until.map_or(until, |barred| barred.max(until)));
+    }
+
+    /// How an acquisition may be asked for at this time.
+    pub(super) fn may_take(&self, now: Time, own_lease: Duration) -> Taking {
+        if self.planted.has(Flaw::TakesWhatLooksFree) && self.sight.is_none() {
+            return Taking::Free;
+        }
+        if self.is_barred(now) {
+            return Taking::No;
+        }
+        match &self.sight {
+            Some(sight) if now >= self.stands_until(sight, own_lease) => Taking::FreeOrExpired(sight.token),
+            // Its release is told of, and may be written by now.
+            Some(_) if self.is_open() => Taking::Free,
+            None if self.is_open() || self.is_waited_for() => Taking::Free,
+            _ => Taking::No,
+        }
+    }
+
+    /// From when on the lease may be taken as things stand, the store's clock included; `None`: that is not known yet.
+    pub(super) fn opens_at(&self, now: Time, own_lease: Duration) -> Option<Time> {
+        let from = match &self.sight {
+            Some(sight) => self.stands_until(sight, own_lease).max(expires(sight)),
+            None if self.is_open() || self.is_waited_for() => now,
+            None => return None,
+        };
+        Some(self.barred_until.map_or(from, |barred| barred.max(from)))
+    }
+
+    /// Nobody can be leading, as far as anything is known.
+    fn is_open(&self) -> bool {
+        self.known == 0 || self.is_given_up
+    }
+
+    /// The store knows less than is known, and a whole lease was waited for it, or is being waited.
+    fn is_waited_for(&self) -> bool {
+        self.waited_for == self.known
+    }
+
+    fn is_barred(&self, now: Time) -> bool {
+        let is_older = self.stored.is_none_or(|stored| stored < self.known);
+        let is_unknown = is_older && !self.is_open() && !self.is_waited_for();
+        is_unknown || self.barred_until.is_some_and(|until| now < until)
+    }
+
+    fn stands_until(&self, sight: &Sight, own_lease: Duration) -> Time {
+        if self.planted.has(Flaw::TakesAtExpiry) {
+            return sight.first;
+        }
+        let whole = if self.planted.has(Flaw::WaitsOwnLeaseOnly) { own_lease } else { own_lease.max(sight.lease) };
+        sight.first + whole
+    }
+
+    /// The leader to show, its term, and until when: a lease at most after the last answer that showed it.
+    pub(super) fn shown(&self) -> Option<(NodeId, u64, Time)> {
+        let sight = self.sight.as_ref().filter(|sight| sight.term == self.known && !self.is_given_up)?;
+        let (left, sent, _) = sight.left;
+        Some((sight.node.clone(), sight.term, sent + left.min(sight.lease)))
+    }
+
+    /// How far the store's clock has gone wrong since its last answer, if the row shows it.
+    pub(super) fn clock_step(&self, seen: &Seen, sent: Time, now: Time, tolerance: Duration) -> Option<ClockStep> {
+        let (holder, sight) = (seen.holder.as_ref()?, self.sight.as_ref()?);
+        let (left_before, sent_before, came_before) = sight.left;
+        // Clocks that are as bad as may be, and rounds that took as long as they did.
+        let most_gone = now.since(sent_before) * 102 / 100 + tolerance;
+        let least_gone = (sent.since(came_before) * 98 / 100).saturating_sub(tolerance);
+        let (most_left, least_left) = if holder.token == sight.token {
+            (left_before.saturating_sub(least_gone), left_before.saturating_sub(most_gone))
+        } else if holder.term >= sight.term {
+            // It was written since.
+            (holder.lease_duration + tolerance, holder.lease_duration.saturating_sub(most_gone))
+        } else {
+            return None;
+        };
+        let (forward, back) =
+            (least_left.saturating_sub(holder.expires_in), holder.expires_in.saturating_sub(most_left));
+        if !forward.is_zero() {
+            return Some(ClockStep { by: forward, is_forward: true });
+        }
+        (!back.is_zero()).then_some(ClockStep { by: back, is_forward: false })
+    }
+}
+
+/// When the holder that was seen expires by the store's clock, as far as can be told from here.
+fn expires(sight: &Sight) -> Time {
+    let (left, _, came) = sight.left;
+    // Further away than the lease is long: it counts as expired there.
+    if left > sight.lease { came } else { came + left }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::Outcome;
+
+    const LEASE: Duration = Duration::from_secs(15);
+
+    fn at(second: u32) -> Time {
+        Time::ORIGIN + Duration::from_secs(1) * second
+    }
+
+    fn standing() -> Standing {
+        Standing::new(0, LEASE, Time::ORIGIN, Planted::default())
+    }
+
+    /// The row of this node, under this token, in this term; its lease is so long.
+    fn held(node: &str, token: u128, term: u64, lease_duration: Duration) -> Seen {
+        let node = NodeId::new(node).expect("a name");
+        let holder = Holder { node, token: Token(token), term, lease_duration, expires_in: Duration::ZERO };
+        Seen { outcome: Outcome::Watched, term, holder: Some(holder) }
+    }
+
+    fn free(term: u64) -> Seen {
+        Seen { outcome: Outcome::Watched, term, holder: None }
+    }
+
+    fn see(standing: &mut Standing, second: u32, seen: &Seen) {
+        standing.saw(seen, at(second), at(second));
+    }
+
+    #[test]
+    fn a_holder_is_waited_for_from_when_its_token_was_seen_first_for_the_longer_lease() {
+        let mut standing = standing();
+        see(&mut standing, 0, &held("a", 1, 1, LEASE * 2));
+        see(&mut standing, 5, &held("a", 2, 1, LEASE * 2));
+        see(&mut standing, 34, &held("a", 2, 1, LEASE * 2));
+        assert_eq!(standing.may_take(at(34), LEASE), Taking::No);
+        assert_eq!(standing.may_take(at(35), LEASE), Taking::FreeOrExpired(Token(2)));
+        assert_eq!(standing.opens_at(at(34), LEASE), Some(at(35)));
+    }
+
+    #[test]
+    fn what_looks_older_is_waited_for_as_long_as_the_longest_lease_that_was_seen() {
+        let mut standing = standing();
+        see(&mut standing, 0, &held("a", 1, 1, LEASE * 2));
+        see(&mut standing, 1, &free(0));
+        assert_eq!(standing.may_take(at(30), LEASE), Taking::No);
+        assert_eq!(standing.may_take(at(31), LEASE), Taking::Free);
+    }
+
+    #[test]
+    fn a_term_with_two_holders_tells_of_lost_commits_and_a_release_may_be_of_either() {
+        let mut standing = standing();
+        see(&mut standing, 0, &held("a", 1, 1, LEASE));
+        see(&mut standing, 2, &held("b", 2, 1, LEASE));
+        see(&mut standing, 3, &free(1));
+        assert_eq!(standing.may_take(at(16), LEASE), Taking::No, "the first one may lead");
+        assert_eq!(standing.may_take(at(17), LEASE), Taking::Free);
+    }
+
+    #[test]
+    fn a_holder_that_was_seen_is_waited_for_though_a_higher_term_was_given_up() {
+        let mut standing = standing();
+        standing.heard(at(0), 9, true);
+        see(&mut standing, 1, &held("a", 1, 6, LEASE));
+        see(&mut standing, 2, &free(5));
+        assert_eq!(standing.may_take(at(16), LEASE), Taking::No);
+        assert_eq!(standing.may_take(at(17), LEASE), Taking::Free);
+    }
+
+    #[test]
+    fn a_release_that_was_told_of_and_is_not_in_the_row_is_none() {
+        let mut standing = standing();
+        standing.heard(at(1), 1, true);
+        see(&mut standing, 1, &held("a", 1, 1, LEASE));
+        assert_eq!(standing.may_take(at(1), LEASE), Taking::Free, "that answer may be older than the word");
+        see(&mut standing, 2, &held("a", 1, 1, LEASE));
+        assert_eq!(standing.may_take(at(2), LEASE), Taking::No);
+        see(&mut standing, 3, &free(1));
+        assert_eq!(standing.may_take(at(3), LEASE), Taking::Free, "a release is seen in the row");
+    }
+
+    #[test]
+    fn a_term_that_is_only_heard_of_is_looked_for_before_anything_is_taken() {
+        let mut standing = standing();
+        standing.heard(at(5), 3, false);
+        assert_eq!(standing.may_take(at(100), LEASE), Taking::No);
+        standing.saw(&free(2), at(4), at(6));
+        assert_eq!(standing.may_take(at(100), LEASE), Taking::No, "that round was handed out before");
+        see(&mut standing, 7, &free(2));
+        assert_eq!((standing.may_take(at(21), LEASE), standing.may_take(at(22), LEASE)), (Taking::No, Taking::Free));
+        assert_eq!(standing.known(), 3);
+    }
+}

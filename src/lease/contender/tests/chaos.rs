@@ -1,0 +1,380 @@
+//! Everything at once, over many seeds; and the same with one rule taken away, to see that it would be noticed.
+//!
+//! More seeds: `HEADCOUNT_LEASE_SEEDS=100000`. One of them alone: `HEADCOUNT_LEASE_SEED=4711`.
+
+use std::time::Duration;
+
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+
+use super::watch::Reached;
+use super::world::{MS, Nanos, Network, World, name};
+use crate::lease::LeaseName;
+use crate::lease::contender::LeaseTiming;
+use crate::lease::contender::flaw::Flaw;
+
+/// Strikes in a run.
+const STRIKES: u32 = 30;
+/// The rates at which clocks are as wrong as they may be.
+const WORST: [i64; 2] = [-10_000, 10_000];
+
+/// What a run may do beside what every run does.
+#[derive(Debug, Clone, Copy, Default)]
+struct Storm {
+    flaw: Option<Flaw>,
+    /// Fail-overs lose commits, and databases are replaced by empty ones.
+    loses_commits: bool,
+    /// Two agents bear one name.
+    has_namesakes: bool,
+    /// Leases are of different lengths.
+    differs: bool,
+}
+
+impl Storm {
+    /// Each seed has its own mix. Where commits are lost leases are of one length, as the rules require.
+    fn of(seed: u64, flaw: Option<Flaw>) -> Self {
+        let loses_commits = seed % 2 == 1;
+        Self { flaw, loses_commits, has_namesakes: seed % 7 == 3, differs: !loses_commits && seed.is_multiple_of(3) }
+    }
+}
+
+struct Run {
+    world: World,
+    storm: Storm,
+    was_put_back: bool,
+}
+
+fn timing(run: &mut World, lease: Duration) -> LeaseTiming {
+    let renewal_interval = lease * run.rng.random_range(20..45) / 100;
+    LeaseTiming {
+        lease_duration: lease,
+        renewal_interval,
+        liveness_window: (renewal_interval + lease) / 2,
+        row_ttl: lease,
+        statement_timeout: renewal_interval * run.rng.random_range(20..=100) / 100,
+    }
+}
+
+/// Faults by lot for a while, then healing. Violations of safety, or a cluster that does not come back.
+fn run(seed: u64, flaw: Option<Flaw>) -> (Reached, Vec<String>) {
+    let storm = Storm::of(seed, flaw);
+    let mut run = Run::new(seed, storm);
+    for _ in 0..STRIKES {
+        run.strike();
+        run.wait();
+        if !run.world.violations.is_empty() {
+            return (run.world.reached, run.world.violations);
+        }
+    }
+    if let Err(stuck) = run.comes_to_rest() {
+        run.world.violations.push(stuck);
+    }
+    (run.world.reached, run.world.violations)
+}
+
+impl Run {
+    fn new(seed: u64, storm: Storm) -> Self {
+        let lease = Duration::from_millis([600, 1_000, 3_000][(seed / 2 % 3) as usize]);
+        let mut world = World::new(seed, 0, LeaseTiming::of_lease(lease));
+        let common = timing(&mut world, lease);
+        let nodes = world.rng.random_range(2..=4);
+        for node in 0..nodes {
+            let longer = world.rng.random_range(1..=3);
+            let own = if storm.differs { timing(&mut world, lease * longer) } else { common };
+            let name = if storm.has_namesakes && node == 1 { name(0) } else { name(node) };
+            world.add(name, own);
+        }
+        if seed.is_multiple_of(5) {
+            world.leases.push(LeaseName::new("billing").expect("a name"));
+        }
+        world.flaw = storm.flaw;
+        for at in 0..nodes {
+            let rate = *WORST.choose(&mut world.rng).expect("two");
+            world.nodes[at].rate_ppm = rate;
+        }
+        world.start_all();
+        Self { world, storm, was_put_back: false }
+    }
+
+    fn lease_nanos(&self) -> Nanos {
+        self.world.nodes.iter().map(|node| node.timing.lease_duration).max().expect("some").as_nanos() as Nanos
+    }
+
+    /// By lot; every other time the one that leads.
+    fn victim(&mut self) -> usize {
+        let leader = self.world.leader();
+        let nodes = self.world.nodes.len();
+        match leader {
+            Some(leader) if self.world.rng.random_bool(0.5) => leader,
+            _ => self.world.rng.random_range(0..nodes),
+        }
+    }
+
+    fn strike(&mut self) {
+        let at = self.victim();
+        let storm = self.storm;
+        let lease = Duration::from_nanos(self.lease_nanos());
+        let world = &mut self.world;
+        match world.rng.random_range(0..24) {
+            0 => world.crash(at),
+            1 => world.wipe(at),
+            2 | 3 => self.restart(),
+            4 | 5 => self.pause_or_resume(at),
+            6 => self.world.nodes[at].is_cut = true,
+            7 => self.world.nodes[at].is_mute = true,
+            8 | 9 => {
+                for node in &mut self.world.nodes {
+                    (node.is_cut, node.is_mute) = (false, node.is_mute && self.storm.differs);
+                }
+            }
+            10 => world.is_down = true,
+            11 | 12 => world.is_down = false,
+            13 => {
+                let is_read_only = world.rng.random_bool(0.3);
+                world.database.set_read_only(is_read_only);
+            }
+            14 | 15 => {
+                let by = world.rng.random_range(Duration::from_millis(100)..lease * 4);
+                if world.rng.random_bool(0.6) {
+                    world.database.step_forward(by);
+                } else {
+                    world.database.step_back(by);
+                    self.was_put_back = true;
+                }
+            }
+            16 => {
+                let (now, ttl) = (Duration::from_nanos(world.now), world.nodes[at].timing.row_ttl);
+                world.database.sweep(now, ttl);
+            }
+            17 | 18 if storm.loses_commits => {
+                let commits = match world.rng.random_range(0..6) {
+                    0 => None,
+                    1 | 2 => Some(1),
+                    _ => Some(world.rng.random_range(1..12)),
+                };
+                world.lose_commits(commits);
+            }
+            19 => self.weather(),
+            20 => self.tell(at),
+            21 => {
+                let rate = *WORST.choose(&mut world.rng).expect("two");
+                world.set_rate(at, rate);
+            }
+            22 => world.nodes[at].works_on = !world.nodes[at].works_on,
+            _ => {}
+        }
+    }
+
+    fn restart(&mut self) {
+        for at in 0..self.world.nodes.len() {
+            if self.world.nodes[at].contender.is_none() || self.world.nodes[at].is_stopped {
+                self.world.crash(at);
+                self.world.start(at);
+            }
+        }
+    }
+
+    fn pause_or_resume(&mut self, at: usize) {
+        let nodes = &self.world.nodes;
+        let paused: Vec<usize> = (0..nodes.len()).filter(|at| nodes[*at].is_paused).collect();
+        if paused.is_empty() {
+            self.world.pause(at);
+        }
+        for at in paused {
+            self.world.resume(at);
+        }
+    }
+
+    /// The way to the database gets better or worse.
+    fn weather(&mut self) {
+        let world = &mut self.world;
+        let lease = world.nodes[0].timing.lease_duration.as_nanos() as Nanos;
+        let mut one_of = |chances: &[f64]| *chances.choose(&mut world.rng).expect("some");
+        let (lost_requests, lost_answers) = (one_of(&[0.0, 0.0, 0.1]), one_of(&[0.0, 0.1, 0.3]));
+        let (late_requests, broken) = (one_of(&[0.0, 0.1]), one_of(&[0.0, 0.1]));
+        let lost_gossip = one_of(&[0.0, 0.0, 0.3, 1.0]);
+        let slowest = *[2 * MS, 2 * MS, lease / 20, lease / 5].choose(&mut world.rng).expect("four");
+        let loses_every_other = false;
+        world.network = Network {
+            delay: (MS / 5, slowest),
+            lost_requests,
+            lost_answers,
+            late_requests,
+            broken,
+            lost_gossip,
+            loses_every_other,
+        };
+    }
+
+    /// An operator, or the machine itself, wants this node to do something.
+    fn tell(&mut self, at: usize) {
+        let lease = self.world.lease();
+        if self.world.nodes[at].is_paused {
+            return;
+        }
+        match self.world.rng.random_range(0..4) {
+            0 | 1 => drop(self.world.with(at, |contender, now| contender.resign(now, &lease))),
+            2 => self.world.stop(at),
+            _ => {
+                let is_draining = !self.world.nodes[at].is_draining;
+                self.world.nodes[at].is_draining = is_draining;
+                self.world.with(at, |contender, now| contender.set_draining(now, is_draining));
+            }
+        }
+    }
+
+    fn wait(&mut self) {
+        let most = self.lease_nanos() * [1, 1, 2][self.world.rng.random_range(0..3)] / 2;
+        let pause = self.world.rng.random_range(0..most);
+        self.world.run_for(Duration::from_nanos(pause));
+    }
+
+    /// Everything works from now on: says what does not come about in time.
+    fn comes_to_rest(&mut self) -> Result<(), String> {
+        let world = &mut self.world;
+        world.network = Network {
+            delay: (MS / 5, 2 * MS),
+            lost_requests: 0.0,
+            lost_answers: 0.0,
+            late_requests: 0.0,
+            broken: 0.0,
+            lost_gossip: 0.0,
+            loses_every_other: false,
+        };
+        world.is_down = false;
+        world.lose_requests();
+        world.database.set_read_only(false);
+        for at in 0..world.nodes.len() {
+            (world.nodes[at].is_cut, world.nodes[at].is_mute) = (false, false);
+            if world.nodes[at].is_paused {
+                world.resume(at);
+            }
+            if world.nodes[at].contender.is_none() || world.nodes[at].is_stopping {
+                world.crash(at);
+                world.start(at);
+            }
+            world.nodes[at].is_draining = false;
+            world.with(at, |contender, now| contender.set_draining(now, false));
+            world.end_all_work(at);
+        }
+        // The last one that leads may have to stop first; a lease that was resigned is left to others for as long.
+        let lease = Duration::from_nanos(self.lease_nanos());
+        let renewal = self.world.nodes.iter().map(|node| node.timing.renewal_interval).max().expect("some");
+        // A row that a clock put back made look far from its expiry counts as expired at first, and then not.
+        let put_back = if self.was_put_back { lease } else { Duration::ZERO };
+        let most = lease + renewal * 2 + lease / 10 + put_back;
+        let has_leader = |world: &World| world.leader().is_some();
+        if !self.world.run_until(most, has_leader) && self.world.violations.is_empty() {
+            return Err(format!("nobody leads {most:?} after healing"));
+        }
+        // What went wrong before may still show: a row that a stepped clock has expired.
+        self.world.run_for(lease * 2);
+        if !self.world.run_until(most, has_leader) && self.world.violations.is_empty() {
+            return Err(format!("nobody leads {most:?} after what came late"));
+        }
+        let before = self.world.losses.len();
+        self.world.network.loses_every_other = true;
+        self.world.run_for(lease * 3);
+        let needless = &self.world.losses[before..];
+        if !needless.is_empty() || self.world.leader().is_none() {
+            return Err(format!("it is not led in peace: {needless:?}"));
+        }
+        Ok(())
+    }
+}
+
+fn number_of(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().and_then(|number| number.parse().ok())
+}
+
+#[test]
+fn faults_of_every_kind_leave_one_valid_claim_and_come_to_a_leader() {
+    let seeds = match number_of("HEADCOUNT_LEASE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number_of("HEADCOUNT_LEASE_SEEDS").unwrap_or(3_000),
+    };
+    let count = seeds.end - seeds.start;
+    let (mut all, mut failed) = (Reached::default(), Vec::new());
+    for seed in seeds {
+        let (reached, violations) = run(seed, None);
+        all.add(&reached);
+        if let Some(why) = violations.into_iter().next() {
+            failed.push((seed, why));
+        }
+    }
+    println!("{count} seeds: {all:?}");
+    for (seed, why) in failed.iter().take(8) {
+        println!("  {why}\n    HEADCOUNT_LEASE_SEED={seed} cargo test --lib lease::contender::tests::chaos::faults");
+    }
+    assert!(failed.is_empty(), "{} of {count} seeds, first {:?}", failed.len(), failed.first());
+    if count >= 1_000 {
+        every_corner_is_reached(&all, count);
+    }
+}
+
+/// Runs in which nothing happens would find nothing.
+fn every_corner_is_reached(all: &Reached, count: u64) {
+    for (what, often, least) in [
+        ("claims", all.claims, count * 3),
+        ("takeovers", all.takeovers, count),
+        ("adoptions", all.adoptions, count / 20),
+        ("lost answers to grants", all.lost_grants, count),
+        ("grants after their asker had given up", all.late_grants, count / 5),
+        ("fail-overs that lost grants", all.lost_commits, count / 5),
+        ("empty databases", all.emptied, count / 20),
+        ("claims that ran out", all.expired, count / 2),
+        ("rejections", all.rejected, count / 20),
+        ("claims below a term that was heard of", all.superseded, count / 2_000),
+        ("resignations", all.resigned, count / 5),
+        ("releases", all.releases, count / 2),
+        ("namesakes that were noticed", all.namesakes, count / 100),
+        ("steps of the clock that were noticed", all.clock_steps, count / 20),
+        ("fallen terms that were noticed", all.fallen_terms, count / 20),
+        ("claims that ran out in a pause", all.stale_wakes, count / 50),
+        ("overlaps beyond the reach of the rules", all.beyond, 1),
+    ] {
+        assert!(often >= least, "{what}: {often} of {least} wanted in {all:?}");
+    }
+}
+
+/// The first seed at which this is broken, and how.
+#[track_caller]
+fn is_caught(flaw: Flaw, seeds: u64, what: &str) {
+    let broken = |seed| run(seed, Some(flaw)).1.into_iter().find(|why| why.contains(what));
+    let found = (0..seeds).find_map(|seed| broken(seed).map(|why| (seed, why)));
+    println!("{flaw:?}: {found:?}");
+    assert!(found.is_some(), "the planted bug is found: {flaw:?}");
+}
+
+macro_rules! planted {
+    ($($name:ident: $flaw:ident, $what:literal within $seeds:literal,)*) => {
+        $(
+            #[test]
+            fn $name() {
+                is_caught(Flaw::$flaw, $seeds, $what);
+            }
+        )*
+    };
+}
+
+planted! {
+    planted_claim_from_receipt_is_caught: ClaimFromReceipt, "beside" within 20_000,
+    planted_claim_without_margin_is_caught: NoMargin, "beside" within 20_000,
+    planted_claim_that_does_not_end_is_caught: NoExpiry, "a claim that is over" within 20_000,
+    planted_leader_that_leads_on_in_its_term_is_caught: LeadsOnInItsTerm, "again in term" within 20_000,
+    planted_deposition_by_a_failure_is_caught: DeposedByFailure, "before its time" within 20_000,
+    planted_leader_that_ignores_rejections_is_caught: IgnoresRejection, "although it was rejected" within 20_000,
+    planted_leader_that_ignores_higher_terms_is_caught: IgnoresHigherTerms, "although it has heard of" within 20_000,
+    planted_tokens_that_are_reused_are_caught: ReusesTokens, "beside" within 20_000,
+    planted_renewal_by_the_last_token_alone_is_caught: ForgetsDrawnTokens, "in peace" within 20_000,
+    planted_trust_in_the_own_name_is_caught: TakesBackOwnName, "beside" within 20_000,
+    planted_adoption_counted_from_sight_is_caught: AdoptsFromSight, "beside" within 20_000,
+    planted_takeover_at_the_stores_expiry_is_caught: TakesAtExpiry, "beside" within 20_000,
+    planted_wait_of_the_own_lease_alone_is_caught: WaitsOwnLeaseOnly, "beside" within 20_000,
+    planted_wait_since_the_first_sight_is_caught: WaitsFromFirstSight, "beside" within 20_000,
+    planted_trust_in_what_looks_free_is_caught: TakesWhatLooksFree, "beside" within 20_000,
+    planted_terms_of_the_store_alone_are_caught: TermOfStoreAlone, "nobody leads" within 20_000,
+    planted_claim_below_the_known_term_is_caught: LeadsBelowKnownTerm, "knew of it or a higher one" within 20_000,
+    planted_release_before_the_work_has_ended_is_caught: ReleasesBeforeWorkEnds, "while its work goes on" within 20_000,
+    planted_drained_leader_is_caught: LeadsWhenDraining, "while it is drained" within 20_000,
+}

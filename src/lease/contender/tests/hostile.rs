@@ -1,0 +1,166 @@
+//! Bytes from outside, and bounds.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::world::name;
+use crate::core::Time;
+use crate::lease::contender::{
+    Contender, ContenderAlarm, ContenderBirth, LeaseTiming, MAX_DRAWN, MAX_HEARD_TERM, MAX_TERM, Output,
+};
+use crate::lease::{Answer, Holder, LeaseName, MAX_LEASES, Outcome, Round, Seen, Token, Wish};
+
+const SECOND: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(15);
+
+fn contender(leases: usize) -> Contender {
+    let birth = ContenderBirth {
+        node: name(0),
+        rpc_address: None,
+        timing: LeaseTiming::of_lease(LEASE),
+        leases: (0..leases).map(|lease| LeaseName::new(&format!("lease-{lease}")).expect("a name")).collect(),
+        terms: BTreeMap::new(),
+        seed: [1; 32],
+    };
+    Contender::new(birth, Time::ORIGIN)
+}
+
+fn alarms(contender: &mut Contender) -> Vec<&'static str> {
+    let outputs = std::iter::from_fn(|| contender.poll());
+    outputs.filter_map(|output| if let Output::Alarm(alarm) = output { Some(alarm.kind()) } else { None }).collect()
+}
+
+fn drawn(round: &Round) -> Token {
+    match &round.steps[0].wish {
+        Wish::Acquire { drawn, .. } | Wish::Renew { drawn, .. } => *drawn,
+        other => panic!("nothing is drawn: {other:?}"),
+    }
+}
+
+fn seen(outcome: Outcome, term: u64, token: Token, holder_term: u64) -> Answer {
+    let holder = Holder { node: name(0), token, term: holder_term, lease_duration: LEASE, expires_in: LEASE };
+    Answer { steps: vec![Seen { outcome, term, holder: Some(holder) }] }
+}
+
+fn leads(contender: &Contender) -> bool {
+    contender.claims().any(|claim| claim.is_me)
+}
+
+#[test]
+fn an_answer_that_does_not_fit_counts_as_lost() {
+    for answer in [
+        Answer { steps: Vec::new() },
+        Answer {
+            steps: [seen(Outcome::Acquired, 1, Token(1), 1).steps, seen(Outcome::Acquired, 1, Token(1), 1).steps]
+                .concat(),
+        },
+        seen(Outcome::Acquired, 1, Token(1), 2),
+    ] {
+        let mut contender = contender(1);
+        contender.begin(Time::ORIGIN).expect("due");
+        contender.answered(Time::ORIGIN + SECOND, &answer);
+        assert_eq!(alarms(&mut contender), [ContenderAlarm::StrangeAnswer.kind()]);
+        assert!(!leads(&contender));
+        assert!(contender.begin(Time::ORIGIN + SECOND * 2).is_some(), "it is asked again");
+    }
+}
+
+#[test]
+fn a_grant_under_a_token_that_was_not_drawn_or_in_a_term_out_of_bounds_is_none() {
+    let mut other = contender(1);
+    other.begin(Time::ORIGIN).expect("due");
+    other.answered(Time::ORIGIN, &seen(Outcome::Acquired, 1, Token(1), 1));
+    assert!(!leads(&other));
+    let mut beyond = contender(1);
+    let round = beyond.begin(Time::ORIGIN).expect("due");
+    beyond.answered(Time::ORIGIN, &seen(Outcome::Acquired, MAX_TERM + 1, drawn(&round), MAX_TERM + 1));
+    assert!(!leads(&beyond));
+    assert_eq!(alarms(&mut beyond), ["term limit"]);
+    let mut last = contender(1);
+    let round = last.begin(Time::ORIGIN).expect("due");
+    last.answered(Time::ORIGIN, &seen(Outcome::Acquired, MAX_TERM, drawn(&round), MAX_TERM));
+    assert!(leads(&last), "the last term may be led");
+}
+
+#[test]
+fn a_row_that_says_a_shorter_lease_is_believed_and_a_longer_one_is_not() {
+    for (said, counted) in [(LEASE / 3, LEASE / 3), (LEASE * 100, LEASE)] {
+        let mut contender = contender(1);
+        let round = contender.begin(Time::ORIGIN).expect("due");
+        let mut answer = seen(Outcome::Acquired, 1, drawn(&round), 1);
+        answer.steps[0].holder.as_mut().expect("it is held").lease_duration = said;
+        contender.answered(Time::ORIGIN, &answer);
+        let until = contender.claims().next().and_then(|claim| claim.valid_until);
+        assert_eq!(until, Some(Time::ORIGIN + counted * 98 / 100));
+    }
+}
+
+#[test]
+fn a_term_beyond_the_limit_is_not_believed_on_the_word_of_others() {
+    let mut contender = contender(1);
+    let lease = LeaseName::new("lease-0").expect("a name");
+    contender.heard(Time::ORIGIN, &lease, MAX_HEARD_TERM + 1, false);
+    assert_eq!(alarms(&mut contender), ["term limit"]);
+    assert_eq!(contender.claims().next().map(|claim| claim.term), Some(0));
+    contender.heard(Time::ORIGIN, &lease, MAX_HEARD_TERM, false);
+    assert_eq!(contender.claims().next().map(|claim| claim.term), Some(MAX_HEARD_TERM));
+    let unknown = LeaseName::new("unknown").expect("a name");
+    contender.heard(Time::ORIGIN, &unknown, 3, false);
+    assert_eq!(contender.claims().count(), 1);
+}
+
+#[test]
+fn an_agent_contends_for_so_many_leases_and_no_more() {
+    let mut contender = contender(MAX_LEASES);
+    let one_more = LeaseName::new("one-more").expect("a name");
+    let refused = contender.add_lease(Time::ORIGIN, one_more).expect_err("there is no room");
+    assert!(refused.to_string().contains("remove one"));
+    assert_eq!(contender.begin(Time::ORIGIN).map(|round| round.steps.len()), Some(MAX_LEASES));
+    let there = LeaseName::new("lease-0").expect("a name");
+    assert_eq!(contender.add_lease(Time::ORIGIN, there), Ok(()));
+}
+
+#[test]
+fn a_renewal_never_names_more_tokens_than_are_remembered() {
+    let mut contender = contender(1);
+    let round = contender.begin(Time::ORIGIN).expect("due");
+    contender.answered(Time::ORIGIN, &seen(Outcome::Acquired, 1, drawn(&round), 1));
+    let mut most = 0;
+    while leads(&contender) {
+        let now = contender.next_deadline().expect("there is always something to do");
+        if let Some(round) = contender.begin(now) {
+            if let Wish::Renew { held, .. } = &round.steps[0].wish {
+                most = most.max(held.len());
+            }
+            contender.failed(now, false);
+        }
+    }
+    assert!(most > 3 && most <= MAX_DRAWN, "{most}");
+}
+
+#[test]
+fn a_round_is_handed_out_one_at_a_time_and_what_comes_twice_is_ignored() {
+    let mut contender = contender(1);
+    let round = contender.begin(Time::ORIGIN).expect("due");
+    assert_eq!(contender.begin(Time::ORIGIN + LEASE), None, "one is under way");
+    contender.failed(Time::ORIGIN + LEASE, false);
+    contender.answered(Time::ORIGIN + LEASE, &seen(Outcome::Acquired, 1, drawn(&round), 1));
+    assert!(!leads(&contender), "it has failed already");
+}
+
+#[test]
+fn messages_say_what_happened_and_what_to_try() {
+    let lease = LeaseName::default;
+    for alarm in [
+        ContenderAlarm::TermFell { lease: lease(), known: 7, stored: 3 },
+        ContenderAlarm::Unreachable { since: SECOND },
+        ContenderAlarm::ClockStepped { lease: lease(), by: SECOND, is_forward: true },
+        ContenderAlarm::NameTwice { lease: lease() },
+        ContenderAlarm::TermLimit { lease: lease(), term: MAX_TERM },
+        ContenderAlarm::StrangeAnswer,
+    ] {
+        let text = alarm.to_string();
+        assert!(text.contains(';') || text.contains(':'), "{text}");
+        assert!(text.len() > 60, "{text}");
+    }
+}

@@ -1,0 +1,8 @@
+//! The contender in virtual time, before a modelled database.
+
+mod chaos;
+mod directed;
+mod hostile;
+mod model;
+mod watch;
+mod world;

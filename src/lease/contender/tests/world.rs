@@ -1,0 +1,599 @@
+//! Contenders in virtual time: requests and answers that take time, get lost or come late, clocks of different rates,
+//! crashes, pauses, gossip, and led work that takes its time to end.
+//!
+//! Safety is checked after every step, on the true time that no contender sees, see `watch`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::watch::{Held, Reached};
+use crate::core::election::LossReason;
+use crate::core::{NodeId, Time};
+use crate::lease::contender::flaw::Flaw;
+use crate::lease::contender::{Claim, Contender, ContenderAlarm, ContenderBirth, LeaseTiming, Output};
+use crate::lease::{Answer, LeaseName, Outcome, Round, Token, Wish};
+use crate::sim::lease::Database;
+
+/// Nanoseconds of true time.
+pub(super) type Nanos = u64;
+pub(super) const MS: Nanos = 1_000_000;
+
+#[derive(Debug, Clone)]
+enum Happening {
+    Wake { node: usize, life: u64, epoch: u64 },
+    Arrive { node: usize, life: u64, number: u64, round: Round },
+    Answer { node: usize, life: u64, number: u64, names: Vec<LeaseName>, answer: Answer },
+    Fail { node: usize, life: u64, number: u64, is_known: bool },
+    Heard { to: usize, lease: LeaseName, term: u64, is_released: bool },
+    WorkEnds { node: usize, life: u64, lease: LeaseName, term: u64 },
+}
+
+impl Happening {
+    /// The process it happens to.
+    fn node(&self) -> Option<usize> {
+        match self {
+            Self::Wake { node, .. }
+            | Self::Answer { node, .. }
+            | Self::Fail { node, .. }
+            | Self::Heard { to: node, .. }
+            | Self::WorkEnds { node, .. } => Some(*node),
+            Self::Arrive { .. } => None,
+        }
+    }
+}
+
+/// An agent, its disk and its clock.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+pub(super) struct Node {
+    pub(super) name: NodeId,
+    pub(super) contender: Option<Contender>,
+    pub(super) timing: LeaseTiming,
+    pub(super) disk: BTreeMap<LeaseName, u64>,
+    pub(super) life: u64,
+    epoch: u64,
+    number: u64,
+    clock_began: Nanos,
+    pub(super) rate_ppm: i64,
+    pub(super) is_paused: bool,
+    waiting: Vec<Happening>,
+    in_flight: Option<u64>,
+    was_answered: bool,
+    /// The store does not hear it.
+    pub(super) is_cut: bool,
+    /// Other agents do not.
+    pub(super) is_mute: bool,
+    pub(super) is_draining: bool,
+    /// What it leads does not end.
+    pub(super) works_on: bool,
+    pub(super) held: BTreeMap<LeaseName, Held>,
+    pub(super) work: BTreeSet<(LeaseName, u64)>,
+    /// Terms that it has heard of, from others, its disk or the store.
+    pub(super) knew: BTreeSet<(LeaseName, u64)>,
+    /// Tokens that it has seen in the store.
+    pub(super) sighted: BTreeSet<Token>,
+    pub(super) shown: BTreeMap<LeaseName, Claim>,
+    /// It was told to stop.
+    pub(super) is_stopping: bool,
+    pub(super) is_stopped: bool,
+}
+
+/// What becomes of what is sent, by lot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Network {
+    pub(super) delay: (Nanos, Nanos),
+    /// Requests that never arrive.
+    pub(super) lost_requests: f64,
+    /// Answers that never do.
+    pub(super) lost_answers: f64,
+    /// Requests that arrive much later.
+    pub(super) late_requests: f64,
+    /// Connections that break in mid-commit, which is noticed at once.
+    pub(super) broken: f64,
+    pub(super) lost_gossip: f64,
+    /// Of two answers to one node in a row the second one is lost.
+    pub(super) loses_every_other: bool,
+}
+
+pub(super) struct World {
+    pub(super) now: Nanos,
+    pub(super) nodes: Vec<Node>,
+    pub(super) database: Database,
+    /// It answers nobody.
+    pub(super) is_down: bool,
+    pub(super) network: Network,
+    pub(super) leases: Vec<LeaseName>,
+    pub(super) rng: ChaCha8Rng,
+    pub(super) flaw: Option<Flaw>,
+    queue: BTreeMap<(Nanos, u64), Happening>,
+    count: u64,
+    /// What the database has granted, and whether that began a term …
+    granted: BTreeMap<Token, bool>,
+    /// … and what of it it has lost.
+    pub(super) erased: BTreeMap<Token, bool>,
+    /// The first claim in each term: whose, and on what grant.
+    pub(super) leaders: BTreeMap<(LeaseName, u64), (usize, u64, Token)>,
+    given: BTreeSet<(LeaseName, u64)>,
+    /// Terms that were given again after the commit was lost that gave them first: word of them may be of either.
+    pub(super) twice: BTreeSet<(LeaseName, u64)>,
+    /// When the claims of each term end.
+    pub(super) ends: BTreeMap<(usize, LeaseName, u64), Time>,
+    /// Rounds that reached the database, by node.
+    pub(super) rounds: Vec<(Nanos, usize, Vec<Outcome>)>,
+    pub(super) losses: Vec<(Nanos, usize, LossReason)>,
+    pub(super) starts: Vec<(Nanos, usize, u64)>,
+    pub(super) alarms: Vec<(usize, ContenderAlarm)>,
+    pub(super) reached: Reached,
+    pub(super) violations: Vec<String>,
+}
+
+pub(super) fn name(node: usize) -> NodeId {
+    NodeId::new(&format!("n{node}")).expect("a name")
+}
+
+impl World {
+    pub(super) fn new(seed: u64, nodes: usize, timing: LeaseTiming) -> Self {
+        let mut world = Self {
+            now: 1_000_000 * MS,
+            nodes: Vec::new(),
+            database: Database::new(),
+            is_down: false,
+            network: Network {
+                delay: (MS / 5, 2 * MS),
+                lost_requests: 0.0,
+                lost_answers: 0.0,
+                late_requests: 0.0,
+                broken: 0.0,
+                lost_gossip: 0.0,
+                loses_every_other: false,
+            },
+            leases: vec![LeaseName::default()],
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            flaw: None,
+            queue: BTreeMap::new(),
+            count: 0,
+            granted: BTreeMap::new(),
+            erased: BTreeMap::new(),
+            leaders: BTreeMap::new(),
+            given: BTreeSet::new(),
+            twice: BTreeSet::new(),
+            ends: BTreeMap::new(),
+            rounds: Vec::new(),
+            losses: Vec::new(),
+            starts: Vec::new(),
+            alarms: Vec::new(),
+            reached: Reached::default(),
+            violations: Vec::new(),
+        };
+        for node in 0..nodes {
+            world.add(name(node), timing);
+        }
+        world
+    }
+
+    pub(super) fn add(&mut self, name: NodeId, timing: LeaseTiming) -> usize {
+        self.nodes.push(Node {
+            name,
+            contender: None,
+            timing,
+            disk: BTreeMap::new(),
+            life: 0,
+            epoch: 0,
+            number: 0,
+            clock_began: 0,
+            rate_ppm: 0,
+            is_paused: false,
+            waiting: Vec::new(),
+            in_flight: None,
+            was_answered: false,
+            is_cut: false,
+            is_mute: false,
+            is_draining: false,
+            works_on: false,
+            held: BTreeMap::new(),
+            work: BTreeSet::new(),
+            knew: BTreeSet::new(),
+            sighted: BTreeSet::new(),
+            shown: BTreeMap::new(),
+            is_stopping: false,
+            is_stopped: false,
+        });
+        self.nodes.len() - 1
+    }
+
+    pub(super) fn lease(&self) -> LeaseName {
+        self.leases[0].clone()
+    }
+
+    pub(super) fn start_all(&mut self) {
+        for node in 0..self.nodes.len() {
+            self.start(node);
+        }
+    }
+
+    /// A process begins with what its disk holds.
+    pub(super) fn start(&mut self, at: usize) {
+        let (now, flaw, leases) = (self.now, self.flaw, self.leases.clone());
+        let seed = self.rng.random();
+        let node = &mut self.nodes[at];
+        node.life += 1;
+        node.clock_began = now;
+        (node.is_stopping, node.is_stopped) = (false, false);
+        node.is_draining = false;
+        node.knew = node.disk.iter().map(|(lease, term)| (lease.clone(), *term)).collect();
+        let birth = ContenderBirth {
+            node: node.name.clone(),
+            rpc_address: None,
+            timing: node.timing,
+            leases,
+            terms: node.disk.clone(),
+            seed,
+        };
+        let mut contender = Contender::new(birth, Time::ORIGIN);
+        if let Some(flaw) = flaw {
+            contender.plant(flaw);
+        }
+        node.contender = Some(contender);
+        self.drain(at, None);
+    }
+
+    /// The process dies. Requests that it sent may still arrive.
+    pub(super) fn crash(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        node.contender = None;
+        node.is_paused = false;
+        node.in_flight = None;
+        node.waiting.clear();
+        node.held.clear();
+        node.work.clear();
+        node.sighted.clear();
+        node.shown.clear();
+        node.life += 1;
+    }
+
+    /// Its disk is lost as well.
+    pub(super) fn wipe(&mut self, at: usize) {
+        self.crash(at);
+        self.nodes[at].disk.clear();
+    }
+
+    pub(super) fn pause(&mut self, at: usize) {
+        self.nodes[at].is_paused = self.nodes[at].contender.is_some();
+    }
+
+    pub(super) fn resume(&mut self, at: usize) {
+        self.nodes[at].is_paused = false;
+        let now = self.local(at);
+        self.reached.stale_wakes += u64::from(self.nodes[at].held.values().any(|held| held.until <= now));
+        for happening in std::mem::take(&mut self.nodes[at].waiting) {
+            self.happen(happening);
+        }
+        self.wake(at);
+    }
+
+    /// From now on this clock goes at another rate; what it has shown so far stands.
+    pub(super) fn set_rate(&mut self, at: usize, rate_ppm: i64) {
+        let shown = i128::from(self.local(at).since(Time::ORIGIN).as_nanos() as u64);
+        let elapsed = shown * 1_000_000 / (1_000_000 + i128::from(rate_ppm));
+        self.nodes[at].clock_began = self.now - elapsed as Nanos;
+        self.nodes[at].rate_ppm = rate_ppm;
+        self.set_alarm(at);
+    }
+
+    pub(super) fn local(&self, at: usize) -> Time {
+        let node = &self.nodes[at];
+        let elapsed = i128::from(self.now - node.clock_began);
+        let shown = elapsed + elapsed * i128::from(node.rate_ppm) / 1_000_000;
+        Time::ORIGIN + Duration::from_nanos(shown as u64)
+    }
+
+    /// Runs one of the doors, and carries out what comes of it.
+    pub(super) fn with<T>(&mut self, at: usize, act: impl FnOnce(&mut Contender, Time) -> T) -> Option<T> {
+        let now = self.local(at);
+        let result = act(self.nodes[at].contender.as_mut()?, now);
+        self.drain(at, None);
+        Some(result)
+    }
+
+    pub(super) fn stop(&mut self, at: usize) {
+        self.nodes[at].is_stopping = true;
+        self.with(at, Contender::stop);
+    }
+
+    pub(super) fn wake(&mut self, at: usize) {
+        self.with(at, Contender::tick);
+        if let Some(Some(round)) = self.with(at, Contender::begin) {
+            self.send(at, round);
+            self.set_alarm(at);
+        }
+    }
+
+    fn later(&mut self, delay: Nanos, happening: Happening) {
+        self.count += 1;
+        self.queue.insert((self.now + delay, self.count), happening);
+    }
+
+    fn delay(&mut self) -> Nanos {
+        self.rng.random_range(self.network.delay.0..=self.network.delay.1)
+    }
+
+    fn is_drawn(&mut self, chance: f64) -> bool {
+        chance > 0.0 && self.rng.random_bool(chance)
+    }
+
+    fn send(&mut self, at: usize, round: Round) {
+        let node = &mut self.nodes[at];
+        node.number += 1;
+        node.in_flight = Some(node.number);
+        let (life, number, timeout) = (node.life, node.number, node.timing.statement_timeout.as_nanos() as Nanos);
+        let lease = node.timing.lease_duration.as_nanos() as Nanos;
+        self.later(timeout, Happening::Fail { node: at, life, number, is_known: false });
+        let delay = self.delay();
+        if self.nodes[at].is_cut || self.is_down {
+            if self.rng.random_bool(0.5) {
+                self.later(delay, Happening::Fail { node: at, life, number, is_known: true });
+            }
+        } else if !self.is_drawn(self.network.lost_requests) {
+            let late = if self.is_drawn(self.network.late_requests) { self.rng.random_range(0..2 * lease) } else { 0 };
+            self.later(delay + late, Happening::Arrive { node: at, life, number, round });
+        }
+    }
+
+    fn arrive(&mut self, at: usize, life: u64, number: u64, round: &Round) {
+        if self.is_down {
+            return;
+        }
+        let before: Vec<_> = round.steps.iter().map(|step| self.database.look(&step.lease).1).collect();
+        let Ok(answer) = self.database.execute(Duration::from_nanos(self.now), round) else {
+            let delay = self.delay();
+            return self.later(delay, Happening::Fail { node: at, life, number, is_known: true });
+        };
+        self.rounds.push((self.now, at, answer.steps.iter().map(|seen| seen.outcome).collect()));
+        let mut grants = 0;
+        for ((step, seen), before) in round.steps.iter().zip(&answer.steps).zip(before) {
+            if let (Outcome::Acquired | Outcome::Renewed, Some(holder)) = (seen.outcome, &seen.holder) {
+                grants += 1;
+                self.granted.insert(holder.token, seen.outcome == Outcome::Acquired);
+                let term = (step.lease.clone(), seen.term);
+                if seen.outcome == Outcome::Acquired && !self.given.insert(term.clone()) {
+                    self.twice.insert(term);
+                }
+            }
+            let is_over = matches!(step.wish, Wish::Acquire { .. }) && before.is_some();
+            self.reached.takeovers += u64::from(is_over && seen.outcome == Outcome::Acquired);
+            if seen.outcome == Outcome::Released {
+                self.reached.releases += 1;
+                let is_at_work =
+                    |node: &Node| node.life == life && node.work.contains(&(step.lease.clone(), seen.term));
+                if is_at_work(&self.nodes[at]) {
+                    self.violations.push(format!("{at} releases term {} while its work goes on", seen.term));
+                }
+            }
+        }
+        if self.nodes[at].life != life || self.nodes[at].in_flight != Some(number) {
+            self.reached.late_grants += grants;
+            return;
+        }
+        let delay = self.delay();
+        let has_answered = std::mem::replace(&mut self.nodes[at].was_answered, false);
+        if self.is_drawn(self.network.lost_answers) || (has_answered && self.network.loses_every_other) {
+            self.reached.lost_grants += grants;
+        } else if self.is_drawn(self.network.broken) {
+            self.reached.lost_grants += grants;
+            self.later(delay, Happening::Fail { node: at, life, number, is_known: false });
+        } else {
+            self.nodes[at].was_answered = true;
+            let names = round.steps.iter().map(|step| step.lease.clone()).collect();
+            self.later(delay, Happening::Answer { node: at, life, number, names, answer });
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        if let Some(node) = happening.node()
+            && self.nodes[node].is_paused
+        {
+            return self.nodes[node].waiting.push(happening);
+        }
+        match happening {
+            Happening::Wake { node, life, epoch } => {
+                if (self.nodes[node].life, self.nodes[node].epoch) == (life, epoch) {
+                    self.wake(node);
+                }
+            }
+            Happening::Arrive { node, life, number, round } => self.arrive(node, life, number, &round),
+            Happening::Answer { node, life, number, names, answer } => {
+                if self.ends_flight(node, life, number) {
+                    self.deliver(node, &names, &answer);
+                }
+            }
+            Happening::Fail { node, life, number, is_known } => {
+                if self.ends_flight(node, life, number) {
+                    self.with(node, |contender, now| contender.failed(now, is_known));
+                }
+            }
+            Happening::Heard { to, lease, term, is_released } => {
+                let node = &mut self.nodes[to];
+                if node.contender.is_some() {
+                    node.knew.insert((lease.clone(), term));
+                    self.with(to, |contender, now| contender.heard(now, &lease, term, is_released));
+                    if self.nodes[to].held.get(&lease).is_some_and(|held| held.term < term) {
+                        self.violations.push(format!("{to} leads on although it has heard of term {term}"));
+                    }
+                }
+            }
+            Happening::WorkEnds { node, life, lease, term } => {
+                if self.nodes[node].life == life {
+                    self.end_work(node, &lease, term);
+                }
+            }
+        }
+    }
+
+    fn ends_flight(&mut self, at: usize, life: u64, number: u64) -> bool {
+        let node = &mut self.nodes[at];
+        let is_it = node.life == life && node.in_flight == Some(number);
+        if is_it {
+            node.in_flight = None;
+        }
+        is_it
+    }
+
+    fn deliver(&mut self, at: usize, names: &[LeaseName], answer: &Answer) {
+        let before: Vec<_> = names.iter().map(|name| self.nodes[at].held.get(name).map(|held| held.term)).collect();
+        let now = self.local(at);
+        let Some(contender) = self.nodes[at].contender.as_mut() else { return };
+        contender.answered(now, answer);
+        self.drain(at, Some((names, answer)));
+        let node = &mut self.nodes[at];
+        for ((name, seen), before) in names.iter().zip(&answer.steps).zip(before) {
+            if seen.term > 0 {
+                node.knew.insert((name.clone(), seen.term));
+            }
+            if let Some(holder) = &seen.holder {
+                node.knew.insert((name.clone(), holder.term));
+                node.sighted.insert(holder.token);
+            }
+            let is_rejected = seen.outcome == Outcome::Rejected && before.is_some();
+            if is_rejected && node.held.get(name).map(|held| held.term) == before {
+                self.violations.push(format!("{at} leads on although it was rejected"));
+            }
+        }
+    }
+
+    pub(super) fn end_work(&mut self, at: usize, lease: &LeaseName, term: u64) {
+        if self.nodes[at].work.remove(&(lease.clone(), term)) {
+            self.with(at, |contender, now| contender.work_ended(now, lease, term));
+        }
+    }
+
+    /// Everything that is led and should have ended, ends.
+    pub(super) fn end_all_work(&mut self, at: usize) {
+        self.nodes[at].works_on = false;
+        for (lease, term) in self.nodes[at].work.clone() {
+            if self.nodes[at].held.get(&lease).is_none_or(|held| held.term != term) {
+                self.end_work(at, &lease, term);
+            }
+        }
+    }
+
+    fn drain(&mut self, at: usize, answer: Option<(&[LeaseName], &Answer)>) {
+        while let Some(output) = self.nodes[at].contender.as_mut().and_then(Contender::poll) {
+            self.carry_out(at, output, answer);
+        }
+        self.set_alarm(at);
+        self.check();
+    }
+
+    fn set_alarm(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        let Some(deadline) = node.contender.as_ref().and_then(Contender::next_deadline) else {
+            return;
+        };
+        let shown = i128::from(deadline.since(Time::ORIGIN).as_nanos() as u64);
+        let elapsed = shown * 1_000_000 / (1_000_000 + i128::from(node.rate_ppm)) + 1;
+        // Whoever asks to be woken at once, again and again, does not stop time.
+        let due = (node.clock_began + elapsed as Nanos).max(self.now + MS / 1_000);
+        node.epoch += 1;
+        let (life, epoch) = (node.life, node.epoch);
+        self.later(due - self.now, Happening::Wake { node: at, life, epoch });
+    }
+
+    fn carry_out(&mut self, at: usize, output: Output, answer: Option<(&[LeaseName], &Answer)>) {
+        match output {
+            Output::Persist { lease, term } => {
+                let before = self.nodes[at].disk.insert(lease, term);
+                if before.is_some_and(|before| before >= term) {
+                    self.violations.push(format!("the term on {at}'s disk falls"));
+                }
+            }
+            Output::Tell { lease, term, is_released } => self.tell(at, &lease, term, is_released),
+            Output::Claim(claim) => self.claim(at, &claim, answer),
+            Output::Elected { .. } | Output::Lost { was_me: false, .. } => {}
+            Output::Lost { lease, term, reason, .. } => self.lost(at, &lease, term, reason),
+            Output::AwaitWork { lease, term } => {
+                if !self.nodes[at].works_on {
+                    let lease_nanos = self.nodes[at].timing.lease_duration.as_nanos() as Nanos;
+                    let most = if self.rng.random_bool(0.1) { 2 * lease_nanos } else { 20 * MS };
+                    let (delay, life) = (self.rng.random_range(0..most), self.nodes[at].life);
+                    self.later(delay, Happening::WorkEnds { node: at, life, lease, term });
+                }
+            }
+            Output::Alarm(alarm) => {
+                match alarm {
+                    ContenderAlarm::NameTwice { .. } => self.reached.namesakes += 1,
+                    ContenderAlarm::ClockStepped { .. } => self.reached.clock_steps += 1,
+                    ContenderAlarm::TermFell { .. } => self.reached.fallen_terms += 1,
+                    _ => {}
+                }
+                self.alarms.push((at, alarm));
+            }
+            Output::Stopped => {
+                self.nodes[at].is_stopped = true;
+                if !self.nodes[at].work.is_empty() {
+                    self.violations.push(format!("{at} has stopped while work goes on"));
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, at: usize, lease: &LeaseName, term: u64, is_released: bool) {
+        for to in 0..self.nodes.len() {
+            let is_silent = to == at || self.nodes[at].is_mute || self.nodes[to].is_mute;
+            if !is_silent && !self.is_drawn(self.network.lost_gossip) {
+                let delay = self.delay();
+                self.later(delay, Happening::Heard { to, lease: lease.clone(), term, is_released });
+            }
+        }
+    }
+
+    /// A fail-over to a replica that lacks the last so many commits, or all of them.
+    pub(super) fn lose_commits(&mut self, commits: Option<usize>) {
+        let lost = match commits {
+            Some(commits) => self.database.fail_over(commits),
+            None => self.database.replace(),
+        };
+        self.reached.lost_commits += u64::from(!lost.is_empty() && commits.is_some());
+        self.reached.emptied += u64::from(commits.is_none());
+        match commits {
+            Some(_) => self.erased.extend(lost.into_iter().map(|lost| (lost.token, lost.is_acquisition))),
+            None => self.erased.extend(&self.granted),
+        }
+    }
+
+    pub(super) fn step(&mut self, most: Nanos) -> bool {
+        let Some((&(at, _), _)) = self.queue.first_key_value() else { return false };
+        if at > most {
+            return false;
+        }
+        let ((at, _), happening) = self.queue.pop_first().expect("it was there");
+        self.now = at;
+        self.happen(happening);
+        true
+    }
+
+    pub(super) fn run_for(&mut self, duration: Duration) {
+        let end = self.now + duration.as_nanos() as Nanos;
+        while self.violations.is_empty() && self.step(end) {}
+        self.now = self.now.max(end);
+    }
+
+    /// Runs until this holds, or for so long; says whether it does.
+    pub(super) fn run_until(&mut self, most: Duration, holds: impl Fn(&Self) -> bool) -> bool {
+        let end = self.now + most.as_nanos() as Nanos;
+        while !holds(self) && self.violations.is_empty() && self.step(end) {}
+        holds(self)
+    }
+
+    /// Requests that are still under way arrive no more.
+    pub(super) fn lose_requests(&mut self) {
+        self.queue.retain(|_, happening| !matches!(happening, Happening::Arrive { .. }));
+    }
+
+    /// The node with the only valid claim to the first lease.
+    pub(super) fn leader(&self) -> Option<usize> {
+        let mut leaders = (0..self.nodes.len()).filter(|at| self.valid(*at, &self.leases[0]).is_some());
+        leaders.next().filter(|_| leaders.next().is_none())
+    }
+}

@@ -1,0 +1,199 @@
+//! The pace of a contender: how long leases last, how often the store is asked, and how the figures must relate.
+//!
+//! Must not know: who leads; what a round carries.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::core::election::{MAX_LEASE, MIN_LEASE, claim_of};
+
+/// The shortest pause between two renewals.
+pub(super) const MIN_RENEWAL: Duration = Duration::from_millis(50);
+/// The shortest time in which a store may answer.
+pub(super) const MIN_STATEMENT_TIMEOUT: Duration = Duration::from_millis(10);
+/// A release that is told of, or a time that others wait for as well, is followed by a try within this time, by lot: not
+/// everybody asks in the same moment.
+pub(super) const NOTICE_JITTER: Duration = Duration::from_millis(20);
+/// The least pause after a failure: a store that refuses at once is not asked in a tight loop.
+pub(super) const MIN_PAUSE: Duration = Duration::from_millis(10);
+/// After a failure a held lease is tried for again within this part of the time that its claim has left.
+pub(super) const TRIES_IN_WHAT_IS_LEFT: u32 = 4;
+/// A store's clock is called stepped if it and ours differ by more than this, beside what bad clocks differ by.
+pub(super) const STEP_TOLERANCE: Duration = Duration::from_secs(1);
+
+/// How long leases last, how often the store is asked, and what is made of silence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LeaseTiming {
+    /// How long a lease lasts that is not renewed. 500 ms–10 min, the same on all agents of a cluster. Too short: leaders
+    /// are deposed by pauses. Too long: so long nobody leads after a crash.
+    pub lease_duration: Duration,
+    /// How often the store is asked. Less than half of the lease. Too short: load. Too long: one lost answer costs the
+    /// lease.
+    pub renewal_interval: Duration,
+    /// A node whose last round is not older than this is active. Between the renewal interval and the lease.
+    pub liveness_window: Duration,
+    /// Rows of nodes that are older than this are swept. The lease at least.
+    pub row_ttl: Duration,
+    /// How long the store may take for a round before it has failed. The renewal interval at most.
+    pub statement_timeout: Duration,
+}
+
+/// A pair of figures that do not fit together, or one out of bounds.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key} = {} does not do: it must be {allowed}; {hint}", human(.found))]
+pub struct TimingError {
+    /// The key, with its section, as in the configuration file.
+    pub key: &'static str,
+    /// The value found.
+    pub found: Duration,
+    /// What is allowed, in words and figures.
+    pub allowed: String,
+    /// One thing to try.
+    pub hint: &'static str,
+}
+
+fn human(duration: &Duration) -> impl fmt::Display {
+    humantime::format_duration(*duration)
+}
+
+impl LeaseTiming {
+    /// The figures for a lease of this length with everything else as is usual beside it: a third of it, two thirds of it,
+    /// twice as long.
+    pub fn of_lease(lease_duration: Duration) -> Self {
+        let renewal_interval = lease_duration / 3;
+        Self {
+            lease_duration,
+            renewal_interval,
+            liveness_window: renewal_interval * 2,
+            row_ttl: lease_duration * 2,
+            statement_timeout: (renewal_interval / 2).min(Duration::from_secs(2)),
+        }
+    }
+
+    /// Checks how the figures relate; the error names the key, the value, what is allowed, and what to try.
+    pub fn check(&self) -> Result<(), TimingError> {
+        let Self { lease_duration, renewal_interval, liveness_window, row_ttl, statement_timeout } = *self;
+        let refuse = |key, found, allowed, hint| Err(TimingError { key, found, allowed, hint });
+        if !(MIN_LEASE..=MAX_LEASE).contains(&lease_duration) {
+            let allowed = format!("{} to {}", human(&MIN_LEASE), human(&MAX_LEASE));
+            return refuse("leadership.lease_duration", lease_duration, allowed, "15s suits most databases");
+        }
+        if renewal_interval < MIN_RENEWAL || renewal_interval >= lease_duration / 2 {
+            let most = lease_duration / 2;
+            let allowed = format!("{} to less than {} (half of lease_duration)", human(&MIN_RENEWAL), human(&most));
+            return refuse("leadership.renewal_interval", renewal_interval, allowed, "try a third of lease_duration");
+        }
+        if liveness_window <= renewal_interval || liveness_window >= lease_duration {
+            let (least, most) = (human(&renewal_interval), human(&lease_duration));
+            let allowed = format!("more than {least} (renewal_interval) and less than {most} (lease_duration)");
+            let hint = "try twice the renewal_interval";
+            return refuse("leadership.lease.liveness_window", liveness_window, allowed, hint);
+        }
+        if row_ttl < lease_duration {
+            let allowed = format!("{} (lease_duration) or more", human(&lease_duration));
+            return refuse("leadership.lease.row_ttl", row_ttl, allowed, "try twice the lease_duration");
+        }
+        if statement_timeout < MIN_STATEMENT_TIMEOUT || statement_timeout > renewal_interval {
+            let (least, most) = (human(&MIN_STATEMENT_TIMEOUT), human(&renewal_interval));
+            let allowed = format!("{least} to {most} (renewal_interval)");
+            let hint = "try half of the renewal_interval";
+            return refuse("leadership.lease.statement_timeout", statement_timeout, allowed, hint);
+        }
+        Ok(())
+    }
+
+    /// How long after a renewal was sent the next one follows, at the latest: such that, if its answer is lost and that
+    /// is noticed as late as can be, another one has as long again. Where the figures do not allow it, as early as is decent.
+    pub(super) fn pace(&self) -> Duration {
+        let spare = claim_of(self.lease_duration).saturating_sub(self.statement_timeout * 2);
+        spare.clamp(self.renewal_interval / 4, self.renewal_interval)
+    }
+
+    /// The pause after this many failures in a row: doubled each time, never longer than the renewal interval.
+    pub(super) fn backoff(&self, failures: u32) -> Duration {
+        let doublings = failures.saturating_sub(1).min(3);
+        (self.renewal_interval / 8 * (1 << doublings)).clamp(MIN_PAUSE, self.renewal_interval)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    const USUAL: LeaseTiming = LeaseTiming {
+        lease_duration: ms(15_000),
+        renewal_interval: ms(5_000),
+        liveness_window: ms(10_000),
+        row_ttl: ms(30_000),
+        statement_timeout: ms(2_000),
+    };
+
+    #[test]
+    fn the_usual_figures_fit_and_each_relation_is_checked_at_its_edge() {
+        assert_eq!(USUAL.check(), Ok(()));
+        assert_eq!(LeaseTiming::of_lease(ms(15_000)), USUAL);
+        for (key, wrong, right) in [
+            ("leadership.lease_duration", LeaseTiming { lease_duration: ms(499), ..USUAL }, USUAL),
+            ("leadership.lease_duration", LeaseTiming { lease_duration: ms(600_001), ..USUAL }, USUAL),
+            (
+                "leadership.renewal_interval",
+                LeaseTiming { renewal_interval: ms(7_500), ..USUAL },
+                LeaseTiming { renewal_interval: ms(7_499), ..USUAL },
+            ),
+            ("leadership.renewal_interval", LeaseTiming { renewal_interval: ms(49), ..USUAL }, USUAL),
+            (
+                "leadership.lease.liveness_window",
+                LeaseTiming { liveness_window: ms(5_000), ..USUAL },
+                LeaseTiming { liveness_window: ms(5_001), ..USUAL },
+            ),
+            (
+                "leadership.lease.liveness_window",
+                LeaseTiming { liveness_window: ms(15_000), ..USUAL },
+                LeaseTiming { liveness_window: ms(14_999), ..USUAL },
+            ),
+            (
+                "leadership.lease.row_ttl",
+                LeaseTiming { row_ttl: ms(14_999), ..USUAL },
+                LeaseTiming { row_ttl: ms(15_000), ..USUAL },
+            ),
+            (
+                "leadership.lease.statement_timeout",
+                LeaseTiming { statement_timeout: ms(5_001), ..USUAL },
+                LeaseTiming { statement_timeout: ms(5_000), ..USUAL },
+            ),
+            (
+                "leadership.lease.statement_timeout",
+                LeaseTiming { statement_timeout: ms(9), ..USUAL },
+                LeaseTiming { statement_timeout: ms(10), ..USUAL },
+            ),
+        ] {
+            let error = wrong.check().expect_err("refused");
+            assert_eq!(error.key, key);
+            let text = error.to_string();
+            assert!(text.contains("must be") && text.contains("try") || text.contains("suits"), "{text}");
+            assert_eq!(right.check(), Ok(()), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_renewal_whose_answer_is_lost_leaves_time_for_another() {
+        for statement_timeout in [ms(100), ms(2_000), ms(5_000)] {
+            let timing = LeaseTiming { statement_timeout, ..USUAL };
+            assert!(timing.pace() + statement_timeout * 2 <= claim_of(timing.lease_duration), "{timing:?}");
+        }
+        // The tightest figures that are allowed: there is time for another try, if not for a slow one.
+        let tight = LeaseTiming { lease_duration: ms(10_002), statement_timeout: ms(5_000), ..USUAL };
+        assert_eq!(tight.check(), Ok(()));
+        assert!(tight.pace() + tight.statement_timeout + ms(3_000) < claim_of(tight.lease_duration));
+    }
+
+    #[test]
+    fn pauses_after_failures_grow_up_to_the_renewal_interval() {
+        let pauses: Vec<_> = (1..=6).map(|failures| USUAL.backoff(failures)).collect();
+        assert_eq!(pauses, [625, 1_250, 2_500, 5_000, 5_000, 5_000].map(ms));
+    }
+}

@@ -1,0 +1,324 @@
+//! The modelled database.
+//!
+//! Invariants: as in [`crate::lease::Round`]: a round happens as a whole or not at all, only the database's clock is compared
+//! with rows, a lease is free only if nobody ever held it or its last holder gave it up.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::core::NodeId;
+use crate::lease::{Answer, Holder, LeaseName, NodeRow, Outcome, Round, Seen, Step, Token, Wish};
+
+/// Commits that a replica may lack.
+const MAX_LOST: usize = 64;
+/// Where the database's clock begins: no step back goes below zero.
+const EPOCH: Duration = Duration::from_secs(1 << 32);
+
+/// A database that takes no writes: nothing of the round was carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the database takes no writes")]
+pub struct ReadOnly;
+
+/// An acquisition or a renewal that was committed, and is lost.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Lost {
+    /// The lease.
+    pub lease: LeaseName,
+    /// The token that was written.
+    pub token: Token,
+    /// The term in which it was.
+    pub term: u64,
+    /// It began the term.
+    pub is_acquisition: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Row {
+    node: NodeId,
+    token: Token,
+    lease: Duration,
+    expires: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+struct Tables {
+    terms: BTreeMap<LeaseName, u64>,
+    holders: BTreeMap<LeaseName, Row>,
+    nodes: BTreeMap<NodeId, (Option<SocketAddr>, Duration)>,
+}
+
+/// A commit: the tables before it, and what it granted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Commit {
+    before: Tables,
+    granted: Vec<Lost>,
+}
+
+/// A database of leases. Times that are handed in are true time, since the beginning of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Database {
+    tables: Tables,
+    commits: VecDeque<Commit>,
+    /// How far its clock is ahead of true time and [`EPOCH`], or behind it.
+    ahead: Duration,
+    behind: Duration,
+    is_read_only: bool,
+    /// A planted bug: sweeping frees leases that have expired.
+    sweep_frees: bool,
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Database {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self {
+            tables: Tables::default(),
+            commits: VecDeque::new(),
+            ahead: Duration::ZERO,
+            behind: Duration::ZERO,
+            is_read_only: false,
+            sweep_frees: false,
+        }
+    }
+
+    fn clock(&self, now: Duration) -> Duration {
+        (EPOCH + now + self.ahead).saturating_sub(self.behind)
+    }
+
+    /// Its clock is put forward.
+    pub fn step_forward(&mut self, by: Duration) {
+        self.ahead += by;
+    }
+
+    /// Its clock is put back.
+    pub fn step_back(&mut self, by: Duration) {
+        self.behind += by;
+    }
+
+    /// It takes no writes from now on, or takes them again.
+    pub fn set_read_only(&mut self, is_read_only: bool) {
+        self.is_read_only = is_read_only;
+    }
+
+    /// Plants a bug: a sweep frees leases that have expired.
+    pub fn let_sweeps_free(&mut self) {
+        self.sweep_frees = true;
+    }
+
+    /// A replica takes over that lacks the last so many commits; says what was granted in them.
+    pub fn fail_over(&mut self, commits: usize) -> Vec<Lost> {
+        let mut lost = Vec::new();
+        for _ in 0..commits {
+            let Some(commit) = self.commits.pop_back() else { break };
+            self.tables = commit.before;
+            lost.extend(commit.granted);
+        }
+        self.is_read_only = false;
+        lost
+    }
+
+    /// An empty database takes its place; says what was granted by the old one, of late.
+    pub fn replace(&mut self) -> Vec<Lost> {
+        self.tables = Tables::default();
+        self.is_read_only = false;
+        self.commits.drain(..).flat_map(|commit| commit.granted).collect()
+    }
+
+    /// Deletes liveness rows that are older than this.
+    pub fn sweep(&mut self, now: Duration, row_ttl: Duration) {
+        let clock = self.clock(now);
+        let before = self.tables.clone();
+        self.tables.nodes.retain(|_, (_, updated)| clock.saturating_sub(*updated) <= row_ttl);
+        if self.sweep_frees {
+            let nodes = &self.tables.nodes;
+            self.tables.holders.retain(|_, row| clock < row.expires || nodes.contains_key(&row.node));
+        }
+        self.commit(before, Vec::new());
+    }
+
+    /// All liveness rows.
+    pub fn nodes(&self, now: Duration) -> Vec<NodeRow> {
+        let clock = self.clock(now);
+        let row = |(node, (rpc_address, updated)): (&NodeId, &(Option<SocketAddr>, Duration))| NodeRow {
+            node: node.clone(),
+            rpc_address: *rpc_address,
+            age: clock.saturating_sub(*updated),
+        };
+        self.tables.nodes.iter().map(row).collect()
+    }
+
+    /// The highest term of a lease, and the token in its row.
+    pub fn look(&self, lease: &LeaseName) -> (u64, Option<Token>) {
+        (self.term(lease), self.tables.holders.get(lease).map(|row| row.token))
+    }
+
+    fn term(&self, lease: &LeaseName) -> u64 {
+        self.tables.terms.get(lease).copied().unwrap_or(0)
+    }
+
+    /// Carries out a round as a whole.
+    pub fn execute(&mut self, now: Duration, round: &Round) -> Result<Answer, ReadOnly> {
+        if self.is_read_only {
+            return Err(ReadOnly);
+        }
+        let clock = self.clock(now);
+        let before = self.tables.clone();
+        let mut granted = Vec::new();
+        self.tables.nodes.insert(round.node.clone(), (round.rpc_address, clock));
+        let mut steps = Vec::with_capacity(round.steps.len());
+        for Step { lease, wish } in &round.steps {
+            let outcome = self.step(clock, round, lease, wish);
+            let term = self.term(lease);
+            let row = self.tables.holders.get(lease);
+            if let (Outcome::Acquired | Outcome::Renewed, Some(row)) = (outcome, row) {
+                let (lease, is_acquisition) = (lease.clone(), outcome == Outcome::Acquired);
+                granted.push(Lost { lease, token: row.token, term, is_acquisition });
+            }
+            let holder = row.map(|row| Holder {
+                node: row.node.clone(),
+                token: row.token,
+                term,
+                lease_duration: row.lease,
+                expires_in: row.expires.saturating_sub(clock),
+            });
+            steps.push(Seen { outcome, term, holder });
+        }
+        self.commit(before, granted);
+        Ok(Answer { steps })
+    }
+
+    fn step(&mut self, clock: Duration, round: &Round, lease: &LeaseName, wish: &Wish) -> Outcome {
+        let row = self.tables.holders.get(lease);
+        let is_own = |held: &[Token]| row.is_some_and(|row| row.node == round.node && held.contains(&row.token));
+        let write = |token| Row {
+            node: round.node.clone(),
+            token,
+            lease: round.lease_duration,
+            expires: clock + round.lease_duration,
+        };
+        match wish {
+            Wish::Watch => Outcome::Watched,
+            Wish::Acquire { drawn, above, expired } => {
+                if row.is_some_and(|row| !has_expired(row, clock) || *expired != Some(row.token)) {
+                    return Outcome::Held;
+                }
+                let term = self.term(lease).max(*above) + 1;
+                let row = write(*drawn);
+                self.tables.terms.insert(lease.clone(), term);
+                self.tables.holders.insert(lease.clone(), row);
+                Outcome::Acquired
+            }
+            Wish::Renew { held, drawn } => {
+                if !is_own(held) || row.is_some_and(|row| row.expires <= clock) {
+                    return Outcome::Rejected;
+                }
+                let row = write(*drawn);
+                self.tables.holders.insert(lease.clone(), row);
+                Outcome::Renewed
+            }
+            Wish::Release { held } => {
+                if !is_own(held) {
+                    return Outcome::Rejected;
+                }
+                self.tables.holders.remove(lease);
+                Outcome::Released
+            }
+        }
+    }
+
+    fn commit(&mut self, before: Tables, granted: Vec<Lost>) {
+        if self.commits.len() == MAX_LOST {
+            self.commits.pop_front();
+        }
+        self.commits.push_back(Commit { before, granted });
+    }
+
+    /// Forgets what it did, so that nothing can be lost: fewer states for a model checker.
+    pub fn forget_commits(&mut self) {
+        self.commits.clear();
+    }
+}
+
+/// Past its expiry; or that is further away than a lease is long, so that the clock was put back.
+fn has_expired(row: &Row, clock: Duration) -> bool {
+    row.expires <= clock || row.expires > clock + row.lease
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(15);
+
+    fn ask(database: &mut Database, now: u64, node: &str, wish: Wish) -> Seen {
+        let node = NodeId::new(node).expect("a name");
+        let steps = vec![Step { lease: LeaseName::default(), wish }];
+        let round = Round { node, rpc_address: None, lease_duration: LEASE, steps };
+        database.execute(Duration::from_secs(now), &round).expect("it takes writes").steps.remove(0)
+    }
+
+    fn acquire(drawn: u128, expired: Option<u128>) -> Wish {
+        Wish::Acquire { drawn: Token(drawn), above: 0, expired: expired.map(Token) }
+    }
+
+    #[test]
+    fn a_lease_is_acquired_once_renewed_by_its_tokens_and_taken_over_once_it_has_expired() {
+        let mut database = Database::new();
+        assert_eq!(ask(&mut database, 0, "a", acquire(1, None)).outcome, Outcome::Acquired);
+        assert_eq!(ask(&mut database, 1, "b", acquire(2, Some(1))).outcome, Outcome::Held);
+        let renew = |held: u128, drawn: u128| Wish::Renew { held: vec![Token(held)], drawn: Token(drawn) };
+        assert_eq!(
+            ask(&mut database, 5, "b", renew(1, 3)).outcome,
+            Outcome::Rejected,
+            "the right token at another node"
+        );
+        assert_eq!(ask(&mut database, 5, "a", renew(9, 3)).outcome, Outcome::Rejected, "another token");
+        assert_eq!(ask(&mut database, 5, "a", renew(1, 3)).outcome, Outcome::Renewed);
+        assert_eq!(ask(&mut database, 20, "a", renew(3, 4)).outcome, Outcome::Rejected, "it has expired");
+        assert_eq!(ask(&mut database, 20, "b", acquire(5, None)).outcome, Outcome::Held);
+        assert_eq!(ask(&mut database, 20, "b", acquire(5, Some(1))).outcome, Outcome::Held);
+        let seen = ask(&mut database, 20, "b", acquire(5, Some(3)));
+        assert_eq!((seen.outcome, seen.term), (Outcome::Acquired, 2));
+    }
+
+    #[test]
+    fn a_sweep_leaves_holders_alone_and_a_released_lease_is_free_and_keeps_its_term() {
+        let mut database = Database::new();
+        ask(&mut database, 0, "a", acquire(1, None));
+        database.sweep(Duration::from_secs(60), LEASE);
+        assert_eq!(
+            (database.nodes(Duration::from_secs(60)).len(), database.look(&LeaseName::default()).1),
+            (0, Some(Token(1)))
+        );
+        assert_eq!(ask(&mut database, 61, "a", Wish::Release { held: vec![Token(1)] }).outcome, Outcome::Released);
+        assert_eq!(ask(&mut database, 61, "b", acquire(2, None)).term, 2);
+    }
+
+    #[test]
+    fn a_replica_lacks_the_last_commits_and_says_what_they_granted() {
+        let mut database = Database::new();
+        ask(&mut database, 0, "a", acquire(1, None));
+        ask(&mut database, 5, "b", Wish::Watch);
+        let lost = database.fail_over(2);
+        assert_eq!(lost.iter().map(|lost| lost.token).collect::<Vec<_>>(), [Token(1)]);
+        assert_eq!(database.look(&LeaseName::default()), (0, None));
+        for second in 0..=MAX_LOST as u64 {
+            ask(&mut database, second, "b", Wish::Watch);
+        }
+        assert_eq!(database.commits.len(), MAX_LOST);
+    }
+
+    #[test]
+    fn an_expiry_further_away_than_a_lease_counts_as_expired() {
+        let mut database = Database::new();
+        ask(&mut database, 0, "a", acquire(1, None));
+        database.step_back(Duration::from_secs(3_600));
+        assert_eq!(ask(&mut database, 1, "b", acquire(2, Some(1))).outcome, Outcome::Acquired);
+    }
+}
