@@ -150,6 +150,8 @@ pub struct Election {
     relief: promise::Relief,
     /// The leader of the ballot's term, once it was heard.
     leader: Option<Identity>,
+    /// The term whose leader has released this voter: it leads no more in it.
+    released_in: Option<Term>,
     /// The acknowledgement that is due as soon as the disk allows it.
     owed_ack: Option<following::OwedAck>,
     /// Until when this process is too young to be preferred as leader: one that dies again and again shows its leader no gap
@@ -219,6 +221,7 @@ impl Election {
             role: Role::Outside,
             relief: promise::Relief::default(),
             leader: None,
+            released_in: None,
             owed_ack: None,
             owed_vote: None,
             acked: None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
 use crate::core::election::ChangeError;
-use crate::core::{Command, Profile, Reply, Status};
+use crate::core::{Command, Output, Profile, Reply, Status};
 
 /// Loses one packet in so many.
 const LOSSY: u64 = 20;
@@ -118,4 +118,30 @@ fn a_voter_that_is_needed_since_another_one_died_a_moment_ago_stays() {
     net.run_until(SECOND * 3, "the dead one goes", |net| net.nodes[first].replies.len() == 2);
     assert!(matches!(net.nodes[first].replies[1], Reply::Electorate(_)), "{:?}", net.nodes[first].replies);
     assert_eq!(leader(&net), (first, term));
+}
+
+#[test]
+fn a_leader_that_was_voted_out_is_not_announced_again_in_the_term_that_it_lost() {
+    let mut again = Vec::new();
+    for (seed, jitter) in (0..6).flat_map(|seed| [0, 2, 20].map(|jitter| (seed, jitter))) {
+        let mut net = cluster(5, 3);
+        net.jitter = ms(jitter);
+        net.run(SECOND * 3 + ms(seed * 37));
+        let (first, term) = leader(&net);
+        let start = net.now;
+        net.command((first + 1) % 5, Command::RemoveVoter { ticket: 1, id: id(&format!("n{first}")) });
+        net.run(SECOND);
+        for (node, place) in net.nodes.iter().enumerate() {
+            let later = place.leadership.iter().filter(|(at, _)| *at > start);
+            let elected =
+                later.clone().filter(|(_, said)| matches!(said, Output::LeaderElected { term: of, .. } if *of == term));
+            let lost = later.filter(|(_, said)| matches!(said, Output::LeaderLost { term: of, .. } if *of == term));
+            let (elected, lost) = (elected.count(), lost.count());
+            if (elected, lost) != (0, 1) {
+                again.push((seed, jitter, node, elected, lost));
+            }
+        }
+        assert!(leader(&net).1 > term);
+    }
+    assert!(again.is_empty(), "{} {again:?}", again.len());
 }

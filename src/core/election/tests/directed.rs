@@ -186,6 +186,7 @@ fn release_that_comes_late(flaw: Option<Flaw>) -> Vec<String> {
     let second = parliament.leader().expect("the successor");
     let others: Vec<usize> = (0..5).filter(|node| ![first, second].contains(node)).collect();
     parliament.split(&[&[first, second], &others]);
+    parliament.lose_words();
     let successor = parliament.nodes[others[0]].identity;
     for node in others.iter().rev() {
         let (from, lineage) = (parliament.nodes[first].identity, parliament.election(*node).lineage().expect("formed"));
