@@ -47,4 +47,12 @@ pub(crate) enum Flaw {
     SameBeginning,
     /// Whoever was recovered stays in its generation, whatever it is told.
     StaysInItsGeneration,
+    /// A change is put to the voters on answers from before it was asked for.
+    OldAnswersCount,
+    /// While a change is in flight the claim needs a majority of both electorates.
+    ClaimNeedsTheNewcomers,
+    /// A change that too few voters take stays in flight.
+    TakesNothingBack,
+    /// Whoever leaves leaves a change in flight behind.
+    LeavesAtOnce,
 }

@@ -257,7 +257,7 @@ impl Election {
         }
         if self.has_claim() {
             // Its majority is not lost after all; but an operator has said that it is, and others act on that.
-            self.resign(around);
+            self.resign_for(around, None);
             return;
         }
         let former = self.others();

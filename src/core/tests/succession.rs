@@ -121,6 +121,29 @@ fn a_voter_that_is_needed_since_another_one_died_a_moment_ago_stays() {
 }
 
 #[test]
+fn a_leader_that_leaves_while_it_removes_another_voter_is_succeeded() {
+    let mut undone = 0;
+    for (after, jitter) in (0..16).flat_map(|after| [0, 3].map(|jitter| (after, jitter))) {
+        let mut net = cluster(3, 3);
+        net.run(SECOND * 5);
+        net.jitter = ms(jitter);
+        let (first, _) = leader(&net);
+        let [stays, goes] = (0..3).filter(|node| *node != first).collect::<Vec<_>>()[..] else { panic!("two") };
+        net.command(goes, Command::RemoveVoter { ticket: 1, id: id(&format!("n{goes}")) });
+        net.run(ms(after));
+        net.command(first, Command::Leave);
+        net.run(net.lease.lease_duration * 2);
+        let voters = |node: usize| net.nodes[node].core.election().and_then(|election| election.electorate().cloned());
+        let all_vote = [stays, goes].into_iter().all(|node| voters(node).is_some_and(|known| known.voters.len() == 3));
+        let is_led = [stays, goes].into_iter().any(|node| net.nodes[node].core.leadership().is_me);
+        // If it was done before, one of two voters has left.
+        assert_eq!(all_vote, is_led, "after {after} ms: {}", net.describe());
+        undone += u32::from(all_vote);
+    }
+    assert!(undone > 4, "most often it came to nothing: {undone}");
+}
+
+#[test]
 fn a_leader_that_was_voted_out_is_not_announced_again_in_the_term_that_it_lost() {
     let mut again = Vec::new();
     for (seed, jitter) in (0..6).flat_map(|seed| [0, 2, 20].map(|jitter| (seed, jitter))) {
