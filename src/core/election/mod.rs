@@ -44,15 +44,19 @@
 //! | an electorate of identities | a wiped voter that votes | chaos |
 //! | status query and pre-vote | `NoQuestions`; `TermFromRefused` | storm; `directed` alone |
 //! | one vote per voter and term | `ForgottenVote`, `NoQuorumCheck` | chaos, model |
-//! | promises | `NoWaitAfterRestart`, `DifferingLeases`; `NoPromise`, `ReleaseFromThePast` | chaos; `directed` alone |
+//! | none beside another | `FormsAnyway` | `forming` alone |
+//! | promises | `NoWaitAfterRestart`, `DifferingLeases`; `NoPromise`, `ReleaseFromThePast`, and `FreesWhoIsNeeded` | chaos; `directed` and `promises` alone |
 //! | a candidate's view is not older | `NoViewCheck` | chaos, walks |
 //! | a claim by acknowledged renewals | `ClaimWithVotes`, `LeaseFromReceipt`, `LeadsOnInItsTerm` | chaos, model |
+//! | a proof begins after its question | `ConfirmsByOldRounds` | `confirming` alone |
+//! | a leader goes on above its voters | `StaysBelowItsVoters` | `ahead` alone |
 //! | views count in their leader's own term | `OwnAcceptanceBeforeDisk`; `CountedInLaterTerm` | storm; `directed` alone |
 //! | one voter at a time, own term settled | `UnsettledElectorate` | `directed` alone |
 //! | answers since the change was asked for, taken back | `OldAnswersCount`, `TakesNothingBack`, `LeavesAtOnce` | `removing` alone |
 //! | the claim rests on the electorate in force | `ClaimNeedsTheNewcomers` | `removing` alone |
 //! | only an operator begins a generation | `RecoversAnyway` | storm |
 //! | drawn beginnings, the higher one stands | `SameBeginning`, `StaysInItsGeneration` | storm |
+//! | founded anew above what is known of | `FoundsAboveItself` | `forming` alone |
 //!
 //! **What no rule covers: a ballot that is put back.** A voter that is given an older ballot of its own has forgotten what it
 //! voted and promised since, under its own identity. It may vote twice in one term, and then a term has two leaders; nothing
