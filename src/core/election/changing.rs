@@ -15,9 +15,9 @@
 //! - *In flight.* The change needs a majority before and after it, and may be taken by too few all the same: voters die
 //!   between their answer and their disk. Meanwhile the claim rests on the electorate in force, the one before: its leader
 //!   leads on.
-//! - *Taken back.* After [`CHANGE_TIMEOUT`], if the electorate in force is there, or when its leader leaves, it puts that
-//!   electorate to the voters once more, under the next number. Otherwise whoever has the change on its disk needs the votes of the new electorate for good,
-//!   though the old one is there.
+//! - *Taken back.* After [`CHANGE_TIMEOUT`], if the electorate in force is there, or when its leader leaves, the leader puts
+//!   that electorate to the voters once more, under the next number. Otherwise whoever has the change on its disk would need
+//!   the votes of the new electorate for good, though the old one is there.
 //!
 //! Why that is safe: electorates that differ by one voter have no two majorities without a voter in common. From when a change
 //! is put to the voters until it, or what takes it back, is agreed, nothing else is numbered, and only those two electorates
@@ -26,9 +26,9 @@
 //! the other from being elected. The next change is not put to the voters before the claim rests on the electorate that it
 //! changes.
 //!
-//! What remains: a leader that *dies* between the first disk that takes a change and its agreement, some milliseconds, takes
-//! nothing back. If too few of the new electorate are left then, nobody is elected before one of them returns, although
-//! a majority of the old electorate may be there.
+//! What remains: a leader that *dies* while a change is in flight takes nothing back. That is for some milliseconds, or, if a
+//! voter that answered falls silent before it takes the change, for [`CHANGE_TIMEOUT`] and a round. If too few of the new
+//! electorate are left then, nobody is elected before one of them returns, although a majority of the old one may be there.
 //!
 //! Invariants: one wish at a time; every wish is answered; "nothing changed" is only said if nothing can have changed.
 //!
