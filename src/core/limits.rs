@@ -386,10 +386,19 @@ pub const PREFERENCE_LEASES: u32 = 4;
 pub const MAX_TERMS_BEHIND: u64 = 1 << 10;
 /// How long a node that is to vote is asked who it is, at least.
 pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long it may take, once it is known, to get the leader's view onto its disk and to acknowledge it, at least. Both
-/// times together are shorter than [`FORWARD_TIMEOUT`].
+/// How long it may take, once it is known, to get the leader's view onto its disk and to acknowledge it, at least.
 pub const LEARNING_TIMEOUT: Duration = Duration::from_secs(2);
-const _: () = assert!(IDENTITY_TIMEOUT.as_secs() + LEARNING_TIMEOUT.as_secs() < FORWARD_TIMEOUT.as_secs());
+/// How long those that would vote after a change are asked whether they are there, before it is put to the voters. All three
+/// times together are shorter than [`FORWARD_TIMEOUT`].
+pub const SOUNDING_TIMEOUT: Duration = Duration::from_millis(900);
+const _: () = assert!(
+    IDENTITY_TIMEOUT.as_millis() + LEARNING_TIMEOUT.as_millis() + SOUNDING_TIMEOUT.as_millis()
+        < FORWARD_TIMEOUT.as_millis()
+);
+/// How long a change of the electorate may wait for the voters' disks, and then what takes it back while its leader leaves,
+/// which is over by [`HAND_OVER_TIMEOUT`].
+pub const CHANGE_TIMEOUT: Duration = Duration::from_secs(1);
+const _: () = assert!(2 * CHANGE_TIMEOUT.as_millis() < HAND_OVER_TIMEOUT.as_millis());
 /// How long a leader that leaves waits for the end of what it led, before it leaves without releasing its voters.
 pub const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Names in the difference between two agreed views that floods with the news of it, in bytes; longer ones are fetched.

@@ -45,6 +45,8 @@ impl Election {
         let lease = self.timing.lease_duration;
         let votes = self.electorate().is_some_and(|electorate| electorate.contains(speaker));
         let is_busy = self.is_changing();
+        #[cfg(test)]
+        let is_busy = is_busy || self.has(super::flaw::Flaw::StaysBelowItsVoters);
         let Role::Leading(leading) = &mut self.role else {
             self.ignored += 1;
             return;

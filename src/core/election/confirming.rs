@@ -59,7 +59,10 @@ impl Election {
         if self.confirms.waiting.len() >= MAX_BARRIERS {
             return self.answer_confirm(ticket, Err(Unconfirmed::Busy));
         }
-        self.confirms.waiting.push(Question { ticket, sequence: last + 1, until: around.now + BARRIER_TIMEOUT });
+        let sequence = last + 1;
+        #[cfg(test)]
+        let sequence = if self.has(super::flaw::Flaw::ConfirmsByOldRounds) { last } else { sequence };
+        self.confirms.waiting.push(Question { ticket, sequence, until: around.now + BARRIER_TIMEOUT });
         self.ask_for_confirmation(around);
     }
 

@@ -198,7 +198,7 @@ pub enum ChangeError {
     NoMajorityLeft {
         /// The voter that was to go.
         id: NodeId,
-        /// How many of those that would be left have acknowledged the leader within a lease.
+        /// How many of those that would be left have answered the leader.
         there: u8,
         /// How many would vote.
         voters: u8,
@@ -211,6 +211,24 @@ pub enum ChangeError {
          the command at the leader, a voter or an older member"
     )]
     TooNew,
+    /// The change was put to the voters and taken back, since too few had it on their disks in time, or the leader left.
+    #[error(
+        "too few voters took the change in time, so that the leader took it back, and nothing changed: look at the list of \
+         voters for those that do not acknowledge, and try again"
+    )]
+    NotCarried,
+    /// A replacement ended after its first half.
+    #[error(
+        "half done: {new:?} votes, and {old:?} still does, since too few voters would be there without it: look at the list \
+         of voters, bring back those that do not acknowledge, and give the command again, which does what is left; or remove \
+         {new:?}"
+    )]
+    HalfDone {
+        /// The voter that was to go.
+        old: NodeId,
+        /// The voter that was added.
+        new: NodeId,
+    },
 }
 
 /// Why an electorate stays as it is. Travels: variants are only ever appended.

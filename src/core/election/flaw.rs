@@ -47,4 +47,20 @@ pub(crate) enum Flaw {
     SameBeginning,
     /// Whoever was recovered stays in its generation, whatever it is told.
     StaysInItsGeneration,
+    /// An electorate is formed though one of its voters knows of another.
+    FormsAnyway,
+    /// A round that was under way when the question came confirms.
+    ConfirmsByOldRounds,
+    /// A leader stays in its term, whatever its voters say of theirs.
+    StaysBelowItsVoters,
+    /// Who founds anew begins above its own term alone.
+    FoundsAboveItself,
+    /// A change is put to the voters on answers from before it was asked for.
+    OldAnswersCount,
+    /// While a change is in flight the claim needs a majority of both electorates.
+    ClaimNeedsTheNewcomers,
+    /// A change that too few voters take stays in flight.
+    TakesNothingBack,
+    /// Whoever leaves leaves a change in flight behind.
+    LeavesAtOnce,
 }

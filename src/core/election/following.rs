@@ -54,6 +54,11 @@ impl Election {
             self.ignored += 1;
             return;
         }
+        if self.released_in == Some(term) {
+            // It was under way when its leader gave leadership up: nobody leads by what would be promised.
+            self.ignored += 1;
+            return;
+        }
         if term < self.ballot.term {
             // Terms never fall: it is for the leader to come above this one.
             self.ignored += 1;
@@ -268,6 +273,7 @@ impl Election {
             return;
         }
         self.leader = None;
+        self.released_in = Some(term);
         self.owed_ack = None;
         self.promised_until = around.now;
         self.forget_promises(around);

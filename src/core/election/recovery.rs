@@ -214,7 +214,10 @@ impl Election {
         let luck = xxh3_64(&recovery.lineage.0.to_le_bytes());
         #[cfg(test)]
         let luck = if self.has(super::flaw::Flaw::SameBeginning) { 0 } else { luck };
-        let generation = self.ballot.term.max(before.began).generation() + 1;
+        let above = self.ballot.term.max(before.began);
+        #[cfg(test)]
+        let above = if self.has(super::flaw::Flaw::FoundsAboveItself) { self.ballot.term } else { above };
+        let generation = above.generation() + 1;
         let began = Term::beginning_of(generation, luck);
         let electorate = Electorate { lineage: recovery.lineage, root: before.root, began, voters };
         if !electorate.is_well_formed() {
@@ -257,7 +260,7 @@ impl Election {
         }
         if self.has_claim() {
             // Its majority is not lost after all; but an operator has said that it is, and others act on that.
-            self.resign(around);
+            self.resign_for(around, None);
             return;
         }
         let former = self.others();

@@ -98,7 +98,9 @@ impl Election {
             let is_stranger = standing.voter.id == self.me && standing.voter.identity != me;
             standing.votes = standing.votes.filter(|_| !is_stranger).or(is_stranger.then_some(false));
         }
-        voters.extend(leading.and_then(|leading| leading.numbering.learner()).map(|learner| of(learner, true)));
+        voters.extend(
+            leading.and_then(|leading| leading.numbering.wish.as_ref()?.learner()).map(|learner| of(learner, true)),
+        );
         Some(VoterStandings { are_heard: leading.is_some(), lease: self.timing.lease_duration, voters })
     }
 }

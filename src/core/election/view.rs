@@ -27,7 +27,7 @@ pub(super) const MAX_NUMBER: u64 = 1 << 53;
 pub struct NumberedView {
     /// In which it was put to the voters, last.
     pub term: Term,
-    /// Counts up by one. The view with number 0 is the founding one, without members.
+    /// Counts up by one; that of a view that was taken back is left out. The view with number 0 is the founding one, without members.
     pub number: u64,
     /// Sorted.
     pub members: Arc<[NodeId]>,
@@ -127,22 +127,12 @@ impl NumberedView {
         self.change.as_ref().and_then(|change| self.electorate.before(change))
     }
 
-    /// The electorates whose majorities count for it: its own, and the one before while it is `proposed` for the first
-    /// time. A later leader takes it for agreed or never agreed, and settles it by the newer one alone (Raft, section 4.1).
-    fn electorates(&self, is_proposed: bool) -> impl Iterator<Item = Electorate> {
-        let former = self.former_electorate().filter(|_| is_proposed);
-        std::iter::once((*self.electorate).clone()).chain(former)
-    }
-
-    /// Whether such voters are enough to agree on it.
+    /// Whether such voters are enough to agree on it: a majority of its electorate, and of the one before while it is
+    /// `proposed` for the first time. A later leader takes it for agreed or never agreed, and settles it by the newer one alone
+    /// (Raft, section 4.1).
     pub fn is_carried_by(&self, is_proposed: bool, is_such: impl Fn(Identity) -> bool) -> bool {
-        self.electorates(is_proposed).all(|electorate| electorate.has_majority(&is_such))
-    }
-
-    /// The largest figure that as many voters have reached.
-    pub fn reached_by_majority(&self, is_proposed: bool, figure: impl Fn(Identity) -> u64) -> u64 {
-        let reached = self.electorates(is_proposed).map(|electorate| electorate.reached_by_majority(&figure));
-        reached.min().unwrap_or(0)
+        let former = self.former_electorate().filter(|_| is_proposed);
+        self.electorate.has_majority(&is_such) && former.is_none_or(|former| former.has_majority(&is_such))
     }
 
     /// How this view differs from another one.

@@ -42,6 +42,7 @@ impl Core {
             renewal_interval,
             known: None,
             term,
+            given_up: None,
             claim_until: None,
             agreed: None,
             last_delta: None,
@@ -215,9 +216,11 @@ impl Core {
     }
 
     fn lose_claim(&mut self, term: Term, reason: LossReason) {
+        let now = self.now;
         let Some(leading) = &mut self.leading else { return };
         leading.claim_until = None;
         leading.known = None;
+        leading.give_up(term, now);
         self.publish_leadership(reason);
         if reason == LossReason::Resigned {
             self.outputs.push_back(Output::EndWork { term });

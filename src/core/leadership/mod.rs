@@ -40,6 +40,10 @@ use founded::Hearsay;
 use rumours::Rumours;
 use views::Fetch;
 
+/// News of a claim is under way for less than its lease divided by this. It looks younger than it is by as much, since nobody
+/// counts the time on the way.
+const ECHO_SHARE: u32 = 4;
+
 /// Everything about leaders that a core holds.
 #[derive(Debug)]
 pub(super) struct Leading {
@@ -51,6 +55,8 @@ pub(super) struct Leading {
     known: Option<Known>,
     /// The newest term heard of.
     term: Term,
+    /// The term that was given up last, as far as was heard, and when.
+    given_up: Option<(Term, Time)>,
     /// This node's own claim.
     claim_until: Option<Time>,
     /// The newest agreed view.
@@ -101,6 +107,19 @@ impl Known {
 }
 
 impl Leading {
+    /// Leadership in this term was given up.
+    fn give_up(&mut self, term: Term, now: Time) {
+        if self.given_up.is_none_or(|(given_up, _)| given_up < term) {
+            self.given_up = Some((term, now));
+        }
+    }
+
+    /// Whether another's claim is an echo of what was given up: of that term, and not renewed since. A term that is led on
+    /// was never given up, whoever said so.
+    fn is_echo(&self, claim: &Known) -> bool {
+        self.given_up.is_some_and(|(term, at)| claim.term == term && claim.sent <= at + claim.lease / ECHO_SHARE)
+    }
+
     /// The newest agreed view, if it belongs to the generation of this term. Until the first view of a recovered electorate
     /// is known its terms are not told: under the lineage of the electorate before they would be taken for its own.
     fn agreed_of(&self, term: Term) -> Option<&NumberedView> {

@@ -11,8 +11,9 @@
 //!
 //! What others say is believed as far as `rumours` has it.
 //!
-//! Invariants: questions and floods are rate-limited; answers to unproven addresses are never larger than the question,
-//! like all packets to members.
+//! Invariants: a leader that gave leadership up is not shown again in its term, however late others pass on that it leads;
+//! questions and floods are rate-limited; answers to unproven addresses are never larger than the question, like all packets
+//! to members.
 //!
 //! Must not know: elections. Voters learn here what everybody learns, and besides from the renewals themselves.
 
@@ -37,8 +38,9 @@ impl Core {
         if claim.term < leading.term || !is_newer || (own_until.is_none() && self.now >= claim.until()) {
             return;
         }
-        if own_until.is_none() && leading.claim_until.is_some() {
-            // Whoever leads hears it from nobody else: its own machine says when it is over.
+        if own_until.is_none() && (leading.claim_until.is_some() || leading.is_echo(&claim)) {
+            // Whoever leads hears it from nobody else: its own machine says when it is over. And whoever gave leadership up is
+            // not shown again in that term: others passed the news on before they heard of it.
             return;
         }
         leading.term = claim.term;
@@ -52,11 +54,13 @@ impl Core {
 
     /// The leader of this term has given it up.
     pub(super) fn learn_release(&mut self, term: Term) {
+        let now = self.now;
         let Some(leading) = &mut self.leading else { return };
         if leading.claim_until.is_some() {
             // Whoever leads hears it from nobody else.
             return;
         }
+        leading.give_up(term, now);
         // Old news of an earlier term must not be shown under this one: that would name a second leader of it.
         leading.known.take_if(|known| known.term <= term);
         leading.term = leading.term.max(term);

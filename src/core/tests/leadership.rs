@@ -302,36 +302,52 @@ fn a_joining_node_shows_nobody_and_tells_of_no_leader_before_it_knows_one() {
     assert!(matches!(events[..], [(_, Output::LeaderElected { .. })]), "{events:?}");
 }
 
+/// The voters but for the leader say to a node that the leader of this term has given it up: one alone is not believed.
+fn tell_release(net: &mut Net, node: usize, leader: usize, term: Term) {
+    let core = &mut net.nodes[node].core;
+    let agreed = core.agreed_view().expect("a view").clone();
+    let electorate = &agreed.electorate;
+    let release = Led {
+        lineage: electorate.lineage,
+        root: electorate.root,
+        began: electorate.began,
+        term,
+        leader: None,
+        sequence: 0,
+        age_ms: 0,
+        lease_ms: 0,
+        view: agreed.reference(),
+        delta: None,
+    };
+    for voter in (0..3).filter(|voter| ![leader, node].contains(voter)) {
+        let from = core.view.slot_of(&format!("n{voter}")).expect("listed");
+        core.hear_led(from, release.clone());
+    }
+    while core.poll().is_some() {}
+}
+
 #[test]
 fn a_release_of_a_later_term_ends_the_old_leader_and_lends_it_no_term() {
     let mut net = cluster(4, 3);
     let (first, term) = leader(&net);
     let later = Term(term.0 + 2);
     for node in [first, 3] {
-        let core = &mut net.nodes[node].core;
-        let agreed = core.agreed_view().expect("a view").clone();
-        let electorate = &agreed.electorate;
-        let release = Led {
-            lineage: electorate.lineage,
-            root: electorate.root,
-            began: electorate.began,
-            term: later,
-            leader: None,
-            sequence: 0,
-            age_ms: 0,
-            lease_ms: 0,
-            view: agreed.reference(),
-            delta: None,
-        };
-        // Two voters say so: one alone is not believed.
-        for voter in (0..3).filter(|voter| ![first, node].contains(voter)) {
-            let from = core.view.slot_of(&format!("n{voter}")).expect("listed");
-            core.hear_led(from, release.clone());
-        }
+        tell_release(&mut net, node, first, later);
     }
     let told = |node: usize| net.nodes[node].core.leadership();
     assert_eq!((told(3).leader, told(3).term), (None, later));
     assert_eq!((told(first).is_me, told(first).term), (true, term), "its own machine says when its claim is over");
+}
+
+#[test]
+fn a_leader_that_never_gave_up_is_shown_again_by_its_next_renewals() {
+    let mut net = cluster(5, 3);
+    net.run(SECOND * 3);
+    let (first, term) = leader(&net);
+    tell_release(&mut net, 3, first, term);
+    assert_eq!(net.nodes[3].core.leadership().leader, None);
+    net.run(net.lease.lease_duration * 2);
+    assert_eq!(leader(&net), (first, term));
 }
 
 #[test]

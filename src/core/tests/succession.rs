@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
-use crate::core::doors::{Command, Reply};
+use crate::core::doors::{Command, Output, Reply};
 use crate::core::election::ChangeError;
 use crate::core::member::Status;
 use crate::core::settings::Profile;
@@ -120,4 +120,53 @@ fn a_voter_that_is_needed_since_another_one_died_a_moment_ago_stays() {
     net.run_until(SECOND * 3, "the dead one goes", |net| net.nodes[first].replies.len() == 2);
     assert!(matches!(net.nodes[first].replies[1], Reply::Electorate(_)), "{:?}", net.nodes[first].replies);
     assert_eq!(leader(&net), (first, term));
+}
+
+#[test]
+fn a_leader_that_leaves_while_it_removes_another_voter_is_succeeded() {
+    let mut undone = 0;
+    for (after, jitter) in (0..16).flat_map(|after| [0, 3].map(|jitter| (after, jitter))) {
+        let mut net = cluster(3, 3);
+        net.run(SECOND * 5);
+        net.jitter = ms(jitter);
+        let (first, _) = leader(&net);
+        let [stays, goes] = (0..3).filter(|node| *node != first).collect::<Vec<_>>()[..] else { panic!("two") };
+        net.command(goes, Command::RemoveVoter { ticket: 1, id: id(&format!("n{goes}")) });
+        net.run(ms(after));
+        net.command(first, Command::Leave);
+        net.run(net.lease.lease_duration * 2);
+        let voters = |node: usize| net.nodes[node].core.election().and_then(|election| election.electorate().cloned());
+        let all_vote = [stays, goes].into_iter().all(|node| voters(node).is_some_and(|known| known.voters.len() == 3));
+        let is_led = [stays, goes].into_iter().any(|node| net.nodes[node].core.leadership().is_me);
+        // If it was done before, one of two voters has left.
+        assert_eq!(all_vote, is_led, "after {after} ms: {}", net.describe());
+        undone += u32::from(all_vote);
+    }
+    assert!(undone > 4, "most often it came to nothing: {undone}");
+}
+
+#[test]
+fn a_leader_that_was_voted_out_is_not_announced_again_in_the_term_that_it_lost() {
+    let mut again = Vec::new();
+    for (seed, jitter) in (0..6).flat_map(|seed| [0, 2, 20].map(|jitter| (seed, jitter))) {
+        let mut net = cluster(5, 3);
+        net.jitter = ms(jitter);
+        net.run(SECOND * 3 + ms(seed * 37));
+        let (first, term) = leader(&net);
+        let start = net.now;
+        net.command((first + 1) % 5, Command::RemoveVoter { ticket: 1, id: id(&format!("n{first}")) });
+        net.run(SECOND);
+        for (node, place) in net.nodes.iter().enumerate() {
+            let later = place.leadership.iter().filter(|(at, _)| *at > start);
+            let elected =
+                later.clone().filter(|(_, said)| matches!(said, Output::LeaderElected { term: of, .. } if *of == term));
+            let lost = later.filter(|(_, said)| matches!(said, Output::LeaderLost { term: of, .. } if *of == term));
+            let (elected, lost) = (elected.count(), lost.count());
+            if (elected, lost) != (0, 1) {
+                again.push((seed, jitter, node, elected, lost));
+            }
+        }
+        assert!(leader(&net).1 > term);
+    }
+    assert!(again.is_empty(), "{} {again:?}", again.len());
 }

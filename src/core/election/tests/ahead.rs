@@ -6,6 +6,7 @@ use rand::RngExt;
 
 use super::parliament::{LEASE, Parliament, id};
 use super::scenarios::{SECOND, led};
+use crate::core::election::flaw::Flaw;
 use crate::core::election::{Alarm, Body, Term, Word};
 use crate::core::limits::MAX_TERMS_BEHIND;
 
@@ -43,6 +44,24 @@ fn a_leader_follows_a_voter_above_its_term_within_two_leases_and_stays_the_leade
         assert_eq!(parliament.leaders.len(), 2, "once");
         parliament.assert_safe();
     }
+}
+
+/// Whether a voter that is above its leader's term comes to acknowledge it.
+fn is_followed(flaw: Option<Flaw>) -> bool {
+    let (mut parliament, leader) = led(4, 3);
+    parliament.flaw = flaw;
+    parliament.run_for(SECOND);
+    if let Some(flaw) = flaw {
+        parliament.nodes[leader].election.as_mut().expect("it runs").plant(flaw);
+    }
+    raise(&mut parliament, (leader + 1) % 3, 2);
+    parliament.run_until(LEASE * 10, all_follow)
+}
+
+#[test]
+fn a_leader_that_stays_below_a_voter_is_never_acknowledged_by_it() {
+    assert!(is_followed(None));
+    assert!(!is_followed(Some(Flaw::StaysBelowItsVoters)));
 }
 
 #[test]

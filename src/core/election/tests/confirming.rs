@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::parliament::{LEASE, MS, Nanos, Parliament};
 use super::scenarios::{SECOND, led};
+use crate::core::election::flaw::Flaw;
 use crate::core::election::{Confirmed, Election, Unconfirmed};
 use crate::core::limits::{BARRIER_TIMEOUT, MAX_BARRIERS};
 
@@ -39,6 +40,27 @@ fn a_leader_is_confirmed_by_a_round_that_began_after_the_question() {
         assert!(confirmed.until >= from + LEASE * 98 / 100, "the claim lasts from the question at least");
         parliament.assert_safe();
     }
+}
+
+/// Whether the acknowledgements of a renewal that was under way already answer a question.
+fn is_confirmed_by_what_was_under_way(flaw: Option<Flaw>) -> bool {
+    let (mut parliament, leader) = led(21, 3);
+    parliament.run_for(SECOND);
+    if let Some(flaw) = flaw {
+        parliament.nodes[leader].election.as_mut().expect("it runs").plant(flaw);
+    }
+    parliament.delay = (10 * MS, 10 * MS);
+    parliament.with(leader, Election::renew);
+    parliament.run_for(Duration::from_millis(9));
+    confirm(&mut parliament, leader, 1);
+    parliament.run_for(Duration::from_millis(12));
+    answer(&parliament, 1).is_some()
+}
+
+#[test]
+fn a_round_that_began_before_the_question_confirms_nothing() {
+    assert!(!is_confirmed_by_what_was_under_way(None));
+    assert!(is_confirmed_by_what_was_under_way(Some(Flaw::ConfirmsByOldRounds)));
 }
 
 #[test]

@@ -49,10 +49,15 @@ fn a_leader_that_alone_knows_that_it_is_voted_out_still_stands_to_bring_it_about
     let (mut parliament, leader) = led(3, 2);
     parliament.run_for(SECOND);
     let other = 1 - leader;
-    parliament.split(&[&[leader], &[other]]);
     parliament.with(leader, |election, around| election.remove_voter(around, 1, &id(leader)));
-    parliament.run_for(SECOND);
-    parliament.crash(leader);
+    let is_changed = |view: &NumberedView| view.electorate.voters.len() == 1;
+    parliament.run_up_to(SECOND, |p| p.election(leader).ballot().accepted.as_ref().is_some_and(is_changed));
+    parliament.lose_words();
+    parliament.split(&[&[leader], &[other]]);
+    parliament.run_for(Duration::from_millis(10));
+    parliament.crash_when_written(leader, 0);
+    assert!(parliament.nodes[leader].disk.accepted.as_ref().is_some_and(is_changed));
+    assert!(!parliament.nodes[other].disk.accepted.as_ref().is_some_and(is_changed));
     parliament.split(&[&[0, 1]]);
     parliament.start(leader);
     // Its view is the newest one, so that nobody else is elected; by its view the other one is the whole electorate.

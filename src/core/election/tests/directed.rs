@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::parliament::{LEASE, MS, Parliament, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
-use crate::core::election::{Body, Election, Role, Term, ViewRef, Word};
+use crate::core::election::{Body, Election, NumberedView, Role, Term, ViewRef, Word};
 
 const MOMENT: Duration = Duration::from_micros(100);
 
@@ -110,11 +110,13 @@ fn two_changes_that_overlap(flaw: Option<Flaw>) -> Vec<String> {
     let new = parliament.add(Vec::new());
     parliament.start(new);
     let rest: Vec<usize> = (0..4).filter(|node| *node != one).collect();
-    // The first leader adds a voter, and nobody hears of it but that one.
+    // The first leader adds a voter, and nobody hears of it but that one: all were there when it asked them.
+    parliament.with(one, |election, around| election.add_voter(around, 1, id(new)));
+    let is_changed = |view: &NumberedView| view.change.is_some();
+    parliament.run_up_to(SECOND, |p| p.election(one).ballot().accepted.as_ref().is_some_and(is_changed));
     parliament.split(&[&[one, new], &[rest[0]], &[rest[1]], &[rest[2]]]);
     parliament.lose_words();
-    parliament.with(one, |election, around| election.add_voter(around, 1, id(new)));
-    step_until(&mut parliament, |p| p.nodes[new].disk.accepted.is_some() && newest_on_disk(p, one).number > 1);
+    step_until(&mut parliament, |p| p.nodes[new].disk.accepted.as_ref().is_some_and(is_changed));
     parliament.crash(one);
     parliament.crash(new);
     // The second leader removes one; of its two voters one forgets that it was asked anything.
@@ -186,6 +188,7 @@ fn release_that_comes_late(flaw: Option<Flaw>) -> Vec<String> {
     let second = parliament.leader().expect("the successor");
     let others: Vec<usize> = (0..5).filter(|node| ![first, second].contains(node)).collect();
     parliament.split(&[&[first, second], &others]);
+    parliament.lose_words();
     let successor = parliament.nodes[others[0]].identity;
     for node in others.iter().rev() {
         let (from, lineage) = (parliament.nodes[first].identity, parliament.election(*node).lineage().expect("formed"));

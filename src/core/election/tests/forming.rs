@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::parliament::{Parliament, id};
 use super::scenarios::{SECOND, led};
+use crate::core::election::flaw::Flaw;
 use crate::core::election::{Alarm, Descent, Founded, Lineage, LostElectorate, Term};
 
 fn another() -> Descent {
@@ -34,6 +35,22 @@ fn one_voter_that_knows_of_an_electorate_keeps_all_from_forming_another_one() {
         parliament.run_for(SECOND * 60);
         assert!(lineages(&parliament).is_empty() && parliament.election(knower).founded() == Some(another()));
     }
+}
+
+/// Whether voters form an electorate while one of them knows of another.
+fn forms_beside_another(flaw: Option<Flaw>) -> bool {
+    let mut parliament = Parliament::new(1, 3);
+    parliament.flaw = flaw;
+    parliament.start_all();
+    knows(&mut parliament, 1, Some(another()), None);
+    parliament.run_for(SECOND * 20);
+    !lineages(&parliament).is_empty()
+}
+
+#[test]
+fn no_electorate_is_formed_beside_another() {
+    assert!(!forms_beside_another(None));
+    assert!(forms_beside_another(Some(Flaw::FormsAnyway)));
 }
 
 #[test]
@@ -145,6 +162,25 @@ fn an_electorate_that_is_founded_anew_goes_above_all_terms_and_wins_over_voters_
     assert!(parliament.run_until(SECOND * 30, |p| lineages(p).len() == 1), "{:?}", lineages(&parliament));
     parliament.run_for(SECOND * 20);
     assert_eq!(parliament.leader(), Some(outsider));
+}
+
+/// In which generation an outsider leads that founded anew after the second recovery, of which it knows.
+fn founded_after_recoveries(flaw: Option<Flaw>) -> u64 {
+    let mut parliament = Parliament::empty(1);
+    parliament.flaw = flaw;
+    let outsider = parliament.add(Vec::new());
+    parliament.start(outsider);
+    let descent = Descent { lineage: Lineage(78), root: Lineage(77), began: Term::beginning_of(2, 5) };
+    let lost = LostElectorate { descent, number: 7, voters: Vec::new() };
+    parliament.with(outsider, |election, around| election.found_anew(around, 1, Vec::new(), 99, lost));
+    assert!(parliament.run_until(SECOND * 10, |p| p.leader() == Some(outsider)), "{:?}", parliament.answers);
+    parliament.election(outsider).term().generation()
+}
+
+#[test]
+fn who_founds_anew_begins_above_every_generation_that_it_knows_of() {
+    assert_eq!(founded_after_recoveries(None), 3);
+    assert_eq!(founded_after_recoveries(Some(Flaw::FoundsAboveItself)), 1, "below terms that were led");
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod parliament;
 mod preferring;
 mod promises;
 mod recoveries;
+mod removing;
 mod replacing;
 mod resigning;
 mod scenarios;

@@ -241,6 +241,17 @@ impl Parliament {
         self.queue.retain(|_, happening| !matches!(happening, Happening::Word { .. }));
     }
 
+    /// Takes the words to this voter out of the network.
+    pub(super) fn take_words(&mut self, to_node: usize, taken: &mut Vec<Word>) {
+        self.queue.retain(|_, happening| match happening {
+            Happening::Word { to, word, .. } if *to == to_node => {
+                taken.push(word.clone());
+                false
+            }
+            _ => true,
+        });
+    }
+
     pub(super) fn resume(&mut self, node: usize) {
         self.nodes[node].paused = false;
         let waiting = std::mem::take(&mut self.nodes[node].waiting);

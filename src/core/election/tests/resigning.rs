@@ -101,3 +101,25 @@ fn a_leader_whose_work_does_not_end_is_succeeded_after_its_lease_by_another() {
         parliament.assert_safe();
     }
 }
+
+#[test]
+fn a_renewal_that_was_under_way_when_its_leader_resigned_binds_nobody() {
+    let (mut parliament, leader) = led(7, 3);
+    parliament.run_for(SECOND);
+    // The last renewal overtakes nothing: it comes after the release.
+    let follower = (leader + 1) % 3;
+    let mut late = Vec::new();
+    parliament.with(leader, Election::renew);
+    parliament.take_words(follower, &mut late);
+    assert!(!late.is_empty());
+    parliament.with(leader, Election::resign);
+    parliament.run_up_to(SECOND, |p| p.election(follower).leader.is_none());
+    let ignored = parliament.election(follower).ignored();
+    for word in late {
+        parliament.with(follower, |election, around| election.heard(around, &id(leader), word));
+    }
+    assert!(parliament.election(follower).ignored() > ignored);
+    assert_eq!(parliament.election(follower).leader, None);
+    assert!(parliament.run_until(Duration::from_millis(300), |p| p.leader().is_some()), "nobody waits for a lease");
+    parliament.assert_safe();
+}

@@ -1,0 +1,105 @@
+//! Learning: who is to be added to the electorate says who it is, gets the leader's view onto its disk and acknowledges a
+//! renewal, before it votes (Raft, section 4.2.1). The majority may need it from that moment on.
+//!
+//! Invariant: each step ends, by an answer or by its time.
+//!
+//! Must not know: what happens to the change afterwards (see `changing`).
+
+use super::changing::{What, Wish};
+use super::electorate::{Voter, VoterChange};
+use super::raw::Identity;
+use super::view::{NumberedView, ViewRef};
+use super::{ChangeError, Election, Role, Surroundings};
+use crate::core::limits::{IDENTITY_TIMEOUT, LEARNING_TIMEOUT};
+use crate::core::member::NodeId;
+
+impl Election {
+    /// Who is to be added is asked who it is, from now on.
+    pub(super) fn asking(&self, around: &Surroundings<'_>, id: NodeId) -> What {
+        What::Ask { id, ask_at: around.now, until: around.now + self.timing.patience().max(IDENTITY_TIMEOUT) }
+    }
+
+    /// Asks who the voter is that is to be added.
+    pub(super) fn ask_for_identity(&mut self, around: &Surroundings<'_>) {
+        let retry = self.timing.retry();
+        let Role::Leading(leading) = &mut self.role else { return };
+        let Some(Wish { ticket, what: What::Ask { id, ask_at, until }, .. }) = &mut leading.numbering.wish else {
+            return;
+        };
+        let (ticket, id) = (*ticket, id.clone());
+        if around.now >= *until {
+            leading.numbering.wish = None;
+            return self.refuse(Some(ticket), ChangeError::NoAnswer { id });
+        }
+        if around.now >= *ask_at {
+            *ask_at = around.now + retry;
+            self.introduce(&id, true);
+        }
+    }
+
+    /// Somebody said who it is: perhaps the voter that is to be added.
+    pub(super) fn hear_candidate_for_voting(&mut self, around: &Surroundings<'_>, from: &NodeId, identity: Identity) {
+        let patience = self.timing.patience();
+        let Role::Leading(leading) = &mut self.role else { return };
+        let Some(wish) = &mut leading.numbering.wish else { return };
+        if matches!(&wish.what, What::Ask { id, .. } if id == from) {
+            let learner = Voter { id: from.clone(), identity };
+            let until = around.now + patience.max(LEARNING_TIMEOUT);
+            wish.what = What::Teach { learner, ask_at: around.now, until };
+            self.teach(around);
+        }
+    }
+
+    /// Sends the voter that is to be added what voters are sent, until it acknowledges.
+    pub(super) fn teach(&mut self, around: &Surroundings<'_>) {
+        let retry = self.timing.retry();
+        let Role::Leading(leading) = &mut self.role else { return };
+        let Some(Wish { ticket, what: What::Teach { learner, ask_at, until }, .. }) = &mut leading.numbering.wish
+        else {
+            return;
+        };
+        let (ticket, learner) = (*ticket, learner.clone());
+        if around.now >= *until {
+            leading.numbering.wish = None;
+            return self.refuse(Some(ticket), ChangeError::LearnerSilent { id: learner.id });
+        }
+        if around.now >= *ask_at {
+            *ask_at = around.now + retry;
+            self.tell_heir(&learner);
+            self.inform(around, &learner.id);
+        }
+    }
+
+    /// Whether this one is to be added, and is no voter yet.
+    pub(super) fn is_learner(&self, identity: Identity) -> bool {
+        self.wish_under_way().and_then(Wish::learner).is_some_and(|learner| learner.identity == identity)
+    }
+
+    /// Who is to be added, and is asked with the voters whether it is there.
+    pub(super) fn sounded_learner(&self) -> Option<Voter> {
+        self.wish_under_way().filter(|wish| wish.is_sounding()).and_then(Wish::learner).cloned()
+    }
+
+    /// Somebody has this view on its disk: if it was being taught, and the view is of this term, it may vote.
+    pub(super) fn hear_learner(&mut self, around: &Surroundings<'_>, speaker: Identity, newest: ViewRef) {
+        let interval = self.view_interval;
+        let is_taught = self.is_learner(speaker);
+        let is_in_flight = self.agreed.as_ref().map(NumberedView::reference) != self.newest();
+        let Role::Leading(leading) = &mut self.role else { return };
+        if !is_taught || newest.term != leading.term {
+            return;
+        }
+        let is_due = leading.numbering.last.is_none_or(|last| around.now >= last + interval);
+        if !leading.numbering.is_settled || is_in_flight || !is_due {
+            // It might die before the change can be put to the voters: it is taught until then.
+            return;
+        }
+        if let Some(wish) = &mut leading.numbering.wish
+            && let What::Teach { learner, .. } = &wish.what
+        {
+            wish.what = What::Wanted(VoterChange::Added(learner.clone()));
+            leading.numbering.hasten(around.now, interval);
+            self.number(around);
+        }
+    }
+}
