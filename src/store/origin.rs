@@ -5,7 +5,7 @@
 //! place in the sequence of states. There are three signs that it is not the one that the voter wrote last:
 //!
 //! - It was created at another time than it says: what `cp`, `rsync`, `tar` or a backup program puts there is another file.
-//!   A state of a version that did not note this was created long after it was modified, if its times were kept.
+//!   A state of a version that did not note this was created after it was modified, if its times were kept.
 //! - The lock file beside it says that a later one was written (see `directory::note`).
 //! - It says itself that it was superseded (see `state`): whoever writes a state marks the one before, in place, if another
 //!   hard link leads to it. That holds wherever the link is put. A crash between the new state and the mark leaves the mark
@@ -25,11 +25,11 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 /// The grains, in nanoseconds, to which file systems round times down, some of them only on the disk.
-const GRAINS: [u64; 5] = [100, 1_000, 1_000_000, 10_000_000, 1_000_000_000];
+const GRAINS: [u64; 6] = [100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000];
 
-/// How long after it was modified a file that is no copy may seem to have been created. Where times of modification are
-/// coarser than those of creation they are two seconds at most.
-const GRAIN_OF_MODIFICATION: Duration = Duration::from_secs(3);
+/// How long after it was modified a file that is no copy may seem to have been created, rounding aside: where a server says
+/// the one time and its client the other.
+const SKEW: Duration = Duration::from_millis(100);
 
 /// A time that a file system keeps of a file, in nanoseconds of Unix time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -60,8 +60,9 @@ impl FileTime {
         self == exact || GRAINS.iter().any(|grain| self.0 == exact.0 - exact.0 % grain)
     }
 
-    fn is_long_after(self, other: Self) -> bool {
-        Duration::from_nanos(self.0.saturating_sub(other.0)) > GRAIN_OF_MODIFICATION
+    /// Whether a file that was created then may have been modified at this time.
+    fn may_follow(self, created: Self) -> bool {
+        Duration::from_nanos(created.0.saturating_sub(self.0)) <= SKEW || self.is_rounded(created)
     }
 }
 
@@ -88,7 +89,7 @@ impl Origin {
     pub(super) fn fits(self, sight: &Sight) -> bool {
         let is_itself = match (self.created, sight.created) {
             (Some(noted), Some(created)) => created.is_rounded(noted),
-            (None, Some(created)) => sight.modified.is_none_or(|modified| !created.is_long_after(modified)),
+            (None, Some(created)) => sight.modified.is_none_or(|modified| modified.may_follow(created)),
             (_, None) => true,
         };
         is_itself && self.sequence >= sight.newest
@@ -125,7 +126,7 @@ mod tests {
             assert!(Origin { created: at(noted), sequence: 0 }.fits(&sight), "{created}");
         }
         // The states of an election are a millisecond apart.
-        for created in [noted + 1, noted - 1, noted + 1_000_000, noted - 1_000_000, noted + SECOND, 0] {
+        for created in [noted + 1, noted - 1, noted + 1_000_000, noted - 1_000_000, noted + SECOND, SECOND - 1] {
             let sight = Sight { created: at(created), ..Sight::default() };
             assert!(!Origin { created: at(noted), sequence: 0 }.fits(&sight), "{created}");
         }
@@ -133,16 +134,24 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_says_nothing_of_its_creation_was_not_created_long_after_it_was_modified() {
+    fn a_file_that_says_nothing_of_its_creation_was_not_created_after_it_was_modified_unless_rounding_explains_it() {
         for (created, modified, is_itself) in [
-            (at(9 * SECOND), at(9 * SECOND), true),
-            (at(9 * SECOND), at(99 * SECOND), true),
-            (at(9 * SECOND), at(6 * SECOND), true),
-            (at(9 * SECOND + 1), at(6 * SECOND), false),
-            (at(9 * SECOND), None, true),
+            (at(9_500_000_000), at(9_500_000_000), true),
+            (at(9_500_000_000), at(99_000_000_000), true),
+            (at(9_500_000_000), at(9_000_000_000), true),
+            (at(9_500_000_000), at(8_000_000_000), true),
+            (at(9_500_000_000), at(7_000_000_000), false),
+            (at(9_500_000_000), at(8_999_999_999), false),
+            (at(9_500_000_000), at(9_400_000_000), true),
+            (at(9_500_000_000), at(9_399_999_999), false),
+            (at(9_500_000_000), None, true),
             (None, at(SECOND), true),
         ] {
-            assert_eq!(Origin::default().fits(&Sight { created, modified, newest: 0 }), is_itself, "{created:?}");
+            assert_eq!(
+                Origin::default().fits(&Sight { created, modified, newest: 0 }),
+                is_itself,
+                "{created:?} {modified:?}"
+            );
         }
     }
 

@@ -264,8 +264,8 @@ fn a_state_of_an_earlier_format_that_was_restored_with_its_times_is_refused() {
     let place = Place::new();
     let backup = place.fresh("backup").join(STATE_FILE);
     fs::write(&backup, of_format_7(&voted(1))).expect("written");
-    let long_ago = FileTimes::new().set_modified(SystemTime::now() - Duration::from_secs(60));
-    File::options().write(true).open(&backup).and_then(|file| file.set_times(long_ago)).expect("set");
+    let a_moment_ago = FileTimes::new().set_modified(SystemTime::now() - Duration::from_millis(300));
+    File::options().write(true).open(&backup).and_then(|file| file.set_times(a_moment_ago)).expect("set");
     let fresh = place.fresh("data");
     copy_later(&backup, &fresh.join(STATE_FILE), true);
     assert_refused(&fresh);
