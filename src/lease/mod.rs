@@ -14,11 +14,14 @@
 //! |---|---|
 //! | names of leases; the secret that proves who wrote a row | `name`, `token` |
 //! | what is asked of a store, and what it answers | `round` |
+//! | databases, behind one face | `store` (feature `sqlite`) |
 //!
 //! Sources: Gray & Cheriton, "Leases" (1989); Kleppmann, "How to do distributed locking" (2016), for fencing tokens.
 
 mod name;
 mod round;
+#[cfg(feature = "sqlite")]
+pub mod store;
 mod token;
 
 pub use name::LeaseName;
