@@ -14,13 +14,13 @@
 //! |---|---|
 //! | names of leases; the secret that proves who wrote a row | `name`, `token` |
 //! | what is asked of a store, and what it answers | `round` |
-//! | databases, behind one face | `store` (feature `sqlite`) |
+//! | SQLite and PostgreSQL, behind one face | `store` (features `sqlite`, `postgres`) |
 //!
 //! Sources: Gray & Cheriton, "Leases" (1989); Kleppmann, "How to do distributed locking" (2016), for fencing tokens.
 
 mod name;
 mod round;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;
 mod token;
 

@@ -23,6 +23,8 @@ pub struct Bench {
 pub enum Raw {
     #[cfg(feature = "sqlite")]
     Sqlite(std::path::PathBuf, tempfile::TempDir),
+    #[cfg(feature = "postgres")]
+    Postgres(tokio_postgres::Client),
 }
 
 impl Bench {
@@ -41,6 +43,8 @@ impl Bench {
     pub fn file(&self) -> &std::path::Path {
         match &self.raw {
             Raw::Sqlite(file, _) => file,
+            #[cfg(feature = "postgres")]
+            Raw::Postgres(_) => unreachable!("it is a server"),
         }
     }
 
@@ -52,6 +56,12 @@ impl Bench {
                 let connection = rusqlite::Connection::open(file).expect("it opens");
                 connection.busy_timeout(PATIENCE).expect("a timeout");
                 connection.execute(&statement.replace("{P}", "cluster_"), []).expect(statement) as u64
+            }
+            #[cfg(feature = "postgres")]
+            Raw::Postgres(client) => {
+                let schema = self.options.schema().expect("each case has its own");
+                let statement = statement.replace("{P}", &format!("\"{schema}\".cluster_"));
+                client.execute(&statement, &[]).await.expect(&statement)
             }
         }
     }
@@ -69,6 +79,8 @@ impl Bench {
         match &self.raw {
             #[cfg(feature = "sqlite")]
             Raw::Sqlite(..) => by.as_millis().to_string(),
+            #[cfg(feature = "postgres")]
+            Raw::Postgres(_) => format!("interval '{} milliseconds'", by.as_millis()),
         }
     }
 }

@@ -1,9 +1,24 @@
 //! Stores of leases on real databases: one suite that each of them passes, then what can happen to each of them.
-#![cfg(feature = "sqlite")]
+//!
+//! PostgreSQL: a private server, started here and ended with this process, or the one at `HEADCOUNT_TEST_POSTGRES`.
+#![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(unreachable_pub, dead_code, reason = "modules of one test binary; each database uses its own part")]
 
 mod cases;
+#[cfg(feature = "postgres")]
+mod doors;
+#[cfg(feature = "postgres")]
+mod faults;
 mod harness;
+#[cfg(feature = "postgres")]
+mod pooler;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "postgres")]
+mod proxy;
+#[cfg(feature = "postgres")]
+mod server;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 
 /// Runs each case of the suite against a database.
@@ -42,6 +57,7 @@ macro_rules! suite {
             ten_leases_are_carried_out_in_one_round
             leases_and_clusters_do_not_touch_each_other
             nodes_are_listed_with_their_ages_newest_first
+            a_list_of_nodes_has_a_limit
             a_heartbeat_changes_nothing_of_a_leader
             a_sweep_deletes_old_rows_and_no_others
             an_expired_leaders_row_is_swept_once_it_was_seen_standing_still

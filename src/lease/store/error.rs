@@ -111,7 +111,8 @@ pub enum StoreError {
         /// The file system.
         kind: &'static str,
     },
-    /// What is stored there cannot be read: not a database, damaged, or written by something else.
+    /// What is stored there cannot be read: not a database, damaged, or written by something else. What was asked may have
+    /// happened.
     #[error("{place} holds what cannot be read ({reason}): remove that row, or restore the database")]
     Damaged {
         /// The database.
@@ -158,9 +159,9 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// True if nothing that was asked has happened, nor will.
+    /// True if nothing that was asked has happened, nor will. What cannot be read may have been written.
     pub fn is_outcome_known(&self) -> bool {
-        !matches!(self, Self::OutcomeUnknown { .. })
+        !matches!(self, Self::OutcomeUnknown { .. } | Self::Damaged { .. })
     }
 
     /// True if another try without a change by people is unlikely to help.
@@ -197,14 +198,36 @@ impl StoreError {
     }
 }
 
+/// An error and all its causes on one line.
+#[cfg(feature = "postgres")]
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        // Many errors repeat their cause.
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = error.source();
+    }
+    crate::text::visible(&text, MAX_REASON)
+}
+
+/// The longest text of a database that a message repeats, in characters.
+#[cfg(feature = "postgres")]
+pub(super) const MAX_REASON: usize = 400;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn only_a_lost_answer_leaves_the_outcome_open() {
+    fn only_a_lost_or_unreadable_answer_leaves_the_outcome_open() {
         let (place, reason) = (String::from("x"), String::from("y"));
         assert!(!StoreError::OutcomeUnknown { place: place.clone(), reason: reason.clone() }.is_outcome_known());
+        assert!(!StoreError::Damaged { place: place.clone(), reason: reason.clone() }.is_outcome_known());
         for known in [
             StoreError::Unreachable { place: place.clone(), reason: reason.clone() },
             StoreError::Busy { place: place.clone(), reason: reason.clone() },
@@ -212,5 +235,14 @@ mod tests {
         ] {
             assert!(known.is_outcome_known());
         }
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn causes_are_told_once_each() {
+        let inner = std::io::Error::other("no route");
+        let outer = std::io::Error::other(StoreError::configuration("the url", "no route"));
+        assert_eq!(with_causes(&inner), "no route");
+        assert_eq!(with_causes(&outer), "the url no route");
     }
 }

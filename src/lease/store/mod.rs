@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Store ── sqlite    a thread of its own that holds the file            (nodes on one machine)
+//!         └─ postgres  one connection, unnamed statements, no session state  (many machines, poolers between)
 //! ```
 //!
 //! Invariants, beside those of a [round](super::Round):
@@ -20,10 +21,12 @@
 //! | errors; options and names of tables; addresses of databases | `error`, `options`, `url` |
 //! | tables, their versions | `schema` |
 //! | rows, read with suspicion; expired rows that may be swept | `rows`, `standing` |
-//! | the database | `sqlite` |
+//! | the two databases | `sqlite`, `postgres` |
 
 mod error;
 mod options;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod rows;
 mod schema;
 #[cfg(feature = "sqlite")]
@@ -35,6 +38,8 @@ use std::time::Duration;
 
 pub use error::StoreError;
 pub use options::{MAX_IDENTIFIER, MAX_TIMEOUT, MIN_TIMEOUT, StoreOptions};
+#[cfg(feature = "postgres")]
+pub use postgres::{MAX_HOSTS, PostgresUrl};
 pub use schema::{StoreKind, schema};
 pub use url::StoreUrl;
 
@@ -49,8 +54,13 @@ pub enum Store {
     /// A file on this machine.
     #[cfg(feature = "sqlite")]
     Sqlite(SqliteStore),
+    /// A server.
+    #[cfg(feature = "postgres")]
+    Postgres(Box<PostgresStore>),
 }
 
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 
@@ -60,6 +70,8 @@ macro_rules! each {
         match $store {
             #[cfg(feature = "sqlite")]
             Store::Sqlite($inner) => $work,
+            #[cfg(feature = "postgres")]
+            Store::Postgres($inner) => $work,
         }
     };
 }
@@ -71,6 +83,8 @@ impl Store {
         match url {
             #[cfg(feature = "sqlite")]
             StoreUrl::Sqlite(file) => SqliteStore::new(file, options).map(Self::Sqlite),
+            #[cfg(feature = "postgres")]
+            StoreUrl::Postgres(url) => PostgresStore::new(url, options).map(Box::new).map(Self::Postgres),
         }
     }
 
@@ -118,6 +132,8 @@ impl Store {
         match self {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => StoreKind::Sqlite,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => StoreKind::Postgres,
         }
     }
 }
@@ -126,3 +142,12 @@ impl Store {
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
+
+/// Requests may be carried out on any thread.
+const _: () = {
+    const fn is_send<T: Send>(_: &T) {}
+    #[allow(dead_code, reason = "it is enough that it compiles")]
+    fn check(store: &mut Store, round: &Round) {
+        is_send(&store.round(round));
+    }
+};

@@ -4,7 +4,7 @@
 //! Pnodes(cluster, node_id | rpc_addr, updated_at)          liveness: one row per node
 //! Pleases(cluster, lease, node_id | is_leader, …)          who holds, or held, what; at most one row per lease is_leader
 //! Pterms(cluster, lease | term)                            the highest term given; nothing is ever deleted
-//! Pversion(only | version)                                 one row: the version of all this
+//! Pversion(singleton | version)                                one row: the version of all this
 //! ```
 //!
 //! Invariants: statements may be run again, by several at once; a new version is a list of statements appended to
@@ -67,7 +67,7 @@ pub(super) fn migrations(kind: StoreKind, options: &StoreOptions, from: i64) -> 
     let version = options.table("version");
     let mut statements = vec![format!(
         "create table if not exists {version} (
-  only integer not null primary key check (only = 1),
+  singleton integer not null primary key check (singleton = 1),
   version bigint not null
 )"
     )];
@@ -75,8 +75,8 @@ pub(super) fn migrations(kind: StoreKind, options: &StoreOptions, from: i64) -> 
     let written = MIGRATIONS.iter().skip(done).flat_map(|statements| statements.iter());
     statements.extend(written.map(|statement| fill(statement, kind, options)));
     statements.push(format!(
-        "insert into {version} (only, version) values (1, {VERSION}) \
-         on conflict (only) do update set version = excluded.version"
+        "insert into {version} (singleton, version) values (1, {VERSION}) \
+         on conflict (singleton) do update set version = excluded.version"
     ));
     statements
 }

@@ -7,6 +7,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+#[cfg(feature = "postgres")]
+use super::PostgresUrl;
 use super::{StoreError, StoreKind};
 
 /// The longest address, in bytes.
@@ -18,6 +20,9 @@ pub enum StoreUrl {
     /// A file: `sqlite://cluster.db` in the working directory, `sqlite:///var/lib/headcount/cluster.db` anywhere.
     #[cfg(feature = "sqlite")]
     Sqlite(PathBuf),
+    /// A server.
+    #[cfg(feature = "postgres")]
+    Postgres(Box<PostgresUrl>),
 }
 
 impl StoreUrl {
@@ -26,6 +31,8 @@ impl StoreUrl {
         match self {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => StoreKind::Sqlite,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => StoreKind::Postgres,
         }
     }
 }
@@ -69,8 +76,14 @@ fn sqlite(_file: &str) -> Result<StoreUrl, StoreError> {
     Err(StoreError::configuration("the database's url", "names SQLite: build with the feature `sqlite`"))
 }
 
+#[cfg(feature = "postgres")]
+fn postgres(rest: &str) -> Result<StoreUrl, StoreError> {
+    PostgresUrl::parse(rest).map(|url| StoreUrl::Postgres(Box::new(url)))
+}
+
+#[cfg(not(feature = "postgres"))]
 fn postgres(_rest: &str) -> Result<StoreUrl, StoreError> {
-    Err(StoreError::configuration("the database's url", "names PostgreSQL, which this build does not know"))
+    Err(StoreError::configuration("the database's url", "names PostgreSQL: build with the feature `postgres`"))
 }
 
 impl fmt::Display for StoreUrl {
@@ -78,6 +91,8 @@ impl fmt::Display for StoreUrl {
         match self {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(file) => write!(f, "sqlite://{}", file.display()),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(url) => fmt::Display::fmt(url, f),
         }
     }
 }

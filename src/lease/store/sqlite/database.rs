@@ -8,6 +8,7 @@
 //! Must not know: what a transaction does.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
@@ -42,7 +43,7 @@ impl From<rusqlite::Error> for Trouble {
 pub(super) struct Database {
     path: PathBuf,
     pub(super) options: StoreOptions,
-    pub(super) statements: Statements,
+    pub(super) statements: Arc<Statements>,
     pub(super) standing: Standing,
     open: Option<Open>,
 }
@@ -54,7 +55,7 @@ struct Open {
 
 impl Database {
     pub(super) fn new(path: &Path, options: StoreOptions) -> Self {
-        let statements = Statements::new(&options);
+        let statements = Arc::new(Statements::new(&options));
         Self { path: path.to_owned(), options, statements, standing: Standing::default(), open: None }
     }
 

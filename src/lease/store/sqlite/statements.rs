@@ -3,6 +3,7 @@
 //! Invariants: every comparison with a row is made by a statement, with the transaction's one time. Since the transaction
 //! is the only writer there is no conflict: who comes second finds the lease held.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::{OptionalExtension, Transaction, params};
@@ -138,7 +139,7 @@ impl Database {
     pub(super) fn round(&mut self, round: &Round) -> Result<Answer, StoreError> {
         let place = self.place();
         let cluster = self.options.cluster().to_owned();
-        let statements = Statements::new(&self.options);
+        let statements = Arc::clone(&self.statements);
         self.transact(|transaction, now| {
             let lease_ms = millis(round.lease_duration);
             let node = round.node.as_str();
@@ -176,7 +177,7 @@ impl Database {
     /// Deletes old rows; how many.
     pub(super) fn sweep(&mut self, row_ttl: Duration) -> Result<usize, StoreError> {
         let cluster = self.options.cluster().to_owned();
-        let statements = Statements::new(&self.options);
+        let statements = Arc::clone(&self.statements);
         let (mut gone, met) = self.transact(|transaction, now| {
             let before = now.0.saturating_sub(millis(row_ttl));
             let nodes = transaction.execute(&statements.sweep_nodes, params![cluster, before])?;
