@@ -46,7 +46,8 @@ pub enum Wish {
     /// To look at it.
     Watch,
     /// To take it, if nobody holds it, or if the database's clock says that it has expired *and* its holder's token is
-    /// still `expired`: the one that the contender saw stand still for a whole lease by its own clock.
+    /// still `expired`: the one that the contender saw stand still for a whole lease by its own clock. An expiry further off
+    /// than the lease is long was written before that clock was set back, and counts as expired.
     Acquire {
         /// The token to write.
         drawn: Token,
@@ -62,7 +63,7 @@ pub enum Wish {
         /// The token to write.
         drawn: Token,
     },
-    /// To give it up, if this node holds it under one of the tokens `held`: free at once, for everybody.
+    /// To give it up, if this node holds it under one of the tokens `held`, expired or not: free at once, for everybody.
     Release {
         /// As in [`Wish::Renew`].
         held: Vec<Token>,
@@ -100,7 +101,7 @@ pub enum Outcome {
     Conflict,
     /// The lease is prolonged, under the drawn token.
     Renewed,
-    /// The row is not the asking node's under any of the tokens, or has expired: nothing changed.
+    /// The row is not the asking node's under any of the tokens, or was to be renewed and has expired: nothing changed.
     Rejected,
     /// The lease is free.
     Released,
@@ -117,7 +118,8 @@ pub struct Holder {
     pub term: u64,
     /// The length of its lease.
     pub lease_duration: Duration,
-    /// The time until it expires, by the database's clock; zero once it has.
+    /// The time until it expires, by the database's clock; zero once it has, and where the expiry lies further off than the
+    /// lease is long.
     pub expires_in: Duration,
 }
 

@@ -119,6 +119,8 @@ pub async fn a_released_lease_is_free_at_once(bench: &Bench) {
     assert_eq!(holding(&other.one(acquire(2)).await), (Outcome::Acquired, 2, Some(("b", 2, 2))));
     other.one(release(&[9, 2])).await;
     assert_eq!(holding(&holder.one(acquire(3)).await), (Outcome::Acquired, 3, Some(("a", 3, 3))));
+    bench.age(PAST).await;
+    assert_eq!(holding(&holder.one(release(&[3])).await), (Outcome::Released, 3, None), "expired, and still its own");
 }
 
 pub async fn only_its_holder_releases_a_lease(bench: &Bench) {

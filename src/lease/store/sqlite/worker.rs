@@ -147,11 +147,22 @@ mod tests {
         let (worker, _directory) = worker();
         let (release, hang) = std::sync::mpsc::channel::<()>();
         let (ran, has_run) = std::sync::mpsc::channel::<()>();
-        let hanging = worker.ask(move |_| {
-            let _ = hang.recv();
-            Ok(())
-        });
-        let error = hanging.await.expect_err("it hangs");
+        let (begin, has_begun) = std::sync::mpsc::channel::<()>();
+        let error = {
+            let mut hanging = std::pin::pin!(worker.ask(move |_| {
+                let _ = begin.send(());
+                let _ = hang.recv();
+                Ok(())
+            }));
+            // Asked, and begun before time goes on.
+            tokio::select! {
+                biased;
+                _ = &mut hanging => unreachable!("it hangs"),
+                () = std::future::ready(()) => {}
+            }
+            has_begun.recv().expect("its turn has come");
+            hanging.await.expect_err("it hangs")
+        };
         assert!(!error.is_outcome_known(), "{error}");
 
         let waiting = worker.ask(move |_| {
