@@ -49,8 +49,9 @@
 //!
 //! # Features
 //!
-//! `agent` (default) brings the command line, the HTTP interface and configuration files. A library user with
-//! `default-features = false` gets none of clap, axum or toml.
+//! `agent` (default) brings the command line, the HTTP interface and configuration files, and both databases that leases may be
+//! kept in, which are `sqlite` and `postgres` by themselves. A library user with `default-features = false` gets none of clap,
+//! axum, toml or a database.
 //!
 //! # What semantic versioning covers
 //!

@@ -14,13 +14,16 @@
 //! |---|---|
 //! | names of leases; the secret that proves who wrote a row | `name`, `token` |
 //! | what is asked of a store, and what it answers | `round` |
-//! | one agent's part in it, as a pure machine | `contender/` |
+//! | one agent's part in it, as a pure machine | `contender` |
+//! | SQLite and PostgreSQL, behind one face | `store` (features `sqlite`, `postgres`) |
 //!
 //! Sources: Gray & Cheriton, "Leases" (1989); Kleppmann, "How to do distributed locking" (2016), for fencing tokens.
 
 mod contender;
 mod name;
 mod round;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod store;
 mod token;
 
 pub use contender::{

@@ -51,7 +51,8 @@ pub enum Wish {
     /// To look at it.
     Watch,
     /// To take it, if nobody holds it, or if the database's clock says that it has expired *and* its holder's token is
-    /// still `expired`: the one that the contender saw stand still for a whole lease by its own clock.
+    /// still `expired`: the one that the contender saw stand still for a whole lease by its own clock. An expiry further off
+    /// than the lease is long was written before that clock was set back, and counts as expired.
     Acquire {
         /// The token to write.
         drawn: Token,
@@ -67,7 +68,7 @@ pub enum Wish {
         /// The token to write.
         drawn: Token,
     },
-    /// To give it up, if this node holds it under one of the tokens `held`: free at once, for everybody.
+    /// To give it up, if this node holds it under one of the tokens `held`, expired or not: free at once, for everybody.
     Release {
         /// As in [`Wish::Renew`].
         held: Vec<Token>,
@@ -105,7 +106,7 @@ pub enum Outcome {
     Conflict,
     /// The lease is prolonged, under the drawn token.
     Renewed,
-    /// The row is not the asking node's under any of the tokens, or has expired: nothing changed.
+    /// The row is not the asking node's under any of the tokens, or was to be renewed and has expired: nothing changed.
     Rejected,
     /// The lease is free.
     Released,
@@ -122,8 +123,20 @@ pub struct Holder {
     pub term: u64,
     /// The length of its lease.
     pub lease_duration: Duration,
-    /// The time until it expires, by the database's clock; zero once it has.
+    /// The time until it expires, by the database's clock; zero once it has. More than the lease is long if that clock was
+    /// set back since: see [`Self::has_expired`].
     pub expires_in: Duration,
+}
+
+impl Holder {
+    /// Whether the database's clock says that the lease has expired.
+    ///
+    /// An expiry that is further off than the lease is long was written before that clock was set back. It counts as past: a
+    /// leader that lives writes a sound one with its next renewal, and one that does not must not hold the lease until the
+    /// clock is there again. Nobody takes it over who did not see its token stand still for one lease.
+    pub fn has_expired(&self) -> bool {
+        self.expires_in.is_zero() || self.expires_in > self.lease_duration
+    }
 }
 
 /// A node's liveness row.

@@ -1,0 +1,248 @@
+//! Errors of stores: what failed, where, and one thing to try.
+//!
+//! Invariants: an error says by its kind whether what was asked may have happened; a place is never shown with a password.
+
+use std::path::PathBuf;
+
+/// A request that a store did not carry out, or does not know whether it did.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is no connection to the database. Nothing was done.
+    #[error("{place} cannot be reached ({reason}): nothing was done; check its address, and that the server runs")]
+    Unreachable {
+        /// The database.
+        place: String,
+        /// What the attempts to connect met.
+        reason: String,
+    },
+    /// It was asked and did not answer: what was asked may have happened, or may not.
+    #[error(
+        "{place} did not answer ({reason}): what was asked may or may not have happened; the next answer tells; \
+         if it stays so, look at the server's load"
+    )]
+    OutcomeUnknown {
+        /// The database.
+        place: String,
+        /// How the answer was lost.
+        reason: String,
+    },
+    /// Others hold what is needed, or the database is slow. Nothing was done.
+    #[error("{place} is busy ({reason}): nothing was done; if it stays so, look for long transactions on its tables")]
+    Busy {
+        /// The database.
+        place: String,
+        /// What was waited for.
+        reason: String,
+    },
+    /// The database takes no writes. Nothing was done.
+    #[error(
+        "{place} takes no writes ({reason}): name the primary, or several hosts with \
+         target_session_attrs=read-write; a file and its directory must be writable by this user"
+    )]
+    ReadOnly {
+        /// The database.
+        place: String,
+        /// What it answered.
+        reason: String,
+    },
+    /// The tables are missing and this role may not create them.
+    #[error(
+        "{place} has no lease tables, and this role may not create them ({reason}): let the owner of the database run \
+         what `headcount lease schema` prints"
+    )]
+    NoSchema {
+        /// The database.
+        place: String,
+        /// What it answered.
+        reason: String,
+        /// What an owner has to run.
+        statements: String,
+    },
+    /// The tables or the file are there and this role or user may not use them.
+    #[error(
+        "{place} may not be used by this role ({reason}): let its owner grant what `headcount lease schema` ends with"
+    )]
+    NoPermission {
+        /// The database.
+        place: String,
+        /// What it answered.
+        reason: String,
+        /// What an owner has to run.
+        statements: String,
+    },
+    /// The server turned the connection down: password, database, encryption.
+    #[error("{place} turned the connection down ({reason}): {hint}")]
+    Refused {
+        /// The database.
+        place: String,
+        /// What it answered.
+        reason: String,
+        /// One thing to try.
+        hint: String,
+    },
+    /// The disk of the database is full. Nothing was done, nothing is lost.
+    #[error("{place} has no room left ({reason}): nothing was done; free some space")]
+    Full {
+        /// The database.
+        place: String,
+        /// What it answered.
+        reason: String,
+    },
+    /// The file was deleted, moved away or replaced while it was open. The next request opens what is at its path by then.
+    #[error(
+        "{} was {change} while it was open: what it held is gone for this cluster; the next round opens the path anew; \
+         let no tool touch the file while agents run", .file.display()
+    )]
+    FileChanged {
+        /// The file.
+        file: PathBuf,
+        /// How it was changed: `deleted` or `replaced`.
+        change: &'static str,
+    },
+    /// The file lies on a file system that machines share.
+    #[error(
+        "{} is on a network file system ({kind}), whose locks do not hold between machines, so that two nodes would lead: \
+         use a local disk, or PostgreSQL for several machines", .file.display()
+    )]
+    NetworkFileSystem {
+        /// The file.
+        file: PathBuf,
+        /// The file system.
+        kind: &'static str,
+    },
+    /// What is stored there cannot be read: not a database, damaged, or written by something else. What was asked may have
+    /// happened.
+    #[error("{place} holds what cannot be read ({reason}): remove that row, or restore the database")]
+    Damaged {
+        /// The database.
+        place: String,
+        /// What was found.
+        reason: String,
+    },
+    /// The tables were made by a later release.
+    #[error("{place} has tables of version {found}, and this release knows {known}: upgrade this node")]
+    NewerSchema {
+        /// The database.
+        place: String,
+        /// The version found.
+        found: i64,
+        /// The newest that this release knows.
+        known: i64,
+    },
+    /// A lease's terms are used up, or somebody claims that they are.
+    #[error("{place} gives no term above {above} for the lease {lease}: use another name for the lease")]
+    TermsExhausted {
+        /// The database.
+        place: String,
+        /// The lease.
+        lease: String,
+        /// The highest term heard of.
+        above: u64,
+    },
+    /// A URL, an option or a variable of the environment that cannot be used.
+    #[error("{what} {reason}")]
+    Configuration {
+        /// What is wrong.
+        what: String,
+        /// Why, and what would be right.
+        reason: String,
+    },
+    /// Something else. Nothing was done.
+    #[error("{place} failed ({reason}): nothing was done; the database's log may say more")]
+    Failed {
+        /// The database.
+        place: String,
+        /// What it answered.
+        reason: String,
+    },
+}
+
+impl StoreError {
+    /// True if nothing that was asked has happened, nor will. What cannot be read may have been written.
+    pub fn is_outcome_known(&self) -> bool {
+        !matches!(self, Self::OutcomeUnknown { .. } | Self::Damaged { .. })
+    }
+
+    /// True if another try without a change by people is unlikely to help.
+    pub fn needs_people(&self) -> bool {
+        match self {
+            Self::Unreachable { .. }
+            | Self::OutcomeUnknown { .. }
+            | Self::Busy { .. }
+            | Self::ReadOnly { .. }
+            | Self::FileChanged { .. }
+            | Self::Failed { .. } => false,
+            Self::NoSchema { .. }
+            | Self::NoPermission { .. }
+            | Self::Refused { .. }
+            | Self::Full { .. }
+            | Self::NetworkFileSystem { .. }
+            | Self::Damaged { .. }
+            | Self::NewerSchema { .. }
+            | Self::TermsExhausted { .. }
+            | Self::Configuration { .. } => true,
+        }
+    }
+
+    /// What an owner of the database has to run, where that helps.
+    pub fn statements(&self) -> Option<&str> {
+        match self {
+            Self::NoSchema { statements, .. } | Self::NoPermission { statements, .. } => Some(statements),
+            _ => None,
+        }
+    }
+
+    pub(super) fn configuration(what: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Configuration { what: what.into(), reason: reason.into() }
+    }
+}
+
+/// An error and all its causes on one line.
+#[cfg(feature = "postgres")]
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        // Many errors repeat their cause.
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = error.source();
+    }
+    crate::text::visible(&text, MAX_REASON)
+}
+
+/// The longest text of a database that a message repeats, in characters.
+#[cfg(feature = "postgres")]
+pub(super) const MAX_REASON: usize = 400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_lost_or_unreadable_answer_leaves_the_outcome_open() {
+        let (place, reason) = (String::from("x"), String::from("y"));
+        assert!(!StoreError::OutcomeUnknown { place: place.clone(), reason: reason.clone() }.is_outcome_known());
+        assert!(!StoreError::Damaged { place: place.clone(), reason: reason.clone() }.is_outcome_known());
+        for known in [
+            StoreError::Unreachable { place: place.clone(), reason: reason.clone() },
+            StoreError::Busy { place: place.clone(), reason: reason.clone() },
+            StoreError::Full { place, reason },
+        ] {
+            assert!(known.is_outcome_known());
+        }
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn causes_are_told_once_each() {
+        let inner = std::io::Error::other("no route");
+        let outer = std::io::Error::other(StoreError::configuration("the url", "no route"));
+        assert_eq!(with_causes(&inner), "no route");
+        assert_eq!(with_causes(&outer), "the url no route");
+    }
+}

@@ -1,0 +1,199 @@
+//! Connecting: host after host, each within the connect timeout.
+//!
+//! Invariants: the first host that lets us in, and takes writes where that is asked for, is used. A connection's socket is
+//! closed as soon as the connection is dropped.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_postgres::config::{SslMode as Negotiation, TargetSessionAttrs};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Config};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::parameters::{Host, Parameters, SslMode};
+use super::{password, tls};
+use crate::lease::store::StoreError;
+use crate::lease::store::error::with_causes;
+
+/// The longest wait for the server to take note of a goodbye.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// An open connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) client: Client,
+    socket: Socket,
+}
+
+/// The task that reads and writes. Ended when dropped: what hangs is not waited for.
+#[derive(Debug)]
+struct Socket(JoinHandle<()>);
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Connection {
+    /// Says goodbye.
+    pub(super) async fn close(self) {
+        let Self { client, mut socket } = self;
+        drop(client);
+        let _ = timeout(CLOSE_TIMEOUT, &mut socket.0).await;
+    }
+}
+
+/// Why a host did not do.
+enum Turned {
+    /// Nobody is there, or has no time.
+    Away(String),
+    /// It takes no writes.
+    Standby,
+    /// It does not let us in, or we do not trust it.
+    Down(String),
+}
+
+/// Connects to the first host that will do.
+pub(super) async fn connect(parameters: &Parameters, place: &str) -> Result<Connection, StoreError> {
+    let mut tried = Vec::new();
+    for host in &parameters.hosts {
+        let attempt = timeout(parameters.connect_timeout, connect_to(parameters, host)).await;
+        let turned = match attempt {
+            Ok(Ok(connection)) => return Ok(connection),
+            Ok(Err(turned)) => turned,
+            Err(_) => Turned::Away(format!("no answer within {:?}", parameters.connect_timeout)),
+        };
+        tried.push((host, turned));
+    }
+    Err(failure(&tried, place))
+}
+
+/// What the attempts come to: whoever is only away may come back, so that goes before what needs people.
+fn failure(tried: &[(&Host, Turned)], place: &str) -> StoreError {
+    let tell = |(host, turned): &(&Host, Turned)| {
+        let said = match turned {
+            Turned::Away(said) | Turned::Down(said) => said.as_str(),
+            Turned::Standby => "takes no writes",
+        };
+        if tried.len() == 1 { (*said).to_owned() } else { format!("{}:{}: {said}", host.name, host.port) }
+    };
+    let place = place.to_owned();
+    let reason = tried.iter().map(tell).collect::<Vec<_>>().join("; ");
+    if tried.iter().any(|(_, turned)| matches!(turned, Turned::Away(_))) {
+        StoreError::Unreachable { place, reason }
+    } else if tried.iter().any(|(_, turned)| matches!(turned, Turned::Standby)) {
+        StoreError::ReadOnly { place, reason }
+    } else {
+        let hint = String::from("check user, password, database and sslmode");
+        StoreError::Refused { place, reason, hint }
+    }
+}
+
+async fn connect_to(parameters: &Parameters, host: &Host) -> Result<Connection, Turned> {
+    // Files may lie on a disk that hangs.
+    let (for_files, of_host) = (parameters.clone(), host.clone());
+    let files = move || (password::password(&for_files, &of_host), tls::config(&for_files));
+    let (password, tls) = tokio::task::spawn_blocking(files).await.map_err(|error| Turned::Away(error.to_string()))?;
+    let config = config(parameters, host, password);
+    let connected = config.connect(MakeRustlsConnect::new(tls.map_err(Turned::Down)?)).await;
+    let (client, connection) = connected.map_err(|error| judge(&error))?;
+    let run = async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(error = %with_causes(&error), "a connection to the database ended");
+        }
+    };
+    Ok(Connection { client, socket: Socket(tokio::spawn(run)) })
+}
+
+fn config(parameters: &Parameters, host: &Host, password: Option<String>) -> Config {
+    let mut config = Config::new();
+    if host.is_socket() {
+        config.host_path(&host.name);
+    } else {
+        config.host(&host.name);
+    }
+    let negotiation = match parameters.ssl_mode {
+        SslMode::Disable => Negotiation::Disable,
+        // Nobody listens in on a socket of this machine.
+        _ if host.is_socket() => Negotiation::Disable,
+        SslMode::Prefer => Negotiation::Prefer,
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Negotiation::Require,
+    };
+    config
+        .port(host.port)
+        .user(&parameters.user)
+        .dbname(&parameters.database)
+        .application_name(&parameters.application)
+        .ssl_mode(negotiation)
+        .channel_binding(parameters.channel_binding)
+        .connect_timeout(parameters.connect_timeout)
+        .keepalives(parameters.keepalive.is_some());
+    if let Some(keepalive) = parameters.keepalive {
+        config.keepalives_idle(keepalive.idle);
+        if let Some(interval) = keepalive.interval {
+            config.keepalives_interval(interval);
+        }
+        if let Some(count) = keepalive.count {
+            config.keepalives_retries(count);
+        }
+    }
+    if parameters.needs_primary {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
+    if let Some(password) = password {
+        config.password(password);
+    }
+    if let Some(options) = &parameters.options {
+        config.options(options);
+    }
+    config
+}
+
+fn judge(error: &tokio_postgres::Error) -> Turned {
+    let said = with_causes(error);
+    if let Some(code) = error.code() {
+        let class = &code.code()[..2];
+        // Authentication, no such database, too old a protocol. All else passes: starting, stopping, too many clients.
+        return if class == "28" || class == "3D" || *code == SqlState::INSUFFICIENT_PRIVILEGE {
+            Turned::Down(said)
+        } else {
+            Turned::Away(said)
+        };
+    }
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        if let Some(inner) = inner.downcast_ref::<std::io::Error>() {
+            // What the client says of a server whose transactions are read-only.
+            if inner.kind() == std::io::ErrorKind::PermissionDenied && said.contains("does not allow writes") {
+                return Turned::Standby;
+            }
+            // Certificates that are not trusted.
+            if inner.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()).is_some() {
+                return Turned::Down(said);
+            }
+            return Turned::Away(said);
+        }
+        cause = inner.source();
+    }
+    Turned::Down(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_come_back_goes_before_what_needs_people() {
+        let (a, b) = (Host { name: "a".into(), port: 1 }, Host { name: "b".into(), port: 2 });
+        let away = || Turned::Away("gone".into());
+        let down = || Turned::Down("wrong password".into());
+        let unreachable = failure(&[(&a, down()), (&b, away())], "x");
+        assert!(matches!(&unreachable, StoreError::Unreachable { .. }), "{unreachable}");
+        assert!(unreachable.to_string().contains("a:1: wrong password; b:2: gone"), "{unreachable}");
+        assert!(matches!(failure(&[(&a, down()), (&b, Turned::Standby)], "x"), StoreError::ReadOnly { .. }));
+        assert!(matches!(failure(&[(&a, down())], "x"), StoreError::Refused { .. }));
+    }
+}

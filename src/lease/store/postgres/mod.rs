@@ -1,0 +1,182 @@
+//! Leases in PostgreSQL: for many machines, also through a pooler in transaction mode.
+//!
+//! Invariants:
+//! - The session carries nothing from one transaction to the next: unnamed statements, settings local to the transaction, no
+//!   advisory locks, no notifications. A pooler may give every transaction another session.
+//! - A request has the connection to itself. Dropped or failed half-way, it takes the connection with it, and the server rolls
+//!   back; the next one connects again.
+//! - A request takes at most the statement timeout, and for each host the connect timeout where there was no connection.
+//!
+//! A commit is as durable as the server makes it: with `synchronous_commit = off`, or a fail-over to a replica that is not
+//! synchronous, an answered commit can be lost. Terms catch what claims then cannot.
+//!
+//! | idea | file |
+//! |---|---|
+//! | addresses, the environment, passwords, TLS | `url`, `parameters`, `password`, `tls` |
+//! | hosts one by one | `connect` |
+//! | the tables | `tables` |
+//! | statements, sent without waiting in between | `statements`, `pipeline` |
+//! | requests within a connection: lists and sweeps; a round | `session`, `round` |
+//! | what errors mean, before and while committing | `trouble` |
+
+mod connect;
+mod parameters;
+mod password;
+mod pipeline;
+mod round;
+mod session;
+mod statements;
+mod tables;
+mod tls;
+mod trouble;
+mod url;
+
+use std::time::{Duration, Instant};
+
+use tokio_postgres::Client;
+
+pub use parameters::MAX_HOSTS;
+pub use url::PostgresUrl;
+
+use super::standing::Standing;
+use super::{StoreError, StoreOptions, millis};
+use crate::lease::{Answer, NodeRow, Round};
+use connect::Connection;
+use parameters::{Environment, Parameters};
+use session::{Reply, Request, Session};
+use statements::Statements;
+use trouble::{Remedy, Trouble};
+
+/// Leases on a server.
+pub struct PostgresStore {
+    place: String,
+    options: StoreOptions,
+    parameters: Parameters,
+    statements: Statements,
+    /// The server's limit for one statement, in milliseconds: less than the caller's for all, so that an answer comes in time.
+    limit: String,
+    connection: Option<Connection>,
+    standing: Standing,
+}
+
+impl std::fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresStore").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    pub(super) fn new(url: &PostgresUrl, options: StoreOptions) -> Result<Self, StoreError> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let exists = |path: &std::path::Path| path.exists();
+        let environment = Environment { variable: &variable, user: user(), exists: &exists };
+        let parameters = Parameters::new(url, &options, &environment)?;
+        let limit = millis(options.statement_timeout() * 3 / 4).to_string();
+        let hosts = parameters.hosts.iter().map(|host| format!("{}:{}", host.name, host.port));
+        let place = format!("postgres://{}/{}", hosts.collect::<Vec<_>>().join(","), parameters.database);
+        let place = crate::text::visible(&place, crate::text::MAX_SHOWN * 2);
+        let statements = Statements::new(&options);
+        Ok(Self { place, options, parameters, statements, limit, connection: None, standing: Standing::default() })
+    }
+
+    pub(super) async fn prepare(&mut self) -> Result<(), StoreError> {
+        self.request(&Request::Prepare).await.map(|_| ())
+    }
+
+    pub(super) async fn round(&mut self, round: &Round) -> Result<Answer, StoreError> {
+        match self.request(&Request::Round(round.clone())).await? {
+            Reply::Answer(answer) => Ok(answer),
+            other => unreachable!("a round was answered with {other:?}"),
+        }
+    }
+
+    pub(super) async fn nodes(&mut self) -> Result<Vec<NodeRow>, StoreError> {
+        match self.request(&Request::Nodes).await? {
+            Reply::Nodes(nodes) => Ok(nodes),
+            other => unreachable!("a list was answered with {other:?}"),
+        }
+    }
+
+    pub(super) async fn sweep(&mut self, row_ttl: Duration) -> Result<usize, StoreError> {
+        let row_ttl_ms = millis(row_ttl);
+        let Reply::Swept { gone, met } = self.request(&Request::Sweep { row_ttl_ms }).await? else {
+            unreachable!("a sweep is answered with what went");
+        };
+        let may_go = self.standing.meet(met, Instant::now());
+        if may_go.is_empty() {
+            return Ok(gone);
+        }
+        match self.request(&Request::SweepExpired { row_ttl_ms, may_go }).await? {
+            Reply::Swept { gone: more, .. } => Ok(gone + more),
+            other => unreachable!("a sweep was answered with {other:?}"),
+        }
+    }
+
+    pub(super) async fn close(self) {
+        if let Some(connection) = self.connection {
+            connection.close().await;
+        }
+    }
+
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Carries out a request over a connection that is there or had now. What failed for want of a session that had ended
+    /// unnoticed, or of tables that somebody dropped, is done once more.
+    async fn request(&mut self, request: &Request) -> Result<Reply, StoreError> {
+        let was_connected = self.connection.as_ref().is_some_and(|connection| !connection.client.is_closed());
+        let trouble = match self.attempt(request, false).await {
+            Ok(reply) => return Ok(reply),
+            Err(trouble) => trouble,
+        };
+        let again = match trouble.remedy {
+            Remedy::Connect if was_connected => self.attempt(request, false).await,
+            Remedy::MakeTables => self.attempt(request, true).await,
+            _ => return Err(trouble.error),
+        };
+        again.map_err(|trouble| trouble.error)
+    }
+
+    async fn attempt(&mut self, request: &Request, is_table_missing: bool) -> Result<Reply, Trouble> {
+        // Out of `self` until all went well: dropped or failed half-way, it is closed.
+        let connection = match self.connection.take() {
+            Some(connection) if !is_table_missing && !connection.client.is_closed() => connection,
+            _ => self.connect(is_table_missing).await?,
+        };
+        let reply = self.session(&connection.client).carry_out(request).await?;
+        self.connection = Some(connection);
+        Ok(reply)
+    }
+
+    async fn connect(&self, is_table_missing: bool) -> Result<Connection, Trouble> {
+        let connection = connect::connect(&self.parameters, &self.place).await?;
+        let (options, place) = (&self.options, &self.place);
+        tables::make_sure(&connection.client, options, place, &self.limit, is_table_missing).await?;
+        Ok(connection)
+    }
+
+    fn session<'a>(&'a self, client: &'a Client) -> Session<'a> {
+        Session {
+            client,
+            statements: &self.statements,
+            options: &self.options,
+            place: &self.place,
+            limit: &self.limit,
+            deadline: tokio::time::Instant::now() + self.options.statement_timeout(),
+        }
+    }
+}
+
+/// The name that this process runs under.
+fn user() -> Option<String> {
+    #[cfg(unix)]
+    {
+        let found = nix::unistd::User::from_uid(nix::unistd::getuid());
+        found.ok().flatten().map(|user| user.name)
+    }
+    #[cfg(not(unix))]
+    {
+        std::env::var("USERNAME").ok()
+    }
+}

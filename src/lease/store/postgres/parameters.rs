@@ -1,0 +1,231 @@
+//! How a server is reached: an address, the environment and the defaults put together.
+//!
+//! Invariants: all that can be known to be wrong before anybody connects is refused here, by name.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio_postgres::config::ChannelBinding;
+
+use super::PostgresUrl;
+use crate::lease::store::{StoreError, StoreOptions};
+
+/// The most hosts in one address.
+pub const MAX_HOSTS: usize = 8;
+
+const DEFAULT_PORT: u16 = 5432;
+/// The directory of sockets that distributions use.
+const SOCKETS: &str = "/var/run/postgresql";
+/// The name that an agent's sessions have unless another is given.
+const APPLICATION: &str = "headcount";
+/// A silent peer is asked after this time that it still lives, unless another is given.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+
+/// A server's place. A host that begins with a slash is a directory of sockets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Host {
+    pub(super) name: String,
+    pub(super) port: u16,
+}
+
+impl Host {
+    pub(super) fn is_socket(&self) -> bool {
+        self.name.starts_with('/')
+    }
+}
+
+/// How a connection is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SslMode {
+    Disable,
+    /// Encrypted if the server can.
+    Prefer,
+    /// Encrypted; the server's certificate is checked if there are authorities to check it by.
+    Require,
+    /// The certificate is one that the authorities gave out.
+    VerifyCa,
+    /// It is also that of the host that was asked for.
+    VerifyFull,
+}
+
+/// The authorities that a server's certificate is checked by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Roots {
+    System,
+    File(PathBuf),
+}
+
+/// What tells who this process is, and where its files are.
+pub(super) struct Environment<'a> {
+    pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
+    pub(super) user: Option<String>,
+    pub(super) exists: &'a dyn Fn(&std::path::Path) -> bool,
+}
+
+/// Everything that connecting takes.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Parameters {
+    pub(super) hosts: Vec<Host>,
+    pub(super) user: String,
+    pub(super) database: String,
+    pub(super) password: Option<String>,
+    pub(super) password_file: Option<PathBuf>,
+    pub(super) ssl_mode: SslMode,
+    pub(super) roots: Option<Roots>,
+    /// The client's certificate and its key.
+    pub(super) certificate: Option<(PathBuf, PathBuf)>,
+    pub(super) application: String,
+    pub(super) connect_timeout: Duration,
+    pub(super) needs_primary: bool,
+    pub(super) channel_binding: ChannelBinding,
+    pub(super) options: Option<String>,
+    pub(super) keepalive: Option<Keepalive>,
+}
+
+/// How a silent peer is asked if it still lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Keepalive {
+    pub(super) idle: Duration,
+    pub(super) interval: Option<Duration>,
+    pub(super) count: Option<u32>,
+}
+
+impl Parameters {
+    pub(super) fn new(
+        url: &PostgresUrl,
+        options: &StoreOptions,
+        environment: &Environment<'_>,
+    ) -> Result<Self, StoreError> {
+        let value = |keyword: &str| url.value(keyword, environment.variable);
+        let home = (environment.variable)("HOME").map(PathBuf::from);
+        // A file that libpq finds below the home directory by itself.
+        let usual = |name: &str| {
+            let path = home.as_ref()?.join(".postgresql").join(name);
+            (environment.exists)(&path).then_some(path)
+        };
+        let hosts = hosts(value("host"), value("port"), environment.exists)?;
+        let user = value("user").or_else(|| environment.user.clone());
+        let user =
+            user.ok_or_else(|| StoreError::configuration("user", "is not known: postgres://USER@…, or PGUSER"))?;
+        let ssl_mode = ssl_mode(value("sslmode").as_deref())?;
+        let roots = match value("sslrootcert") {
+            Some(word) if word == "system" => Some(Roots::System),
+            Some(file) => Some(Roots::File(PathBuf::from(file))),
+            None => usual("root.crt").map(Roots::File),
+        };
+        if matches!(ssl_mode, SslMode::VerifyCa | SslMode::VerifyFull) && roots.is_none() {
+            return Err(StoreError::configuration(
+                "sslmode",
+                "verifies certificates, and there are no authorities: sslrootcert=FILE, sslrootcert=system, or \
+                 ~/.postgresql/root.crt",
+            ));
+        }
+        let certificate = value("sslcert").map(PathBuf::from).or_else(|| usual("postgresql.crt"));
+        let key = value("sslkey").map(PathBuf::from).or_else(|| usual("postgresql.key"));
+        let certificate = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (Some(_), None) => return Err(StoreError::configuration("sslcert", "needs sslkey=FILE")),
+            (None, _) => None,
+        };
+        let seconds = |keyword| number(keyword, value(keyword)).map(|number| number.map(Duration::from_secs));
+        // 0 is libpq's way to say that there is no limit; here there always is one.
+        let asked = seconds("connect_timeout")?.filter(|timeout| !timeout.is_zero());
+        let keepalive = if number("keepalives", value("keepalives"))? == Some(0) {
+            None
+        } else {
+            let count = number("keepalives_count", value("keepalives_count"))?;
+            Some(Keepalive {
+                idle: seconds("keepalives_idle")?.filter(|idle| !idle.is_zero()).unwrap_or(KEEPALIVE_IDLE),
+                interval: seconds("keepalives_interval")?.filter(|interval| !interval.is_zero()),
+                count: count.and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0),
+            })
+        };
+        Ok(Self {
+            needs_primary: needs_primary(value("target_session_attrs").as_deref(), hosts.len())?,
+            hosts,
+            database: value("dbname").unwrap_or_else(|| user.clone()),
+            user,
+            password: value("password"),
+            password_file: value("passfile").map(PathBuf::from).or_else(|| home.map(|home| home.join(".pgpass"))),
+            ssl_mode,
+            roots,
+            certificate,
+            application: value("application_name").unwrap_or_else(|| APPLICATION.to_owned()),
+            connect_timeout: options.connect_timeout().or(asked).unwrap_or(StoreOptions::DEFAULT_CONNECT_TIMEOUT),
+            channel_binding: channel_binding(value("channel_binding").as_deref())?,
+            options: value("options"),
+            keepalive,
+        })
+    }
+}
+
+fn hosts(
+    hosts: Option<String>,
+    ports: Option<String>,
+    exists: &dyn Fn(&std::path::Path) -> bool,
+) -> Result<Vec<Host>, StoreError> {
+    let usual = || if exists(SOCKETS.as_ref()) { SOCKETS.to_owned() } else { String::from("localhost") };
+    let hosts = hosts.unwrap_or_default();
+    let names: Vec<&str> = hosts.split(',').collect();
+    let ports = ports.unwrap_or_default();
+    let ports: Vec<&str> = ports.split(',').collect();
+    if names.len() > MAX_HOSTS {
+        return Err(StoreError::configuration("host", format!("names too many: at most {MAX_HOSTS}")));
+    }
+    if ports.len() != 1 && ports.len() != names.len() {
+        return Err(StoreError::configuration("port", "is to be one for all hosts, or one for each"));
+    }
+    let host = |(place, name): (usize, &&str)| {
+        let text = ports.get(place).copied().unwrap_or(ports[0]);
+        let port = if text.is_empty() { Some(DEFAULT_PORT) } else { text.parse().ok().filter(|port| *port > 0) };
+        let Some(port) = port else {
+            let shown = crate::text::visible(text, crate::text::MAX_SHOWN);
+            return Err(StoreError::configuration("port", format!("'{shown}' is none: from 1 to 65535")));
+        };
+        Ok(Host { name: if name.is_empty() { usual() } else { (*name).to_owned() }, port })
+    };
+    names.iter().enumerate().map(host).collect()
+}
+
+fn ssl_mode(word: Option<&str>) -> Result<SslMode, StoreError> {
+    Ok(match word {
+        Some("disable") => SslMode::Disable,
+        None | Some("prefer") => SslMode::Prefer,
+        Some("require") => SslMode::Require,
+        Some("verify-ca") => SslMode::VerifyCa,
+        Some("verify-full") => SslMode::VerifyFull,
+        Some(other) => return Err(unknown("sslmode", other, "disable, prefer, require, verify-ca, verify-full")),
+    })
+}
+
+/// With several hosts the one that takes writes is meant, unless something else is said.
+fn needs_primary(word: Option<&str>, hosts: usize) -> Result<bool, StoreError> {
+    match word {
+        None => Ok(hosts > 1),
+        Some("any") => Ok(false),
+        Some("read-write" | "primary") => Ok(true),
+        Some(other) => Err(unknown("target_session_attrs", other, "any, read-write, primary (leases are written)")),
+    }
+}
+
+fn channel_binding(word: Option<&str>) -> Result<ChannelBinding, StoreError> {
+    Ok(match word {
+        None | Some("prefer") => ChannelBinding::Prefer,
+        Some("disable") => ChannelBinding::Disable,
+        Some("require") => ChannelBinding::Require,
+        Some(other) => return Err(unknown("channel_binding", other, "disable, prefer, require")),
+    })
+}
+
+fn number(keyword: &str, text: Option<String>) -> Result<Option<u64>, StoreError> {
+    let parse = |text: String| text.trim().parse().map_err(|_| unknown(keyword, &text, "a whole number"));
+    text.map(parse).transpose()
+}
+
+fn unknown(keyword: &str, found: &str, range: &str) -> StoreError {
+    let shown = crate::text::visible(found, crate::text::MAX_SHOWN);
+    StoreError::configuration(keyword, format!("'{shown}': {range}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! The texts of statements, with the names of their tables.
+//!
+//! Invariants: plain statements that leave nothing in the session; settings are local to the transaction. Every comparison
+//! with a row is made here, with the one time of the round.
+
+use crate::lease::store::standing::MAX_STANDING;
+use crate::lease::store::{MAX_NODES, StoreOptions};
+
+/// Rows are judged as they are when their locks are had, whatever the role's default is.
+pub(super) const BEGIN: &str = "begin isolation level read committed";
+
+/// The server gives up before its caller does, so that the caller is told instead of left to guess. A session whose agent
+/// stands still in the middle of a transaction does not keep its locks: the server ends it.
+pub(super) const LIMITS: &str = "select set_config('statement_timeout', $1, true), \
+                                 set_config('idle_in_transaction_session_timeout', $1, true)";
+
+/// Read after the locks are held: the time at which a transaction begins may have passed long ago by then.
+pub(super) const CLOCK: &str = "select clock_timestamp()";
+
+/// Statements with the names of their tables.
+#[derive(Debug)]
+pub(super) struct Statements {
+    pub(super) lock: String,
+    pub(super) heartbeat: String,
+    pub(super) renew: String,
+    pub(super) release: String,
+    pub(super) clear: String,
+    pub(super) take: String,
+    pub(super) count: String,
+    pub(super) look: String,
+    pub(super) nodes: String,
+    pub(super) sweep_nodes: String,
+    pub(super) sweep_leases: String,
+    pub(super) expired: String,
+    pub(super) sweep_expired: String,
+}
+
+impl Statements {
+    pub(super) fn new(options: &StoreOptions) -> Self {
+        let [nodes, leases, terms] = ["nodes", "leases", "terms"].map(|name| options.table(name));
+        Self {
+            // In one order, so that two never wait for each other.
+            lock: format!(
+                "select lease from {leases} where cluster = $1 and lease = any($2) and is_leader
+                 order by lease for update"
+            ),
+            heartbeat: format!(
+                "insert into {nodes} (cluster, node_id, rpc_addr, updated_at) values ($1, $2, $3, $4)
+                 on conflict (cluster, node_id) do update
+                 set rpc_addr = excluded.rpc_addr, updated_at = excluded.updated_at"
+            ),
+            renew: format!(
+                "update {leases} l set lease_token = w.drawn, lease_ms = $5, expires_at = $4, updated_at = $3
+                 from unnest($6::text[], $7::text[], $8::text[]) as w (lease, held, drawn)
+                 where l.cluster = $1 and l.lease = w.lease and l.node_id = $2 and l.lease_token = w.held
+                 and l.is_leader and l.expires_at > $3
+                 returning l.lease"
+            ),
+            release: format!(
+                "update {leases} l set is_leader = false, expires_at = $3, updated_at = $3
+                 from unnest($4::text[], $5::text[]) as w (lease, held)
+                 where l.cluster = $1 and l.lease = w.lease and l.node_id = $2 and l.lease_token = w.held and l.is_leader
+                 returning l.lease"
+            ),
+            // An expiry further off than the lease is long is another clock's, see `rows`.
+            clear: format!(
+                "update {leases} set is_leader = false
+                 where cluster = $1 and lease = $2 and is_leader and lease_token = $3
+                 and (expires_at <= $4 or expires_at > $4 + lease_ms * interval '1 millisecond')"
+            ),
+            // Two that do this at once: the second waits for the first and violates the unique index.
+            take: format!(
+                "insert into {leases} as l
+                 (cluster, lease, node_id, is_leader, lease_token, term, lease_ms, expires_at, updated_at)
+                 select $1, $2, $3, true, $4, 0, $5, $6, $7
+                 where not exists (select 1 from {leases} where cluster = $1 and lease = $2 and is_leader)
+                 on conflict (cluster, lease, node_id) do update
+                 set is_leader = true, lease_token = excluded.lease_token, term = 0, lease_ms = excluded.lease_ms,
+                 expires_at = excluded.expires_at, updated_at = excluded.updated_at
+                 where not l.is_leader"
+            ),
+            // Counts only for the row that was set a moment ago, which has no term yet.
+            count: format!(
+                "with counted as (
+                   insert into {terms} as t (cluster, lease, term)
+                   select $1, $2, $5 + 1 where exists (
+                     select 1 from {leases} where cluster = $1 and lease = $2 and node_id = $3
+                     and is_leader and lease_token = $4 and term = 0)
+                   on conflict (cluster, lease) do update set term = greatest(t.term, $5) + 1
+                   returning term)
+                 update {leases} set term = counted.term from counted
+                 where cluster = $1 and lease = $2 and node_id = $3
+                 returning counted.term"
+            ),
+            look: format!(
+                "select t.term, h.node_id, h.lease_token, h.term, h.lease_ms,
+                 floor(extract(epoch from (h.expires_at - $3)) * 1000)::bigint
+                 from unnest($2::text[]) with ordinality as w (lease, place)
+                 left join {terms} t on t.cluster = $1 and t.lease = w.lease
+                 left join {leases} h on h.cluster = $1 and h.lease = w.lease and h.is_leader
+                 order by w.place"
+            ),
+            nodes: format!(
+                "select node_id, rpc_addr, floor(extract(epoch from (clock_timestamp() - updated_at)) * 1000)::bigint
+                 from {nodes} where cluster = $1 order by updated_at desc, node_id limit {MAX_NODES}"
+            ),
+            sweep_nodes: format!(
+                "with gone as (
+                   delete from {nodes}
+                   where cluster = $1 and updated_at < clock_timestamp() - $2 * interval '1 millisecond' returning 1)
+                 select count(*) from gone"
+            ),
+            sweep_leases: format!(
+                "with gone as (
+                   delete from {leases} where cluster = $1 and not is_leader
+                   and updated_at < clock_timestamp() - $2 * interval '1 millisecond' returning 1)
+                 select count(*) from gone"
+            ),
+            expired: format!(
+                "select lease, lease_token, lease_ms from {leases}
+                 where cluster = $1 and is_leader and expires_at <= clock_timestamp()
+                 and updated_at < clock_timestamp() - $2 * interval '1 millisecond'
+                 order by lease limit {MAX_STANDING}"
+            ),
+            sweep_expired: format!(
+                "with gone as (
+                   delete from {leases} l using unnest($3::text[], $4::text[]) as w (lease, token)
+                   where l.cluster = $1 and l.lease = w.lease and l.lease_token = w.token and l.is_leader
+                   and l.expires_at <= clock_timestamp()
+                   and l.updated_at < clock_timestamp() - $2 * interval '1 millisecond' returning 1)
+                 select count(*) from gone"
+            ),
+        }
+    }
+}

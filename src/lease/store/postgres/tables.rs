@@ -1,0 +1,116 @@
+//! Making the tables, also when ten do so at once.
+//!
+//! Invariants: tables that are there are not touched: a role without the right to create anything can use them. Who comes
+//! second looks again, at most [`ATTEMPTS`] times.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Error};
+
+use super::pipeline::{Statement, run};
+use super::statements::{BEGIN, LIMITS};
+use super::trouble::{Making, Stage, Trouble, judge, judge_making, late};
+use crate::lease::store::schema::{self, VERSION};
+use crate::lease::store::{StoreError, StoreKind, StoreOptions};
+
+/// The most attempts to make the tables beside others who do the same.
+const ATTEMPTS: u32 = 20;
+/// The pause after the first attempt; each is longer by as much.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Looks for the tables, and makes them if they are missing, or in any case if something said that one is.
+pub(super) async fn make_sure(
+    client: &Client,
+    options: &StoreOptions,
+    place: &str,
+    limit: &str,
+    is_known_missing: bool,
+) -> Result<(), Trouble> {
+    let mut from = if is_known_missing { 0 } else { find(client, options, place, limit).await? };
+    let mut attempt = 0;
+    while from < VERSION {
+        attempt += 1;
+        match make(client, options, limit, from).await {
+            Ok(()) => return Ok(()),
+            Err(None) => return Err(late(Stage::Before, place, options.statement_timeout())),
+            Err(Some(error)) => match judge_making(&error, place, options) {
+                Making::Failed(trouble) => return Err(trouble),
+                Making::Raced if attempt >= ATTEMPTS => return Err(judge(&error, Stage::Before, place, options)),
+                Making::Raced => {}
+            },
+        }
+        tokio::time::sleep(PAUSE * attempt).await;
+        from = find(client, options, place, limit).await?;
+    }
+    if from > VERSION {
+        return Err(StoreError::NewerSchema { place: place.to_owned(), found: from, known: VERSION }.into());
+    }
+    Ok(())
+}
+
+/// The version of the tables; 0 if there are none.
+async fn find(client: &Client, options: &StoreOptions, place: &str, limit: &str) -> Result<i64, Trouble> {
+    // Asked by name, so that nothing fails where nothing is: poolers and logs take note of errors.
+    let name = options.table("version");
+    let version = format!("select version from {name}");
+    let is_there = "select to_regclass($1) is not null";
+    let asked = [Statement::new(is_there, vec![(&name, Type::TEXT)])];
+    let rows = within(client, options, &asked).await.map_err(|error| told(error, options, place))?;
+    let is_there: Option<bool> = rows[0].first().and_then(|row| row.try_get(0).ok());
+    if is_there != Some(true) {
+        return Ok(0);
+    }
+    let asked = [
+        Statement::new(BEGIN, Vec::new()),
+        Statement::new(LIMITS, vec![(&limit, Type::TEXT)]),
+        Statement::new(&version, Vec::new()),
+        Statement::new("commit", Vec::new()),
+    ];
+    let rows = within(client, options, &asked).await.map_err(|error| told(error, options, place))?;
+    Ok(rows[2].first().and_then(|row| row.try_get(0).ok()).unwrap_or(0))
+}
+
+fn told(error: Option<Error>, options: &StoreOptions, place: &str) -> Trouble {
+    match error {
+        Some(error) => judge(&error, Stage::Before, place, options),
+        None => late(Stage::Before, place, options.statement_timeout()),
+    }
+}
+
+/// Makes the tables in one transaction; `Err(None)`: no answer in time.
+async fn make(client: &Client, options: &StoreOptions, limit: &str, from: i64) -> Result<(), Option<Error>> {
+    let mut texts = Vec::new();
+    if let Some(schema) = options.schema() {
+        // `if not exists` asks for the right to create one even if it exists.
+        let asked = [Statement::new("select 1 from pg_namespace where nspname = $1", vec![(&schema, Type::TEXT)])];
+        let found = within(client, options, &asked).await?;
+        if found[0].is_empty() {
+            texts.push(schema::create_schema(schema));
+        }
+    }
+    texts.extend(schema::migrations(StoreKind::Postgres, options, from));
+    let mut statements = vec![Statement::new(BEGIN, Vec::new()), Statement::new(LIMITS, vec![(&limit, Type::TEXT)])];
+    statements.extend(texts.iter().map(|text| Statement::new(text, Vec::new())));
+    statements.push(Statement::new("commit", Vec::new()));
+    match within(client, options, &statements).await {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            // What follows begins a transaction of its own.
+            let _ = within(client, options, &[Statement::new("rollback", Vec::new())]).await;
+            Err(error)
+        }
+    }
+}
+
+async fn within(
+    client: &Client,
+    options: &StoreOptions,
+    statements: &[Statement<'_>],
+) -> Result<Vec<Vec<tokio_postgres::Row>>, Option<Error>> {
+    match timeout(options.statement_timeout(), run(client, statements)).await {
+        Ok(result) => result.map_err(|(_, error)| Some(error)),
+        Err(_) => Err(None),
+    }
+}

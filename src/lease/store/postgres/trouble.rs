@@ -1,0 +1,123 @@
+//! What a server's errors mean, before and while something is committed.
+//!
+//! Invariants: nothing counts as undone that may have been committed. While a commit is on its way, only an error that the
+//! server itself reports of a transaction says that it did not happen; a connection that breaks, or a pooler that reports
+//! that its own did, says nothing.
+
+use std::time::Duration;
+
+use tokio_postgres::Error;
+use tokio_postgres::error::{Severity, SqlState};
+
+use crate::lease::store::error::with_causes;
+use crate::lease::store::{StoreError, StoreKind, StoreOptions, schema};
+
+/// A request that failed, and if another attempt can mend that.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) error: StoreError,
+    pub(super) remedy: Remedy,
+}
+
+/// What another attempt would do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Remedy {
+    None,
+    /// Connect: the session had ended unnoticed.
+    Connect,
+    /// Make the tables that are missing.
+    MakeTables,
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self { error, remedy: Remedy::None }
+    }
+}
+
+/// How far a transaction has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Its commit has not been sent: it will not happen.
+    Before,
+    /// Its commit has been sent.
+    Committing,
+}
+
+/// What an error at a stage means.
+pub(super) fn judge(error: &Error, stage: Stage, place: &str, options: &StoreOptions) -> Trouble {
+    let reason = with_causes(error);
+    let place = place.to_owned();
+    let Some(database) = error.as_db_error() else { return lost(reason, stage, place) };
+    let code = database.code();
+    let is_servers = database.parsed_severity() == Some(Severity::Error) && !code.code().starts_with("08");
+    if !is_servers {
+        return lost(reason, stage, place);
+    }
+    let error = match code {
+        &SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME => {
+            return Trouble { error: StoreError::Failed { place, reason }, remedy: Remedy::MakeTables };
+        }
+        &SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::ReadOnly { place, reason },
+        &SqlState::INSUFFICIENT_PRIVILEGE => {
+            let statements = schema::grants(options).join(";\n");
+            StoreError::NoPermission { place, reason, statements }
+        }
+        &SqlState::DISK_FULL => StoreError::Full { place, reason },
+        &SqlState::QUERY_CANCELED
+        | &SqlState::LOCK_NOT_AVAILABLE
+        | &SqlState::T_R_DEADLOCK_DETECTED
+        | &SqlState::T_R_SERIALIZATION_FAILURE
+        | &SqlState::OUT_OF_MEMORY
+        | &SqlState::TOO_MANY_CONNECTIONS => StoreError::Busy { place, reason },
+        _ => StoreError::Failed { place, reason },
+    };
+    error.into()
+}
+
+fn lost(reason: String, stage: Stage, place: String) -> Trouble {
+    match stage {
+        Stage::Before => Trouble { error: StoreError::Unreachable { place, reason }, remedy: Remedy::Connect },
+        Stage::Committing => StoreError::OutcomeUnknown { place, reason }.into(),
+    }
+}
+
+/// What no answer in time means.
+pub(super) fn late(stage: Stage, place: &str, waited: Duration) -> Trouble {
+    let (place, reason) = (place.to_owned(), format!("no answer within {waited:?}"));
+    match stage {
+        Stage::Before => StoreError::Busy { place, reason }.into(),
+        Stage::Committing => StoreError::OutcomeUnknown { place, reason }.into(),
+    }
+}
+
+/// What an error means while tables are made.
+pub(super) enum Making {
+    /// Somebody else makes them at the same time: look again.
+    Raced,
+    Failed(Trouble),
+}
+
+pub(super) fn judge_making(error: &Error, place: &str, options: &StoreOptions) -> Making {
+    let raced = [
+        SqlState::UNIQUE_VIOLATION,
+        SqlState::DUPLICATE_TABLE,
+        SqlState::DUPLICATE_SCHEMA,
+        SqlState::DUPLICATE_OBJECT,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        // A catalogue's row that two update at once.
+        SqlState::INTERNAL_ERROR,
+        // The tables of an index that somebody is still making.
+        SqlState::UNDEFINED_TABLE,
+    ];
+    if error.code().is_some_and(|code| raced.contains(code)) {
+        return Making::Raced;
+    }
+    if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+        let (place, reason) = (place.to_owned(), with_causes(error));
+        let statements = schema::schema(StoreKind::Postgres, options);
+        return Making::Failed(StoreError::NoSchema { place, reason, statements }.into());
+    }
+    // Making the same tables again does no harm: whether these were committed does not matter.
+    Making::Failed(judge(error, Stage::Before, place, options))
+}

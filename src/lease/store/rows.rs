@@ -1,0 +1,97 @@
+//! What stores make of rows: values from outside, checked before anybody sees them.
+//!
+//! Invariants: nothing that a row holds can panic or be taken for what it is not; what is wrong is named.
+
+use std::time::Duration;
+
+use super::schema::MAX_TERM;
+use crate::core::NodeId;
+use crate::lease::{Holder, NodeRow, Token};
+
+/// A leader's row as a database shows it.
+pub(super) struct LeaderRow {
+    pub(super) node: String,
+    pub(super) token: String,
+    pub(super) term: i64,
+    pub(super) lease_ms: i64,
+    /// Until it expires, by the database's clock; negative once it has.
+    pub(super) expires_in_ms: i64,
+}
+
+impl LeaderRow {
+    /// The holder that it shows, or what is wrong with it.
+    ///
+    /// An expiry that is further off than the lease is long is shown as it stands: see [`Holder::has_expired`].
+    pub(super) fn holder(&self) -> Result<Holder, String> {
+        let node = node(&self.node)?;
+        let wrong = |what: &str| format!("the leader's row of {node} holds {what}");
+        let token: Token = self.token.parse().map_err(|_| wrong("no token"))?;
+        let term = term(self.term).ok_or_else(|| wrong("no term"))?;
+        let lease_ms = u64::try_from(self.lease_ms).map_err(|_| wrong("a negative lease_ms"))?;
+        let expires_in = u64::try_from(self.expires_in_ms).unwrap_or(0);
+        let (lease_duration, expires_in) = (Duration::from_millis(lease_ms), Duration::from_millis(expires_in));
+        Ok(Holder { node, token, term, lease_duration, expires_in })
+    }
+}
+
+/// A term as it stands in a row.
+pub(super) fn term(stored: i64) -> Option<u64> {
+    u64::try_from(stored).ok().filter(|term| *term <= MAX_TERM)
+}
+
+/// A liveness row as a database shows it. An address that is none is shown as none: the node lives all the same.
+pub(super) fn node_row(name: &str, rpc_address: Option<&str>, age_ms: i64) -> Result<NodeRow, String> {
+    let age = Duration::from_millis(u64::try_from(age_ms).unwrap_or(0));
+    Ok(NodeRow { node: node(name)?, rpc_address: rpc_address.and_then(|text| text.parse().ok()), age })
+}
+
+fn node(name: &str) -> Result<NodeId, String> {
+    NodeId::new(name).map_err(|_| {
+        let shown = crate::text::visible(name, crate::text::MAX_SHOWN);
+        format!("a row's node_id is '{shown}', which is no node's name")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> LeaderRow {
+        LeaderRow { node: "a".into(), token: Token(7).to_string(), term: 3, lease_ms: 15_000, expires_in_ms: 9_000 }
+    }
+
+    #[test]
+    fn a_sound_row_is_a_holder_and_an_expired_one_has_no_time_left() {
+        let holder = row().holder().expect("sound");
+        assert_eq!((holder.term, holder.token, holder.expires_in), (3, Token(7), Duration::from_secs(9)));
+        let expired = LeaderRow { expires_in_ms: -1, ..row() }.holder().expect("sound");
+        assert_eq!(expired.expires_in, Duration::ZERO);
+    }
+
+    #[test]
+    fn an_expiry_further_off_than_the_lease_is_long_was_written_by_another_clock() {
+        let at = |expires_in_ms| LeaderRow { expires_in_ms, ..row() }.holder().expect("sound");
+        assert_eq!((at(15_000).expires_in, at(15_000).has_expired()), (Duration::from_secs(15), false));
+        assert_eq!((at(15_001).expires_in, at(15_001).has_expired()), (Duration::from_millis(15_001), true));
+        assert!(at(i64::MAX).has_expired() && at(0).has_expired() && at(-1).has_expired() && !at(1).has_expired());
+    }
+
+    #[test]
+    fn what_no_store_writes_is_named_and_never_a_panic() {
+        for (wrong, what) in [
+            (LeaderRow { node: "a b\u{1b}".into(), ..row() }, "no node's name"),
+            (LeaderRow { token: "7".into(), ..row() }, "no token"),
+            (LeaderRow { term: -1, ..row() }, "no term"),
+            (LeaderRow { term: i64::MAX, ..row() }, "no term"),
+            (LeaderRow { lease_ms: i64::MIN, expires_in_ms: i64::MIN, ..row() }, "lease_ms"),
+        ] {
+            let error = wrong.holder().expect_err("not sound");
+            assert!(error.contains(what) && !error.contains('\u{1b}'), "{error}");
+        }
+        assert!(node_row("", None, 0).is_err());
+        assert_eq!(
+            node_row("a", Some("nowhere"), i64::MIN).map(|row| (row.rpc_address, row.age)),
+            Ok((None, Duration::ZERO))
+        );
+    }
+}

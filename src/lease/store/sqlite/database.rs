@@ -1,0 +1,205 @@
+//! The open file: transactions, and what SQLite's errors mean.
+//!
+//! Invariants:
+//! - A transaction begins `IMMEDIATE`, so it waits for others before it reads, and the time is read after that wait.
+//! - The file is looked at before and after each transaction: what went into a deleted file did not happen.
+//! - After an error that says nothing about the next attempt the file is opened anew.
+//!
+//! Must not know: what a transaction does.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+
+use super::file::{self, Identity};
+use super::statements::Statements;
+use crate::lease::store::schema::{self, StoreKind, VERSION};
+use crate::lease::store::standing::Standing;
+use crate::lease::store::{StoreError, StoreOptions, millis};
+
+/// The pause between attempts where SQLite does not wait itself: while others turn the file to WAL, or recover it.
+const OPEN_PAUSE: Duration = Duration::from_millis(10);
+
+/// The time of a transaction, in milliseconds since 1970 by the machine's clock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Now(pub(super) i64);
+
+/// A problem within a transaction.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    Sqlite(rusqlite::Error),
+    Store(StoreError),
+}
+
+impl From<rusqlite::Error> for Trouble {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+/// A file, open or not.
+pub(super) struct Database {
+    path: PathBuf,
+    pub(super) options: StoreOptions,
+    pub(super) statements: Arc<Statements>,
+    pub(super) standing: Standing,
+    open: Option<Open>,
+}
+
+struct Open {
+    connection: Connection,
+    identity: Identity,
+}
+
+impl Database {
+    pub(super) fn new(path: &Path, options: StoreOptions) -> Self {
+        let statements = Arc::new(Statements::new(&options));
+        Self { path: path.to_owned(), options, statements, standing: Standing::default(), open: None }
+    }
+
+    pub(super) fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Does something in a transaction, once the file is open and has its tables.
+    pub(super) fn transact<T>(
+        &mut self,
+        work: impl Fn(&Transaction<'_>, Now) -> Result<T, Trouble>,
+    ) -> Result<T, StoreError> {
+        let is_first_use = self.open.is_none();
+        match self.attempt(&work) {
+            // Somebody dropped the tables since they were made: nothing was done, and they are made anew.
+            Err(error) if !is_first_use && is_about_missing_table(&error) => self.attempt(&work),
+            other => other,
+        }
+    }
+
+    fn attempt<T>(&mut self, work: impl Fn(&Transaction<'_>, Now) -> Result<T, Trouble>) -> Result<T, StoreError> {
+        if self.open.is_none() {
+            self.open = Some(self.open_file()?);
+        }
+        let result = self.within(work);
+        let keeps = match &result {
+            Ok(_) => true,
+            Err(error) => matches!(error, StoreError::Busy { .. } | StoreError::TermsExhausted { .. }),
+        };
+        if !keeps {
+            self.open = None;
+        }
+        result
+    }
+
+    fn within<T>(&mut self, work: impl Fn(&Transaction<'_>, Now) -> Result<T, Trouble>) -> Result<T, StoreError> {
+        let path = self.path.clone();
+        let open = self.open.as_mut().expect("it was opened");
+        file::check_unchanged(&path, open.identity)?;
+        let transaction = open
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(|error| judge(&path, &error))?;
+        let value = match work(&transaction, now()) {
+            Ok(value) => value,
+            Err(Trouble::Store(error)) => return Err(error),
+            Err(Trouble::Sqlite(error)) => return Err(judge(&path, &error)),
+        };
+        transaction.commit().map_err(|error| judge_commit(&path, &error))?;
+        file::check_unchanged(&path, open.identity)?;
+        Ok(value)
+    }
+
+    /// Opens the file and makes it what it has to be. Others may be doing the same.
+    fn open_file(&self) -> Result<Open, StoreError> {
+        let deadline = Instant::now() + self.options.statement_timeout();
+        loop {
+            match self.try_open() {
+                Err(StoreError::Busy { .. }) if Instant::now() < deadline => std::thread::sleep(OPEN_PAUSE),
+                other => return other,
+            }
+        }
+    }
+
+    fn try_open(&self) -> Result<Open, StoreError> {
+        file::make(&self.path)?;
+        let gone = StoreError::FileChanged { file: self.path.clone(), change: "deleted" };
+        let identity = file::identity(&self.path).ok_or(gone)?;
+        let wrong = |error: rusqlite::Error| judge(&self.path, &error);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(&self.path, flags).map_err(wrong)?;
+        connection.busy_timeout(self.options.statement_timeout()).map_err(wrong)?;
+        let mode: String = connection.query_row("pragma journal_mode = wal", [], |row| row.get(0)).map_err(wrong)?;
+        if !mode.eq_ignore_ascii_case("wal") {
+            return Err(StoreError::configuration(
+                self.place(),
+                format!("cannot keep a write-ahead log (its journal is '{mode}'): use a file on a local disk"),
+            ));
+        }
+        // A commit that was answered is on the disk: a term that was given must not be given again.
+        connection.execute_batch("pragma synchronous = full").map_err(wrong)?;
+        self.make_tables(&mut connection)?;
+        file::check_unchanged(&self.path, identity)?;
+        Ok(Open { connection, identity })
+    }
+
+    fn make_tables(&self, connection: &mut Connection) -> Result<(), StoreError> {
+        let wrong = |error: rusqlite::Error| judge(&self.path, &error);
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(wrong)?;
+        let found = self.version(&transaction).map_err(wrong)?;
+        if found > VERSION {
+            return Err(StoreError::NewerSchema { place: self.place(), found, known: VERSION });
+        }
+        // Also where the version says that all is there: somebody may have dropped one of them.
+        for statement in schema::migrations(StoreKind::Sqlite, &self.options, if found < VERSION { found } else { 0 }) {
+            transaction.execute_batch(&statement).map_err(wrong)?;
+        }
+        transaction.commit().map_err(|error| judge_commit(&self.path, &error))
+    }
+
+    /// The version of the tables; 0 if there are none.
+    fn version(&self, transaction: &Transaction<'_>) -> rusqlite::Result<i64> {
+        let known = "select 1 from sqlite_schema where type = 'table' and name = ?1";
+        let name = self.options.plain("version");
+        if transaction.query_row(known, [name], |_| Ok(())).optional()?.is_none() {
+            return Ok(0);
+        }
+        let found = transaction.query_row(&self.statements.version, [], |row| row.get(0)).optional()?;
+        Ok(found.unwrap_or(0))
+    }
+}
+
+fn now() -> Now {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Now(millis(since))
+}
+
+fn is_about_missing_table(error: &StoreError) -> bool {
+    matches!(error, StoreError::Failed { reason, .. } if reason.contains("no such table"))
+}
+
+/// What an error means before anything was committed.
+fn judge(path: &Path, error: &rusqlite::Error) -> StoreError {
+    let place = path.display().to_string();
+    let reason = error.to_string();
+    let Some(code) = error.sqlite_error_code() else { return StoreError::Damaged { place, reason } };
+    match code {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
+            StoreError::Busy { place, reason }
+        }
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen => {
+            StoreError::ReadOnly { place, reason }
+        }
+        ErrorCode::DiskFull => StoreError::Full { place, reason },
+        ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => StoreError::Damaged { place, reason },
+        _ => StoreError::Failed { place, reason },
+    }
+}
+
+/// What an error means while committing: others' locks and a full disk leave all as it was; where the disk failed nobody
+/// knows what is on it.
+fn judge_commit(path: &Path, error: &rusqlite::Error) -> StoreError {
+    match judge(path, error) {
+        known @ (StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::ReadOnly { .. }) => known,
+        other => StoreError::OutcomeUnknown { place: path.display().to_string(), reason: other.to_string() },
+    }
+}

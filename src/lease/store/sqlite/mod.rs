@@ -1,0 +1,72 @@
+//! Leases in an SQLite file: for nodes on one machine.
+//!
+//! The clock is the machine's wall clock, read inside the transaction: the machine that has the file is the server.
+//!
+//! Invariants: SQLite is called on a thread of its own only. A request waits for others' locks up to the statement timeout,
+//! and its caller a little longer: a disk that hangs does not hang the caller.
+//!
+//! A file that is replaced under running agents while its `-wal` stays is no file of anybody's: SQLite reads that log into
+//! whatever database lies beside it. Who restores a backup stops the agents, or removes the log with the file.
+//!
+//! | idea | file |
+//! |---|---|
+//! | the thread, requests and giving up on them | `worker` |
+//! | the file: made, judged, noticed when it is gone | `file` |
+//! | the open database: transactions, errors | `database` |
+//! | what a round, a list and a sweep are in SQL | `statements` |
+
+mod database;
+mod file;
+mod statements;
+mod worker;
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::{StoreError, StoreOptions};
+use crate::lease::{Answer, NodeRow, Round};
+use database::Database;
+use worker::Worker;
+
+/// Leases in a file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    place: String,
+    worker: Worker,
+}
+
+impl SqliteStore {
+    pub(super) fn new(file: &Path, options: StoreOptions) -> Result<Self, StoreError> {
+        if options.schema().is_some() {
+            return Err(StoreError::configuration("schema", "cannot be set: SQLite files have none; use table_prefix"));
+        }
+        let place = file.display().to_string();
+        let worker = Worker::start(file, options)?;
+        Ok(Self { place, worker })
+    }
+
+    pub(super) async fn prepare(&mut self) -> Result<(), StoreError> {
+        self.worker.ask(|database| database.transact(|_, _| Ok(()))).await
+    }
+
+    pub(super) async fn round(&mut self, round: &Round) -> Result<Answer, StoreError> {
+        let round = round.clone();
+        self.worker.ask(move |database| database.round(&round)).await
+    }
+
+    pub(super) async fn nodes(&mut self) -> Result<Vec<NodeRow>, StoreError> {
+        self.worker.ask(Database::nodes).await
+    }
+
+    pub(super) async fn sweep(&mut self, row_ttl: Duration) -> Result<usize, StoreError> {
+        self.worker.ask(move |database| database.sweep(row_ttl)).await
+    }
+
+    pub(super) async fn close(self) {
+        self.worker.close().await;
+    }
+
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+}

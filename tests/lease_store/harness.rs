@@ -1,0 +1,151 @@
+//! A database under test, and what contenders ask of it.
+
+use std::time::Duration;
+
+use headcount::NodeId;
+use headcount::lease::store::{Store, StoreError, StoreOptions, StoreUrl};
+use headcount::lease::{Answer, LeaseName, Outcome, Round, Seen, Step, Token, Wish};
+
+/// The length of leases in most cases: nothing expires unless a case says so.
+pub const LEASE: Duration = Duration::from_secs(600);
+
+/// How long a condition may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A database under test, empty at first, and a way to do what no store does.
+pub struct Bench {
+    pub url: StoreUrl,
+    pub options: StoreOptions,
+    pub raw: Raw,
+}
+
+/// Runs statements past the store. `{P}` stands for the qualified prefix of tables.
+pub enum Raw {
+    #[cfg(feature = "sqlite")]
+    Sqlite(std::path::PathBuf, tempfile::TempDir),
+    #[cfg(feature = "postgres")]
+    Postgres(tokio_postgres::Client),
+}
+
+impl Bench {
+    /// One more store of this database.
+    pub fn store(&self) -> Store {
+        Store::new(&self.url, self.options.clone()).expect("the options are good")
+    }
+
+    /// A node with a store of its own.
+    pub fn node(&self, name: &str) -> Node {
+        Node { id: NodeId::new(name).expect("a name"), store: self.store() }
+    }
+
+    /// The file, if it is one.
+    #[cfg(feature = "sqlite")]
+    pub fn file(&self) -> &std::path::Path {
+        match &self.raw {
+            Raw::Sqlite(file, _) => file,
+            #[cfg(feature = "postgres")]
+            Raw::Postgres(_) => unreachable!("it is a server"),
+        }
+    }
+
+    /// Runs a statement past the store; how many rows it changed.
+    pub async fn sql(&self, statement: &str) -> u64 {
+        match &self.raw {
+            #[cfg(feature = "sqlite")]
+            Raw::Sqlite(file, _) => {
+                let connection = rusqlite::Connection::open(file).expect("it opens");
+                connection.busy_timeout(PATIENCE).expect("a timeout");
+                connection.execute(&statement.replace("{P}", "cluster_"), []).expect(statement) as u64
+            }
+            #[cfg(feature = "postgres")]
+            Raw::Postgres(client) => {
+                let schema = self.options.schema().expect("each case has its own");
+                let statement = statement.replace("{P}", &format!("\"{schema}\".cluster_"));
+                client.execute(&statement, &[]).await.expect(&statement)
+            }
+        }
+    }
+
+    /// Lets so much time pass, for every row there is.
+    pub async fn age(&self, by: Duration) {
+        let by = self.interval(by);
+        self.sql(&format!("update {{P}}nodes set updated_at = updated_at - {by}")).await;
+        self.sql(&format!("update {{P}}leases set updated_at = updated_at - {by}, expires_at = expires_at - {by}"))
+            .await;
+    }
+
+    /// A length of time as the database's statements write it.
+    pub fn interval(&self, by: Duration) -> String {
+        match &self.raw {
+            #[cfg(feature = "sqlite")]
+            Raw::Sqlite(..) => by.as_millis().to_string(),
+            #[cfg(feature = "postgres")]
+            Raw::Postgres(_) => format!("interval '{} milliseconds'", by.as_millis()),
+        }
+    }
+}
+
+/// A node that asks one thing at a time.
+pub struct Node {
+    pub id: NodeId,
+    pub store: Store,
+}
+
+impl Node {
+    /// A round with these steps.
+    pub fn round_of(&self, steps: Vec<(&str, Wish)>) -> Round {
+        let step = |(lease, wish)| Step { lease: LeaseName::new(lease).expect("a name"), wish };
+        Round {
+            node: self.id.clone(),
+            rpc_address: Some(([10, 0, 0, 1], 7118).into()),
+            lease_duration: LEASE,
+            steps: steps.into_iter().map(step).collect(),
+        }
+    }
+
+    pub async fn ask(&mut self, steps: Vec<(&str, Wish)>) -> Answer {
+        let round = self.round_of(steps);
+        self.store.round(&round).await.expect("an answer")
+    }
+
+    pub async fn one(&mut self, wish: Wish) -> Seen {
+        self.try_one(wish).await.expect("an answer")
+    }
+
+    pub async fn try_one(&mut self, wish: Wish) -> Result<Seen, StoreError> {
+        let round = self.round_of(vec![("default", wish)]);
+        self.store.round(&round).await.map(|mut answer| answer.steps.remove(0))
+    }
+
+    pub async fn watch(&mut self) -> Seen {
+        self.one(Wish::Watch).await
+    }
+}
+
+pub fn acquire(drawn: u128) -> Wish {
+    Wish::Acquire { drawn: Token(drawn), above: 0, expired: None }
+}
+
+pub fn take_over(drawn: u128, expired: u128) -> Wish {
+    Wish::Acquire { drawn: Token(drawn), above: 0, expired: Some(Token(expired)) }
+}
+
+pub fn renew(held: &[u128], drawn: u128) -> Wish {
+    Wish::Renew { held: held.iter().copied().map(Token).collect(), drawn: Token(drawn) }
+}
+
+pub fn release(held: &[u128]) -> Wish {
+    Wish::Release { held: held.iter().copied().map(Token).collect() }
+}
+
+/// Who holds what, without times.
+pub fn holding(seen: &Seen) -> (Outcome, u64, Option<(&str, u128, u64)>) {
+    let shown = seen.holder.as_ref().map(|holder| (holder.node.as_str(), holder.token.0, holder.term));
+    (seen.outcome, seen.term, shown)
+}
+
+/// Says why a test cannot run here, and skips it; under `CI` that is a failure.
+pub fn skip(reason: &str) {
+    assert!(std::env::var_os("CI").is_none(), "may not be skipped in CI: {reason}");
+    eprintln!("skipped: {reason}");
+}

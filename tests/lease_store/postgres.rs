@@ -1,0 +1,230 @@
+//! PostgreSQL: the suite, then roles, locks and addresses.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use headcount::lease::store::{Store, StoreError, StoreKind, StoreOptions, StoreUrl, schema};
+use headcount::lease::{Outcome, Token, Wish};
+use tokio_postgres::{Client, NoTls};
+
+use crate::harness::{Bench, PATIENCE, Raw, acquire, holding, renew, take_over};
+use crate::server;
+
+async fn start(_case: &str) -> Option<Bench> {
+    let url = server::shared()?;
+    Some(bench(&url, &url).await)
+}
+
+crate::suite! { start }
+
+/// A bench whose stores connect to one address, and that goes past them at another.
+pub async fn bench(url: &str, raw: &str) -> Bench {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let schema = format!("hc_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let options = StoreOptions::new("test").and_then(|options| options.with_schema(&schema)).expect("a name");
+    let options = options.with_statement_timeout(Duration::from_secs(10)).expect("in range");
+    Bench { url: url.parse().expect("an address"), options, raw: Raw::Postgres(client(raw).await) }
+}
+
+/// A plain connection.
+pub async fn client(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("it connects");
+    tokio::spawn(connection);
+    client
+}
+
+/// The same address for another role.
+fn for_role(url: &str, role: &str) -> StoreUrl {
+    let (_, rest) = url.split_once('@').expect("it names a role");
+    format!("postgres://{role}@{rest}").parse().expect("an address")
+}
+
+/// A role with these properties, and its name.
+async fn role(bench: &Bench, properties: &str) -> String {
+    let name = format!("role_{}", bench.options.schema().expect("a schema"));
+    bench.sql(&format!("create role {name} login {properties}")).await;
+    name
+}
+
+fn raw(bench: &Bench) -> &Client {
+    match &bench.raw {
+        Raw::Postgres(client) => client,
+        #[cfg(feature = "sqlite")]
+        Raw::Sqlite(..) => unreachable!("it is a server"),
+    }
+}
+
+#[tokio::test]
+async fn a_role_that_may_create_nothing_is_told_what_to_run() {
+    let Some(url) = server::shared() else { return };
+    let bench = bench(&url, &url).await;
+    let role = role(&bench, "").await;
+    let mut node = bench.node("a");
+    node.store = Store::new(&for_role(&url, &role), bench.options.clone()).expect("good");
+
+    let error = node.try_one(acquire(1)).await.expect_err("it may not");
+    assert!(matches!(error, StoreError::NoSchema { .. }) && error.needs_people(), "{error}");
+    let statements = error.statements().expect("told").to_owned();
+    assert_eq!(statements, schema(StoreKind::Postgres, &bench.options));
+
+    raw(&bench).batch_execute(&statements).await.expect("they can be run as they are");
+    let error = node.try_one(acquire(1)).await.expect_err("nothing was granted");
+    assert!(matches!(error, StoreError::NoPermission { .. }), "{error}");
+
+    let grants = statements.lines().filter_map(|line| line.strip_prefix("-- grant "));
+    for grant in grants {
+        let grant = format!("grant {}", grant.replace("to headcount", &format!("to {role}")));
+        raw(&bench).batch_execute(&grant).await.expect(&grant);
+    }
+    assert_eq!(node.one(acquire(1)).await.outcome, Outcome::Acquired);
+    assert_eq!(node.store.sweep(Duration::from_secs(60)).await, Ok(0));
+    raw(&bench).batch_execute(&statements).await.expect("they can be run again");
+    assert_eq!(holding(&node.watch().await), (Outcome::Watched, 1, Some(("a", 1, 1))));
+}
+
+#[tokio::test]
+async fn a_role_whose_transactions_are_read_only_is_told_so_and_recovers() {
+    let Some(url) = server::shared() else { return };
+    let bench = bench(&url, &url).await;
+    let role = role(&bench, "superuser").await;
+    let mut node = bench.node("a");
+    node.store = Store::new(&for_role(&url, &role), bench.options.clone()).expect("good");
+    bench.sql(&format!("alter role {role} set default_transaction_read_only = on")).await;
+    let error = node.try_one(acquire(1)).await.expect_err("no tables can be made");
+    assert!(matches!(error, StoreError::ReadOnly { .. }) && error.is_outcome_known(), "{error}");
+    bench.node("b").watch().await;
+    let error = node.try_one(acquire(1)).await.expect_err("nothing can be written");
+    assert!(matches!(error, StoreError::ReadOnly { .. }) && !error.needs_people(), "{error}");
+
+    let mut picky = bench.node("a");
+    let address = format!("{}?target_session_attrs=read-write", for_role(&url, &role));
+    picky.store = Store::new(&address.parse().expect("an address"), bench.options.clone()).expect("good");
+    let error = picky.try_one(acquire(1)).await.expect_err("it takes no writes");
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+
+    bench.sql(&format!("alter role {role} reset default_transaction_read_only")).await;
+    assert_eq!(node.one(acquire(1)).await.outcome, Outcome::Acquired);
+    assert_eq!(picky.watch().await.outcome, Outcome::Watched);
+}
+
+#[tokio::test]
+async fn a_renewal_that_waited_for_a_lock_is_judged_by_the_time_after_the_wait() {
+    let Some(url) = server::shared() else { return };
+    let (bench, watching) = (bench(&url, &url).await, client(&url).await);
+    let mut node = bench.node("a");
+    let mut round = node.round_of(vec![("default", acquire(1))]);
+    round.lease_duration = Duration::from_secs(2);
+    node.store.round(&round).await.expect("an answer");
+
+    let schema = bench.options.schema().expect("a schema").to_owned();
+    let locking = raw(&bench);
+    // It only locks: the row that the renewal waits for stays as it is.
+    let lock = format!("begin; select 1 from {schema}.cluster_leases for update");
+    locking.batch_execute(&lock).await.expect("locked");
+    let waiting = tokio::spawn(async move { node.one(renew(&[1], 2)).await });
+    // Its transaction has begun, and stands at the lock.
+    let stands = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like $1";
+    let mark = format!("%{schema}%");
+    until("it waits", async || !watching.query(stands, &[&mark]).await.expect("asked").is_empty()).await;
+    let expired = format!("select 1 from {schema}.cluster_leases where expires_at < clock_timestamp()");
+    until("it expires", async || !watching.query(&expired, &[]).await.expect("asked").is_empty()).await;
+    locking.batch_execute("rollback").await.expect("unlocked");
+    assert_eq!(waiting.await.expect("no panic").outcome, Outcome::Rejected);
+}
+
+/// Waits for a condition.
+pub async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !condition().await {
+        assert!(tokio::time::Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn locks_that_others_keep_make_it_busy_and_nothing_is_done() {
+    let Some(mut bench) = start("").await else { return };
+    bench.node("a").one(acquire(1)).await;
+    bench.options = bench.options.with_statement_timeout(Duration::from_millis(400)).expect("in range");
+    let mut node = bench.node("a");
+    let schema = bench.options.schema().expect("a schema");
+    raw(&bench)
+        .batch_execute(&format!("begin; select 1 from {schema}.cluster_leases for update"))
+        .await
+        .expect("locked");
+    let error = node.try_one(renew(&[1], 2)).await.expect_err("it is locked");
+    assert!(matches!(error, StoreError::Busy { .. }) && error.is_outcome_known(), "{error}");
+    assert_eq!(holding(&node.watch().await), (Outcome::Watched, 1, Some(("a", 1, 1))), "looking takes no lock");
+    raw(&bench).batch_execute("rollback").await.expect("unlocked");
+    assert_eq!(node.one(renew(&[1], 3)).await.outcome, Outcome::Renewed);
+}
+
+#[tokio::test]
+async fn who_loses_a_race_for_one_lease_keeps_the_rest_of_its_round() {
+    let Some(url) = server::shared() else { return };
+    let (bench, watching) = (bench(&url, &url).await, client(&url).await);
+    let mut node = bench.node("b");
+    node.ask(vec![("held", acquire(1))]).await;
+    let schema = bench.options.schema().expect("a schema");
+    // Somebody is about to commit an acquisition.
+    let row = format!(
+        "begin; insert into {schema}.cluster_leases values \
+         ('test', 'raced', 'a', true, '{}', 1, 600000, clock_timestamp() + interval '10 minutes', clock_timestamp())",
+        Token(9)
+    );
+    raw(&bench).batch_execute(&row).await.expect("inserted");
+    let waiting = tokio::spawn(async move {
+        let wishes = vec![("held", renew(&[1], 2)), ("raced", acquire(3)), ("free", acquire(4))];
+        node.ask(wishes).await
+    });
+    let stands = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like $1";
+    let mark = format!("%{schema}%");
+    until("it waits", async || !watching.query(stands, &[&mark]).await.expect("asked").is_empty()).await;
+    raw(&bench).batch_execute("commit").await.expect("committed");
+    let answer = waiting.await.expect("no panic");
+    let shown: Vec<_> = answer.steps.iter().map(holding).collect();
+    assert_eq!(shown[0], (Outcome::Renewed, 1, Some(("b", 2, 1))));
+    assert_eq!(shown[1], (Outcome::Conflict, 0, Some(("a", 9, 1))));
+    assert_eq!(shown[2], (Outcome::Acquired, 1, Some(("b", 4, 1))));
+}
+
+#[tokio::test]
+async fn a_cancelled_request_leaves_no_transaction_open() {
+    let Some(bench) = start("").await else { return };
+    let mut node = bench.node("a");
+    node.one(acquire(1)).await;
+    let schema = bench.options.schema().expect("a schema").to_owned();
+    raw(&bench)
+        .batch_execute(&format!("begin; select 1 from {schema}.cluster_leases for update"))
+        .await
+        .expect("locked");
+    let given_up = tokio::time::timeout(Duration::from_millis(200), node.try_one(renew(&[1], 2))).await;
+    assert!(given_up.is_err(), "it waits for the lock");
+    raw(&bench).batch_execute("rollback").await.expect("unlocked");
+    assert_eq!(holding(&node.one(renew(&[1], 3)).await), (Outcome::Renewed, 1, Some(("a", 3, 1))));
+}
+
+#[tokio::test]
+async fn nobody_there_is_told_with_the_place_and_without_the_password() {
+    let port = server::free_port();
+    let url: StoreUrl = format!("postgres://a:secret@127.0.0.1:{port},127.0.0.1:1/db").parse().expect("an address");
+    let options = StoreOptions::new("test").expect("a name");
+    let mut store = Store::new(&url, options).expect("good");
+    let error = store.nodes().await.expect_err("nobody is there");
+    assert!(matches!(error, StoreError::Unreachable { .. }) && error.is_outcome_known(), "{error}");
+    let text = error.to_string();
+    assert!(text.contains(&format!("127.0.0.1:{port}: ")) && text.contains("127.0.0.1:1: "), "{text}");
+    assert!(!text.contains("secret") && !format!("{store:?}{url:?}{url}").contains("secret"), "{text}");
+}
+
+#[tokio::test]
+async fn a_takeover_in_a_round_of_many_is_judged_lease_by_lease() {
+    let Some(bench) = start("").await else { return };
+    let mut old = bench.node("z");
+    old.ask(vec![("x", acquire(1)), ("y", acquire(2))]).await;
+    bench.sql("update {P}leases set expires_at = updated_at where lease = 'y'").await;
+    let above = |drawn, above, expired| Wish::Acquire { drawn: Token(drawn), above, expired: Some(Token(expired)) };
+    let answer = bench.node("a").ask(vec![("y", above(4, 7, 2)), ("x", take_over(3, 1))]).await;
+    let shown: Vec<_> = answer.steps.iter().map(holding).collect();
+    assert_eq!(shown, [(Outcome::Acquired, 8, Some(("a", 4, 8))), (Outcome::Held, 1, Some(("z", 1, 1)))]);
+}

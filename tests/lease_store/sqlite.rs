@@ -1,0 +1,163 @@
+//! SQLite: the suite, then what can happen to a file.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use headcount::lease::Outcome;
+use headcount::lease::store::{StoreError, StoreOptions, StoreUrl};
+use tempfile::TempDir;
+
+use crate::harness::{Bench, Raw, acquire, holding, renew};
+
+fn start(_case: &str) -> std::future::Ready<Option<Bench>> {
+    std::future::ready(Some(bench(tempfile::tempdir().expect("a directory"), "leases.db")))
+}
+
+fn bench(directory: TempDir, file: &str) -> Bench {
+    let path = directory.path().join(file);
+    let url = format!("sqlite://{}", path.display()).parse().expect("a file");
+    let options = StoreOptions::new("test").expect("a name");
+    let options = options.with_statement_timeout(Duration::from_secs(10)).expect("in range");
+    Bench { url, options, raw: Raw::Sqlite(path, directory) }
+}
+
+crate::suite! { start }
+
+#[tokio::test]
+async fn the_file_is_its_owners_alone_and_keeps_a_write_ahead_log() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = start("").await.expect("it starts");
+    let mut node = bench.node("a");
+    node.one(acquire(1)).await;
+    for file in ["leases.db", "leases.db-wal", "leases.db-shm"] {
+        let metadata = fs::metadata(bench.file().with_file_name(file)).expect(file);
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{file}");
+    }
+}
+
+#[tokio::test]
+async fn a_locked_file_is_waited_for_and_then_busy() {
+    let mut bench = start("").await.expect("it starts");
+    let mut patient = bench.node("patient");
+    patient.one(acquire(1)).await;
+    bench.options = bench.options.with_statement_timeout(Duration::from_millis(200)).expect("in range");
+    let mut hasty = bench.node("hasty");
+    hasty.watch().await;
+
+    let locking = rusqlite::Connection::open(bench.file()).expect("it opens");
+    locking.execute_batch("begin immediate").expect("locked");
+    let error = hasty.try_one(acquire(2)).await.expect_err("it is locked");
+    assert!(matches!(error, StoreError::Busy { .. }) && error.is_outcome_known(), "{error}");
+
+    let waiting = tokio::spawn(async move { patient.one(renew(&[1], 3)).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    locking.execute_batch("rollback").expect("unlocked");
+    assert_eq!(waiting.await.expect("no panic").outcome, Outcome::Renewed);
+    assert_eq!(holding(&hasty.watch().await), (Outcome::Watched, 1, Some(("patient", 3, 1))));
+}
+
+#[tokio::test]
+async fn a_deleted_file_is_an_error_first_and_then_a_new_one() {
+    let bench = start("").await.expect("it starts");
+    let mut node = bench.node("a");
+    node.one(acquire(1)).await;
+    fs::remove_file(bench.file()).expect("removed");
+
+    let error = node.try_one(renew(&[1], 2)).await.expect_err("it is gone");
+    assert!(matches!(&error, StoreError::FileChanged { change: "deleted", .. }), "{error}");
+    assert_eq!(holding(&node.one(renew(&[1], 2)).await), (Outcome::Rejected, 0, None));
+}
+
+#[tokio::test]
+async fn a_replaced_file_is_an_error_first_and_then_what_is_there() {
+    let (bench, other) = (start("").await.expect("it starts"), start("").await.expect("it starts"));
+    let (mut node, mut elsewhere) = (bench.node("a"), other.node("b"));
+    node.one(acquire(1)).await;
+    elsewhere.one(acquire(2)).await;
+    elsewhere.store.close().await;
+    // As a backup is restored: the log of the file that was there goes with it.
+    for log in ["leases.db-wal", "leases.db-shm"] {
+        fs::remove_file(bench.file().with_file_name(log)).expect("removed");
+    }
+    fs::rename(other.file(), bench.file()).expect("replaced");
+
+    let error = node.try_one(renew(&[1], 3)).await.expect_err("it is another file");
+    assert!(matches!(&error, StoreError::FileChanged { change: "replaced", .. }), "{error}");
+    assert_eq!(holding(&node.one(renew(&[1], 3)).await), (Outcome::Rejected, 1, Some(("b", 2, 1))));
+}
+
+#[tokio::test]
+async fn what_is_no_database_is_refused_and_left_as_it_is() {
+    let bench = start("").await.expect("it starts");
+    let text = "nobody's database, but somebody's letter\n".repeat(100);
+    fs::write(bench.file(), &text).expect("written");
+    let error = bench.node("a").try_one(acquire(1)).await.expect_err("no database");
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    assert_eq!(fs::read_to_string(bench.file()).expect("readable"), text);
+}
+
+#[tokio::test]
+async fn a_missing_directory_is_named() {
+    let bench = bench(tempfile::tempdir().expect("a directory"), "none/leases.db");
+    let error = bench.node("a").try_one(acquire(1)).await.expect_err("no directory").to_string();
+    assert!(error.contains("no directory") && error.contains("/none"), "{error}");
+}
+
+#[tokio::test]
+async fn a_schema_is_refused() {
+    let bench = start("").await.expect("it starts");
+    let options = bench.options.clone().with_schema("app").expect("a name");
+    let error = headcount::lease::store::Store::new(&bench.url, options).expect_err("SQLite has none");
+    assert!(error.to_string().contains("table_prefix"), "{error}");
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_and_room_is_enough_to_go_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(_disk) = Disk::mount(directory.path()) else { return };
+    let mut bench = bench(tempfile::tempdir().expect("a directory"), "unused");
+    let path = directory.path().join("leases.db");
+    bench.url = StoreUrl::Sqlite(path.clone());
+    let mut node = bench.node("a");
+    node.one(acquire(1)).await;
+
+    let ballast = directory.path().join("ballast");
+    // Filled to the last byte, and whatever the log has room for yet is used up by rounds.
+    let _ = fs::write(&ballast, vec![0; 4 << 20]);
+    let (mut held, mut drawn) = (1, 2);
+    let error = loop {
+        match node.try_one(renew(&[held], drawn)).await {
+            Ok(seen) => assert_eq!(seen.outcome, Outcome::Renewed),
+            Err(error) => break error,
+        }
+        (held, drawn) = (drawn, drawn + 1);
+        assert!(drawn < 10_000, "the disk does not fill");
+    };
+    assert!(matches!(error, StoreError::Full { .. }) && error.is_outcome_known(), "{error:?}");
+
+    fs::remove_file(&ballast).expect("room");
+    let seen = node.one(renew(&[held], drawn)).await;
+    assert_eq!(holding(&seen), (Outcome::Renewed, 1, Some(("a", drawn, 1))), "the last answer holds");
+}
+
+/// A disk of 1 MiB, for as long as this lives.
+struct Disk(std::path::PathBuf);
+
+impl Disk {
+    fn mount(at: &Path) -> Option<Self> {
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(at).status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(Self(at.to_owned()));
+        }
+        crate::harness::skip("a small disk takes the right to mount one");
+        None
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
