@@ -81,7 +81,7 @@ fn keepalives_can_be_set_and_switched_off() {
 
 #[test]
 fn what_cannot_be_meant_is_refused_by_name() {
-    let hosts = vec!["h"; MAX_HOSTS + 1].join(",");
+    let hosts = ["h"; MAX_HOSTS + 1].join(",");
     for (url, reason) in [
         ("h?sslmode=on", "sslmode 'on'"),
         ("h?sslmode=allow", "verify-full"),
@@ -98,5 +98,5 @@ fn what_cannot_be_meant_is_refused_by_name() {
         let error = refusal(url);
         assert!(error.contains(reason), "{url}: {error}");
     }
-    assert!(with(&vec!["h"; MAX_HOSTS].join(","), &[], &[]).is_ok());
+    assert!(with(&["h"; MAX_HOSTS].join(","), &[], &[]).is_ok());
 }
