@@ -199,7 +199,13 @@ impl<'a, F: FnOnce(Origin) -> io::Result<Vec<u8>>> Replacement<'a, F> {
             if links_to(&found) < 2 {
                 return None;
             }
-            handle.open_regular(STATE_FILE, Access::Change, &path).ok()
+            let opened = handle.open_regular(STATE_FILE, Access::Change, &path);
+            // Its owner may have forbidden itself to write it; its other name must be recognised all the same.
+            let opened = opened.or_else(|error| {
+                make_writable(&found).map_err(|_| error)?;
+                handle.open_regular(STATE_FILE, Access::Change, &path)
+            });
+            opened.ok()
         })
     }
 
@@ -219,9 +225,25 @@ fn links_to(file: &File) -> u64 {
     file.metadata().map_or(0, |metadata| std::os::unix::fs::MetadataExt::nlink(&metadata))
 }
 
+/// Lets its owner write a file.
+#[cfg(unix)]
+fn make_writable(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mut permissions = file.metadata()?.permissions();
+    permissions.set_mode(permissions.mode() | 0o200);
+    file.set_permissions(permissions)
+}
+
 #[cfg(unix)]
 fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+/// Where links are not counted, nothing has to be marked.
+#[cfg(not(unix))]
+fn make_writable(_: &File) -> io::Result<()> {
+    Ok(())
 }
 
 /// Where names are all that there is, it is not known.

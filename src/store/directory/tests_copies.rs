@@ -146,6 +146,19 @@ fn a_hard_link_to_an_older_state_is_refused_in_a_fresh_directory() {
     assert_eq!(starts(&place.data), 2, "the newest one is taken");
 }
 
+/// Says something where the tests run as an ordinary user.
+#[cfg(unix)]
+#[test]
+fn a_hard_link_to_an_older_state_that_its_owner_may_not_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let place = Place::with_a_state();
+    let backup = place.linked(&[STATE_FILE]);
+    fs::set_permissions(place.data.join(STATE_FILE), fs::Permissions::from_mode(0o400)).expect("set");
+    place.votes(2);
+    assert_superseded(&backup);
+}
+
 #[test]
 fn a_directory_of_hard_links_is_refused_with_and_without_its_lock_file() {
     for files in [&[STATE_FILE] as &[&str], &[STATE_FILE, LOCK_FILE]] {
