@@ -103,12 +103,12 @@ impl Kept {
         self.displaced.remove(&slot);
     }
 
-    /// Whether somebody need not be kept any more.
+    /// True once somebody need not be kept any more.
     pub(in crate::core) fn is_due(&self, now: Time) -> bool {
         self.displaced.values().any(|displaced| displaced.until <= now)
     }
 
-    /// Whether a member was displaced, and is kept.
+    /// True for a member that was displaced and is kept.
     pub(in crate::core) fn holds(&self, slot: Slot) -> bool {
         self.displaced.contains_key(&slot)
     }

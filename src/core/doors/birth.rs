@@ -8,7 +8,7 @@ use crate::core::election::Ballot;
 use crate::core::member::{NodeId, Run, Tags};
 use crate::core::settings::{LeaderPolicy, LeaseTiming, Settings};
 
-/// What a core is born with.
+/// The settings and the identity that a core is born with.
 #[derive(Debug, Clone)]
 pub struct Birth {
     /// The node's name.
@@ -25,7 +25,7 @@ pub struct Birth {
     pub address: SocketAddr,
     /// Where users of the node reach it.
     pub api_address: Option<Box<str>>,
-    /// What it tells about itself.
+    /// The facts that the node tells about itself.
     pub tags: Tags,
     /// Its software version.
     pub version: std::sync::Arc<str>,
@@ -41,7 +41,7 @@ pub struct Birth {
     pub leadership: Option<QuorumBirth>,
 }
 
-/// What a core is born with that takes part in electing leaders.
+/// The further settings of a core that takes part in electing leaders.
 #[derive(Debug, Clone)]
 pub struct QuorumBirth {
     /// The pace, checked.
@@ -50,7 +50,7 @@ pub struct QuorumBirth {
     pub policy: LeaderPolicy,
     /// The names configured as voters.
     pub voters: Vec<NodeId>,
-    /// What the disk holds; a [blank](Ballot::blank) one at the first start. What is given to [`Output::Persist`] must be
+    /// The ballot that the disk holds; a [blank](Ballot::blank) one at the first start. What is given to [`Output::Persist`] must be
     /// durable: a voter that forgets is a danger.
     pub ballot: Ballot,
 }

@@ -10,7 +10,7 @@ use crate::core::wire::Refusal;
 /// Matches a [`Reply`] with its [`Command`]; drawn by the driver, below 2^63.
 pub type Ticket = u64;
 
-/// What users ask for.
+/// A request of this node's operator or program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Contact these addresses once and merge with whoever answers.
@@ -26,7 +26,7 @@ pub enum Command {
     Remove {
         /// For the reply.
         ticket: Ticket,
-        /// Whom.
+        /// The member that is meant.
         id: NodeId,
         /// Also if it is not Down.
         force: bool,
@@ -49,14 +49,14 @@ pub enum Command {
     AddVoter {
         /// For the reply.
         ticket: Ticket,
-        /// Whom.
+        /// The member that is meant.
         id: NodeId,
     },
     /// Remove a voter from the electorate. The leader does; any other node asks it to, and gives its answer.
     RemoveVoter {
         /// For the reply.
         ticket: Ticket,
-        /// Whom.
+        /// The member that is meant.
         id: NodeId,
     },
     /// Have the leader give leadership up, this node or another: then it is asked to.
@@ -86,7 +86,7 @@ pub enum Command {
     Recover {
         /// For the reply.
         ticket: Ticket,
-        /// Whom.
+        /// The voters of the new electorate.
         voters: Vec<NodeId>,
     },
     /// Begin a new generation with these voters and this node, which may have no vote: no voter is left that has its data.
@@ -129,7 +129,7 @@ pub enum Reply {
     Refused(CommandError),
 }
 
-/// What became of one address of [`Command::Join`]; of several answers the last one here counts.
+/// The outcome for one address of [`Command::Join`]; of several answers the last one here counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Contacted {
@@ -168,7 +168,7 @@ impl Contacted {
         }
     }
 
-    /// Whether nothing more is to be waited for.
+    /// True once nothing more is to be waited for.
     pub(in crate::core) fn is_final(&self) -> bool {
         matches!(self, Contacted::Refused(_) | Contacted::Answered { .. })
     }
@@ -213,7 +213,7 @@ pub enum CommandError {
     /// The electorate stays as it is.
     #[error(transparent)]
     Electorate(#[from] ChangeError),
-    /// Whether this node leads is not proven.
+    /// It is not proven that this node leads.
     #[error(transparent)]
     Unconfirmed(#[from] Unconfirmed),
     /// Too many commands are waiting for their answers.

@@ -7,7 +7,7 @@ use super::Command;
 use super::Output;
 use crate::core::election::Term;
 
-/// What goes into the core.
+/// One input of the core.
 #[derive(Debug)]
 pub enum Input<'a> {
     /// A datagram arrived.
@@ -49,7 +49,7 @@ pub enum Input<'a> {
     /// Something happened to a TCP connection. A driver without TCP hands in nothing: everything but the immediate
     /// report of a crash works without links.
     Link {
-        /// Which.
+        /// The link that it happened to.
         link: LinkId,
         /// What.
         event: LinkEvent<'a>,
@@ -65,7 +65,7 @@ pub enum LinkId {
     Accepted(u64),
 }
 
-/// What happens to a link. The first event of an accepted one is its first frame.
+/// An event of a link. The first event of an accepted one is its first frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkEvent<'a> {
     /// [`Output::OpenLink`] succeeded.

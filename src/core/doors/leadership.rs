@@ -4,7 +4,7 @@ use crate::core::election::Term;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 
-/// Whether there is a leader.
+/// The state of leadership: is there a leader, and can there be one?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LeadershipState {
     /// Leaders are not elected here.
@@ -29,16 +29,16 @@ impl LeadershipState {
     }
 }
 
-/// Who leads, as far as this node knows.
+/// The leader and its term, as far as this node knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leadership {
-    /// Whether there is a leader.
+    /// The state: led, vacant, unavailable or disabled.
     pub state: LeadershipState,
-    /// Who.
+    /// The leader, if there is one.
     pub leader: Option<NodeId>,
     /// The latest term known: the fencing token if this node leads.
     pub term: Term,
-    /// Whether this node leads.
+    /// True if this node leads.
     pub is_me: bool,
     /// Until when that holds, on the clock of the core's inputs: this node's claim, or another's as it is shown here.
     pub valid_until: Option<Time>,

@@ -27,7 +27,7 @@ pub enum Notice {
     Founded,
     /// Somebody refused this node.
     Refused {
-        /// Who.
+        /// The address that refused it.
         by: SocketAddr,
         /// Why.
         refusal: Refusal,
@@ -77,7 +77,7 @@ pub enum Notice {
     LinkDegraded {
         /// The member.
         id: NodeId,
-        /// Who hears it.
+        /// The member that hears it.
         heard_by: NodeId,
     },
     /// It is heard directly again.
@@ -148,9 +148,9 @@ pub enum Notice {
     },
     /// A member that lives was removed by force.
     MemberRemoved {
-        /// Whom.
+        /// The removed member.
         id: NodeId,
-        /// Who told this node so.
+        /// The member that told this node so.
         by: NodeId,
     },
     /// The cluster remembers this node's name at an incarnation that this node does not believe, and lets it in only above
@@ -278,7 +278,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// What speaks against this node.
+/// A reason for this node to doubt itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelfDoubt {
     /// Its own timers fire late.

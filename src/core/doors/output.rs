@@ -10,7 +10,7 @@ use super::{LinkId, Notice, Reply, Ticket};
 use crate::core::election::{Ballot, LossReason, NumberedView, Term};
 use crate::core::member::{Change, NodeId};
 
-/// What comes out of the core.
+/// One output of the core, to be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
     /// Send this datagram. Best effort: losing it is normal.
@@ -30,14 +30,14 @@ pub enum Output {
     },
     /// Send this frame over a connection. It may be dropped if the link is congested.
     SendFrame {
-        /// Which.
+        /// The connection.
         link: LinkId,
         /// The payload, at most [`MAX_FRAME_BYTES`](crate::core::limits::MAX_FRAME_BYTES).
         bytes: Vec<u8>,
     },
     /// Close a connection once its frames are sent, or give up opening it. No event of it is of interest any more.
     CloseLink {
-        /// Which.
+        /// The connection.
         link: LinkId,
     },
     /// A record changed.
@@ -58,20 +58,20 @@ pub enum Output {
     },
     /// A packet of this member was a sign of life.
     Heard(NodeId),
-    /// Who leads, as far as this node knows, has changed, or how long that holds has.
+    /// The leader, as far as this node knows, has changed, or the time for which that holds.
     Leadership(Leadership),
     /// Somebody leads from now on, perhaps this node.
     LeaderElected {
-        /// Who.
+        /// The leader.
         leader: NodeId,
-        /// In which term.
+        /// Its term.
         term: Term,
     },
     /// Whoever led does so no more, perhaps this node.
     LeaderLost {
-        /// Who.
+        /// The leader.
         leader: NodeId,
-        /// In which term.
+        /// Its term.
         term: Term,
         /// Why.
         reason: LossReason,
@@ -81,7 +81,7 @@ pub enum Output {
         /// Of which term.
         term: Term,
     },
-    /// Whether a majority of the voters can be reached has changed.
+    /// A majority of the voters can be reached again, or no more.
     Quorum {
         /// The latest term known.
         term: Term,
@@ -108,14 +108,14 @@ pub enum Output {
     Stopped(StopReason),
 }
 
-/// What survives the process.
+/// The state that survives the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Durable {
     /// No incarnation above this was or will be used before a higher bound is stored.
     pub incarnation_bound: u64,
     /// Last known addresses of other members, at most [`MAX_REMEMBERED_ADDRESSES`](crate::core::limits::MAX_REMEMBERED_ADDRESSES).
     pub addresses: Vec<SocketAddr>,
-    /// What a voter must not forget, if this node takes part in electing leaders.
+    /// The ballot, which a voter must not forget, if this node takes part in electing leaders.
     pub ballot: Option<Ballot>,
 }
 
@@ -140,7 +140,7 @@ pub enum StopReason {
     /// The cluster will not have it.
     #[error("refused by {by}: {refusal}")]
     Refused {
-        /// Who said so.
+        /// The address that said so.
         by: SocketAddr,
         /// In the refuser's words.
         refusal: Refusal,
