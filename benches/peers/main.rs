@@ -1,12 +1,12 @@
 //! headcount beside its peers, in the same virtual network and by the same scenarios.
 //!
 //! ```text
-//! cargo bench --bench peers                       the table of the README: minutes to an hour
-//! cargo bench --bench peers -- --quick            a smoke test of all of it
-//! cargo bench --bench peers -- crash idle         only these: idle, join, change, silent, kill, loss, lifeguard
-//! cargo bench --bench peers -- --far              a network of 40 to 60 ms, and the settings that are meant for it
-//! cargo bench --bench peers -- --nodes 100        sizes, separated by commas; --chitchat-up-to 100 spares the slow one
-//! cargo bench --bench peers -- lifeguard          the experiment of the Lifeguard paper, see `lifeguard.rs`; `--grid` for every point
+//! cargo bench -p headcount-peers --bench peers    the table of the README: minutes to an hour; behind `--`:
+//!   --quick            a smoke test of all of it
+//!   crash idle         only these: idle, join, change, silent, kill, loss, lifeguard
+//!   --far              a network of 40 to 60 ms, and the settings that are meant for it
+//!   --nodes 100        sizes, separated by commas; --chitchat-up-to 100 spares the slow one
+//!   lifeguard          the experiment of the Lifeguard paper, see `lifeguard.rs`; `--grid` for every point
 //! ```
 //!
 //! Time is virtual; the seed (`--seed`) determines every figure but chitchat's. What is compared with what, and how each

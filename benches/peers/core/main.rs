@@ -3,8 +3,9 @@
 //! The groups `packet/…` have the same cases for foca, with the leanest identity it can have (eight bytes, no name) and
 //! nobody listening. Between batches both spread what they learnt, unmeasured.
 //!
-//! `cargo bench --bench core -- --quick` takes half a minute, without `--quick` two.
+//! `cargo bench -p headcount-peers --bench core -- --quick` takes half a minute, without `--quick` two.
 
+#[path = "../../crowd/mod.rs"]
 mod crowd;
 mod swim;
 
