@@ -264,7 +264,7 @@ impl Core {
             detours: Detours::default(),
             calls: Calls::default(),
             crashes: Crashes::default(),
-            partition: Partition::default(),
+            partition: Partition::new(&birth.settings),
             gossiping: Gossiping::default(),
             flooding: Flooding::default(),
             disagreement: Disagreement::default(),
@@ -466,7 +466,7 @@ impl Core {
         self.drop_link(run);
         self.process_answers(run);
         self.inquiries.forget(run);
-        self.is_accounted_for(run, &record.id, true);
+        self.is_accounted_for(run, true);
     }
 
     fn reply(&mut self, ticket: Ticket, reply: Reply) {

@@ -1,0 +1,156 @@
+//! Many silent at once: saying that this looks like a cut, and when it is over.
+//!
+//! **Suspected.** When at least [`MIN_PARTITION`] members, and at least a third of those that were live before (oneself
+//! included), fell silent within one `suspect_timeout` of each other, a [partition](crate::core::doors::Output::PartitionSuspected) is
+//! reported: who is unreachable, and who is still here. What counts is when they were last heard of, not when that was
+//! found out, so that a node which wakes up to a list of old deaths reports nothing. It waits until the accusations have
+//! gathered (a heartbeat interval, or the first death), and says so again, with the whole list, if more join them. From then on the deaths of
+//! those members by silence are reported as [`DetectionMethod::NetworkPartition`].
+//!
+//! **Healed.** It is over when all of them are accounted for: back, or gone for good (they left, were removed, or were
+//! forgotten). It is also over when so few are missing that they would not be a partition, and stayed so few for as long
+//! as views may take to agree: then the cut has healed, and who is still missing has died meanwhile. The report names as
+//! unreachable those that did not come back.
+//!
+//! What it cannot know: hosts that lose power together look exactly like a cut; a process that dies on a host that lives
+//! is told apart where connections prove it (`connection_lost` never counts). The smaller side may be too small to report
+//! anything (of three nodes, one cut off sees two others silent and says so; the two see one member go); two nodes never
+//! report a partition; and who joins during a cut has lost nobody.
+//!
+//! | idea | file |
+//! |---|---|
+//! | who is silent, what was reported, when it is over: a machine of its own | `machine` |
+//! | what the core tells it, and what becomes of its reports | here |
+//!
+//! Must not know: why a member fell silent, or how it came back.
+
+mod machine;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use crate::core::doors::Output;
+use crate::core::member::{DetectionMethod, NodeId, Record, Run, Status};
+use crate::core::timers::Timer;
+use crate::core::view::{Slot, View};
+use crate::core::{Core, Phase};
+
+pub(in crate::core) use machine::Partition;
+use machine::Report;
+
+impl Core {
+    /// A member's record is about to become another one, found out by `method`. Gives back the method to report.
+    pub(in crate::core) fn note_silence(
+        &mut self,
+        slot: Slot,
+        record: &Record,
+        method: Option<DetectionMethod>,
+    ) -> Option<DetectionMethod> {
+        let held = self.view.record(slot);
+        let (run, before) = (held.run, held.status);
+        let is_accused = run == record.run && matches!(record.status, Status::Suspect | Status::Down);
+        let is_silent =
+            is_accused && matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
+        if !is_silent {
+            let is_gone = is_accused || matches!(record.status, Status::Left(_));
+            self.is_accounted_for(run, is_gone);
+            return method;
+        }
+        if !matches!(self.phase, Phase::Up) {
+            return method;
+        }
+        let live = self.living();
+        if before == Status::Up {
+            let (id, since) = (held.id.clone(), self.view.entry(slot).peer.last_sign);
+            self.partition.fell_silent(self.now, run, id, since, live);
+        }
+        let mut is_cut_off = false;
+        if record.status == Status::Down {
+            if self.partition.is_due_before_death(run, before == Status::Suspect) {
+                self.suspect_partition();
+            }
+            is_cut_off = self.partition.died(run, live);
+        }
+        self.set_partition_timers();
+        if is_cut_off { Some(DetectionMethod::NetworkPartition) } else { method }
+    }
+
+    /// A silent member is back, or `is_gone` for good.
+    pub(in crate::core) fn is_accounted_for(&mut self, run: Run, is_gone: bool) {
+        if self.partition.is_idle() {
+            return;
+        }
+        self.partition.accounted_for(self.now, run, is_gone);
+        self.set_partition_timers();
+    }
+
+    /// The accusations have gathered.
+    pub(in crate::core) fn suspect_partition(&mut self) {
+        let live = self.living();
+        let report =
+            if matches!(self.phase, Phase::Up) { self.partition.gathered(live) } else { self.partition.held_back() };
+        self.tell_of_partition(report);
+    }
+
+    /// Whoever is still missing had long enough to come back.
+    pub(in crate::core) fn partition_over(&mut self) {
+        let report = self.partition.over();
+        self.tell_of_partition(report);
+    }
+
+    /// All members are being forgotten: that accounts for them.
+    pub(in crate::core) fn forget_partition(&mut self) {
+        if let Some(far) = self.partition.forget() {
+            let (unreachable, _) = far.beside(self.reachable());
+            let reachable = vec![self.me().id.clone()];
+            self.outputs.push_back(Output::PartitionHealed { unreachable, reachable });
+        }
+        self.set_partition_timers();
+    }
+
+    /// A partition is reported, and this member is not on its far side.
+    pub(in crate::core) fn is_on_this_side(&self, run: Run) -> bool {
+        self.partition.is_on_this_side(run)
+    }
+
+    /// How many members of a suspected partition are missing; 0 if none is suspected.
+    pub fn unreachable(&self) -> usize {
+        self.partition.missing()
+    }
+
+    fn tell_of_partition(&mut self, report: Option<Report>) {
+        self.set_partition_timers();
+        let Some(report) = report else { return };
+        let (far, is_over) = match report {
+            Report::Suspected(far) => (far, false),
+            Report::Healed(far) => (far, true),
+        };
+        let (unreachable, reachable) = far.beside(self.reachable());
+        self.outputs.push_back(if is_over {
+            Output::PartitionHealed { unreachable, reachable }
+        } else {
+            Output::PartitionSuspected { unreachable, reachable }
+        });
+    }
+
+    fn set_partition_timers(&mut self) {
+        let (gathered, over) = self.partition.deadlines();
+        for (timer, at) in [(Timer::Partition, gathered), (Timer::PartitionOver, over)] {
+            match at {
+                Some(at) => self.timers.set(timer, at),
+                None => self.timers.cancel(timer),
+            }
+        }
+    }
+
+    /// Live members, this node included.
+    fn living(&self) -> usize {
+        1 + self.view.live().len()
+    }
+
+    fn reachable(&self) -> BTreeSet<NodeId> {
+        let live = [View::ME].into_iter().chain(self.view.live().iter().copied());
+        live.map(|slot| self.view.record(slot).id.clone()).collect()
+    }
+}

@@ -1,0 +1,250 @@
+//! The machine alone: transitions, and what holds after any of them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::machine::{Far, Partition, Report};
+use crate::core::member::{NodeId, Run};
+use crate::core::settings::{Profile, Settings};
+use crate::core::time::Time;
+
+fn id(run: u64) -> NodeId {
+    NodeId::new(&format!("n{run}")).expect("a name")
+}
+
+fn names(runs: impl IntoIterator<Item = u64>) -> Vec<NodeId> {
+    runs.into_iter().map(id).collect()
+}
+
+fn settings() -> Settings {
+    Profile::Lan.settings()
+}
+
+fn at(ms: u64) -> Time {
+    Time::ORIGIN + Duration::from_secs(1_000) + Duration::from_millis(ms)
+}
+
+/// A machine in which these members, of so many, have fallen silent at once.
+fn silent(runs: impl IntoIterator<Item = u64>, live: usize) -> Partition {
+    let mut partition = Partition::new(&settings());
+    for run in runs {
+        partition.fell_silent(at(0), Run(run), id(run), at(0), live);
+    }
+    partition
+}
+
+fn unreachable(report: Option<Report>) -> Vec<NodeId> {
+    match report {
+        Some(Report::Suspected(far) | Report::Healed(far)) => far.beside(BTreeSet::new()).0,
+        None => Vec::new(),
+    }
+}
+
+#[test]
+fn a_third_of_those_that_were_live_is_a_partition_and_fewer_are_none() {
+    for (live, is_enough) in [(6, true), (7, false)] {
+        let mut partition = silent([1, 2], live);
+        assert_eq!(partition.deadlines().0.is_some(), is_enough, "2 of {live}");
+        assert_eq!(partition.gathered(live).is_some(), is_enough, "2 of {live}");
+    }
+    assert_eq!(silent([1], 2).gathered(2), None, "one alone is none");
+}
+
+#[test]
+fn the_dead_still_count_among_those_that_were_live() {
+    let mut partition = silent([1, 2], 6);
+    assert!(partition.gathered(6).is_some());
+    assert!(partition.died(Run(1), 6) && partition.died(Run(2), 5));
+    // Four are left. Two more are silent now: four of six, and all are named.
+    for run in [3, 4] {
+        partition.fell_silent(at(100), Run(run), id(run), at(100), 4);
+    }
+    assert_eq!(unreachable(partition.gathered(4)), names(1..=4));
+}
+
+#[test]
+fn accusations_gather_for_a_heartbeat_interval_from_the_first_that_is_enough() {
+    let mut partition = silent([1], 6);
+    assert_eq!(partition.deadlines(), (None, None));
+    partition.fell_silent(at(300), Run(2), id(2), at(200), 6);
+    let due = at(300) + settings().heartbeat_interval;
+    assert_eq!(partition.deadlines().0, Some(due));
+    partition.fell_silent(at(900), Run(3), id(3), at(200), 6);
+    assert_eq!(partition.deadlines().0, Some(due), "later ones move nothing");
+}
+
+#[test]
+fn a_death_asks_for_the_report_first_but_a_member_never_suspected_waits_for_the_others() {
+    let mut partition = silent([1, 2], 6);
+    assert!(partition.is_due_before_death(Run(1), true), "the first death");
+    assert!(partition.gathered(6).is_some());
+    partition.died(Run(1), 6);
+    assert!(!partition.is_due_before_death(Run(2), true), "nothing has gathered since");
+    partition.fell_silent(at(10), Run(3), id(3), at(10), 5);
+    assert!(partition.is_due_before_death(Run(3), true), "a suspect that is not listed yet");
+    assert!(!partition.is_due_before_death(Run(3), false), "many such deaths may come at once");
+    assert!(!partition.is_due_before_death(Run(2), true), "a listed one");
+}
+
+#[test]
+fn silences_further_apart_than_the_window_are_two_stories() {
+    let window = settings().suspect_timeout;
+    for (gap, is_one) in [(window, true), (window + Duration::from_millis(1), false)] {
+        let mut partition = silent([1], 4);
+        partition.fell_silent(at(0) + gap, Run(2), id(2), at(0) + gap, 4);
+        assert_eq!(partition.gathered(4).is_some(), is_one, "{gap:?} apart");
+    }
+}
+
+#[test]
+fn the_same_silent_members_are_reported_once_and_more_of_them_again() {
+    let mut partition = silent([1, 2], 6);
+    assert_eq!(unreachable(partition.gathered(6)), names([1, 2]));
+    assert_eq!(partition.gathered(6), None);
+    partition.fell_silent(at(5), Run(3), id(3), at(5), 6);
+    assert_eq!(unreachable(partition.gathered(6)), names([1, 2, 3]));
+}
+
+#[test]
+fn it_is_over_at_once_when_all_are_accounted_for() {
+    let mut partition = silent([1, 2], 6);
+    partition.gathered(6);
+    partition.accounted_for(at(50), Run(1), false);
+    partition.accounted_for(at(60), Run(2), true);
+    assert_eq!(partition.deadlines().1, Some(at(60)));
+    let report = partition.over();
+    assert_eq!(unreachable(report), names([2]), "who is gone for good did not come back");
+    assert!(partition.is_idle());
+}
+
+#[test]
+fn it_is_over_when_too_few_are_missing_for_as_long_as_views_take_to_agree() {
+    let patience = settings().retry_interval * 2 + Duration::from_secs(2);
+    let mut partition = silent([1, 2, 3], 6);
+    partition.gathered(6);
+    partition.accounted_for(at(50), Run(1), false);
+    assert_eq!(partition.deadlines().1, None, "two of six are still enough");
+    partition.accounted_for(at(60), Run(2), false);
+    assert_eq!(partition.deadlines().1, Some(at(60) + patience));
+    assert_eq!(unreachable(partition.over()), names([3]));
+}
+
+#[test]
+fn more_that_go_missing_put_the_end_off() {
+    let mut partition = silent([1, 2], 6);
+    partition.gathered(6);
+    partition.accounted_for(at(50), Run(1), false);
+    assert!(partition.deadlines().1.is_some());
+    partition.fell_silent(at(60), Run(3), id(3), at(60), 5);
+    assert!(partition.gathered(5).is_some());
+    assert_eq!(partition.deadlines().1, None);
+    assert_eq!(partition.over(), None, "it is not over");
+    assert_eq!(partition.missing(), 2);
+}
+
+#[test]
+fn who_came_back_under_a_lost_name_is_reachable() {
+    let mut partition = silent([1, 2], 6);
+    partition.gathered(6);
+    partition.accounted_for(at(1), Run(1), true);
+    partition.accounted_for(at(1), Run(2), true);
+    let Some(Report::Healed(far)) = partition.over() else { panic!("not over") };
+    assert_eq!(far.beside(BTreeSet::from([id(1), id(7)])), (names([2]), names([1, 7])));
+}
+
+#[test]
+fn a_node_in_no_position_to_report_says_nothing_and_gathers_anew() {
+    let mut partition = silent([1, 2], 6);
+    assert_eq!(partition.held_back(), None);
+    assert_eq!(partition.deadlines(), (None, None));
+    partition.fell_silent(at(5), Run(3), id(3), at(5), 6);
+    assert!(partition.deadlines().0.is_some());
+}
+
+#[test]
+fn forgetting_everybody_ends_the_report_and_leaves_nothing_due() {
+    let mut partition = silent([1, 2], 6);
+    assert_eq!(partition.forget(), None, "nothing was reported");
+    let mut partition = silent([1, 2], 6);
+    partition.gathered(6);
+    assert_eq!(partition.forget().map(|far: Far| far.beside(BTreeSet::new()).0), Some(names([1, 2])));
+    assert!(partition.is_idle());
+    assert_eq!(partition.deadlines(), (None, None));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Silent(u64),
+    Dead(u64),
+    Back(u64),
+    Gone(u64),
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let run = 1..8_u64;
+    prop_oneof![
+        4 => run.clone().prop_map(Step::Silent),
+        2 => run.clone().prop_map(Step::Dead),
+        2 => run.clone().prop_map(Step::Back),
+        1 => run.prop_map(Step::Gone),
+        3 => (0..8_000_u64).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn reports_grow_or_alternate_and_all_end_once_everybody_is_back(steps in prop::collection::vec(step(), 1..60)) {
+        let mut partition = Partition::new(&settings());
+        let (mut now, mut live) = (at(0), 9_usize);
+        let mut reported: Option<Vec<NodeId>> = None;
+        let mut dead = BTreeSet::new();
+        let mut hear = |report: Option<Report>| {
+            match report {
+                Some(Report::Suspected(far)) => {
+                    let all = far.beside(BTreeSet::new()).0;
+                    assert!(all.len() >= 2, "a report names at least two");
+                    reported = Some(all);
+                }
+                Some(Report::Healed(_)) => assert!(reported.take().is_some(), "an end without a beginning"),
+                None => {}
+            }
+            reported.is_some()
+        };
+        let everybody_back = (1..8).map(Step::Back).chain([Step::Wait(60_000)]);
+        for step in steps.into_iter().chain(everybody_back) {
+            match step {
+                Step::Silent(run) => partition.fell_silent(now, Run(run), id(run), now, live),
+                Step::Dead(run) => {
+                    if partition.is_due_before_death(Run(run), true) {
+                        let report = partition.gathered(live);
+                        hear(report);
+                    }
+                    partition.died(Run(run), live);
+                    live -= usize::from(dead.insert(run));
+                }
+                Step::Back(run) | Step::Gone(run) => {
+                    partition.accounted_for(now, Run(run), matches!(step, Step::Gone(_)));
+                    live += usize::from(dead.remove(&run));
+                }
+                Step::Wait(ms) => {
+                    now = now + Duration::from_millis(ms);
+                    let (gathered, over) = partition.deadlines();
+                    if gathered.is_some_and(|due| due <= now) {
+                        let report = partition.gathered(live);
+                        hear(report);
+                    }
+                    if over.is_some_and(|due| due <= now) {
+                        let report = partition.over();
+                        hear(report);
+                    }
+                }
+            }
+            let is_open = hear(None);
+            prop_assert_eq!(is_open, partition.missing() > 0 || partition.deadlines().1.is_some() );
+        }
+        prop_assert!(partition.is_idle(), "{:?}", partition);
+    }
+}
