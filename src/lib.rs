@@ -35,7 +35,8 @@
 //! subscribers get, [`Member`] is what a node looks like from here. [`Agent::live_members`] are those that may be given
 //! work, Up or Suspect; [`Agent::members`] lists the dead and those that left, too. [`Agent::while_leader`] runs work on the
 //! leader alone. The protocol itself is [`core`]: a state machine without sockets or clocks, whose module page says where
-//! each idea lives; [`core::wire`] is the wire format, and [`sim`] runs the same core in virtual time.
+//! each idea lives; [`core::wire`] is the wire format, and [`sim`] runs the same core in virtual time. The [`glossary`] says
+//! what each word means, and whose it is.
 //!
 //! # Beside your own code
 //!
@@ -77,6 +78,8 @@ pub mod config;
 pub mod core;
 mod descriptors;
 mod event;
+#[doc = include_str!("glossary.md")]
+pub mod glossary {}
 #[cfg(feature = "agent")]
 pub mod http;
 mod journal;
