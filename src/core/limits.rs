@@ -66,6 +66,8 @@ pub const FOUNDED_TOGETHER: Duration = Duration::from_secs(2);
 pub const MAX_REMINDERS: u8 = 2;
 /// A removal that is not believed and is heard of again after this long is believed by somebody: its subject is told.
 pub const REMOVAL_OBJECTION: Duration = Duration::from_millis(300);
+/// … at most once in this time by each that does not believe it.
+pub const OBJECTION_INTERVAL: Duration = Duration::from_secs(1);
 /// Removals of living members that are believed of one member …
 pub const MAX_REMOVALS: u32 = 64;
 /// … in this time …
@@ -136,6 +138,12 @@ pub const MAX_WORDS: usize = 100;
 pub const MAX_CONTACTED: usize = 1_024;
 /// They are remembered for this long.
 pub const CONTACT_MEMORY: Duration = Duration::from_secs(10);
+/// Keepsakes of other members that a node holds, to prove a move by (see `keepsakes`): more than anybody has observers.
+pub const MAX_KEEPSAKES: usize = 256;
+/// An observer is asked for one so many times …
+pub const MAX_KEEPSAKE_QUESTIONS: u8 = 5;
+/// … and not before this long after the last time.
+pub const KEEPSAKE_INTERVAL: Duration = Duration::from_secs(1);
 /// Other addresses of one run …
 pub const MAX_ALIASES_PER_RUN: usize = 4;
 /// … and of all members together.
@@ -149,7 +157,7 @@ pub const MAX_RESTARTS: usize = 256;
 /// … which counts for this long.
 pub const RESTART_TIMEOUT: Duration = Duration::from_secs(2);
 /// Messages in a stranger's packet that are looked at.
-pub const MAX_STRANGER_MESSAGES: usize = 4;
+pub const MAX_STRANGER_MESSAGES: usize = 5;
 /// Sequence numbers are believed that are this far beyond the highest one received …
 pub const SEQUENCE_BURST: u64 = 1 << 16;
 /// … and so much further for each millisecond since then: no process sends so many packets.

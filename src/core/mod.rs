@@ -112,10 +112,9 @@ use membership::Confirmations;
 use membership::Departures;
 use membership::Incarnation;
 use membership::{Acquaintance, Removals};
-use packet::Prover;
-use packet::Standings;
 use packet::{Expected, NoticeRate, Questions};
 use packet::{Inbox, Versions};
+use packet::{Keepsakes, Prover, Standings};
 use timers::{Timer, Timers};
 use view::Peer;
 use view::Tombstones;
@@ -192,6 +191,7 @@ pub struct Core {
     /// Who was contacted by this node itself.
     expected: Expected,
     standings: Standings,
+    keepsakes: Keepsakes,
     notices: NoticeRate,
     /// Who leads; `None` if leaders are not elected here.
     leading: Option<Box<Leading>>,
@@ -283,6 +283,7 @@ impl Core {
             refusals: Questions::of_weight(),
             expected: Expected::default(),
             standings: Standings::default(),
+            keepsakes: Keepsakes::default(),
             claims: Claims::default(),
             departures: Departures::default(),
             rivals: Rivals::default(),
@@ -461,6 +462,7 @@ impl Core {
         let run = record.run;
         self.acquaintance.forget(slot);
         self.removals.forget(run);
+        self.keepsakes.forget(run);
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
         self.drop_link(run);

@@ -110,6 +110,11 @@ impl Observers {
         self.rings.nearest().chain(self.settled.rings().nearest())
     }
 
+    /// Whether this member is observed by this node.
+    pub(in crate::core) fn holds(&self, slot: Slot) -> bool {
+        self.neighbours.contains(&slot)
+    }
+
     /// Every ring, by its number among those of its kind, and whether it is one of settled members.
     pub(super) fn all_rings(&self) -> impl Iterator<Item = (&Rings, usize, bool)> {
         let of = |rings, is_settled| (0..Rings::count(rings)).map(move |ring| (rings, ring, is_settled));

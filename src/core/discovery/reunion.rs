@@ -27,7 +27,7 @@ use crate::core::member::{NodeId, Record, Run, Status};
 use crate::core::packet::{News, Sender, Standing};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
-use crate::core::view::{Slot, View};
+use crate::core::view::{Slot, Tie, View};
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
 
@@ -265,7 +265,7 @@ impl Core {
     }
 
     /// Tells a Down member what it is held as, and asks whoever is there now.
-    fn look_for(&mut self, slot: Slot) {
+    pub(in crate::core) fn look_for(&mut self, slot: Slot) {
         let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
         let mut packet = self.packet_to(slot);
         packet.push(&Message::WhoAreYou { nonce, echo: None });
@@ -298,8 +298,14 @@ impl Core {
         }
     }
 
-    /// Somebody says who it is, because we asked.
-    pub(in crate::core) fn introduced(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
+    /// Somebody says who it is, because we asked; it may have brought back what we gave to its run.
+    pub(in crate::core) fn introduced(
+        &mut self,
+        sender: Sender,
+        nonce: Nonce,
+        record: Record,
+        has_reminded: bool,
+    ) -> Introduction {
         self.name_answered(sender, nonce);
         let is_asked =
             self.prover.is_nonce(nonce, sender.from, self.now) || self.prover.is_nonce(nonce, record.address, self.now);
@@ -335,7 +341,7 @@ impl Core {
         }
         let (is_here, is_at_home) =
             (self.prover.is_nonce(nonce, sender.from, self.now), self.prover.is_nonce(nonce, record.address, self.now));
-        // Who says that it has moved is believed when its old address is silent.
+        // Who says that it has moved is believed when it proves that.
         if is_here && !matches!(sender.standing, Standing::Claimed(_)) {
             self.answered_contact(sender.from, &record.id);
         }
@@ -365,13 +371,15 @@ impl Core {
         }
         if let Some(slot) = self.view.slot_of_run(record.run)
             && self.view.record(slot).address != record.address
-            && matches!(self.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving)
         {
-            // It says that it has moved: then it is no more where it was.
-            if record.supersedes(self.view.record(slot)) {
-                self.probe_move(slot, &record);
+            let held = self.view.record(slot);
+            let is_held_live = matches!(held.status, Status::Up | Status::Suspect | Status::Leaving);
+            if has_reminded && !record.supersedes(held) {
+                return Introduction::Outdated { newer: slot };
+            } else if is_held_live && !has_reminded {
+                // Anybody may say so: it is not, for as long as it is not found to be gone where it was.
+                return Introduction::Ignored;
             }
-            return Introduction::Ignored;
         }
         if let Some(held) = self.live_holder(&record)
             && !self.prover.is_nonce(nonce, held.address, self.now)
@@ -394,7 +402,14 @@ impl Core {
             return Introduction::Ignored;
         }
         let (run, id) = (record.run, record.id.clone());
+        if has_reminded && let Some(slot) = self.view.slot_of_run(run) {
+            self.view.peer_mut(slot).tie = Tie::Reminded;
+        }
         self.learn(News::told(record), None);
+        if has_reminded && let Some(slot) = self.view.slot_of_run(run) {
+            // It is where it says: or the move was not believed for other reasons, and is not later, on another's word.
+            self.view.peer_mut(slot).tie = Tie::Plain;
+        }
         match self.view.slot_of_run(run) {
             Some(slot) => {
                 if self.view.record(slot).address == sender.from {

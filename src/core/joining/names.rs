@@ -3,8 +3,7 @@
 //! Three questions, `probe_timeout` apart, to the holder's address, by datagram and from the second one by a link, too. An
 //! answer from the holder's own run refuses the newcomer; an answer from there by another run (a restart on the same port)
 //! gives it the name. A few questions are easily lost, so silence gives it the name of a holder that the detector has
-//! given up; until then the newcomer waits, and the holder is asked on. The same questions find out whether a run has moved
-//! to another address: only if nothing is heard from the one it had.
+//! given up; until then the newcomer waits, and the holder is asked on.
 
 use crate::core::packet::Newcomer;
 use std::collections::BTreeMap;
@@ -15,7 +14,6 @@ use crate::core::doors::Notice;
 use crate::core::limits::{MAX_NAME_PROBES, MAX_NAME_QUESTIONS, MIN_QUESTION_BYTES};
 use crate::core::member::{Record, Run, Status};
 use crate::core::packet::{News, Sender};
-use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, Refusal};
 
@@ -35,7 +33,6 @@ struct NameProbe {
     is_joiner: bool,
     holder: Run,
     address: SocketAddr,
-    began: Time,
     sent: u8,
 }
 
@@ -43,13 +40,6 @@ impl NameProbes {
     /// How much is kept.
     pub(in crate::core) fn size(&self) -> usize {
         self.open.len()
-    }
-}
-
-impl NameProbe {
-    /// The holder is the newcomer: it says that it has moved.
-    fn is_move(&self) -> bool {
-        self.holder == self.newcomer.record.run
     }
 }
 
@@ -66,8 +56,7 @@ impl Core {
         if is_open || self.name_probes.open.len() >= MAX_NAME_PROBES {
             return;
         }
-        let probe =
-            NameProbe { newcomer, is_joiner, holder: owner.run, address: owner.address, began: self.now, sent: 0 };
+        let probe = NameProbe { newcomer, is_joiner, holder: owner.run, address: owner.address, sent: 0 };
         self.name_probes.open.insert(run, probe);
         self.probe_name_again(run);
     }
@@ -129,13 +118,6 @@ impl Core {
         self.timers.cancel(Timer::NameProbe(newcomer));
         let Some(probe) = self.name_probes.open.remove(&newcomer) else { return };
         let Newcomer { from, nonce, ref record, .. } = probe.newcomer;
-        if probe.is_move() {
-            // It has not moved: it will say so itself.
-            if let Some(slot) = self.view.slot_of_run(newcomer) {
-                self.tell_of_rival(slot, record, None);
-            }
-            return;
-        }
         self.notice("name refused", Notice::NameRefused { id: record.id.clone(), newcomer: from });
         if !probe.is_joiner {
             // Both live, on two sides of a cut that healed: they have it out between them (see `rivals`).
@@ -155,20 +137,16 @@ impl Core {
         self.decide(&probe.newcomer, &Message::Refused { nonce, refusal });
     }
 
-    /// Nobody answered. A few questions are easily lost on a bad network: a member whose run has moved was not heard at
-    /// its old address meanwhile, and a name is free when the detector says that its holder is gone.
+    /// Nobody answered. A few questions are easily lost on a bad network: a name is free when the detector says that its
+    /// holder is gone.
     fn holder_is_silent(&mut self, newcomer: Run) {
         let Some(probe) = self.name_probes.open.get(&newcomer) else { return };
-        let held = self.view.slot_of_run(probe.holder).map(|slot| (self.view.entry(slot), self.view.record(slot)));
-        let held = held.filter(|(_, record)| record.address == probe.address);
-        let (is_move, sent) = (probe.is_move(), probe.sent);
-        let is_there = held.is_some_and(|(entry, record)| {
-            let was_heard = entry.peer.last_datagram() >= Some(probe.began);
-            if is_move { was_heard } else { record.status.is_live() }
-        });
+        let held = self.view.slot_of_run(probe.holder).map(|slot| self.view.record(slot));
+        let is_there = held.is_some_and(|record| record.address == probe.address && record.status.is_live());
+        let sent = probe.sent;
         if !is_there {
             self.name_is_free(newcomer);
-        } else if is_move || sent >= MAX_NAME_QUESTIONS {
+        } else if sent >= MAX_NAME_QUESTIONS {
             self.timers.cancel(Timer::NameProbe(newcomer));
             self.name_probes.open.remove(&newcomer);
         } else {

@@ -123,7 +123,7 @@ impl Core {
 
     /// Whether a member's word counts in what concerns who leads: a voter's, or an elder's.
     pub(in crate::core) fn counts_in_leadership(&self, slot: Slot) -> bool {
-        self.is_voter(slot) || self.is_elder(slot)
+        (self.is_voter(slot) && !self.is_stray(slot)) || self.is_elder(slot)
     }
 
     /// Whether what a member says of leaders is heard at all.

@@ -15,7 +15,9 @@
 //! | another living run at the holder's own address | the same, but it is the address that is asked who is there |
 //! | an obituary of another run of a name whose holder lives | after the holder had a suspect timeout to say otherwise |
 //! | a known run leaves, or has left of its own accord | when an elder says so, or nobody hears it any more (see `departures`) |
-//! | a known run at another address | where it is watched: when the address it had does not answer as that run any more |
+//! | a known run at another address, where it is watched | never: it is asked there itself, and proves it (see `keepsakes`) |
+//! | the same, where it is not watched | when two elders say so |
+//! | a run that is gone lives again | when an elder says so; else it is asked itself, where it was |
 //!
 //! Invariants:
 //! - A member's own word, from its own address, is believed up to the bounds of the format: it harms itself alone.
@@ -23,7 +25,6 @@
 //!
 //! Must not know: who wins where two records of one name are both believable (see `record`).
 
-use crate::core::packet::Newcomer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -33,10 +34,10 @@ use crate::core::limits::{
     FREE_JUMP, HEARSAY_JUMP_INTERVAL, MAX_CLAIMS, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP, MAX_RUN_JUMP,
     RUN_JUMP_INTERVAL, SUCCESSOR_PATIENCE, TOLD_INTERVAL,
 };
-use crate::core::member::{Record, Run, Status};
+use crate::core::member::{LeaveReason, Record, Run, Status};
 use crate::core::time::Time;
 use crate::core::view::{Slot, is_due};
-use crate::core::wire::{Nonce, Note};
+use crate::core::wire::Note;
 use crate::core::{Core, Phase};
 
 /// Elders that must say that a name has passed to a run elsewhere, where its holder is not watched.
@@ -96,15 +97,15 @@ impl Core {
             return true;
         }
         let held = self.view.record(slot);
-        if !matches!(held.status, Status::Up | Status::Suspect | Status::Leaving) {
-            return false;
-        }
         let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
+        if !matches!(held.status, Status::Up | Status::Suspect | Status::Leaving) {
+            return is_same_run && is_said_to_live && self.doubts_return(slot, record, from);
+        }
         match (is_same_run, is_said_to_live) {
-            (true, _) if record.status == Status::Left(crate::core::member::LeaveReason::Forced) => {
+            (true, _) if record.status == Status::Left(LeaveReason::Forced) => {
                 !self.believes_removal(slot, record, from)
             }
-            (true, true) if !is_same_address => self.doubts_move(slot, record),
+            (true, true) if !is_same_address => self.doubts_move(slot, record, voice, from),
             (false, true) => self.doubts_successor(slot, record, note, voice, from),
             (false, false) => self.doubts_obituary(slot, record, note),
             _ => false,
@@ -149,21 +150,45 @@ impl Core {
         }
     }
 
-    /// A known run is said to have moved: whoever watches it asks at the address it had.
-    fn doubts_move(&mut self, slot: Slot, record: &Record) -> bool {
-        if !self.observes(slot) {
-            return false;
+    /// A known run is said to have moved. Whoever watches it asks it there, where it proves that, and lets it know where it
+    /// was: if it is there still, it says so. Whoever does not watch it has no part in such a proof, and needs two voices, as
+    /// does he to whom nothing proved where he holds it.
+    fn doubts_move(&mut self, slot: Slot, record: &Record, voice: Run, from: Slot) -> bool {
+        if self.observes(slot) {
+            if self.questions.allow(self.now, record.address, false) {
+                self.ask_who(record.address);
+            }
+            self.tell_of_rival(slot, record, None);
+            if !self.is_unproven_here(slot) {
+                return true;
+            }
         }
-        self.probe_move(slot, record);
-        true
+        let voice = self.is_elder_beside_others(from).then_some(voice);
+        let (voices, _) = self.claims.heard(self.now, record.run, voice);
+        if voices >= VOICES {
+            self.claims.close(record.run);
+        }
+        voices < VOICES
     }
 
-    /// Asks at the address a run had whether it is still there; if not, it has moved.
-    pub(in crate::core) fn probe_move(&mut self, slot: Slot, record: &Record) {
-        let held = Record::clone(self.view.record(slot));
-        let newcomer =
-            Newcomer { from: record.address, heard_from: record.address, nonce: Nonce(0), record: record.clone() };
-        self.probe_name(newcomer, &held);
+    /// A run that is held as gone is said to live. A newcomer may say so of any: it is asked where it was, and told what it is
+    /// held as; and asked where it is said to be, if that is elsewhere.
+    fn doubts_return(&mut self, slot: Slot, record: &Record, from: Slot) -> bool {
+        let held = self.view.record(slot);
+        let home = held.address;
+        // Who was removed by force is reminded of it, whoever says that it lives (see `removal`).
+        let is_removed = held.status == Status::Left(LeaveReason::Forced) && home == record.address;
+        if is_removed || self.is_elder_beside_others(from) {
+            return false;
+        }
+        if self.questions.allow(self.now, home, false) {
+            self.look_for(slot);
+        }
+        if home != record.address && self.questions.allow(self.now, record.address, false) {
+            self.ask_who(record.address);
+        }
+        self.counters.drop(Drop::Unproven);
+        true
     }
 
     /// Another run is said to live under this name. Whoever hears the holder knows better, and tells it; whoever

@@ -7,6 +7,7 @@
 
 use crate::core::doors::SelfDoubt;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::confirm::Purpose;
 use crate::core::counters::Drop;
@@ -17,7 +18,7 @@ use crate::core::limits::{
 use crate::core::member::{LeaveReason, Record, Run, Status, Tags, is_reachable};
 use crate::core::time::Time;
 use crate::core::view::{Slot, View, is_due};
-use crate::core::wire::{Message, Nonce};
+use crate::core::wire::{Message, Nonce, Note};
 use crate::core::{Core, Phase};
 
 /// What is durable about the own incarnation.
@@ -126,15 +127,22 @@ impl Core {
             if let Some((to, nonce)) = self.incarnation.asked_by.take() {
                 let mut packet = self.packet(usize::MAX);
                 packet.push(&Message::Reply);
+                self.push_reminder(&mut packet, to);
                 packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
                 self.transmit(to, packet);
             }
         }
     }
 
-    /// Somebody (a member, if it is known which) holds this node as `status`. Says whether our own record is the right
-    /// answer.
-    pub(in crate::core) fn told(&mut self, by: Option<Slot>, run: Run, incarnation: u64, status: Status) -> bool {
+    /// Somebody (a member, if it is known which) holds this node as `status`, and last heard a sign of it so long ago. Says
+    /// whether our own record is the right answer.
+    pub(in crate::core) fn told(
+        &mut self,
+        by: Option<Slot>,
+        run: Run,
+        (incarnation, status): (u64, Status),
+        age: Duration,
+    ) -> bool {
         if run != self.run {
             // Meant for who had this address before us.
             self.counters.drop(Drop::Unasked);
@@ -156,8 +164,11 @@ impl Core {
             // What is raised already, and only waits for the disk, is refuted once.
             Phase::Joining(_) | Phase::Up if self.incarnation.covers(incarnation) => return false,
             Phase::Joining(_) | Phase::Up => {
-                // Whoever has just come, and accuses this node, must not make it slow to accuse others.
-                if by.is_none_or(|by| self.is_elder(by)) {
+                // Others' silence is evidence, their word is not: whoever has just come, and accuses this node, must not make it
+                // slow to accuse others, nor whoever passes that on and hears this node well.
+                let is_accusation = matches!(status, Status::Suspect | Status::Down);
+                let is_unheard = age >= self.settings.suspect_timeout;
+                if is_accusation && is_unheard && by.is_some_and(|by| self.is_elder(by)) {
                     self.doubt_myself(SelfDoubt::Refuted);
                 }
                 self.refute(incarnation);
@@ -176,12 +187,13 @@ impl Core {
     }
 
     /// A record of this node's own name came in, from this member if that is known.
-    pub(super) fn hear_of_myself(&mut self, record: &Record, from: Option<Slot>) {
+    pub(super) fn hear_of_myself(&mut self, record: &Record, note: Option<Note>, from: Option<Slot>) {
         let mine = self.me();
         if record.run == mine.run {
             let is_forced = record.status == Status::Left(LeaveReason::Forced);
             if is_forced || record.supersedes(mine) {
-                self.told(from, record.run, record.incarnation, record.status);
+                let age = note.map_or(Duration::ZERO, Note::age);
+                self.told(from, record.run, (record.incarnation, record.status), age);
             }
             return;
         }
@@ -218,8 +230,8 @@ impl Core {
         self.reply(ticket, Reply::TagsSet);
     }
 
-    /// The command to be reached at another address. Others believe it when they hear it from there and the address they
-    /// know does not answer as this run any more (see `names`).
+    /// The command to be reached at another address. Observers believe it when this node brings back what they gave to it,
+    /// from there (see `keepsakes`).
     pub(in crate::core) fn set_address(&mut self, ticket: Ticket, address: SocketAddr) {
         if matches!(self.phase, Phase::Leaving) {
             return self.reply(ticket, Reply::Refused(CommandError::Leaving));

@@ -20,8 +20,8 @@ use crate::core::member::{DetectionMethod, Record, Run, Status};
 use crate::core::packet::News;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
-use crate::core::view::{Peer, Slot, View, is_due};
-use crate::core::wire::{Message, Note};
+use crate::core::view::{Peer, Slot, Tie, View, is_due};
+use crate::core::wire::Note;
 
 /// What must be known of a record that is held no more.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ impl Core {
             News::Record { note, record, hash, slot } => (note, record, hash, slot),
         };
         if record.id == self.me().id {
-            self.hear_of_myself(&record, from);
+            self.hear_of_myself(&record, note, from);
             return None;
         }
         let is_old = note.is_some_and(|note| note.age() >= self.settings.reap_after);
@@ -144,7 +144,7 @@ impl Core {
         if let Some(note) = note.filter(|_| !is_new_run)
             && self.contradicts(slot, &record, note)
         {
-            return self.tell_accused(slot, &record, note);
+            return self.tell_accused(slot, &record);
         }
         let is_hasty = note.is_some_and(|note| !is_new_run && self.is_hasty(held, slot, &record, note));
         if is_hasty && held.status == Status::Suspect && held.incarnation == record.incarnation {
@@ -171,6 +171,7 @@ impl Core {
             self.timers.cancel(Timer::Judge(held.run));
             self.timers.cancel(Timer::Heartbeat(held.run));
             self.acquaintance.meet(self.now, slot);
+            self.keepsakes.forget(held.run);
             let mut peer = Peer::new(sign);
             peer.proven = self.joiners.take(&record).proven;
             if let Some(jump) = self.view.entry(slot).peer.errands().last_jump {
@@ -190,7 +191,7 @@ impl Core {
                 Status::Down if is_dated => peer.last_sign,
                 _ => peer.last_sign.max(sign),
             };
-            None
+            (held.address != record.address).then(|| self.meet_elsewhere(slot, held, &record, sign)).flatten()
         };
         let method = self.note_silence(slot, &record, note.map(|note| note.method));
         self.count_suspicion(held.status, record.status, method);
@@ -210,6 +211,29 @@ impl Core {
         } else if was_removed || is_new_run || has_left {
             self.evicted.remove(&held.run);
         }
+    }
+
+    /// A run is at another address. Unless it has proven that, it is met anew; and if it was gone, it may be anybody: nothing
+    /// that was known of it holds any more.
+    fn meet_elsewhere(&mut self, slot: Slot, held: Held, record: &Record, sign: Time) -> Option<Peer> {
+        let peer = self.view.peer_mut(slot);
+        let is_proven = std::mem::replace(&mut peer.tie, Tie::Told) == Tie::Reminded;
+        if is_proven {
+            peer.tie = Tie::Plain;
+            self.keepsakes.moved(held.run, record.address);
+            return None;
+        }
+        self.keepsakes.forget(held.run);
+        self.acquaintance.meet(self.now, slot);
+        let was_gone = matches!(held.status, Status::Down | Status::Left(_));
+        was_gone.then(|| {
+            let mut peer = Peer::new(sign);
+            peer.tie = Tie::Stray;
+            if let Some(jump) = self.view.entry(slot).peer.errands().last_jump {
+                peer.errands_mut().last_jump = Some(jump);
+            }
+            peer
+        })
     }
 
     /// Whether this node knows better than an accusation of silence: it heard the member itself so lately that not even
@@ -280,17 +304,15 @@ impl Core {
     }
 
     /// Passes an accusation on to the accused, who alone can refute it.
-    fn tell_accused(&mut self, slot: Slot, record: &Record, note: Note) {
+    fn tell_accused(&mut self, slot: Slot, record: &Record) {
         // Its observers tell it, everybody would be too many.
         if !self.observes(slot) {
             return;
         }
         if is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL) {
             self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);
-            let (run, incarnation, status, age_ms) = (record.run, record.incarnation, record.status, note.age_ms);
-            let mut packet = self.packet_to(slot);
-            packet.push(&Message::Told { run, incarnation, status, age_ms });
-            self.send_to(slot, packet);
+            // This node does not accuse it.
+            self.object(slot, record.incarnation);
         }
     }
 

@@ -33,7 +33,7 @@ use crate::core::counters::Drop;
 use crate::core::doors::Notice;
 use crate::core::limits::{
     EVICTION_MEMORY, FOUNDED_TOGETHER, MAX_CLAIMS, MAX_EVICTED, MAX_REMINDERS, MAX_REMOVALS, MAX_REMOVERS, MIN_ELDERS,
-    REMOVAL_OBJECTION, REMOVAL_VOICES, REMOVALS_INTERVAL, SETTLE, TOLD_INTERVAL,
+    OBJECTION_INTERVAL, REMOVAL_OBJECTION, REMOVAL_VOICES, REMOVALS_INTERVAL, SETTLE, TOLD_INTERVAL,
 };
 use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::core::time::Time;
@@ -137,7 +137,7 @@ pub(in crate::core) struct Removals {
     rounds: u8,
     /// The highest incarnation at which anybody told this node that it was removed, since it refuted that last.
     said: u64,
-    /// When removals that are not believed were first heard of. At most [`MAX_CLAIMS`].
+    /// When removals that are not believed are to be objected to, if they are heard of again. At most [`MAX_CLAIMS`].
     doubted: BTreeMap<Run, Time>,
     /// How often those that are held as removed spoke up since, and when last. At most [`MAX_EVICTED`].
     refuted: BTreeMap<Run, (u8, Time)>,
@@ -218,17 +218,22 @@ impl Core {
         if doubted.len() >= MAX_CLAIMS && !doubted.contains_key(&record.run) {
             doubted.pop_first();
         }
-        let since = *doubted.entry(record.run).or_insert(now);
+        let due_at = *doubted.entry(record.run).or_insert(now + REMOVAL_OBJECTION);
         let is_due = is_due(now, self.view.entry(subject).peer.errands().last_told, TOLD_INTERVAL);
-        if now.since(since) < REMOVAL_OBJECTION || !is_due {
+        if now < due_at || !is_due {
             return;
         }
-        self.removals.doubted.remove(&record.run);
+        self.removals.doubted.insert(record.run, now + OBJECTION_INTERVAL);
         self.view.peer_mut(subject).errands_mut().last_told = Some(now);
+        self.object(subject, record.incarnation);
+    }
+
+    /// Tells a member that something is said of it at this incarnation which this node does not believe. It speaks up above
+    /// that, and need not doubt itself: nobody here accuses it.
+    pub(super) fn object(&mut self, subject: Slot, incarnation: u64) {
+        let (run, incarnation) = (self.view.record(subject).run, incarnation + 1);
         let mut packet = self.packet_to(subject);
-        // That it was removed is not for this node to say: it is told of a doubt, and raises its incarnation.
-        let (run, incarnation) = (record.run, record.incarnation);
-        packet.push(&Message::Told { run, incarnation, status: Status::Suspect, age_ms: 0 });
+        packet.push(&Message::Told { run, incarnation, status: Status::Up, age_ms: 0 });
         self.send_to(subject, packet);
     }
 

@@ -12,6 +12,7 @@
 //! | the messages of the packet at hand | `inbox` |
 //! | what stands in every packet to a member, and how large it may be | `send` |
 //! | addresses that proved to be their owner's | `proof` |
+//! | what proves that a member is elsewhere by now | `keepsakes` |
 //! | how often strangers are answered | `rates` |
 //!
 //! Owns: sequence numbers out, aliases, cookies, the limits of questions.
@@ -19,6 +20,7 @@
 //! Must not know: what a message changes. It hands each one on to the room whose idea it is.
 
 mod inbox;
+mod keepsakes;
 mod proof;
 mod rates;
 mod receive;
@@ -28,6 +30,7 @@ mod stranger;
 mod way;
 
 pub(in crate::core) use inbox::{Inbox, News, Versions};
+pub(in crate::core) use keepsakes::Keepsakes;
 pub(in crate::core) use proof::Prover;
 pub(in crate::core) use rates::{Expected, NoticeRate, Questions, Turns};
 pub(in crate::core) use receive::Sender;

@@ -12,6 +12,7 @@
 
 use crate::core::packet::{Introduction, Way};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::inbox::{Inbox, News, Received};
 use super::standing::Standing;
@@ -77,6 +78,8 @@ struct Answer {
     has_taken_step: bool,
     /// The packet asked for records: one packet asks once.
     has_asked_for_records: bool,
+    /// The packet brought back what this node gave to the sender's run.
+    has_reminded: bool,
 }
 
 impl Answer {
@@ -106,6 +109,7 @@ impl Answer {
             has_asked_for_change: false,
             has_taken_step: false,
             has_asked_for_records: false,
+            has_reminded: false,
         }
     }
 }
@@ -356,10 +360,11 @@ impl Core {
                 answer.has_echoed = echo.is_some_and(|echo| self.echoed(*sender, echo));
                 answer.introduce = Some(nonce);
             }
+            Message::Reminder { keepsake } => answer.has_reminded = self.is_reminded(sender.run, keepsake),
             Message::IAm { nonce, record } => {
                 answer.has_brought_nonce = self.prover.is_nonce(nonce, sender.from, self.now);
                 answer.advertised = Some(record.address);
-                answer.introduction = Some(self.introduced(*sender, nonce, record));
+                answer.introduction = Some(self.introduced(*sender, nonce, record, answer.has_reminded));
             }
             Message::Join { nonce, record, cookie } => {
                 self.asked_to_admit(*sender, nonce, record, cookie, answer.seeking.take());
@@ -386,13 +391,13 @@ impl Core {
             Message::WhoHolds { nonce, id } => self.tell_holder(*sender, nonce, &id),
             Message::Holds { nonce, run } => self.told_holder(sender.from, nonce, run),
             Message::Pull { after, pages } => self.serve(*sender, after.as_ref(), pages),
-            Message::Told { run, incarnation, status, .. }
+            Message::Told { run, incarnation, status, age_ms }
                 if answer.introduction.is_some_and(Introduction::is_unlisted) && !matches!(status, Status::Left(_)) =>
             {
                 // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
                 // Removals are only obeyed from members.
                 if self.objections.allow(self.now, sender.from, false) {
-                    answer.myself |= self.told(None, run, incarnation, status);
+                    answer.myself |= self.told(None, run, (incarnation, status), Duration::from_millis(age_ms));
                 }
             }
             message => match self.member(sender, answer) {
@@ -444,8 +449,10 @@ impl Core {
         match *message {
             Message::Probe { nonce, .. } => answer.acks.push(nonce),
             Message::Ack { nonce } => self.proved(slot, nonce),
-            Message::Told { run, incarnation, status, .. } => {
-                answer.myself |= self.told(Some(slot), run, incarnation, status);
+            Message::Keepsake { keepsake } => self.given_keepsake(slot, keepsake),
+            Message::Told { run, incarnation, status, age_ms } => {
+                let age = Duration::from_millis(age_ms);
+                answer.myself |= self.told(Some(slot), run, (incarnation, status), age);
             }
             Message::Digest { ref buckets } => self.digested(slot, buckets, answer.way),
             Message::Want { ref buckets } => self.wanted(slot, buckets, answer.way),
@@ -558,6 +565,7 @@ impl Core {
         }
         if let Some(nonce) = answer.introduce {
             if !(is_proven && self.defer_introduction(self.view.record(slot).address, nonce)) {
+                self.push_reminder(&mut packet, sender.from);
                 packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             }
         } else if answer.myself {
@@ -626,6 +634,7 @@ impl Core {
         // Also a member that is heard from elsewhere: it reads what is sent there, and may know who this is.
         let is_introduced = answer.introduction.is_some_and(Introduction::is_proven) || answer.has_brought_nonce;
         if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
+            self.push_reminder(&mut packet, sender.from);
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             self.push_word_by_call(&mut packet, sender, answer);
             self.push_unreachable(&mut packet, sender, answer.standing, answer.advertised, nonce);

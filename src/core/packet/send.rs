@@ -42,7 +42,9 @@ impl Core {
         let proven = self.view.entry(slot).peer.proven;
         let mut packet = self.packet(limit.min(if proven { usize::MAX } else { MAX_UNPROVEN_BYTES }));
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
-        if !proven {
+        if proven {
+            self.ask_for_keepsake(&mut packet, slot);
+        } else {
             self.push_probe(&mut packet, slot);
             packet.pad_to(MIN_PROBE_BYTES);
         }
@@ -71,6 +73,9 @@ impl Core {
         packet.push(&Message::Reply);
         for nonce in acks.iter().copied() {
             packet.push(&Message::Ack { nonce });
+        }
+        if !acks.is_empty() {
+            self.give_keepsake(&mut packet, slot);
         }
         if !proven {
             self.push_probe(&mut packet, slot);

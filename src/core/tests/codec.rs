@@ -177,6 +177,8 @@ fn one_of_each() -> Vec<Message> {
         Message::Holds { nonce, run: Some(Run(1)) },
         Message::Holds { nonce, run: None },
         Message::Founded(founded()),
+        Message::Keepsake { keepsake: nonce },
+        Message::Reminder { keepsake: nonce },
     ]
 }
 

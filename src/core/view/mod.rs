@@ -24,7 +24,7 @@ mod tombstones;
 
 pub(in crate::core) use hearing::Hearing;
 pub(in crate::core) use members::{BUCKETS, Entry, Slot, View};
-pub(in crate::core) use peer::{Errands, Freshness, Peer, is_due};
+pub(in crate::core) use peer::{Errands, Freshness, Peer, Tie, is_due};
 pub use pool::RecordPool;
 pub(in crate::core) use table::{Key, Table};
 pub(in crate::core) use tombstones::Tombstones;

@@ -27,8 +27,23 @@ pub(in crate::core) struct Peer {
     pub(in crate::core) proven: bool,
     /// It has been live for long (see `settled`).
     pub(in crate::core) settled: bool,
+    /// How it came to be where it is.
+    pub(in crate::core) tie: Tie,
     /// When it came to live, in whole seconds, if it is not settled.
     pub(in crate::core) live_since: u32,
+}
+
+/// How a member came to be where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::core) enum Tie {
+    /// It came there, or proved that it moved there.
+    Plain,
+    /// It has just brought back its keepsake: what it says of its address now is believed.
+    Reminded,
+    /// Others were believed that it moved there.
+    Told,
+    /// It was gone, and came back elsewhere without a keepsake.
+    Stray,
 }
 
 /// What only members that have sent us packets need.
@@ -82,7 +97,16 @@ pub(in crate::core) struct Errands {
 impl Peer {
     /// A member first seen alive at `last_sign`.
     pub(in crate::core) fn new(last_sign: Time) -> Self {
-        Self { last_sign, session: None, errands: None, method: None, proven: false, settled: false, live_since: 0 }
+        Self {
+            last_sign,
+            session: None,
+            errands: None,
+            method: None,
+            proven: false,
+            settled: false,
+            tie: Tie::Plain,
+            live_since: 0,
+        }
     }
 
     pub(in crate::core) fn errands(&self) -> Errands {
@@ -198,11 +222,6 @@ impl Peer {
         if let Some(session) = &mut self.session {
             session.datagram = Some(now);
         }
-    }
-
-    /// When its last datagram came, if one ever did.
-    pub(in crate::core) fn last_datagram(&self) -> Option<Time> {
-        self.session.as_ref()?.datagram
     }
 
     /// Learns the round trip time from an echo, and keeps the stamp to echo it. Says whether the echo is news: the member

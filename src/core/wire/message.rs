@@ -149,7 +149,8 @@ pub enum Message {
         nonce: Nonce,
     },
     /// "This is what I hold of you": for a receiver that its sender holds as Suspect, Down or Left (or buried). It
-    /// refutes, or obeys. Another run ignores it: addresses outlive processes.
+    /// refutes, or obeys. Another run ignores it: addresses outlive processes. As Up, at an incarnation that the receiver never
+    /// had: "others say of you what I do not believe", and it speaks up above that.
     Told {
         /// Of the held record.
         run: Run,
@@ -355,6 +356,17 @@ pub enum Message {
     /// "This cluster has an electorate": stands before a [`Message::Welcome`], so that a joiner knows it before it is Up; in
     /// gossip packets while nobody leads; and answers [`Message::WhoLeads`] where there is no [`Message::Led`] to say.
     Founded(Founded),
+    /// "Bring this back when you speak from elsewhere": beside an [`Message::Ack`] to an observer, at its proven address.
+    Keepsake {
+        /// A keyed hash of the receiver's run: its sender remembers nothing.
+        keepsake: Nonce,
+    },
+    /// "You gave me this": stands before a [`Message::IAm`], and goes where the [`Message::Keepsake`] came from, nowhere else.
+    /// Whoever brings it back is the run that it was given to, wherever that is now.
+    Reminder {
+        /// As it was given.
+        keepsake: Nonce,
+    },
 }
 
 /// See [`Message::Seeking`].
@@ -502,7 +514,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 43;
+    pub(super) const KINDS: u32 = 45;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].

@@ -1,0 +1,191 @@
+//! Keepsakes: how a member proves that it is elsewhere by now.
+//!
+//! A run is a name that everybody knows (see `standing`), and silence proves nothing: a member that stands still for a moment
+//! answers no question. So each member gives each of its observers something to bring back, once, where that has proven to be:
+//!
+//! ```text
+//! X ─ Probe ─▶ P      P ─ Ack, Keepsake(k) ─▶ X         (k: a keyed hash of X's run; P remembers nothing)
+//! X is elsewhere by now, and asks P who it is:
+//! X ─ WhoAreYou ─▶ P  P ─ WhoAreYou ─▶ X  X ─ Reminder(k), IAm ─▶ P       (X has moved)
+//! ```
+//!
+//! The move is believed at once. Everybody that observes X asks for itself; the others believe elders (see `belief`). Without a
+//! keepsake (X or P lost it) a run has moved when this node holds it as gone where it was, and is then a *stray*: it is taken
+//! for somebody that has just come, and is given no keepsake, until it has been there for long.
+//!
+//! Invariants:
+//! - A keepsake goes to the address that is held of its run, proven; and back to the address that it came from, nowhere else.
+//! - At most [`MAX_KEEPSAKES`] are held; those of members that are no observers any more give way first.
+//! - A keepsake is asked for beside what is sent anyway, [`MAX_KEEPSAKE_QUESTIONS`] times at most.
+//!
+//! Must not know: what follows from a move (see `merge`).
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use crate::core::Core;
+use crate::core::limits::{KEEPSAKE_INTERVAL, MAX_KEEPSAKE_QUESTIONS, MAX_KEEPSAKES};
+use crate::core::member::Run;
+use crate::core::time::Time;
+use crate::core::view::{Slot, Tie, is_due};
+use crate::core::wire::{Message, Nonce, PacketBuilder};
+
+/// What others gave to this node, by their runs.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Keepsakes {
+    held: BTreeMap<Run, Kept>,
+}
+
+/// What one member gave, or was asked for.
+#[derive(Debug)]
+struct Kept {
+    /// What it gave, and where it was.
+    given: Option<(Nonce, SocketAddr)>,
+    /// How often it was asked.
+    asked: u8,
+    asked_at: Option<Time>,
+}
+
+impl Keepsakes {
+    /// How many are held.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.held.len()
+    }
+
+    /// That run is gone.
+    pub(in crate::core) fn forget(&mut self, run: Run) {
+        self.held.remove(&run);
+    }
+
+    /// That run has proven that it is at another address: what it gave goes there.
+    pub(in crate::core) fn moved(&mut self, run: Run, to: SocketAddr) {
+        if let Some((_, from)) = self.held.get_mut(&run).and_then(|kept| kept.given.as_mut()) {
+            *from = to;
+        }
+    }
+
+    /// What was given by whoever was at this address.
+    fn from(&self, address: SocketAddr) -> Option<Nonce> {
+        self.held
+            .values()
+            .filter_map(|kept| kept.given)
+            .find(|(_, from)| *from == address)
+            .map(|(keepsake, _)| keepsake)
+    }
+
+    /// Whether this run's may be held; others make room that come from no observers any more.
+    fn has_room_for(&mut self, run: Run, is_observer: impl Fn(&Run) -> bool) -> bool {
+        if self.held.len() >= MAX_KEEPSAKES && !self.held.contains_key(&run) {
+            self.held.retain(|run, _| is_observer(run));
+        }
+        self.held.len() < MAX_KEEPSAKES || self.held.contains_key(&run)
+    }
+
+    /// Whether this run is to be asked now, which is counted.
+    fn asks(&mut self, now: Time, run: Run) -> bool {
+        let kept = self.held.entry(run).or_insert(Kept { given: None, asked: 0, asked_at: None });
+        let asks = kept.given.is_none()
+            && kept.asked < MAX_KEEPSAKE_QUESTIONS
+            && is_due(now, kept.asked_at, KEEPSAKE_INTERVAL);
+        if asks {
+            (kept.asked, kept.asked_at) = (kept.asked + 1, Some(now));
+        }
+        asks
+    }
+}
+
+impl Core {
+    /// Asks an observer for its keepsake, beside what it is sent, if it has given none.
+    pub(super) fn ask_for_keepsake(&mut self, packet: &mut PacketBuilder, slot: Slot) {
+        let run = self.view.record(slot).run;
+        if !self.observes(slot) {
+            return;
+        }
+        let (view, observers) = (&self.view, &self.observers);
+        let is_observer = |run: &Run| view.slot_of_run(*run).is_some_and(|slot| observers.holds(slot));
+        if self.keepsakes.has_room_for(run, is_observer) && self.keepsakes.asks(self.now, run) {
+            self.push_probe(packet, slot);
+        }
+    }
+
+    /// Gives a member what it can prove a move by, beside an answer to its record's address.
+    pub(super) fn give_keepsake(&self, packet: &mut PacketBuilder, slot: Slot) {
+        let entry = self.view.entry(slot);
+        if entry.peer.proven && self.observes(slot) && !self.is_unproven_here(slot) {
+            packet.push(&Message::Keepsake { keepsake: self.prover.keepsake(entry.record.run) });
+        }
+    }
+
+    /// A member gave what it was asked for.
+    pub(super) fn given_keepsake(&mut self, slot: Slot, keepsake: Nonce) {
+        let record = self.view.record(slot);
+        if let Some(kept) = self.keepsakes.held.get_mut(&record.run) {
+            kept.given = Some((keepsake, record.address));
+        }
+    }
+
+    /// Brings back what was given from this address.
+    pub(in crate::core) fn push_reminder(&self, packet: &mut PacketBuilder, to: SocketAddr) {
+        if let Some(keepsake) = self.keepsakes.from(to) {
+            packet.push(&Message::Reminder { keepsake });
+        }
+    }
+
+    /// A run has just brought back what this node gave to it.
+    pub(super) fn is_reminded(&self, run: Run, keepsake: Nonce) -> bool {
+        self.prover.keepsake(run) == keepsake
+    }
+
+    /// Whether a member came to where it is a short while ago, and did not prove to this node that it did.
+    pub(in crate::core) fn is_unproven_here(&self, slot: Slot) -> bool {
+        self.view.entry(slot).peer.tie != Tie::Plain && !self.is_known_for_long(slot)
+    }
+
+    /// Whether a member was gone where it was, and a short while ago appeared elsewhere without a proof.
+    pub(in crate::core) fn is_stray(&self, slot: Slot) -> bool {
+        self.view.entry(slot).peer.tie == Tie::Stray && !self.is_known_for_long(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_observer_is_asked_for_its_keepsake_a_few_times_and_no_more() {
+        let mut keepsakes = Keepsakes::default();
+        let mut now = Time::ORIGIN;
+        for _ in 0..MAX_KEEPSAKE_QUESTIONS {
+            assert!(keepsakes.asks(now, Run(1)));
+            assert!(!keepsakes.asks(now, Run(1)), "at once");
+            now = now + KEEPSAKE_INTERVAL;
+        }
+        assert!(!keepsakes.asks(now, Run(1)));
+        assert!(keepsakes.asks(now, Run(2)));
+    }
+
+    #[test]
+    fn so_many_keepsakes_are_held_and_those_of_no_observers_give_way() {
+        let mut keepsakes = Keepsakes::default();
+        let most = MAX_KEEPSAKES as u64;
+        for run in 0..most {
+            assert!(keepsakes.has_room_for(Run(run), |_| true) && keepsakes.asks(Time::ORIGIN, Run(run)));
+        }
+        assert!(!keepsakes.has_room_for(Run(most), |_| true));
+        assert!(keepsakes.has_room_for(Run(0), |_| true), "it is held already");
+        assert!(keepsakes.has_room_for(Run(most), |run| *run != Run(3)));
+        assert_eq!(keepsakes.size(), MAX_KEEPSAKES - 1);
+    }
+
+    #[test]
+    fn a_keepsake_goes_back_where_it_came_from_and_nowhere_else() {
+        let mut keepsakes = Keepsakes::default();
+        let at = |port: u16| SocketAddr::from(([10, 0, 0, 1], port));
+        keepsakes.held.insert(Run(1), Kept { given: Some((Nonce(7), at(1))), asked: 1, asked_at: None });
+        keepsakes.held.insert(Run(2), Kept { given: None, asked: 1, asked_at: None });
+        assert_eq!((keepsakes.from(at(1)), keepsakes.from(at(2))), (Some(Nonce(7)), None));
+        assert!(!keepsakes.asks(Time::ORIGIN + KEEPSAKE_INTERVAL, Run(1)), "it has given one");
+        keepsakes.forget(Run(1));
+        assert_eq!(keepsakes.from(at(1)), None);
+    }
+}

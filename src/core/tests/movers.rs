@@ -1,0 +1,265 @@
+//! Strangers that say they are a member which has moved, a newcomer beside them that passes it on, and what false removals and
+//! accusations do to those who are told of them.
+
+use std::time::Duration;
+
+use super::hostile::{packet, send};
+use super::liars::{ELSEWHERE, FORCED, Liar, about, old_cluster, update};
+use super::net::{Net, address, id, ms};
+use crate::core::doors::Command;
+use crate::core::limits::SETTLE;
+use crate::core::member::{ChangeKind, Record, Run, Status};
+use crate::core::settings::Profile;
+use crate::core::wire::{Message, Packet};
+
+/// The newcomer joins here.
+const LIAR_HOST: usize = 90;
+
+/// A newcomer, and an accomplice elsewhere that answers every question as a member that it is not.
+struct Thief {
+    newcomer: Liar,
+    record: Record,
+    sequence: u64,
+    read: usize,
+}
+
+impl Thief {
+    /// They take up this member's run, at a higher incarnation than it ever had.
+    fn of(net: &mut Net, victim: usize) -> Self {
+        let node = net.add("liar", LIAR_HOST, &[0]);
+        net.run_until(ms(3_000), "the liar is in", Net::all_agree);
+        net.run(ms(500));
+        net.forget_reports();
+        let incarnation = net.nodes[victim].core.me().incarnation + 3;
+        let record = Record { address: address(ELSEWHERE), ..about(net, victim, incarnation, Status::Up) };
+        Self { newcomer: Liar::new(node), record, sequence: 3_000, read: net.undelivered.len() }
+    }
+
+    fn say(&mut self, net: &mut Net, to: usize, messages: &[Message]) {
+        self.sequence += 1;
+        let bytes = packet(self.record.run, self.sequence, messages);
+        send(net, to, ELSEWHERE, &bytes);
+    }
+
+    /// Answers whatever came, as the member would.
+    fn answer(&mut self, net: &mut Net) {
+        let came = net.undelivered.split_off(self.read.min(net.undelivered.len()));
+        self.read = net.undelivered.len();
+        let messages = came.into_iter().filter(|(to, _)| *to == address(ELSEWHERE));
+        let messages: Vec<(Run, Message)> = messages
+            .filter_map(|(_, bytes)| Packet::decode(&bytes).ok())
+            .flat_map(|packet| packet.messages.into_iter().map(move |message| (packet.header.run, message)))
+            .collect();
+        for (from, message) in messages {
+            let answer = match message {
+                Message::Probe { nonce, .. } => Message::Ack { nonce },
+                Message::WhoAreYou { nonce, .. } => Message::IAm { nonce, record: self.record.clone() },
+                _ => continue,
+            };
+            // Questions may be anonymous: everybody gets the answer.
+            for to in 0..net.nodes.len() {
+                if from.is_nobody() || net.nodes[to].core.me().run == from {
+                    self.say(net, to, &[Message::Reply, answer.clone()]);
+                }
+            }
+        }
+    }
+
+    /// Both go on for so long; looked at every 50 ms.
+    fn works(&mut self, net: &mut Net, lasting: Duration, mut look: impl FnMut(&Net)) {
+        let until = net.now + lasting;
+        while net.now < until {
+            self.newcomer.says_to_all(net, &[update(self.record.clone())]);
+            for to in 0..net.nodes.len() {
+                self.say(net, to, &[Message::Probe { nonce: crate::core::wire::Nonce(7), doubted: false }]);
+                self.say(net, to, &[Message::WhoAreYou { nonce: crate::core::wire::Nonce(7), echo: None }]);
+            }
+            for _ in 0..5 {
+                net.run(ms(10));
+                self.answer(net);
+            }
+            look(net);
+        }
+    }
+}
+
+fn where_held(net: &Net, observer: usize, name: &str) -> (Status, usize) {
+    let held = net.nodes[observer].core.record(&id(name)).expect("listed");
+    (held.status, if held.address == address(ELSEWHERE) { ELSEWHERE } else { 0 })
+}
+
+#[test]
+fn a_member_that_stands_still_is_not_taken_over() {
+    for n in [3, 5, 40] {
+        let mut net = old_cluster(Profile::Local, n);
+        let (victim, name) = (n - 1, format!("n{}", n - 1));
+        let mut thief = Thief::of(&mut net, victim);
+        net.pause(victim, true);
+        let lasting = net.settings.down_timeout - ms(200);
+        thief.works(&mut net, lasting, |net| {
+            for observer in 0..n - 1 {
+                assert_eq!(where_held(net, observer, &name).1, 0, "{n}: taken over at n{observer}: {}", net.describe());
+            }
+        });
+        net.pause(victim, false);
+        thief.works(&mut net, ms(2_000), |_| ());
+        for observer in 0..n - 1 {
+            assert_eq!(where_held(&net, observer, &name), (Status::Up, 0), "{n} at n{observer}");
+        }
+    }
+}
+
+#[test]
+fn a_member_that_was_taken_over_when_it_was_held_as_dead_comes_back() {
+    for n in [3, 5] {
+        let mut net = old_cluster(Profile::Local, n);
+        let (victim, name) = (n - 1, format!("n{}", n - 1));
+        let mut thief = Thief::of(&mut net, victim);
+        net.pause(victim, true);
+        thief.works(&mut net, Duration::from_secs(6), |_| ());
+        net.pause(victim, false);
+        thief.works(&mut net, Duration::from_secs(20), |_| ());
+        assert_eq!(net.nodes[victim].stopped, None);
+        for observer in 0..n - 1 {
+            assert_eq!(where_held(&net, observer, &name), (Status::Up, 0), "{n} at n{observer}: {}", net.describe());
+        }
+    }
+}
+
+#[test]
+fn whoever_takes_up_a_dead_members_run_removes_nobody() {
+    for n in [3, 5, 12] {
+        let mut net = old_cluster(Profile::Local, n);
+        let (victim, name) = (n - 1, format!("n{}", n - 1));
+        let mut thief = Thief::of(&mut net, victim);
+        net.kill(victim);
+        let is_down = |net: &Net| (0..victim).all(|node| net.status(node, &name) == Some(Status::Down));
+        net.run_until(Duration::from_secs(5), "found dead", is_down);
+        thief.record.incarnation += 5;
+        thief.works(&mut net, Duration::from_secs(3), |_| ());
+        for _ in 0..10 {
+            let lie = update(about(&net, 1, net.nodes[1].core.me().incarnation + 1, FORCED));
+            for to in 0..n - 1 {
+                thief.say(&mut net, to, std::slice::from_ref(&lie));
+            }
+            thief.works(&mut net, ms(200), |_| ());
+        }
+        assert_eq!(net.nodes[1].stopped, None, "{n}: {}", net.describe());
+        for observer in (0..n - 1).filter(|node| *node != 1) {
+            let left = |kind: &ChangeKind| matches!(kind, ChangeKind::Left(_));
+            assert!(!net.reported(observer, "n1").iter().any(left), "{n} at n{observer}");
+        }
+    }
+}
+
+#[test]
+fn the_dead_do_not_rise_at_a_newcomers_word() {
+    for n in [3, 5, 12] {
+        let mut net = old_cluster(Profile::Local, n);
+        let (victim, name) = (n - 1, format!("n{}", n - 1));
+        let thief = Thief::of(&mut net, victim);
+        net.kill(victim);
+        let is_down = |net: &Net| (0..victim).all(|node| net.status(node, &name) == Some(Status::Down));
+        net.run_until(Duration::from_secs(5), "found dead", is_down);
+        for round in 1..30 {
+            let incarnation = net.nodes[victim].core.me().incarnation + 10 + round;
+            let lie = update(about(&net, victim, incarnation, Status::Up));
+            thief.newcomer.says_to_all(&mut net, &[lie]);
+            net.run(ms(100));
+            for observer in 0..victim {
+                assert_eq!(net.status(observer, &name), Some(Status::Down), "{n} at n{observer}");
+            }
+        }
+    }
+}
+
+/// The driver of a node bound another socket, and lost the old one.
+fn moves(net: &mut Net, node: usize, host: usize) {
+    net.nodes[node].address = address(host);
+    net.command(node, Command::SetAddress { ticket: 1, address: address(host) });
+}
+
+#[test]
+fn a_move_is_proven_within_a_few_round_trips_and_again() {
+    for n in [2, 5, 40] {
+        let mut net = old_cluster(Profile::Default, n);
+        for host in [70, 71, 1] {
+            moves(&mut net, 1, host);
+            let took = net.run_until(ms(200), "known where it is", |net| {
+                let at = |node: &super::net::Node| node.core.record(&id("n1")).map(|held| held.address);
+                net.running().all(|node| at(node) == Some(address(host)))
+            });
+            assert!(took <= ms(200), "{n}: {took:?}");
+            net.run(Duration::from_secs(3));
+        }
+        net.assert_all_up();
+        for observer in (0..n).filter(|node| *node != 1) {
+            let told = net.reported(observer, "n1");
+            assert!(told.iter().all(|kind| *kind == ChangeKind::Updated), "n{observer}: {told:?}");
+        }
+    }
+}
+
+/// A newcomer says this of everybody to everybody, for five seconds; gives back the worst self-doubt anybody had.
+fn worst_doubt(n: usize, lie: impl Fn(&Net, usize) -> Vec<Message>) -> u32 {
+    let mut net = old_cluster(Profile::Local, n);
+    let node = net.add("liar", LIAR_HOST, &[0]);
+    net.run_until(ms(3_000), "the liar is in", Net::all_agree);
+    let liar = Liar::new(node);
+    let mut worst = 0;
+    for _ in 0..50 {
+        for victim in 0..n {
+            let lies = lie(&net, victim);
+            liar.says_to_all(&mut net, &lies);
+        }
+        net.run(ms(100));
+        worst = worst.max((0..n).map(|node| net.nodes[node].core.health_score()).max().unwrap_or(0));
+    }
+    assert!((0..n).all(|node| net.nodes[node].stopped.is_none()), "{}", net.describe());
+    worst
+}
+
+#[test]
+fn what_a_newcomer_says_makes_nobody_doubt_itself() {
+    for n in [3, 6, 20] {
+        for (what, status, ahead) in [
+            ("removed", FORCED, 1),
+            ("removed", FORCED, 0),
+            ("suspect", Status::Suspect, 0),
+            ("suspect", Status::Suspect, 1),
+            ("down", Status::Down, 0),
+            ("left", Status::Left(crate::core::member::LeaveReason::Graceful), 1),
+            ("up", Status::Up, 1),
+        ] {
+            let doubt = worst_doubt(n, |net, victim| {
+                let incarnation = net.nodes[victim].core.me().incarnation + ahead;
+                vec![super::liars::update(about(net, victim, incarnation, status))]
+            });
+            assert!(doubt == 0, "{n} nodes, {what} at +{ahead}: {doubt}");
+        }
+        let doubt = worst_doubt(n, |net, victim| {
+            let incarnation = net.nodes[victim].core.me().incarnation + 1;
+            vec![update(Record { address: address(ELSEWHERE), ..about(net, victim, incarnation, Status::Up) })]
+        });
+        assert!(doubt == 0, "{n} nodes, moved: {doubt}");
+    }
+}
+
+#[test]
+fn objections_to_a_false_removal_are_few() {
+    let mut net = old_cluster(Profile::Local, 6);
+    let node = net.add("liar", LIAR_HOST, &[0]);
+    net.run_until(ms(3_000), "the liar is in", Net::all_agree);
+    let (liar, before) = (Liar::new(node), net.nodes[1].core.counters().refutations);
+    for _ in 0..500 {
+        let lie = update(about(&net, 1, net.nodes[1].core.me().incarnation + 1, FORCED));
+        for to in [0, 2, 3, 4, 5] {
+            liar.says(&mut net, to, std::slice::from_ref(&lie));
+        }
+        net.run(ms(10));
+    }
+    let refuted = net.nodes[1].core.counters().refutations - before;
+    assert!(refuted <= 30, "five objectors, five seconds: {refuted}");
+    net.run(SETTLE / 10);
+    net.assert_all_up();
+}
