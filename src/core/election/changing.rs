@@ -29,8 +29,15 @@
 //! changes.
 //!
 //! What remains: a leader that *dies* while a change is in flight takes nothing back. That is for some milliseconds, or, if a
-//! voter that answered falls silent before it takes the change, for [`CHANGE_TIMEOUT`] and a round. If too few of the new
-//! electorate are left then, nobody is elected before one of them returns, although a majority of the old one may be there.
+//! voter that answered falls silent before it takes the change, for [`CHANGE_TIMEOUT`] and a round. What its
+//! successor does depends on who is left:
+//!
+//! - Nobody who is left has the change on its disk: the electorate of before elects, and the change is gone.
+//! - Somebody has it: that one votes for nobody who has it not, and is elected by a majority of the electorate after the change,
+//!   which it then carries. If too few of those are left, nobody is elected before one of them returns, although a majority of
+//!   the electorate before may be there: of three, where the leader died while it removed a second one and the third has it.
+//!   It may have been agreed by then, and the next change begun by those that are away: that one cannot know, and takes
+//!   nothing back.
 //!
 //! A voter may answer, and its disk take nothing: if nothing can be agreed without it, the operator hears its name after
 //! [`STORING_TIMEOUT`], or when what takes the change back is not agreed in [`CHANGE_TIMEOUT`] either. That one stays in flight.
