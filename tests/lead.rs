@@ -111,6 +111,14 @@ impl Lead {
         kill(Pid::from_raw(i32::try_from(self.child.id()).expect("a pid")), signal).expect("it runs");
     }
 
+    /// Whether it takes signals as news by now.
+    fn is_listening(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        let blocked = blocked.map(|mask| u64::from_str_radix(mask.trim(), 16).expect("a mask"));
+        blocked.is_some_and(|blocked| blocked & 1 << (Signal::SIGTERM as u32 - 1) != 0)
+    }
+
     fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -259,14 +267,72 @@ fn a_signal_to_stop_is_passed_on() {
         assert_eq!(lead.wait().code(), Some(3));
     }
     let mut waiting = Lead::start(&cluster.agents[(at + 1) % 3].http, cluster.data.path(), &[], &script);
-    wait_for("it listens for signals", || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", waiting.child.id())).ok()?;
-        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
-        let blocked = u64::from_str_radix(blocked.trim(), 16).expect("a mask");
-        (blocked & 1 << (Signal::SIGTERM as u32 - 1) != 0).then_some(())
-    });
+    wait_for("it listens for signals", || waiting.is_listening().then_some(()));
     waiting.signal(Signal::SIGTERM);
     assert_eq!(waiting.wait().code(), Some(0), "it never ran");
+}
+
+#[test]
+fn signals_that_are_the_commands_alone_are_passed_on_as_they_are() {
+    let cluster = Cluster::start();
+    let (at, _) = cluster.leader_above(0);
+    let traps: String = ["HUP", "QUIT", "USR1", "USR2", "WINCH"]
+        .iter()
+        .map(|name| format!("trap 'echo {name} >>told' {name}\n"))
+        .collect();
+    let mut lead = Lead::start(&cluster.agents[at].http, cluster.data.path(), &[], &format!("{traps}{BEATS}"));
+    let told = || std::fs::read_to_string(cluster.data.path().join("told")).unwrap_or_default();
+    wait_for("it runs", || (!cluster.beats().is_empty()).then_some(()));
+    for (signal, name) in [
+        (Signal::SIGUSR1, "USR1\n"),
+        (Signal::SIGUSR2, "USR2\n"),
+        (Signal::SIGWINCH, "WINCH\n"),
+        (Signal::SIGQUIT, "QUIT\n"),
+        (Signal::SIGHUP, "HUP\n"),
+    ] {
+        lead.signal(signal);
+        wait_for("it is told", || told().ends_with(name).then_some(()));
+    }
+    assert_eq!(told().lines().count(), 5);
+    let count = cluster.beats().len();
+    wait_for("it runs on", || (cluster.beats().len() > count).then_some(()));
+    lead.signal(Signal::SIGTERM);
+    assert_eq!(lead.wait().code(), Some(143));
+}
+
+#[test]
+fn while_no_command_runs_a_signal_for_one_means_nothing_and_a_hangup_ends_the_wait() {
+    let cluster = Cluster::start();
+    let (at, _) = cluster.leader_above(0);
+    let mut waiting = Lead::start(&cluster.agents[(at + 1) % 3].http, cluster.data.path(), &[], BEATS);
+    wait_for("it listens for signals", || waiting.is_listening().then_some(()));
+    for signal in [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH] {
+        waiting.signal(signal);
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(waiting.child.try_wait().expect("waitable").is_none(), "it waits on");
+    waiting.signal(Signal::SIGHUP);
+    assert_eq!((waiting.wait().code(), cluster.beats().len()), (Some(0), 0));
+}
+
+#[test]
+fn what_could_never_run_is_refused_at_once_by_whoever_waits() {
+    let agent = Agent::start("a", &[], &[]);
+    let data = tempfile::tempdir().expect("a directory");
+    std::fs::write(data.path().join("plain"), "").expect("written");
+    let cases: [(&[&str], i32); 5] = [
+        (&["--", "no-such-command"], 127),
+        (&["--", "./no-such-command"], 127),
+        (&["--", "./plain"], 126),
+        (&["--", "/"], 126),
+        (&["--grace", "1h", "--", "true"], 2),
+    ];
+    for (arguments, code) in cases {
+        let run =
+            Command::new(HEADCOUNT).args(["lead", "--http", &agent.http]).args(arguments).current_dir(&data).output();
+        let run = run.expect("it runs");
+        assert_eq!(run.status.code(), Some(code), "{arguments:?}: {}", String::from_utf8_lossy(&run.stderr));
+    }
 }
 
 #[test]

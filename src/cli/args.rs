@@ -91,7 +91,9 @@ Exit codes: 0 left gracefully, 1 internal error, 2 usage or configuration, 3 can
     /// HEADCOUNT_TERM (the fencing token: put it in all that the command writes elsewhere), HEADCOUNT_NODE and
     /// HEADCOUNT_AGENT in its environment. When leadership ends, or the agent does not answer, the group gets SIGTERM, and
     /// SIGKILL before the lease is over; leadership is handed over when the command has ended. SIGTERM and SIGINT are passed
-    /// on as SIGTERM (a second one as SIGKILL), SIGHUP as it is.
+    /// on as SIGTERM (a second one as SIGKILL). SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are passed on as they are,
+    /// since no terminal and no supervisor reaches that group; while no command runs, SIGHUP and SIGQUIT end the wait, and
+    /// the others mean nothing. That the command is there is looked for at once.
     #[command(after_help = "\
 Exit codes: the command's own (128 and the number of the signal that ended it), 75 leadership ended before the command did, \
 0 stopped before it led, 1 failed, 2 usage, 126 or 127 the command cannot be run.
@@ -288,7 +290,8 @@ pub(super) enum VotersCommand {
     /// Put a member in the place of a voter
     ///
     /// It is added once it has caught up with the leader, and then the other one is taken out. If that ends half-way, the
-    /// same command does what is left.
+    /// same command does what is left. Where seven vote, the most there can be, it is refused: remove the one first, then add
+    /// the other.
     #[command(after_help = CLIENT_EXITS)]
     Replace(ReplaceArgs),
 }
@@ -319,7 +322,7 @@ pub(super) struct LeadArgs {
     #[command(flatten)]
     pub(super) agent: AgentAddress,
     /// How long before the end of the lease the command is asked to end, and how long it may take [default: a quarter of
-    /// the lease; a third at most]
+    /// the lease; a third at most, judged once the node leads]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(super) grace: Option<Duration>,
     /// Run the command again each time the node leads, until it fails

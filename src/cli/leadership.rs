@@ -14,6 +14,7 @@ use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human::{self, NOTHING, plain};
 use super::table;
+use crate::core::NodeId;
 use crate::json::{AddVoter, Info, Leader, Recover, Resign, View, Voters};
 
 /// How long a successor is waited for after a leader resigned: longer than the leases of most clusters.
@@ -107,6 +108,7 @@ pub(super) fn voters(command: &VotersCommand, out: &mut impl Write) -> Result<Ex
             show(&voters, target.format, out)?;
         }
         VotersCommand::Replace(ReplaceArgs { target, old, new }) => {
+            refuse_twins(&[old.clone(), new.clone()])?;
             let request = AddVoter { id: new.to_string(), replaces: Some(old.to_string()) };
             let voters: Voters = Client::new(&target.agent)?.send("POST", "/v1/voters", &request)?;
             show(&voters, target.format, out)?;
@@ -117,6 +119,16 @@ pub(super) fn voters(command: &VotersCommand, out: &mut impl Write) -> Result<Ex
         }
     }
     Ok(Exit::DONE)
+}
+
+/// Refuses a list that names somebody twice, before anybody is asked.
+fn refuse_twins(nodes: &[NodeId]) -> Result<(), Failure> {
+    let mut sorted = nodes.to_vec();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Failure::usage(format!("{} is named twice", pair[0])).hint("name each node once")),
+        None => Ok(()),
+    }
 }
 
 /// Why there is nobody to list.
@@ -162,6 +174,7 @@ pub(super) fn view(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Fail
 }
 
 pub(super) fn recover(args: &RecoverArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    refuse_twins(&args.voters)?;
     let client = Client::new(&args.target.agent)?;
     if !args.yes {
         let info: Info = client.get("/v1/info")?;

@@ -403,6 +403,9 @@ const _: () = assert!(
     IDENTITY_TIMEOUT.as_millis() + LEARNING_TIMEOUT.as_millis() + SOUNDING_TIMEOUT.as_millis()
         < FORWARD_TIMEOUT.as_millis()
 );
+/// How long the last view may wait for the voters' disks before a command that waits for it is refused.
+pub const STORING_TIMEOUT: Duration = Duration::from_millis(1_500);
+const _: () = assert!(STORING_TIMEOUT.as_millis() + 2 * CHANGE_TIMEOUT.as_millis() < FORWARD_TIMEOUT.as_millis());
 /// How long a change of the electorate may wait for the voters' disks, and then what takes it back while its leader leaves,
 /// which is over by [`HAND_OVER_TIMEOUT`].
 pub const CHANGE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -7,6 +7,9 @@
 //! - What is opened is a regular file. A pipe, a device, a socket or a link under a file's name is an error, and nothing is
 //!   waited for; whoever may write to the directory turns no other file into the lock. The directory's own path may be a
 //!   link.
+//! - The state file itself is locked as well, from before it is read until the next one is in its place and it was marked,
+//!   and the next one from before it has a name: of agents in directories whose state files are hard links to one file, one
+//!   runs. (Where a file system cannot lock a file that is read, the directory's lock has to do.)
 //! - What this process creates is readable by its owner alone.
 //! - The state file can be told from a copy of it, and from an older one: whoever makes its contents is told its origin, and
 //!   whoever reads it what can be seen of it.
@@ -53,6 +56,8 @@ const MAX_WORD_BYTES: u64 = 64;
 
 #[cfg(all(test, unix))]
 mod tests;
+#[cfg(all(test, target_os = "linux"))]
+mod tests_claims;
 #[cfg(all(test, target_os = "linux"))]
 mod tests_copies;
 #[cfg(all(test, target_os = "linux"))]
@@ -109,12 +114,18 @@ impl Directory {
             Err(Unopened::Error(source)) => return Err(StoreError::Read { path, source }),
             Err(Unopened::NotAFile { found }) => return Err(StoreError::NotAFile { path, found }),
         };
+        if is_claimed_by_other(&file) {
+            return Err(StoreError::StateInUse { path });
+        }
         warn_if_others_may_write(&file, &path, warnings);
         let newest = note::read(&self.lock).unwrap_or(0);
         let sight = Sight { created: FileTime::created(&file), modified: FileTime::modified(&file), newest };
         let mut bytes = Vec::new();
-        match file.take(most as u64).read_to_end(&mut bytes) {
-            Ok(_) => Ok(Some(Contents { bytes, sight })),
+        match (&file).take(most as u64).read_to_end(&mut bytes) {
+            Ok(_) => {
+                self.claim(file);
+                Ok(Some(Contents { bytes, sight }))
+            }
             Err(source) => Err(StoreError::Read { path, source }),
         }
     }
@@ -210,6 +221,18 @@ fn lock(handle: &Handle, directory: &Path) -> Result<File, StoreError> {
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: directory.to_owned() }),
         Err(TryLockError::Error(source)) => Err(StoreError::Lock { path, source }),
     }
+}
+
+/// Locks a state file; says whether another process has.
+#[cfg(unix)]
+fn is_claimed_by_other(state: &File) -> bool {
+    matches!(state.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+/// Where a lock keeps others from reading the file, and hard links are rare, there is none.
+#[cfg(not(unix))]
+fn is_claimed_by_other(_: &File) -> bool {
+    false
 }
 
 /// A lock file that others may open is a lock that others may hold: whoever holds it keeps this node from starting. One

@@ -41,6 +41,16 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
+    /// Another agent works with the same state file, in another directory.
+    #[error(
+        "the state file {} is in use by another agent: a hard link to it is in the data directory of that one. Two of one \
+         identity would vote twice: stop the other agent, or move this file away to start without memory",
+        path.display()
+    )]
+    StateInUse {
+        /// The file.
+        path: PathBuf,
+    },
     /// The directory is not the one that was locked, or its lock file is not.
     #[error(
         "the data directory {} (or the lock file in it) was removed or replaced while this agent ran: nothing is stored \
@@ -89,10 +99,10 @@ pub enum StoreError {
     },
     /// The state file is not the one that a voter wrote last in its place.
     #[error(
-        "the state file {path} is not the one that this voter wrote here: it was copied, restored or moved. If it is a \
-         backup, what was voted since is not in it, and a voter that forgets can vote twice, which makes two leaders: move it \
-         away, start without memory, and remove and add the voter. If this is the newest state, and was only moved while the \
-         node was stopped, write the word {word} into the file {moved} and start again",
+        "the state file {path} is not the one that this voter wrote here: it was copied, restored or moved, or an \
+         earlier version of this program ran here since. If it is a backup, what was voted since is not in it, and a voter that forgets can vote twice, which makes two leaders: move it \
+         away, start without memory, and remove and add the voter. If this is the newest state, which an earlier version wrote \
+         last or which was only moved while the node was stopped, write the word {word} into the file {moved} and start again",
         path = path.display(),
         moved = path.with_file_name(MOVED_FILE).display()
     )]

@@ -14,8 +14,9 @@
 //! None of them needs clocks that only go forward: times are compared for being the same, or for being of one file.
 //!
 //! Not recognised: a snapshot of the whole file system or machine; where the file system knows no times of creation, a copy
-//! in a directory whose lock file knows of no later state; and a copy of a state of an earlier version that did not keep its
-//! times.
+//! in a directory whose lock file knows of no later state; a copy of a state of format 7 or before that did not keep its
+//! times, or was made within [`SKEW`] of its last write; and a hard link to a state of a version that made no marks, which
+//! that version replaced later, away from its lock file.
 //!
 //! Must not know: what else is in the file, or what is done about a copy.
 
@@ -28,8 +29,9 @@ use serde::{Deserialize, Serialize};
 const GRAINS: [u64; 6] = [100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000];
 
 /// How long after it was modified a file that is no copy may seem to have been created, rounding aside: where a server says
-/// the one time and its client the other.
-const SKEW: Duration = Duration::from_millis(100);
+/// the one time and its client the other. Longer than two ticks of any kernel's clock, and shorter than an agent takes to end
+/// and a copy to begin.
+const SKEW: Duration = Duration::from_millis(20);
 
 /// A time that a file system keeps of a file, in nanoseconds of Unix time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -142,8 +144,8 @@ mod tests {
             (at(9_500_000_000), at(8_000_000_000), true),
             (at(9_500_000_000), at(7_000_000_000), false),
             (at(9_500_000_000), at(8_999_999_999), false),
-            (at(9_500_000_000), at(9_400_000_000), true),
-            (at(9_500_000_000), at(9_399_999_999), false),
+            (at(9_500_000_000), at(9_480_000_000), true),
+            (at(9_500_000_000), at(9_479_999_999), false),
             (at(9_500_000_000), None, true),
             (None, at(SECOND), true),
         ] {

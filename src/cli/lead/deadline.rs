@@ -21,6 +21,11 @@ const KILL_SHARE: u32 = 4;
 /// The most that this is.
 const MAX_KILL_EARLY: Duration = Duration::from_millis(500);
 
+/// The longest grace there may be within a claim that lasts so long.
+pub(super) fn longest_grace(claim: Duration) -> Duration {
+    claim / LONGEST_GRACE
+}
+
 /// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
@@ -47,7 +52,7 @@ pub(super) struct Deadline {
 impl Deadline {
     /// A claim that lasts so long, counted from when it was asked for. The error is the longest grace there may be.
     pub(super) fn new(asked: Time, claim: Duration, grace: Option<Duration>) -> Result<Self, Duration> {
-        let longest = claim / LONGEST_GRACE;
+        let longest = longest_grace(claim);
         let grace = grace.unwrap_or(claim / DEFAULT_GRACE);
         if grace > longest {
             return Err(longest);

@@ -32,6 +32,7 @@ use super::failure::{Exit, Failure};
 use super::human::plain;
 use crate::agent::Clock;
 use crate::core::Time;
+use crate::core::election::MAX_LEASE;
 use crate::json::{Leader, LedWork};
 
 pub(super) use self::process::{EXEC, exec};
@@ -46,6 +47,11 @@ const RENEW_SHARE: u32 = 40;
 const LEAST_RENEW_PAUSE: Duration = Duration::from_millis(20);
 /// … at most: a hand-over waits for this.
 const MOST_RENEW_PAUSE: Duration = Duration::from_millis(200);
+/// Signals that are the command's alone: it runs in a process group of its own, which neither a terminal nor whoever signals
+/// this process reaches. What they mean is for the command to say.
+const PASSED_ON: [Signal; 5] = [Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
+/// Those of them that mean nothing while no command runs.
+const MEANT_FOR_A_COMMAND: [Signal; 3] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
 /// How often the command's end is looked for.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -67,6 +73,14 @@ enum End {
 
 pub(super) fn run(args: &LeadArgs) -> Result<Exit, Failure> {
     let client = Client::new(&args.agent)?;
+    process::check(&args.command)?;
+    let most = deadline::longest_grace(MAX_LEASE);
+    if args.grace.is_some_and(|grace| grace > most) {
+        return Err(Failure::usage("--grace is too long for any lease").hint(format!(
+            "a third of the lease at most, so that it is {} at most",
+            humantime::format_duration(most)
+        )));
+    }
     let (told, news) = mpsc::channel();
     listen(told.clone())?;
     let mut lead = Lead { args, client, clock: Clock::start(), told, news, is_told_to_stop: false };
@@ -148,8 +162,8 @@ impl Lead<'_> {
 
     /// Whether this process is told to stop while it waits for so long.
     fn is_to_stop_within(&mut self, time: Duration) -> bool {
-        if let Ok(News::Signal(_)) = self.news.recv_timeout(time) {
-            self.is_told_to_stop = true;
+        if let Ok(News::Signal(signal)) = self.news.recv_timeout(time) {
+            self.is_told_to_stop |= !MEANT_FOR_A_COMMAND.contains(&signal);
         }
         self.is_told_to_stop
     }
@@ -219,7 +233,7 @@ impl Lead<'_> {
             match self.news.recv_timeout(pause) {
                 // What is said late about an earlier run, below, means nothing to this one.
                 Ok(News::Claim { id, asked, remaining }) if id == begun.id => deadline.told(asked, remaining),
-                Ok(News::Signal(Signal::SIGHUP)) => running.signal(Signal::SIGHUP),
+                Ok(News::Signal(signal)) if PASSED_ON.contains(&signal) => running.signal(signal),
                 Ok(News::Signal(_)) => {
                     // The second one is meant for whoever does not end.
                     let again = std::mem::replace(&mut self.is_told_to_stop, true);
@@ -268,7 +282,7 @@ impl Watcher {
 /// begins with all signals again.)
 fn listen(told: Sender<News>) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("cannot listen for signals: {error}"));
-    let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
+    let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().chain(PASSED_ON).collect();
     signals.thread_block().map_err(|error| failed(&error))?;
     let hear = move || {
         while let Ok(signal) = signals.wait() {

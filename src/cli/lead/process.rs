@@ -11,7 +11,10 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -84,6 +87,33 @@ impl Drop for Running {
 fn exit_of(status: ExitStatus) -> Exit {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     Exit::of_command(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::FAILED.code()))
+}
+
+/// Refuses a command that cannot be run, as a shell would say it: nobody is to learn that only when it is needed.
+pub(super) fn check(command: &[OsString]) -> Result<(), Failure> {
+    let Some(name) = command.first() else { return Err(Failure::usage("no command")) };
+    let searched = std::env::var_os("PATH").filter(|_| !name.as_bytes().contains(&b'/'));
+    let found: Vec<bool> = match &searched {
+        Some(path) => {
+            std::env::split_paths(path).filter_map(|directory| is_executable(&directory.join(name))).collect()
+        }
+        None if name.as_bytes().contains(&b'/') => is_executable(Path::new(name)).into_iter().collect(),
+        // It is known where to look when it runs.
+        None => return Ok(()),
+    };
+    let (exit, why) = match found.iter().any(|is_executable| *is_executable) {
+        true => return Ok(()),
+        false if found.is_empty() => (127, "there is no such command"),
+        false => (126, "it is no file that may be executed"),
+    };
+    let text = format!("cannot run {}: {why}", plain(&name.to_string_lossy()));
+    Err(Failure::new(Exit::of_command(exit), text).hint("it is looked for where headcount lead runs, in $PATH"))
+}
+
+/// Whether it is a file that somebody may execute; `None` if there is nothing.
+fn is_executable(path: &Path) -> Option<bool> {
+    let found = std::fs::metadata(path).ok()?;
+    Some(found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// The command by way of this program, which sees to it that it gets signals, and dies with its parent.

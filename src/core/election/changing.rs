@@ -12,6 +12,8 @@
 //! - *Sounding.* The majority that removes a voter need not be one of the electorate that comes after it. So before the change
 //!   is put to the voters, enough of those that would vote then must acknowledge a renewal that was *sent since*: what was
 //!   acknowledged before says nothing of a voter that has fallen silent.
+//! - *Put to the voters.* First the leader's own disk takes it. If that fails, nobody was told of it: the leader withdraws
+//!   it and stands aside, and the voters before the change elect another one.
 //! - *In flight.* The change needs a majority before and after it, and may be taken by too few all the same: voters die
 //!   between their answer and their disk. Meanwhile the claim rests on the electorate in force, the one before: its leader
 //!   leads on.
@@ -27,10 +29,21 @@
 //! changes.
 //!
 //! What remains: a leader that *dies* while a change is in flight takes nothing back. That is for some milliseconds, or, if a
-//! voter that answered falls silent before it takes the change, for [`CHANGE_TIMEOUT`] and a round. If too few of the new
-//! electorate are left then, nobody is elected before one of them returns, although a majority of the old one may be there.
+//! voter that answered falls silent before it takes the change, for [`CHANGE_TIMEOUT`] and a round. What its
+//! successor does depends on who is left:
 //!
-//! Invariants: one wish at a time; every wish is answered; "nothing changed" is only said if nothing can have changed.
+//! - Nobody who is left has the change on its disk: the electorate of before elects, and the change is gone.
+//! - Somebody has it: that one votes for nobody who has it not, and is elected by a majority of the electorate after the change,
+//!   which it then carries. If too few of those are left, nobody is elected before one of them returns, although a majority of
+//!   the electorate before may be there: of three, where the leader died while it removed a second one and the third has it.
+//!   It may have been agreed by then, and the next change begun by those that are away: that one cannot know, and takes
+//!   nothing back.
+//!
+//! A voter may answer, and its disk take nothing: if nothing can be agreed without it, the operator hears its name after
+//! [`STORING_TIMEOUT`], or when what takes the change back is not agreed in [`CHANGE_TIMEOUT`] either. That one stays in flight.
+//!
+//! Invariants: one wish at a time; every wish is answered once; "nothing changed" is only said if nothing can have changed.
+//! (But for a write of the leader that failed, is on its disk all the same, and is found there if the leader dies then.)
 //!
 //! Must not know: why members come and go.
 
@@ -39,15 +52,18 @@ use std::sync::Arc;
 use super::electorate::{Electorate, Voter, VoterChange};
 use super::view::{MAX_NUMBER, NumberedView};
 use super::{Action, ChangeError, Election, Role, Surroundings, Unchanged};
-use crate::core::limits::{CHANGE_TIMEOUT, SOUNDING_TIMEOUT};
+use crate::core::limits::{CHANGE_TIMEOUT, MAX_VOTERS, SOUNDING_TIMEOUT, STORING_TIMEOUT};
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 
 /// A change of the electorate that an operator asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Wish {
-    pub(super) ticket: u64,
+    /// `None` once it was answered.
+    pub(super) ticket: Option<u64>,
     pub(super) what: What,
+    /// When it is looked whether it waits for a voter that does not store.
+    look_at: Time,
     /// Who is to be removed as soon as the other one votes.
     in_place_of: Option<Voter>,
     /// The voter that was added already, in the second half of a replacement.
@@ -73,16 +89,22 @@ pub(super) enum What {
 
 impl Wish {
     fn new(ticket: u64, what: What) -> Self {
-        Self { ticket, what, in_place_of: None, added: None }
+        Self { ticket: Some(ticket), what, look_at: Time::default(), in_place_of: None, added: None }
     }
 
     /// When it has something to do.
     pub(super) fn deadline(&self) -> Option<Time> {
         match self.what {
             What::Ask { ask_at, until, .. } | What::Teach { ask_at, until, .. } => Some(ask_at.min(until)),
-            What::Wanted(_) => None,
+            What::Wanted(_) => Some(self.look_at),
             What::Sounding { until, .. } | What::InFlight { until, .. } | What::TakenBack { until, .. } => Some(until),
         }
+    }
+
+    /// It is to be put to the voters.
+    pub(super) fn want(&mut self, around: &Surroundings<'_>, change: VoterChange) {
+        self.what = What::Wanted(change);
+        self.look_at = around.now + STORING_TIMEOUT;
     }
 
     /// Whether the voters are being asked whether they are there.
@@ -142,6 +164,9 @@ impl Election {
         if is_named {
             return self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesAlready });
         }
+        if self.has_claim() && self.is_full() {
+            return self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::OutOfBounds });
+        }
         let what = self.asking(around, id);
         self.wish(around, Wish::new(ticket, what));
     }
@@ -165,6 +190,9 @@ impl Election {
                 let mut wish = Wish::new(ticket, What::Wanted(VoterChange::Removed(old)));
                 wish.added = Some(new.clone());
                 self.wish(around, wish);
+            }
+            Some(_) if self.is_full() => {
+                self.refuse(Some(ticket), ChangeError::NoRoom { old: old.clone(), new: new.clone() });
             }
             Some(old) => {
                 let what = self.asking(around, new.clone());
@@ -201,8 +229,37 @@ impl Election {
         })
     }
 
-    fn wish(&mut self, around: &Surroundings<'_>, wish: Wish) {
+    /// Whether nobody can be added.
+    fn is_full(&self) -> bool {
+        self.electorate().is_some_and(|electorate| electorate.voters.len() >= MAX_VOTERS)
+    }
+
+    /// Why there is to be no other change now.
+    pub(super) fn busy(&self) -> ChangeError {
+        let is_answered = self.wish_under_way().is_some_and(|wish| wish.ticket.is_none());
+        if is_answered { ChangeError::NotStored { id: self.who_does_not_store() } } else { ChangeError::Busy }
+    }
+
+    /// The error, if a view has been in flight for so long that somebody does not store it.
+    pub(super) fn is_stuck(&self, around: &Surroundings<'_>) -> Option<ChangeError> {
+        let Role::Leading(leading) = &self.role else { return None };
+        let put = leading.numbering.last.unwrap_or(leading.elected_at);
+        let is_late = around.now.since(put) >= STORING_TIMEOUT;
+        (is_late && !self.is_newest_agreed()).then(|| ChangeError::NotStored { id: self.who_does_not_store() })
+    }
+
+    /// A voter that acknowledges renewals and does not have the view in flight on its disk; this node itself, if there is none.
+    pub(super) fn who_does_not_store(&self) -> NodeId {
+        let (Role::Leading(leading), newest) = (&self.role, self.newest()) else { return self.me.clone() };
+        let does_not = |voter: &Voter| leading.accepted.get(&voter.identity).copied() != newest;
+        let others = self.others().into_iter().filter(does_not);
+        let last = others.max_by_key(|voter| leading.heard.get(&voter.identity).map(|heard| heard.last));
+        last.map_or_else(|| self.me.clone(), |voter| voter.id)
+    }
+
+    fn wish(&mut self, around: &Surroundings<'_>, mut wish: Wish) {
         self.expire(around);
+        wish.look_at = around.now + STORING_TIMEOUT;
         let (ticket, interval) = (wish.ticket, self.view_interval);
         match &mut self.role {
             Role::Leading(leading) if leading.has_claim() && leading.numbering.wish.is_none() => {
@@ -210,8 +267,8 @@ impl Election {
                 leading.numbering.hasten(around.now, interval);
                 self.number(around);
             }
-            Role::Leading(leading) if leading.has_claim() => self.refuse(Some(ticket), ChangeError::Busy),
-            _ => self.refuse(Some(ticket), ChangeError::NotLeader),
+            Role::Leading(leading) if leading.has_claim() => self.refuse(ticket, self.busy()),
+            _ => self.refuse(ticket, ChangeError::NotLeader),
         }
     }
 
@@ -247,8 +304,17 @@ impl Election {
                     self.wait_on(around);
                 }
             }
-            What::TakenBack { .. } => self.wait_on(around),
-            What::Ask { .. } | What::Teach { .. } | What::Wanted(_) => {}
+            What::TakenBack { .. } => {
+                let error = ChangeError::Unsettled { id: self.who_does_not_store() };
+                self.answer_early(error);
+                self.wait_on(around);
+            }
+            What::Wanted(change) if !self.is_newest_agreed() => {
+                let error = wish.unfinished(change, ChangeError::NotStored { id: self.who_does_not_store() });
+                self.drop_wish(error);
+            }
+            What::Wanted(_) => self.look_later(around),
+            What::Ask { .. } | What::Teach { .. } => {}
         }
     }
 
@@ -347,6 +413,31 @@ impl Election {
         agreed.electorate.has_majority(|voter| leading.has_acknowledged(voter, sequence))
     }
 
+    /// The leader's disk did not take the change: no voter was told of it, and none will be.
+    pub(super) fn withdraw_change(&mut self) {
+        let Some(base) = self.base().filter(|_| self.awaits_own_disk()).cloned() else { return };
+        self.ballot.accepted = Some(base);
+        self.persist();
+        let Some(Wish { what: What::InFlight { change, .. }, .. }) = self.wish_under_way() else { return };
+        let error = ChangeError::OwnDisk { id: self.me.clone() };
+        let error = self.wish_under_way().map_or(ChangeError::Interrupted, |wish| wish.unfinished(change, error));
+        self.drop_wish(error);
+    }
+
+    /// Says what is to be said of a wish that goes on.
+    fn answer_early(&mut self, error: ChangeError) {
+        let Role::Leading(leading) = &mut self.role else { return };
+        let ticket = leading.numbering.wish.as_mut().and_then(|wish| wish.ticket.take());
+        self.refuse(ticket, error);
+    }
+
+    fn look_later(&mut self, around: &Surroundings<'_>) {
+        let Role::Leading(leading) = &mut self.role else { return };
+        if let Some(wish) = &mut leading.numbering.wish {
+            wish.look_at = around.now + STORING_TIMEOUT;
+        }
+    }
+
     /// What is in flight takes longer: whoever wants to leave leaves now.
     fn wait_on(&mut self, around: &Surroundings<'_>) {
         let Role::Leading(leading) = &mut self.role else { return };
@@ -391,12 +482,15 @@ impl Election {
                 // The first half is done.
                 wish.added = Some(new.id);
                 wish.what = What::Wanted(VoterChange::Removed(old));
+                wish.look_at = around.now + STORING_TIMEOUT;
                 leading.numbering.wish = Some(wish);
                 return leading.numbering.hasten(around.now, interval);
             }
             _ => Ok((*view.electorate).clone()),
         };
-        self.actions.push_back(Action::Answer { ticket: wish.ticket, result });
+        if let Some(ticket) = wish.ticket {
+            self.actions.push_back(Action::Answer { ticket, result });
+        }
     }
 
     /// Leadership ends before the change was agreed.
@@ -419,7 +513,7 @@ impl Election {
     /// The wish came to nothing.
     fn drop_wish(&mut self, error: ChangeError) {
         let Role::Leading(leading) = &mut self.role else { return };
-        let ticket = leading.numbering.wish.take().map(|wish| wish.ticket);
+        let ticket = leading.numbering.wish.take().and_then(|wish| wish.ticket);
         self.refuse(ticket, error);
     }
 

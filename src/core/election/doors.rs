@@ -219,14 +219,60 @@ pub enum ChangeError {
     NotCarried,
     /// A replacement ended after its first half.
     #[error(
-        "half done: {new:?} votes, and {old:?} still does, since too few voters would be there without it: look at the list \
-         of voters, bring back those that do not acknowledge, and give the command again, which does what is left; or remove \
-         {new:?}"
+        "half done: {new:?} votes, and {old:?} still does, since too few voters would be there without it, or the leader's disk \
+         failed: look at the list of voters, bring back those that do not acknowledge, and give the command again, which does \
+         what is left; or remove {new:?}"
     )]
     HalfDone {
         /// The voter that was to go.
         old: NodeId,
         /// The voter that was added.
+        new: NodeId,
+    },
+    /// The leader's own disk did not take the change: no voter was asked, and the leader stands aside.
+    #[error(
+        "the disk of the leader, {id:?}, did not take the change, so that it was put to nobody, and nothing changed: see to its \
+         data directory, and try again as soon as another voter leads"
+    )]
+    OwnDisk {
+        /// The leader.
+        id: NodeId,
+    },
+    /// A voter without which nothing can be agreed acknowledges the leader, and stores nothing.
+    #[error(
+        "{id:?} answers and does not store what the leader puts to the voters; without it too few do, and nothing changed: see \
+         to its data directory (is the disk full, or read-only?), then try again"
+    )]
+    NotStored {
+        /// The voter.
+        id: NodeId,
+    },
+    /// The same, once the change and what takes it back were put to the voters.
+    #[error(
+        "{id:?} answers and does not store what the leader puts to the voters; without it the change is neither made nor taken \
+         back: see to its data directory (is the disk full, or read-only?), then look at the list of voters"
+    )]
+    Unsettled {
+        /// The voter.
+        id: NodeId,
+    },
+    /// The node to add is in no list of members.
+    #[error(
+        "the leader knows no member {id:?}: see the list of members for the name, or start an agent of that name first"
+    )]
+    NoMember {
+        /// The name.
+        id: NodeId,
+    },
+    /// A replacement adds before it removes, and there is no room.
+    #[error(
+        "as many vote as may, and a replacement adds before it removes: give `voters remove {old}`, then `voters add {new}` \
+         (in between one voter less may fail)"
+    )]
+    NoRoom {
+        /// The voter that is to go.
+        old: NodeId,
+        /// The voter that is to come.
         new: NodeId,
     },
 }

@@ -61,6 +61,8 @@ pub(crate) enum Flaw {
     ClaimNeedsTheNewcomers,
     /// A change that too few voters take stays in flight.
     TakesNothingBack,
+    /// A change is put to the voters before the leader's own disk has it.
+    ChangeBeforeDisk,
     /// Whoever leaves leaves a change in flight behind.
     LeavesAtOnce,
 }

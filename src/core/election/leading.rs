@@ -209,7 +209,7 @@ impl Election {
         let mut voters = self.others();
         voters.extend(self.sounded_learner());
         let agreed = self.agreed.as_ref().map(NumberedView::reference);
-        let Some(view) = self.ballot.accepted.clone() else { return };
+        let Some(view) = self.view_for_voters().cloned() else { return };
         let Role::Leading(leading) = &mut self.role else { return };
         leading.sequence += 1;
         leading.sent.push_back((leading.sequence, around.now));
@@ -236,7 +236,7 @@ impl Election {
     /// its being voted in came to nothing.
     pub(super) fn inform(&mut self, around: &Surroundings<'_>, id: &NodeId) {
         let (timing, agreed) = (self.timing, self.agreed.as_ref().map(NumberedView::reference));
-        let Some(newest) = self.newest() else { return };
+        let Some(newest) = self.view_for_voters().map(NumberedView::reference) else { return };
         let Role::Leading(leading) = &self.role else { return };
         if leading.has_claim() {
             let renewal = leading.renewal(around.now, timing, newest, agreed);
@@ -505,7 +505,10 @@ impl Election {
             return Err(ChangeError::NotLeader);
         }
         if self.has_change_in_flight() {
-            return Err(ChangeError::Busy);
+            return Err(self.busy());
+        }
+        if let Some(error) = self.is_stuck(around) {
+            return Err(error);
         }
         let Some(id) = to else { return Ok(None) };
         if *id == self.me {

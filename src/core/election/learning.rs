@@ -8,7 +8,7 @@
 use super::changing::{What, Wish};
 use super::electorate::{Voter, VoterChange};
 use super::raw::Identity;
-use super::view::{NumberedView, ViewRef};
+use super::view::ViewRef;
 use super::{ChangeError, Election, Role, Surroundings};
 use crate::core::limits::{IDENTITY_TIMEOUT, LEARNING_TIMEOUT};
 use crate::core::member::NodeId;
@@ -29,7 +29,7 @@ impl Election {
         let (ticket, id) = (*ticket, id.clone());
         if around.now >= *until {
             leading.numbering.wish = None;
-            return self.refuse(Some(ticket), ChangeError::NoAnswer { id });
+            return self.refuse(ticket, ChangeError::NoAnswer { id });
         }
         if around.now >= *ask_at {
             *ask_at = around.now + retry;
@@ -61,7 +61,13 @@ impl Election {
         let (ticket, learner) = (*ticket, learner.clone());
         if around.now >= *until {
             leading.numbering.wish = None;
-            return self.refuse(Some(ticket), ChangeError::LearnerSilent { id: learner.id });
+            // It may have done its part, and wait for others.
+            let has_learnt = leading.accepted.get(&learner.identity).copied() == self.newest();
+            let error = match self.is_newest_agreed() {
+                false if has_learnt => ChangeError::NotStored { id: self.who_does_not_store() },
+                _ => ChangeError::LearnerSilent { id: learner.id },
+            };
+            return self.refuse(ticket, error);
         }
         if around.now >= *ask_at {
             *ask_at = around.now + retry;
@@ -84,7 +90,7 @@ impl Election {
     pub(super) fn hear_learner(&mut self, around: &Surroundings<'_>, speaker: Identity, newest: ViewRef) {
         let interval = self.view_interval;
         let is_taught = self.is_learner(speaker);
-        let is_in_flight = self.agreed.as_ref().map(NumberedView::reference) != self.newest();
+        let is_in_flight = !self.is_newest_agreed();
         let Role::Leading(leading) = &mut self.role else { return };
         if !is_taught || newest.term != leading.term {
             return;
@@ -97,7 +103,8 @@ impl Election {
         if let Some(wish) = &mut leading.numbering.wish
             && let What::Teach { learner, .. } = &wish.what
         {
-            wish.what = What::Wanted(VoterChange::Added(learner.clone()));
+            let change = VoterChange::Added(learner.clone());
+            wish.want(around, change);
             leading.numbering.hasten(around.now, interval);
             self.number(around);
         }

@@ -28,6 +28,7 @@
 //! | a leader goes on above the term of a voter that is above its own, and voters may vote for whom they promised | that voter acknowledges nobody for good, and one more failure deposes the leader | `behind`, `voting` |
 //! | views count in their leader's own term only (Raft 5.4.2) | one number, two contents | `numbering` |
 //! | one voter more or less at a time, after settling the own term (Raft 4.1 and its erratum) | two leaders in one term | `numbering` |
+//! | a change is put to the voters once the leader's own disk has it | its leader's disk fails, and a majority that lives has no leader | `numbering` |
 //! | a change is put to those that answer since it was asked for, and taken back if too few take it or its leader leaves | a majority that lives has no leader | `changing` |
 //! | while a change is in flight the claim rests on the electorate in force | its leader falls for a voter that died | `changing`, `leading` |
 //! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
@@ -53,6 +54,7 @@
 //! | views count in their leader's own term | `OwnAcceptanceBeforeDisk`; `CountedInLaterTerm` | storm; `directed` alone |
 //! | one voter at a time, own term settled | `UnsettledElectorate` | `directed` alone |
 //! | answers since the change was asked for, taken back | `OldAnswersCount`, `TakesNothingBack`, `LeavesAtOnce` | `removing` alone |
+//! | put once the leader's disk has it | `ChangeBeforeDisk` | `disks` alone |
 //! | the claim rests on the electorate in force | `ClaimNeedsTheNewcomers` | `removing` alone |
 //! | only an operator begins a generation | `RecoversAnyway` | storm |
 //! | drawn beginnings, the higher one stands | `SameBeginning`, `StaysInItsGeneration` | storm |
@@ -385,7 +387,11 @@ impl Election {
             self.is_aside = false;
             self.actions.push_back(Action::Alarm(Alarm::AsideNoMore));
         }
+        let awaited_own_disk = self.awaits_own_disk();
         self.stored = self.ballot.clone();
+        if awaited_own_disk {
+            self.renew(around);
+        }
         self.pay_debts();
         self.announce_recovery();
         self.tick(around);
@@ -411,6 +417,7 @@ impl Election {
         }
         match &self.role {
             Role::Leading(_) => {
+                self.withdraw_change();
                 self.resign_for(around, None);
             }
             Role::Standing(_) => self.follow(around),

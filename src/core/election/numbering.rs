@@ -93,7 +93,7 @@ impl Election {
     pub(super) fn number(&mut self, around: &Surroundings<'_>) {
         self.tend_change(around);
         let Role::Leading(leading) = &self.role else { return };
-        let is_in_flight = self.agreed.as_ref().map(NumberedView::reference) != self.newest();
+        let is_in_flight = !self.is_newest_agreed();
         let is_due = leading.numbering.due.is_some_and(|due| around.now >= due);
         let is_ready = leading.numbering.is_settled && !is_in_flight;
         #[cfg(test)]
@@ -133,15 +133,36 @@ impl Election {
         leading.numbering.base = Some(base);
         let view = NumberedView::new(leading.term, number, members, electorate, change.map(Arc::new));
         self.accept(view);
-        self.renew(around);
-        self.count_acceptances(around);
+        if !self.awaits_own_disk() {
+            self.renew(around);
+            self.count_acceptances(around);
+        }
+    }
+
+    /// Whether a change of the electorate is in flight that the own disk does not have yet: no voter is told of it before.
+    /// If the disk fails, the leader stands aside: who had taken the change would wait for its vote.
+    pub(super) fn awaits_own_disk(&self) -> bool {
+        let own = self.stored.accepted.as_ref().map(NumberedView::reference);
+        let changes = self.ballot.accepted.as_ref().is_some_and(|view| view.change.is_some());
+        #[cfg(test)]
+        let changes = changes && !self.has(super::flaw::Flaw::ChangeBeforeDisk);
+        changes && own != self.newest() && self.is_proposing()
+    }
+
+    /// The newest view that may be put to the voters.
+    pub(super) fn view_for_voters(&self) -> Option<&NumberedView> {
+        if self.awaits_own_disk() { self.base() } else { self.ballot.accepted.as_ref() }
     }
 
     /// Whether a view of this leader's own is in flight.
     pub(super) fn is_proposing(&self) -> bool {
         let Role::Leading(leading) = &self.role else { return false };
-        let agreed = self.agreed.as_ref().map(NumberedView::reference);
-        leading.numbering.is_settled && agreed != self.newest()
+        leading.numbering.is_settled && !self.is_newest_agreed()
+    }
+
+    /// Whether no view is in flight.
+    pub(super) fn is_newest_agreed(&self) -> bool {
+        self.agreed.as_ref().map(NumberedView::reference) == self.newest()
     }
 
     /// Whether a view is in flight, or an operator's change is to be.

@@ -182,7 +182,9 @@ impl Core {
                 forward.ask_at = now + FORWARD_RETRY;
             }
             // These say themselves that the outcome is not known.
-            Err(error @ (ChangeError::Interrupted | ChangeError::LeaderSilent { .. })) => {
+            Err(
+                error @ (ChangeError::Interrupted | ChangeError::LeaderSilent { .. } | ChangeError::Unsettled { .. }),
+            ) => {
                 self.end_forward(ticket, Err(error.clone()));
             }
             // This leader has done nothing; the one before it may have.

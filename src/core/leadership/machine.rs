@@ -268,6 +268,16 @@ impl Core {
             self.with_election(|election, _| election.refuse(Some(ticket), error));
             return;
         }
+        let new = match wish {
+            VoterWish::Add(id) | VoterWish::Replace { new: id, .. } => Some(id),
+            VoterWish::Remove(_) | VoterWish::Resign { .. } => None,
+        };
+        let is_leading = self.leading.as_ref().is_some_and(|leading| leading.claim_until.is_some());
+        let is_unknown = |id: &&NodeId| self.view.slot_of(id.as_str()).is_none();
+        if let Some(id) = new.filter(is_unknown).filter(|_| is_leading).cloned() {
+            self.with_election(|election, _| election.refuse(Some(ticket), ChangeError::NoMember { id }));
+            return;
+        }
         self.with_election(|election, around| match wish {
             VoterWish::Add(id) => election.add_voter(around, ticket, id.clone()),
             VoterWish::Remove(id) => election.remove_voter(around, ticket, id),

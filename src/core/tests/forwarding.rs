@@ -121,6 +121,22 @@ fn voters_are_added_and_removed_at_any_node() {
 }
 
 #[test]
+fn a_voter_of_a_name_that_no_member_has_is_said_to_be_unknown_at_once() {
+    let mut net = cluster(6, 3);
+    let (first, _) = leader(&net);
+    let old = format!("n{}", (first + 1) % 3);
+    let unknown = Some(Err(CommandError::Electorate(ChangeError::NoMember { id: id("nobody") })));
+    for node in [first, LEARNER] {
+        for command in [add("nobody"), Command::ReplaceVoter { ticket: 3, old: id(&old), new: id("nobody") }] {
+            net.command(node, command);
+            net.run(ms(300));
+            assert_eq!(replies(&net, node).pop(), unknown, "n{node}");
+        }
+    }
+    assert_eq!(voters(&net, first).len(), 3);
+}
+
+#[test]
 fn a_voter_is_replaced_by_a_command_at_any_node_although_the_leader_dies_meanwhile() {
     for die_after in [None, Some(0), Some(30), Some(300)] {
         let mut net = cluster(6, 3);

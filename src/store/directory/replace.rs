@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{MutexGuard, PoisonError};
 
-use super::{Access, Directory, FileTime, MOVED_FILE, NEXT_FILE, Origin, STATE_FILE, note};
+use super::{Access, Directory, FileTime, MOVED_FILE, NEXT_FILE, Origin, STATE_FILE, is_claimed_by_other, note};
 use crate::store::StoreError;
 
 /// A byte that says, in place, that a file was superseded.
@@ -29,13 +29,15 @@ pub(in crate::store) struct Mark {
 pub(super) struct Last {
     /// The highest sequence that is known to have been used.
     sequence: u64,
-    /// The state file that this process wrote last, open for writing.
+    /// The state file that this process wrote last, open for writing, and locked.
     file: Option<File>,
+    /// The state file that this process found and has not replaced yet, locked while it is open.
+    found: Option<File>,
 }
 
 impl Last {
     pub(super) fn following(sequence: u64) -> Self {
-        Self { sequence, file: None }
+        Self { sequence, file: None, found: None }
     }
 }
 
@@ -83,6 +85,12 @@ impl Directory {
     pub(in crate::store) fn follow(&self, sequence: u64) {
         let mut last = self.last();
         last.sequence = last.sequence.max(sequence);
+    }
+
+    /// Keeps the state file that was found, and is locked, until another one has taken its place.
+    pub(super) fn claim(&self, found: File) {
+        // Elsewhere a file that is open is in the way of others.
+        self.last().found = Some(found).filter(|_| cfg!(unix));
     }
 
     /// Replaces the state file as a whole: at every instant the old or the new one is there. Blocks until it is on the disk.
@@ -144,6 +152,8 @@ impl<'a, F: FnOnce(Origin) -> io::Result<Vec<u8>>> Replacement<'a, F> {
             }
             Step::Mark => {
                 self.mark_before();
+                // Whoever finds it by another name finds the mark.
+                directory.last().found = None;
                 Ok(())
             }
             Step::Note => {
@@ -167,6 +177,8 @@ impl<'a, F: FnOnce(Origin) -> io::Result<Vec<u8>>> Replacement<'a, F> {
             }
             _ => directory.cannot_write(source),
         })?;
+        // Nobody knows of it yet: this cannot be in vain, unless files cannot be locked here.
+        let _ = is_claimed_by_other(&file);
         let mut last = directory.last();
         // Used up even if this one is never written: no two files have the same.
         last.sequence = last.sequence.saturating_add(1);

@@ -227,6 +227,11 @@ fn disks_that_fill_up_under_faults_are_safe_and_leave_nobody_aside() {
 }
 
 #[test]
+fn changing_the_electorate_on_disks_that_fill_up_is_safe_and_leaves_a_leader() {
+    is_kept(Mischief { changes_electorate: true, fills_disks: true, ..Mischief::default() });
+}
+
+#[test]
 fn planted_no_quorum_check_is_caught() {
     is_caught(flaw(Flaw::NoQuorumCheck), 100);
 }

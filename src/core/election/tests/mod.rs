@@ -6,6 +6,7 @@ mod chaos;
 mod confirming;
 mod corners;
 mod directed;
+mod disks;
 mod forming;
 mod hostile;
 mod learners;

@@ -316,3 +316,34 @@ fn voters_are_asked_no_longer_than_they_may_take() {
     assert!(matches!(&parliament.answers[..], [(1, Ok(_))]), "{:?}", parliament.answers);
     parliament.assert_safe();
 }
+
+#[test]
+fn a_leader_that_dies_while_a_removal_is_in_flight_is_succeeded_by_two_of_three_unless_one_of_them_holds_it() {
+    let [mut succeeded, mut stuck] = [0; 2];
+    for (seed, after) in (0..10).flat_map(|seed| [0, 1, 2, 3, 4, 6, 8].map(|after| (seed, after))) {
+        let (mut parliament, leader) = led(seed, 3);
+        parliament.run_for(SECOND);
+        let (third, other) = ((leader + 1) % 3, (leader + 2) % 3);
+        remove(&mut parliament, leader, 1, other);
+        parliament.run_up_to(SECOND, |p| proposes(p, leader));
+        parliament.run_for(Duration::from_millis(after));
+        if !parliament.answers.is_empty() {
+            continue;
+        }
+        parliament.crash(leader);
+        parliament.run_for(LEASE);
+        let holds =
+            parliament.nodes[third].disk.accepted.as_ref().is_some_and(|view| view.electorate.voters.len() == 2);
+        let is_led = parliament.run_until(LEASE * 2, |p| p.leader().is_some());
+        assert_eq!(is_led, !holds, "seed {seed}, after {after} ms");
+        [succeeded, stuck] = [succeeded + u32::from(is_led), stuck + u32::from(!is_led)];
+        let after = if holds { 2 } else { 3 };
+        parliament.start(leader);
+        assert!(parliament.run_until(LEASE * 3, |p| p.leader().is_some()), "it is back");
+        parliament.run_for(SECOND);
+        let now = parliament.leader().expect("led");
+        assert_eq!(voters(&parliament, now), after, "the successor carries what it holds, or nothing");
+        parliament.assert_safe();
+    }
+    assert!(succeeded > 0 && stuck > 0, "{succeeded} {stuck}");
+}
