@@ -20,6 +20,7 @@ mod doubt;
 mod forming;
 mod forwarding;
 mod founding;
+mod hearsay;
 mod hostile;
 mod joining;
 mod jumps;
