@@ -17,6 +17,7 @@ mod departures;
 mod detection;
 mod detours;
 mod doubt;
+mod forgetting;
 mod forming;
 mod forwarding;
 mod founding;
