@@ -263,7 +263,7 @@ mod tests {
         }
         assert_eq!(founding.answered(), MAX_JOINERS);
         founding.answered_by(Run(0), rival(1, NOW + INTERVAL));
-        founding.forget(NOW + INTERVAL, INTERVAL - MS);
+        founding.forget(NOW + INTERVAL, INTERVAL / 2);
         assert_eq!(founding.answered(), 1, "who answered again");
     }
 

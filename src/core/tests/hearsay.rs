@@ -104,7 +104,9 @@ fn survivors(are_restarted: bool) -> (Net, [usize; 2]) {
     (0..3).for_each(|node| net.kill(node));
     net.run(SECOND * 10);
     if are_restarted {
-        survivors.iter().for_each(|node| net.kill(*node));
+        for node in survivors {
+            net.kill(node);
+        }
         survivors = [("d", 3), ("e", 4)].map(|(name, host)| net.add_unconfigured(name, host, &[3]));
         net.run(SECOND * 3);
     }
@@ -119,7 +121,9 @@ fn what_survivors_know_stays_with_who_heard_it_of_them_and_keeps_blank_voters_fr
         net.run(SECOND * 5);
         assert!(told_by(&net, late).is_some());
         net.run(SETTLE);
-        survivors.iter().for_each(|node| net.kill(*node));
+        for node in survivors {
+            net.kill(node);
+        }
         net.run(SETTLE);
         assert!(told_by(&net, late).expect("known").is_sure, "restarted: {are_restarted}");
         for i in 0..3 {
