@@ -71,6 +71,13 @@ impl Founding {
         self.hint.map(|(candidate, _)| candidate.address)
     }
 
+    /// Somebody answered that it is not Up. At most [`MAX_JOINERS`] are remembered.
+    fn answered_by(&mut self, run: Run, rival: Rival) {
+        if self.not_up.len() < MAX_JOINERS || self.not_up.contains_key(&run) {
+            self.not_up.insert(run, rival);
+        }
+    }
+
     /// Forgets what was not heard again for this long.
     fn forget(&mut self, now: Time, after: Duration) {
         self.not_up.retain(|_, rival| now.since(rival.at) <= after);
@@ -153,10 +160,8 @@ impl Core {
         let founding = &mut joining.founding;
         founding.met_rivals = true;
         let before = founding.first();
-        if founding.not_up.len() < MAX_JOINERS || founding.not_up.contains_key(&record.run) {
-            let candidacy = seeking.and_then(|seeking| seeking.candidacy);
-            founding.not_up.insert(record.run, Rival { address: record.address, candidacy, at: now });
-        }
+        let candidacy = seeking.and_then(|seeking| seeking.candidacy);
+        founding.answered_by(record.run, Rival { address: record.address, candidacy, at: now });
         if let Some((_, at)) = founding.hint.as_mut().filter(|(hint, _)| hint.address == record.address) {
             *at = now;
         }
@@ -224,5 +229,56 @@ impl Core {
             self.outputs.push_back(Output::Notice(Notice::Founded));
             self.become_up();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::ORIGIN;
+    const INTERVAL: Duration = Duration::from_secs(1);
+    const MS: Duration = Duration::from_millis(1);
+
+    fn rival(port: u16, at: Time) -> Rival {
+        let address = SocketAddr::from(([10, 0, 0, 1], port));
+        Rival { address, candidacy: Some(Candidacy::Named), at }
+    }
+
+    #[test]
+    fn so_many_candidates_are_asked_in_an_interval_because_others_named_them() {
+        let mut founding = Founding::default();
+        for nth in 1..=MAX_CANDIDATES_ASKED {
+            assert!(founding.may_ask(NOW, INTERVAL), "{nth}");
+        }
+        assert!(!founding.may_ask(NOW + INTERVAL - MS, INTERVAL), "one more");
+        assert!(founding.may_ask(NOW + INTERVAL, INTERVAL), "the next interval");
+    }
+
+    #[test]
+    fn so_many_that_are_not_up_are_remembered_and_those_go_on_being_heard() {
+        let mut founding = Founding::default();
+        for run in 0..=MAX_JOINERS as u64 {
+            founding.answered_by(Run(run), rival(run as u16 + 1, NOW));
+        }
+        assert_eq!(founding.answered(), MAX_JOINERS);
+        founding.answered_by(Run(0), rival(1, NOW + INTERVAL));
+        founding.forget(NOW + INTERVAL, INTERVAL / 2);
+        assert_eq!(founding.answered(), 1, "who answered again");
+    }
+
+    #[test]
+    fn what_is_not_heard_again_is_forgotten_of_candidates_as_of_those_who_have_this_node_for_a_seed() {
+        let candidate = Candidate { candidacy: Candidacy::Listed, address: rival(1, NOW).address };
+        let mut founding = Founding { named_at: Some(NOW), hint: Some((candidate, NOW)), ..Founding::default() };
+        founding.answered_by(Run(1), rival(1, NOW));
+        founding.forget(NOW + INTERVAL, INTERVAL);
+        assert_eq!(
+            (founding.answered(), founding.target(), founding.named_at),
+            (1, Some(candidate.address), Some(NOW))
+        );
+        founding.forget(NOW + INTERVAL + MS, INTERVAL);
+        assert_eq!((founding.answered(), founding.target(), founding.named_at), (0, None, None));
+        assert_eq!(founding.first(), None);
     }
 }

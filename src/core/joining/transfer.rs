@@ -58,9 +58,30 @@ pub(in crate::core) struct Transfer {
 }
 
 impl Transfer {
+    fn new(address: SocketAddr, run: Run, now: Time) -> Self {
+        Self {
+            address,
+            run,
+            cursor: None,
+            beyond: BTreeMap::new(),
+            awaited: 0,
+            is_hurried: false,
+            retries: 0,
+            asked: now,
+            rtt: None,
+        }
+    }
+
     /// Whether pages were asked for more than once in vain: the sponsor may have restarted, or forgotten us.
     pub(super) fn is_stalled(&self) -> bool {
         self.retries >= 2
+    }
+
+    /// A page beyond a gap. At most [`PAGES_IN_FLIGHT`] are remembered: no more were asked for.
+    fn keep(&mut self, after: Option<NodeId>, next: Option<NodeId>) {
+        if self.beyond.len() < usize::from(PAGES_IN_FLIGHT) {
+            self.beyond.insert(after, next);
+        }
     }
 
     /// Everything up to `next` has arrived, or (`None`) to the end; says whether nothing is missing any more.
@@ -200,17 +221,7 @@ impl Serving {
 impl Core {
     /// Begins to pull the view of the node at `address`.
     pub(super) fn pull_from(&mut self, address: SocketAddr, run: Run) {
-        self.transfer = Some(Transfer {
-            address,
-            run,
-            cursor: None,
-            beyond: BTreeMap::new(),
-            awaited: 0,
-            is_hurried: false,
-            retries: 0,
-            asked: self.now,
-            rtt: None,
-        });
+        self.transfer = Some(Transfer::new(address, run, self.now));
         self.pull_next();
     }
 
@@ -271,9 +282,7 @@ impl Core {
         }
         transfer.awaited = transfer.awaited.saturating_sub(1);
         if after > transfer.cursor.as_ref() {
-            if transfer.beyond.len() < usize::from(PAGES_IN_FLIGHT) {
-                transfer.beyond.insert(after.cloned(), next);
-            }
+            transfer.keep(after.cloned(), next);
             // Several came after the missing one: it is lost rather than late (as TCP's fast retransmit: RFC 5681, 3.2).
             if transfer.beyond.len() >= PAGES_BEFORE_HURRY && !transfer.is_hurried {
                 transfer.is_hurried = true;
@@ -400,5 +409,40 @@ mod tests {
         assert_eq!(serving.places.len(), MAX_VIEWS_SERVED);
         assert!(serving.begin(Run(10 << 32), host(10), Time::ORIGIN + IDLE_PLACE), "unless somebody idles");
         assert_eq!(serving.places.len(), MAX_VIEWS_SERVED);
+    }
+
+    #[test]
+    fn a_place_is_kept_by_going_on_and_not_by_pulling_the_same_again_nor_for_longer_than_anybody_may() {
+        let (run, ms) = (Run(1), Duration::from_millis(1));
+        let name = |nth: u32| NodeId::new(&format!("n{nth:04}")).expect("a good name");
+        let mut serving = Serving::default();
+        assert!(serving.begin(run, at(1), Time::ORIGIN));
+        serving.pulled(run, Some(&name(5)), Time::ORIGIN);
+        let is_spare = |serving: &Serving, now| serving.places[&run].is_spare(now);
+        let later = Time::ORIGIN + IDLE_PLACE;
+        for before in [None, Some(name(4)), Some(name(5))] {
+            serving.pulled(run, before.as_ref(), later - ms);
+            assert!(!is_spare(&serving, later - ms) && is_spare(&serving, later), "{before:?}");
+        }
+        serving.pulled(run, Some(&name(6)), later);
+        assert!(!is_spare(&serving, later), "it goes on");
+        let mut now = later;
+        for nth in 7.. {
+            now = now + IDLE_PLACE / 2;
+            serving.pulled(run, Some(&name(nth)), now);
+            assert_eq!(is_spare(&serving, now), now.since(Time::ORIGIN) >= LONGEST_PLACE, "{now:?}");
+            if is_spare(&serving, now) {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn so_many_pages_beyond_a_gap_are_remembered() {
+        let mut transfer = Transfer::new(at(1), Run(1), Time::ORIGIN);
+        for nth in 0..=PAGES_IN_FLIGHT {
+            transfer.keep(NodeId::new(&format!("n{nth}")).ok(), None);
+        }
+        assert_eq!(transfer.beyond.len(), usize::from(PAGES_IN_FLIGHT));
     }
 }

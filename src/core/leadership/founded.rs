@@ -4,8 +4,9 @@
 //! welcomes a joiner what it knows; everybody says it in gossip packets while nobody leads, and when asked who leads; and
 //! configured voters say it to each other. Where nothing is known nothing is said, and nobody waits for it.
 //!
-//! **Sure** is who votes in it, has learnt an agreed view of it, or was told by [`FOUNDED_VOICES`] members. What a node is
-//! sure of it keeps on its disk. **Told** is whom one member has told: for as long as that member is there and stands by it,
+//! **Sure** is who votes in it, has learnt an agreed view of it, or was told by [`FOUNDED_VOICES`] members: who is to form
+//! one at once, who only hears of it when voters configured here, or seeds, say so, or when they have stood by it for
+//! [`SETTLE`]. What a node is sure of it keeps on its disk. **Told** is whom one member has told: for as long as that member is there and stands by it,
 //! no other electorate is formed here. It is one word against none, and yet it counts, since it may be all that is left of
 //! an electorate whose voters have lost their disks; and it is no more power than a member has that takes a voter's name.
 //! An operator hears whose word it is, can remove that member, or have the electorate founded anew. Who was told passes it on as
@@ -18,125 +19,30 @@
 //! |---|---|
 //! | voters that are configured here, seeds; elders (see `removal`) that were here before this node | for as long as they stand by it; several make it sure |
 //! | those elders, where a configured voter was here before this node, too, and is not sure of it | as those who came later: that voter knows them better |
-//! | elders that came later, and have been here for long; to a joiner, its sponsor | for as long as they stand by it |
+//! | elders that came later, and have been here for long; to a joiner, its sponsor; to who forms none, those elders, too | for as long as they stand by it; several make it sure after [`SETTLE`], unless an electorate is to be formed here |
 //! | elders that came later, a moment ago | for [`NEWCOMERS_HOLD_UP`] in all, and for no longer than they say it |
+//!
+//! Strangers that come, tell everybody who comes later, and go, leave no word behind: honest members that heard it, and
+//! vote nowhere, forget it within [`FOUNDED_REVIEW`] of finding that the strangers are gone; what they passed on is over
+//! [`FOUNDED_HINT`] later.
 //!
 //! Invariants:
 //! - One member's word is never passed on as if it were known.
 //! - Of electorates of different roots the first one stands that this node is sure of.
-//! - At most [`MAX_FOUNDED_VOICES`] are remembered.
-//! - Whoever came a moment ago keeps nobody from forming an electorate for longer than [`NEWCOMERS_HOLD_UP`].
+//! - What members say that were not here for [`SETTLE`] is sure to nobody who forms no electorate, unless somebody says so
+//!   whom its operator named.
 //!
 //! Must not know: how an electorate is formed.
 
-use std::collections::BTreeMap;
-
+use super::hearsay::{Hearsay, Weight, latest};
 use super::{Alarm, Core, Leading, NodeId, Phase, Reply, Ticket, Time};
 use crate::core::counters::Drop;
 use crate::core::election::{ChangeError, Descent, Election, Founded, LostElectorate};
-use crate::core::limits::{
-    FOUNDED_HINT, FOUNDED_REVIEW, FOUNDED_VOICES, MAX_FOUNDED_VOICES, NEWCOMERS_HOLD_UP, WHO_LEADS_INTERVAL,
-};
+use crate::core::limits::WHO_LEADS_INTERVAL;
 use crate::core::member::Run;
 use crate::core::view::Slot;
 use crate::core::wire::{Message, PacketBuilder};
 use rand::RngExt;
-
-/// How much a member's word of an electorate counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Weight {
-    /// For a while only.
-    Passing,
-    /// For as long as the member stands by it.
-    Lasting,
-    /// Several of them make sure.
-    Full,
-}
-
-/// What others say of an electorate of which this node is not sure.
-#[derive(Debug, Default)]
-pub(super) struct Hearsay {
-    /// Members that say so and are sure of it.
-    voices: BTreeMap<Run, (Descent, Weight)>,
-    /// What somebody said whose word counts for a while only, and until when that holds.
-    passing: Option<(Run, Descent, Time)>,
-    /// When such a word was heard first.
-    held_up_since: Option<Time>,
-    /// Configured voters that were here before this node.
-    first_voters: Vec<Run>,
-    /// What was passed on, and until when it counts.
-    hint: Option<(Descent, Time)>,
-    review_at: Option<Time>,
-}
-
-/// The one that began last: whatever is led after it must be above all of them.
-fn latest<'a>(descents: impl Iterator<Item = &'a Descent>) -> Option<&'a Descent> {
-    descents.max_by_key(|descent| (descent.began, descent.lineage))
-}
-
-impl Hearsay {
-    pub(super) fn deadline(&self) -> Option<Time> {
-        self.review_at
-    }
-
-    /// What keeps this node from forming another electorate, and whether who says so is sure of it.
-    fn rumoured(&self) -> Option<Founded> {
-        let said = self.said().map(|descent| Founded { descent: *descent, is_sure: true });
-        let passed_on = self.hint.map(|(descent, _)| descent).or(self.passing.map(|(_, descent, _)| descent));
-        said.or(passed_on.map(|descent| Founded { descent, is_sure: false }))
-    }
-
-    /// What members say that are sure of it, and whose word lasts.
-    fn said(&self) -> Option<&Descent> {
-        latest(self.voices.values().map(|(descent, _)| descent))
-    }
-
-    /// Whose word it is.
-    fn teller(&self) -> Option<Run> {
-        self.voices.keys().next().copied().or(self.passing.map(|(by, ..)| by))
-    }
-
-    fn descent(&self) -> Option<Descent> {
-        self.rumoured().map(|founded| founded.descent)
-    }
-
-    /// Takes a member's word down; says whether so many say the same that it is sure.
-    fn hear(&mut self, by: Run, founded: Founded, weight: Weight, now: Time) -> bool {
-        let descent = founded.descent;
-        self.review_at.get_or_insert(now + FOUNDED_REVIEW);
-        if weight == Weight::Passing {
-            self.voices.remove(&by);
-            let end = *self.held_up_since.get_or_insert(now) + NEWCOMERS_HOLD_UP;
-            self.passing = Some((by, descent, end.min(now + FOUNDED_HINT))).filter(|_| now < end);
-            return false;
-        }
-        if !founded.is_sure {
-            self.hint = Some((descent, now + FOUNDED_HINT));
-            return false;
-        }
-        if self.voices.len() < MAX_FOUNDED_VOICES || self.voices.contains_key(&by) {
-            self.voices.insert(by, (descent, weight));
-        }
-        let count = self.voices.values().filter(|said| **said == (descent, Weight::Full)).count();
-        weight == Weight::Full && count >= FOUNDED_VOICES
-    }
-
-    /// Somebody's word, as it turns out, counts for a while only.
-    fn let_pass(&mut self, run: Run, now: Time) {
-        if let Some((descent, _)) = self.voices.remove(&run) {
-            self.hear(run, Founded { descent, is_sure: true }, Weight::Passing, now);
-        }
-    }
-
-    /// Forgets who is gone, and what was passed on too long ago.
-    fn review(&mut self, now: Time, is_there: impl Fn(Run) -> bool) {
-        self.voices.retain(|run, _| is_there(*run));
-        self.hint.take_if(|(_, until)| now >= *until);
-        self.passing.take_if(|(_, _, until)| now >= *until);
-        let is_empty = self.voices.is_empty() && self.hint.is_none() && self.passing.is_none();
-        self.review_at = (!is_empty).then_some(now + FOUNDED_REVIEW);
-    }
-}
 
 impl Core {
     /// The electorate that this node is sure of.
@@ -197,12 +103,14 @@ impl Core {
         let hearsay = &leading.hearsay;
         let is_there =
             |run: &Run| self.view.slot_of_run(*run).is_some_and(|slot| self.view.record(slot).status.is_live());
-        let is_confirmed = || hearsay.voices.keys().any(|run| self.is_configured_voter(*run));
+        let is_confirmed = || hearsay.voices().any(|run| self.is_configured_voter(run));
         match (self.is_known_for_long(slot), self.is_new_here()) {
             (false, _) => Weight::Passing,
             (true, false) => Weight::Lasting,
             // It was here before this node.
             (true, true) if hearsay.first_voters.iter().any(is_there) && !is_confirmed() => Weight::Passing,
+            // Those who were here may all be strangers. Who forms no electorate can wait until they have been for long.
+            (true, true) if !self.election().is_some_and(Election::is_forming) => Weight::Lasting,
             (true, true) => Weight::Full,
         }
     }
@@ -245,7 +153,7 @@ impl Core {
         let is_due = |leading: &&Leading| leading.hearsay.review_at.is_some_and(|at| now >= at);
         let Some(leading) = self.leading.as_deref().filter(is_due) else { return };
         let is_passing = |run: Run| self.weight_of(run) == Weight::Passing;
-        let passing: Vec<Run> = leading.hearsay.voices.keys().copied().filter(|run| is_passing(*run)).collect();
+        let passing: Vec<Run> = leading.hearsay.voices().filter(|run| is_passing(*run)).collect();
         let Some(leading) = &mut self.leading else { return };
         for run in passing {
             leading.hearsay.let_pass(run, now);
@@ -254,8 +162,13 @@ impl Core {
         let slot_of = |run| self.view.slot_of_run(run);
         let is_there = |run| is_joining || slot_of(run).is_some_and(|slot| self.view.entry(slot).status.is_live());
         leading.hearsay.review(now, is_there);
-        let by = leading.hearsay.teller().and_then(slot_of);
         let is_forming = self.election().is_some_and(Election::is_forming);
+        let confirmed = self.leading.as_ref().and_then(|leading| leading.hearsay.long_standing(now));
+        if let Some(descent) = confirmed.filter(|_| !is_forming && !is_joining) {
+            return self.is_sure_of(descent);
+        }
+        let Some(leading) = &self.leading else { return };
+        let by = leading.hearsay.teller().and_then(|run| self.view.slot_of_run(run));
         if let Some(by) = by.filter(|_| is_forming && !is_joining) {
             let by = self.view.record(by).id.clone();
             self.raise_alarm(Alarm::FormingHeldUp { by });
@@ -309,95 +222,5 @@ impl Core {
             let by = self.view.record(by).id.clone();
             self.with_election(|election, _| election.hear_of_leader(&by));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::core::election::{Lineage, Term};
-
-    const NOW: Time = Time::ORIGIN;
-
-    fn of(lineage: u64, is_sure: bool) -> Founded {
-        let (lineage, root) = (Lineage(lineage), Lineage(lineage));
-        Founded { descent: Descent { lineage, root, began: Term(0) }, is_sure }
-    }
-
-    #[test]
-    fn two_that_are_sure_of_the_same_make_a_third_one_sure() {
-        let mut hearsay = Hearsay::default();
-        assert!(!hearsay.hear(Run(1), of(7, true), Weight::Full, NOW));
-        assert!(!hearsay.hear(Run(1), of(7, true), Weight::Full, NOW), "the same one again");
-        assert!(!hearsay.hear(Run(2), of(8, true), Weight::Full, NOW), "of another one");
-        assert!(!hearsay.hear(Run(3), of(7, false), Weight::Full, NOW), "was only told so");
-        assert!(hearsay.hear(Run(4), of(7, true), Weight::Full, NOW));
-    }
-
-    #[test]
-    fn one_members_word_counts_as_long_as_it_is_there_and_what_was_passed_on_for_a_while() {
-        let mut hearsay = Hearsay::default();
-        hearsay.hear(Run(1), of(7, true), Weight::Full, NOW);
-        hearsay.review(NOW + FOUNDED_HINT * 9, |_| true);
-        assert_eq!(hearsay.rumoured(), Some(of(7, true)));
-        hearsay.review(NOW + FOUNDED_HINT * 9, |_| false);
-        assert_eq!((hearsay.rumoured(), hearsay.deadline()), (None, None));
-        hearsay.hear(Run(1), of(7, false), Weight::Full, NOW);
-        hearsay.review(NOW + FOUNDED_HINT - Duration::from_millis(1), |_| false);
-        assert_eq!(hearsay.rumoured(), Some(of(7, false)));
-        hearsay.review(NOW + FOUNDED_HINT, |_| true);
-        assert_eq!((hearsay.rumoured(), hearsay.deadline()), (None, None));
-    }
-
-    #[test]
-    fn so_many_voices_are_remembered_and_the_next_one_is_not() {
-        let mut hearsay = Hearsay::default();
-        let most = MAX_FOUNDED_VOICES as u64;
-        for run in 0..=most {
-            hearsay.hear(Run(run), of(run + 1, true), Weight::Full, NOW);
-        }
-        assert_eq!(hearsay.voices.len(), MAX_FOUNDED_VOICES);
-        assert!(!hearsay.voices.contains_key(&Run(most)));
-        assert!(hearsay.hear(Run(0), of(2, true), Weight::Full, NOW), "who is remembered may say something else");
-    }
-
-    #[test]
-    fn two_whose_word_merely_lasts_make_nobody_sure() {
-        let mut hearsay = Hearsay::default();
-        for run in 1..4 {
-            assert!(!hearsay.hear(Run(run), of(7, true), Weight::Lasting, NOW));
-        }
-        assert_eq!(hearsay.rumoured(), Some(of(7, true)));
-        assert!(!hearsay.hear(Run(4), of(7, true), Weight::Full, NOW));
-        assert!(hearsay.hear(Run(5), of(7, true), Weight::Full, NOW));
-    }
-
-    #[test]
-    fn newcomers_hold_a_node_up_for_a_while_in_all_however_many_they_are() {
-        let mut hearsay = Hearsay::default();
-        let step = FOUNDED_HINT / 2;
-        let mut now = NOW;
-        for nth in 0.. {
-            assert!(!hearsay.hear(Run(nth), of(nth, true), Weight::Passing, now));
-            if now.since(NOW) >= NEWCOMERS_HOLD_UP {
-                break;
-            }
-            assert_eq!(hearsay.rumoured(), Some(of(nth, false)), "{now:?}");
-            now = now + step;
-            hearsay.review(now, |_| true);
-        }
-        assert_eq!(hearsay.rumoured(), None);
-        hearsay.hear(Run(1), of(1, true), Weight::Passing, now + NEWCOMERS_HOLD_UP);
-        assert_eq!(hearsay.rumoured(), None, "it has had its time");
-    }
-
-    #[test]
-    fn what_newcomers_say_no_more_holds_nobody_up() {
-        let mut hearsay = Hearsay::default();
-        hearsay.hear(Run(1), of(1, true), Weight::Passing, NOW);
-        hearsay.review(NOW + FOUNDED_HINT, |_| true);
-        assert_eq!((hearsay.rumoured(), hearsay.deadline()), (None, None));
     }
 }

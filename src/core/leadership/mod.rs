@@ -18,6 +18,7 @@
 mod asked;
 mod forward;
 mod founded;
+mod hearsay;
 mod machine;
 mod news;
 mod rumours;
@@ -36,7 +37,7 @@ use crate::core::view::View;
 use crate::core::{Core, Phase};
 use asked::Asked;
 use forward::Forwards;
-use founded::Hearsay;
+use hearsay::Hearsay;
 use rumours::Rumours;
 use views::Fetch;
 

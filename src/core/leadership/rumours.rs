@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use super::founded::Weight;
+use super::hearsay::Weight;
 use super::{Core, Election, Known, NodeId, Status, Term, View};
 use crate::core::counters::Drop;
 use crate::core::election::{Lineage, ViewRef};

@@ -8,9 +8,10 @@ use crate::core::counters::Drop;
 use crate::core::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::core::limits::{
     ADMISSION_INTERVAL, CALL_LASTS, CLAIM_INTERVAL, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS,
-    MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES,
-    MAX_JOINERS_PER_HOST, MAX_JURORS, MAX_PARTNERS, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_REMOVERS,
-    MAX_RESTARTS, MAX_SEEDS, MIN_CRASH_PROBE_GAP, REMOVALS_INTERVAL, RESTART_TIMEOUT, SETTLE, SETTLE_TOGETHER,
+    GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS,
+    MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES, MAX_JOINERS_PER_HOST, MAX_JURORS, MAX_PARTNERS, MAX_PENDING_COMMANDS,
+    MAX_REMEMBERED_ADDRESSES, MAX_REMOVERS, MAX_RESTARTS, MAX_SEEDS, MIN_CRASH_PROBE_GAP, REMOVALS_INTERVAL,
+    RESTART_TIMEOUT, SETTLE, SETTLE_TOGETHER,
 };
 use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::core::settings::Profile;
@@ -160,6 +161,49 @@ fn a_guest_says_so_much_before_it_is_proven() {
         let is_closed = alone.outputs().contains(&Output::CloseLink { link });
         assert_eq!(is_closed, frame > MAX_GUEST_FRAMES, "frame {frame}");
     }
+}
+
+/// A frame over a connection that somebody opened, in a member's name; says whether the connection is closed.
+fn is_dismissed(alone: &mut Alone, link: LinkId, cluster: &str, peer: &Record) -> bool {
+    alone.sequence += 1;
+    let header =
+        Header { cluster: Header::cluster_hash(cluster), run: peer.run, sequence: alone.sequence, fingerprint: 0 };
+    let bytes = PacketBuilder::new(&header, 1_400).finish();
+    let event = LinkEvent::Frame { from: peer.address, bytes: &bytes };
+    alone.core.handle(alone.now, Input::Link { link, event });
+    alone.outputs().contains(&Output::CloseLink { link })
+}
+
+#[test]
+fn a_guest_speaks_in_the_name_of_one_member_that_lives_in_this_cluster() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..2, Status::Up);
+    alone.told_of(2..3, Status::Down);
+    let [one, other, dead] = [0, 1, 2].map(|host| member(host, Status::Up));
+    assert!(is_dismissed(&mut alone, LinkId::Accepted(1), "other", &one), "another cluster's");
+    assert!(is_dismissed(&mut alone, LinkId::Accepted(2), "test", &dead), "who is down");
+    let link = LinkId::Accepted(3);
+    assert!(!is_dismissed(&mut alone, link, "test", &one));
+    assert!(is_dismissed(&mut alone, link, "test", &other), "in another name now");
+}
+
+#[test]
+fn a_guest_that_proves_nothing_is_dismissed_in_the_end() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let link = LinkId::Accepted(1);
+    assert!(!is_dismissed(&mut alone, link, "test", &member(0, Status::Up)));
+    let began = alone.now;
+    let mut dismissed_after = None;
+    while dismissed_after.is_none() && alone.now.since(began) < LINK_TIMEOUT * 2 {
+        alone.now = alone.now + GUEST_PROBE_INTERVAL / 2;
+        alone.core.handle(alone.now, Input::Tick);
+        if alone.outputs().contains(&Output::CloseLink { link }) {
+            dismissed_after = Some(alone.now.since(began));
+        }
+    }
+    let after = dismissed_after.expect("it is closed");
+    assert!((LINK_TIMEOUT..=LINK_TIMEOUT + GUEST_PROBE_INTERVAL).contains(&after), "{after:?}");
 }
 
 #[test]

@@ -2,9 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
+use crate::core::counters::Drop;
 use crate::core::doors::{Birth, Input, Notice, StopReason};
 use crate::core::limits::{
-    INCARNATION_STEP, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE,
+    INCARNATION_STEP, MAX_HOPS, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE,
 };
 use crate::core::member::tests::record;
 use crate::core::member::{ChangeKind, Run, Status, Tags};
@@ -339,6 +340,59 @@ fn a_joiner_follows_referrals_only_of_whom_it_asked_and_only_so_many() {
     followed.remove(&0);
     assert!(followed.len() >= 8, "it follows some: {followed:?}");
     assert!(followed.len() as u32 <= MAX_REFERRALS_FOLLOWED, "{} in less than a retry interval", followed.len());
+}
+
+#[test]
+fn a_joiner_pauses_after_so_many_referrals_in_a_row() {
+    let mut net = Net::new(Profile::Lan);
+    let joiner = net.add("joiner", 5, &[0]);
+    net.run(ms(5));
+    let asked = net.undelivered.iter().find_map(|(_, bytes)| {
+        Packet::decode(bytes).expect("decodes").messages.into_iter().find_map(|message| match message {
+            Message::Join { nonce, .. } => Some(nonce),
+            _ => None,
+        })
+    });
+    let nonce = asked.expect("it asks its seed");
+    let mut followed = Vec::new();
+    for i in 0..MAX_HOPS as usize * 2 {
+        let members = [100 + 3 * i, 101 + 3 * i, 102 + 3 * i];
+        followed.push(misled(&mut net, joiner, nonce, 0, members, 1 + i as u64).len());
+    }
+    let (in_a_row, later) = followed.split_at(MAX_HOPS as usize);
+    assert!(in_a_row.iter().all(|asked| *asked == 1), "{followed:?}");
+    assert!(later.iter().all(|asked| *asked == 0), "{followed:?}");
+}
+
+#[test]
+fn a_page_that_leads_backwards_is_dropped_and_the_joiner_has_the_whole_view_nevertheless() {
+    let mut net = Net::cluster(Profile::Local, 60);
+    let joiner = net.add("late", 100, &[0]);
+    let mut came = 0;
+    while !net.nodes[joiner].core.is_up() {
+        net.run(ms(1) / 4);
+        let core = &mut net.nodes[joiner].core;
+        if core.transfer.is_some() {
+            let before = core.counters().dropped(Drop::Malformed);
+            core.page(Some(&id("n5")), Some(id("n3")));
+            core.page(Some(&id("n5")), Some(id("n5")));
+            assert_eq!(core.counters().dropped(Drop::Malformed), before + 2);
+            came += 1;
+        }
+    }
+    assert!(came > 0, "while pages were under way");
+    assert_eq!(net.nodes[joiner].core.records().count(), 61);
+}
+
+#[test]
+fn a_joiner_that_is_being_handed_the_view_founds_nothing() {
+    let mut net = Net::cluster(Profile::Local, 5);
+    let joiner = net.add("late", 20, &[0, 20]);
+    net.run_until(ms(1_000), "pages are under way", |net| net.nodes[joiner].core.transfer.is_some());
+    // Whatever its patience says.
+    net.nodes[joiner].core.now = net.now + Duration::from_secs(3_600);
+    net.nodes[joiner].core.consider_founding();
+    assert!(!net.nodes[joiner].core.is_up() && !net.nodes[joiner].notices.contains(&Notice::Founded));
 }
 
 /// A node whose seeds' names are looked up by the test; it has so many seeds.

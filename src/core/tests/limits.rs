@@ -18,7 +18,7 @@ use crate::core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
 pub(super) struct Alone {
     pub(super) core: Core,
     pub(super) now: Time,
-    sequence: u64,
+    pub(super) sequence: u64,
 }
 
 pub(super) const TELLER: Run = Run(0x7e11);

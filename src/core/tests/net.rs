@@ -172,9 +172,21 @@ impl Net {
         self.add_born(name, host, seeds, incarnation)
     }
 
+    /// The same, but its configuration names no voters: it learns who votes.
+    pub(super) fn add_unconfigured(&mut self, name: &str, host: usize, seeds: &[usize]) -> usize {
+        let mut birth = self.birth(name, host, seeds, 1_000_000 + self.now.since(Time::ORIGIN).as_millis() as u64);
+        birth.leadership.iter_mut().for_each(|quorum| quorum.voters.clear());
+        self.add_birth(birth, seeds.iter().map(|host| address(*host)).collect())
+    }
+
     pub(super) fn add_born(&mut self, name: &str, host: usize, seeds: &[usize], incarnation: u64) -> usize {
+        let birth = self.birth(name, host, seeds, incarnation);
+        self.add_birth(birth, seeds.iter().map(|host| address(*host)).collect())
+    }
+
+    fn birth(&mut self, name: &str, host: usize, seeds: &[usize], incarnation: u64) -> Birth {
         self.counter += 1;
-        let birth = Birth {
+        Birth {
             leadership: (!self.voters.is_empty()).then(|| self.quorum(name)),
             id: id(name),
             run: Run(0x1000 + self.counter),
@@ -189,8 +201,7 @@ impl Net {
             seeds: seeds.len(),
             remembered: Vec::new(),
             random_seed: self.counter,
-        };
-        self.add_birth(birth, seeds.iter().map(|host| address(*host)).collect())
+        }
     }
 
     pub(super) fn add_birth(&mut self, birth: Birth, seeds: Vec<SocketAddr>) -> usize {

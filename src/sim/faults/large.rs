@@ -113,9 +113,7 @@ impl Schedule {
         if !self.variation.has_adversary || seed % 4 != 2 {
             return None;
         }
-        // Where nodes come and go all the time, a newcomer may be the oldest member that one of them knows.
-        let moods: Vec<Mood> = Mood::ALL.into_iter().filter(|mood| *mood != Mood::Goodbyes).collect();
-        Random::new(seed, Purpose::Adversary).pick(&moods).copied()
+        Random::new(seed, Purpose::Adversary).pick(&Mood::ALL).copied()
     }
 }
 

@@ -1,0 +1,260 @@
+//! Hearsay: what members say of an electorate, taken down and forgotten.
+//!
+//! Invariants:
+//! - At most [`MAX_FOUNDED_VOICES`] voices are remembered, none for longer than its member is there and stands by it.
+//! - One voice makes nobody sure.
+//! - Whoever came a moment ago keeps nobody from forming an electorate for longer than [`NEWCOMERS_HOLD_UP`].
+//!
+//! Must not know: who is whom (see `founded`).
+
+use std::collections::BTreeMap;
+
+use super::Time;
+use crate::core::election::{Descent, Founded};
+use crate::core::limits::{
+    FOUNDED_HINT, FOUNDED_REVIEW, FOUNDED_VOICES, MAX_FOUNDED_VOICES, NEWCOMERS_HOLD_UP, SETTLE,
+};
+use crate::core::member::Run;
+
+/// How much a member's word of an electorate counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Weight {
+    /// For a while only.
+    Passing,
+    /// For as long as the member stands by it.
+    Lasting,
+    /// Several of them make sure.
+    Full,
+}
+
+/// The word of a member that is sure.
+#[derive(Debug, Clone, Copy)]
+struct Voice {
+    descent: Descent,
+    weight: Weight,
+    /// When it said so first, of the times it said the same.
+    since: Time,
+}
+
+/// What others say of an electorate of which this node is not sure.
+#[derive(Debug, Default)]
+pub(super) struct Hearsay {
+    /// Members that say so and are sure of it.
+    voices: BTreeMap<Run, Voice>,
+    /// What somebody said whose word counts for a while only, and until when that holds.
+    passing: Option<(Run, Descent, Time)>,
+    /// When such a word was heard first.
+    held_up_since: Option<Time>,
+    /// Configured voters that were here before this node.
+    pub(super) first_voters: Vec<Run>,
+    /// What was passed on, and until when it counts.
+    hint: Option<(Descent, Time)>,
+    pub(super) review_at: Option<Time>,
+}
+
+/// The one that began last: whatever is led after it must be above all of them.
+pub(super) fn latest<'a>(descents: impl Iterator<Item = &'a Descent>) -> Option<&'a Descent> {
+    descents.max_by_key(|descent| (descent.began, descent.lineage))
+}
+
+impl Hearsay {
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.review_at
+    }
+
+    /// What keeps this node from forming another electorate, and whether who says so is sure of it.
+    pub(super) fn rumoured(&self) -> Option<Founded> {
+        let said = self.said().map(|descent| Founded { descent: *descent, is_sure: true });
+        let passed_on = self.hint.map(|(descent, _)| descent).or(self.passing.map(|(_, descent, _)| descent));
+        said.or(passed_on.map(|descent| Founded { descent, is_sure: false }))
+    }
+
+    /// What members say that are sure of it, and whose word lasts.
+    pub(super) fn said(&self) -> Option<&Descent> {
+        latest(self.voices.values().map(|voice| &voice.descent))
+    }
+
+    /// Whose word it is.
+    pub(super) fn teller(&self) -> Option<Run> {
+        self.voices.keys().next().copied().or(self.passing.map(|(by, ..)| by))
+    }
+
+    pub(super) fn descent(&self) -> Option<Descent> {
+        self.rumoured().map(|founded| founded.descent)
+    }
+
+    /// Takes a member's word down; says whether so many say the same that it is sure.
+    pub(super) fn hear(&mut self, by: Run, founded: Founded, weight: Weight, now: Time) -> bool {
+        let descent = founded.descent;
+        self.review_at.get_or_insert(now + FOUNDED_REVIEW);
+        if weight == Weight::Passing {
+            self.voices.remove(&by);
+            let end = *self.held_up_since.get_or_insert(now) + NEWCOMERS_HOLD_UP;
+            self.passing = Some((by, descent, end.min(now + FOUNDED_HINT))).filter(|_| now < end);
+            return false;
+        }
+        if !founded.is_sure {
+            self.voices.remove(&by);
+            self.hint = Some((descent, now + FOUNDED_HINT));
+            return false;
+        }
+        if self.voices.len() < MAX_FOUNDED_VOICES || self.voices.contains_key(&by) {
+            let before = self.voices.get(&by).filter(|voice| voice.descent == descent);
+            let since = before.map_or(now, |voice| voice.since);
+            self.voices.insert(by, Voice { descent, weight, since });
+        }
+        let is_full = |voice: &&Voice| voice.descent == descent && voice.weight == Weight::Full;
+        let count = self.voices.values().filter(is_full).count();
+        weight == Weight::Full && count >= FOUNDED_VOICES
+    }
+
+    /// Somebody's word, as it turns out, counts for a while only.
+    pub(super) fn let_pass(&mut self, run: Run, now: Time) {
+        if let Some(Voice { descent, .. }) = self.voices.remove(&run) {
+            self.hear(run, Founded { descent, is_sure: true }, Weight::Passing, now);
+        }
+    }
+
+    /// The electorate that so many have stood by for [`SETTLE`].
+    pub(super) fn long_standing(&self, now: Time) -> Option<Descent> {
+        let old = || self.voices.values().filter(|voice| now.since(voice.since) >= SETTLE);
+        let count = |descent: Descent| old().filter(|voice| voice.descent == descent).count();
+        old().map(|voice| voice.descent).find(|descent| count(*descent) >= FOUNDED_VOICES)
+    }
+
+    /// Members that say so and are sure of it.
+    pub(super) fn voices(&self) -> impl Iterator<Item = Run> {
+        self.voices.keys().copied()
+    }
+
+    /// Forgets who is gone, and what was passed on too long ago.
+    pub(super) fn review(&mut self, now: Time, is_there: impl Fn(Run) -> bool) {
+        self.voices.retain(|run, _| is_there(*run));
+        self.hint.take_if(|(_, until)| now >= *until);
+        self.passing.take_if(|(_, _, until)| now >= *until);
+        let is_empty = self.voices.is_empty() && self.hint.is_none() && self.passing.is_none();
+        self.review_at = (!is_empty).then_some(now + FOUNDED_REVIEW);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::core::election::{Lineage, Term};
+
+    const NOW: Time = Time::ORIGIN;
+
+    fn of(lineage: u64, is_sure: bool) -> Founded {
+        let (lineage, root) = (Lineage(lineage), Lineage(lineage));
+        Founded { descent: Descent { lineage, root, began: Term(0) }, is_sure }
+    }
+
+    #[test]
+    fn two_that_are_sure_of_the_same_make_a_third_one_sure() {
+        let mut hearsay = Hearsay::default();
+        assert!(!hearsay.hear(Run(1), of(7, true), Weight::Full, NOW));
+        assert!(!hearsay.hear(Run(1), of(7, true), Weight::Full, NOW), "the same one again");
+        assert!(!hearsay.hear(Run(2), of(8, true), Weight::Full, NOW), "of another one");
+        assert!(!hearsay.hear(Run(3), of(7, false), Weight::Full, NOW), "was only told so");
+        assert!(hearsay.hear(Run(4), of(7, true), Weight::Full, NOW));
+    }
+
+    #[test]
+    fn one_members_word_counts_as_long_as_it_is_there_and_what_was_passed_on_for_a_while() {
+        let mut hearsay = Hearsay::default();
+        hearsay.hear(Run(1), of(7, true), Weight::Full, NOW);
+        hearsay.review(NOW + FOUNDED_HINT * 9, |_| true);
+        assert_eq!(hearsay.rumoured(), Some(of(7, true)));
+        hearsay.review(NOW + FOUNDED_HINT * 9, |_| false);
+        assert_eq!((hearsay.rumoured(), hearsay.deadline()), (None, None));
+        hearsay.hear(Run(1), of(7, false), Weight::Full, NOW);
+        hearsay.review(NOW + FOUNDED_HINT - Duration::from_millis(1), |_| false);
+        assert_eq!(hearsay.rumoured(), Some(of(7, false)));
+        hearsay.review(NOW + FOUNDED_HINT, |_| true);
+        assert_eq!((hearsay.rumoured(), hearsay.deadline()), (None, None));
+    }
+
+    #[test]
+    fn so_many_voices_are_remembered_and_the_next_one_is_not() {
+        let mut hearsay = Hearsay::default();
+        let most = MAX_FOUNDED_VOICES as u64;
+        for run in 0..=most {
+            hearsay.hear(Run(run), of(run + 1, true), Weight::Full, NOW);
+        }
+        assert_eq!(hearsay.voices.len(), MAX_FOUNDED_VOICES);
+        assert!(!hearsay.voices.contains_key(&Run(most)));
+        assert!(hearsay.hear(Run(0), of(2, true), Weight::Full, NOW), "who is remembered may say something else");
+    }
+
+    #[test]
+    fn two_whose_word_merely_lasts_make_nobody_sure() {
+        let mut hearsay = Hearsay::default();
+        for run in 1..4 {
+            assert!(!hearsay.hear(Run(run), of(7, true), Weight::Lasting, NOW));
+        }
+        assert_eq!(hearsay.rumoured(), Some(of(7, true)));
+        assert!(!hearsay.hear(Run(4), of(7, true), Weight::Full, NOW));
+        assert!(hearsay.hear(Run(5), of(7, true), Weight::Full, NOW));
+    }
+
+    #[test]
+    fn newcomers_hold_a_node_up_for_a_while_in_all_however_many_they_are() {
+        let mut hearsay = Hearsay::default();
+        let step = FOUNDED_HINT / 2;
+        let mut now = NOW;
+        for nth in 0.. {
+            assert!(!hearsay.hear(Run(nth), of(nth, true), Weight::Passing, now));
+            if now.since(NOW) >= NEWCOMERS_HOLD_UP {
+                break;
+            }
+            assert_eq!(hearsay.rumoured(), Some(of(nth, false)), "{now:?}");
+            now = now + step;
+            hearsay.review(now, |_| true);
+        }
+        assert_eq!(hearsay.rumoured(), None);
+        hearsay.hear(Run(1), of(1, true), Weight::Passing, now + NEWCOMERS_HOLD_UP);
+        assert_eq!(hearsay.rumoured(), None, "it has had its time");
+    }
+
+    #[test]
+    fn what_newcomers_say_no_more_holds_nobody_up() {
+        let mut hearsay = Hearsay::default();
+        hearsay.hear(Run(1), of(1, true), Weight::Passing, NOW);
+        hearsay.review(NOW + FOUNDED_HINT, |_| true);
+        assert_eq!((hearsay.rumoured(), hearsay.deadline()), (None, None));
+    }
+
+    #[test]
+    fn two_that_stand_by_it_for_long_make_a_third_one_sure_and_who_takes_it_back_begins_anew() {
+        let mut hearsay = Hearsay::default();
+        let just_before = NOW + SETTLE - Duration::from_millis(1);
+        hearsay.hear(Run(1), of(7, true), Weight::Lasting, NOW);
+        hearsay.hear(Run(2), of(8, true), Weight::Lasting, NOW);
+        assert_eq!(hearsay.long_standing(NOW + SETTLE), None, "one of each");
+        hearsay.hear(Run(3), of(7, true), Weight::Lasting, NOW);
+        hearsay.hear(Run(3), of(7, true), Weight::Lasting, just_before);
+        assert_eq!(hearsay.long_standing(just_before), None);
+        assert_eq!(hearsay.long_standing(NOW + SETTLE), Some(of(7, true).descent), "however often it was said");
+        for taken_back in [of(7, false), of(8, true)] {
+            let mut hearsay = Hearsay::default();
+            for run in [1, 2] {
+                hearsay.hear(Run(run), of(7, true), Weight::Lasting, NOW);
+            }
+            hearsay.hear(Run(1), taken_back, Weight::Lasting, just_before);
+            hearsay.hear(Run(1), of(7, true), Weight::Lasting, just_before);
+            assert_eq!(hearsay.long_standing(NOW + SETTLE), None, "{taken_back:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_sure_no_more_is_no_voice() {
+        let mut hearsay = Hearsay::default();
+        hearsay.hear(Run(1), of(7, true), Weight::Full, NOW);
+        hearsay.hear(Run(1), of(7, false), Weight::Full, NOW);
+        assert_eq!(hearsay.rumoured(), Some(of(7, false)));
+        hearsay.review(NOW + FOUNDED_HINT, |_| true);
+        assert_eq!(hearsay.rumoured(), None);
+    }
+}
