@@ -544,7 +544,7 @@ fn a_question_fits_into_a_packet_to_an_address_that_is_not_proven() {
     assert!(sent.iter().all(|(_, _, bytes)| bytes.len() <= MAX_UNPROVEN_BYTES));
     net.run(FORWARD_TIMEOUT);
     let id = id(&"n".repeat(63));
-    assert_eq!(replies(&net, LEARNER), [Err(CommandError::Electorate(ChangeError::NoAnswer { id }))]);
+    assert_eq!(replies(&net, LEARNER), [Err(CommandError::Electorate(ChangeError::NoMember { id }))]);
 }
 
 #[test]
