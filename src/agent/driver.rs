@@ -480,6 +480,7 @@ impl Driver {
                     let _ = answer.send(reply);
                 }
             }
+            Output::LeaseWord { .. } => {}
             Output::Notice(notice) => shared.journal.notice(notice),
             Output::Stopped(reason) => {
                 let level = if reason == StopReason::Left { Level::INFO } else { Level::ERROR };

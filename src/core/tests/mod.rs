@@ -45,4 +45,5 @@ mod twins;
 mod usurpers;
 mod views;
 mod waiting;
+mod words;
 mod youngsters;

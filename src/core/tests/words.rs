@@ -1,0 +1,44 @@
+//! Words about leases: how they reach everybody, and what somebody who sends too many achieves.
+
+use super::liars::Liar;
+use super::net::{Net, id, ms};
+use crate::core::counters::Drop;
+use crate::core::doors::Command;
+use crate::core::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_WORDS};
+use crate::core::settings::Profile;
+use crate::core::wire::{LeaseWord, Message};
+
+fn word(term: u64) -> LeaseWord {
+    LeaseWord { lease: id("billing"), term, kind: 1, nonce: 0 }
+}
+
+#[test]
+fn a_word_reaches_every_member_once_also_far_along_the_rings() {
+    for members in [2, 5, 60] {
+        let mut net = Net::cluster(Profile::Local, members);
+        net.command(1, Command::TellLease(word(7)));
+        net.command(1, Command::TellLease(word(7)));
+        net.run(ms(300));
+        for (node, heard) in net.nodes.iter().map(|node| &node.lease_words).enumerate() {
+            let expected = if node == 1 { vec![] } else { vec![word(7)] };
+            assert_eq!(*heard, expected, "node {node} of {members}");
+        }
+    }
+}
+
+#[test]
+fn whoever_sends_words_without_end_is_heard_within_bounds_and_others_still_are() {
+    let mut net = Net::cluster(Profile::Local, 5);
+    let liar = Liar::new(4);
+    let many = 3 * MAX_LEASE_WORDS as u64;
+    for term in 0..many {
+        liar.says(&mut net, 0, &[Message::LeaseWord(Box::new(word(term)))]);
+    }
+    let heard = net.nodes[0].lease_words.len();
+    assert_eq!(heard, LEASE_WORDS_PER_SECOND as usize);
+    assert!(net.nodes[0].core.counters().dropped(Drop::RateLimited) >= many - heard as u64);
+    net.run(ms(1_100));
+    net.command(3, Command::TellLease(word(many)));
+    net.run(ms(100));
+    assert_eq!(net.nodes[0].lease_words.last(), Some(&word(many)));
+}
