@@ -196,7 +196,7 @@ async fn recall(config: &Config) -> Result<Memory, StartError> {
     };
     let (cluster, name) = (config.cluster.clone(), config.name.clone());
     let identity = match config.leadership.mode {
-        LeadershipMode::None => None,
+        LeadershipMode::None | LeadershipMode::Lease => None,
         LeadershipMode::Quorum => Some(Identity(random()?)),
     };
     let opened = tokio::task::spawn_blocking(move || open(&directory, &cluster, &name, now, identity)).await;

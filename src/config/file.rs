@@ -86,12 +86,21 @@ impl Reader<'_> {
             } else if !SECTIONS.contains(&text) {
                 self.key(text, name, value);
             } else if let DeValue::Table(section) = value.get_ref() {
-                for (name, value) in section {
-                    self.key(&format!("{text}.{}", name.get_ref()), name, value);
-                }
+                self.section(text, section);
             } else {
                 let reason = format!("[{text}] is a section, not a single value");
                 self.refuse(name, reason, format!("write [{text}] on a line of its own and its keys below"));
+            }
+        }
+    }
+
+    /// A section, and those in it.
+    fn section(&mut self, path: &str, section: &DeTable<'_>) {
+        for (name, value) in section {
+            let full = format!("{path}.{}", name.get_ref());
+            match value.get_ref() {
+                DeValue::Table(inner) if SECTIONS.contains(&full.as_str()) => self.section(&full, inner),
+                _ => self.key(&full, name, value),
             }
         }
     }
@@ -155,7 +164,7 @@ fn integer(number: &DeInteger<'_>) -> i128 {
 
 /// What an unknown key was meant to be, or what there is.
 fn hint_for(unknown: &str) -> String {
-    let section = unknown.split_once('.').map(|(section, _)| section);
+    let section = unknown.rsplit_once('.').map(|(section, _)| section);
     if let Some(key) = nearest(unknown) {
         return match key.section() {
             there if there == section => format!("did you mean {}?", key.name()),
