@@ -5,7 +5,8 @@
 //! after. So words make successions quick, and nothing depends on them.
 //!
 //! Invariants: what was passed on is not passed on again while [`MAX_LEASE_WORDS`] later ones are remembered, so that no word
-//! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] words of others are passed on, however many somebody sends.
+//! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] words of others are heard, however many somebody sends. The word of
+//! a member that has just come is heard and goes no further: passed on, it would be the word of whoever did.
 //!
 //! Must not know: what a word means, which leases there are.
 
@@ -69,10 +70,12 @@ impl Core {
         if !self.lease_words.is_allowed(self.now) {
             return self.counters.drop(Drop::RateLimited);
         }
-        self.lease_words.is_news(word);
         let is_of_elder = self.is_elder(from);
         self.outputs.push_back(Output::LeaseWord { word: word.clone(), is_of_elder });
-        self.pass_on(word.clone(), Some(from));
+        if is_of_elder {
+            self.lease_words.is_news(word);
+            self.pass_on(word.clone(), Some(from));
+        }
     }
 
     fn pass_on(&mut self, word: LeaseWord, from: Option<Slot>) {

@@ -99,7 +99,7 @@ pub enum Output {
     LeaseWord {
         /// The word.
         word: LeaseWord,
-        /// It came from a member whose word counts: not from one that has just come.
+        /// It came from a member whose word counts, and was passed on: not from one that has just come.
         is_of_elder: bool,
     },
     /// The answer to a command.
