@@ -193,12 +193,10 @@ fn without_password(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
     let (user, place) = rest.rsplit_once('@').map_or((None, rest), |(user, place)| (Some(user), place));
     let mut shown = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
-    if let Some(user) = user {
-        match user.split_once(':') {
-            Some((name, _)) => shown.push_str(&format!("{name}:…@")),
-            None => shown.push_str(&format!("{user}@")),
-        }
-    }
+    shown += &user.map_or_else(String::new, |user| match user.split_once(':') {
+        Some((name, _)) => format!("{name}:…@"),
+        None => format!("{user}@"),
+    });
     let mut rest = place;
     while let Some(at) = rest.to_ascii_lowercase().find("password=") {
         let end = at + "password=".len();
