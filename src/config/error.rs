@@ -155,10 +155,8 @@ impl ConfigError {
             ConfigError::TooManyVoters { .. }
             | ConfigError::VoterTwice { .. }
             | ConfigError::VotersWithoutQuorum { .. } => "leadership.voters",
-            ConfigError::QuorumWithoutDataDir => "leadership.mode",
-            ConfigError::LeaseWithoutUrl | ConfigError::UrlWithoutLease { .. } | ConfigError::LeaseUrl { .. } => {
-                "leadership.lease.url"
-            }
+            ConfigError::QuorumWithoutDataDir | ConfigError::LeaseWithoutUrl => "leadership.mode",
+            ConfigError::UrlWithoutLease { .. } | ConfigError::LeaseUrl { .. } => "leadership.lease.url",
             ConfigError::LeaseTables { key, .. } => key,
             ConfigError::LeaseCount { .. } | ConfigError::LeaseTwice { .. } => "leadership.lease.leases",
         }
@@ -168,9 +166,7 @@ impl ConfigError {
     pub const fn other_key(&self) -> Option<&'static str> {
         match self {
             ConfigError::BindUnreachable { .. } => Some("seeds"),
-            ConfigError::VotersWithoutQuorum { .. }
-            | ConfigError::LeaseWithoutUrl
-            | ConfigError::UrlWithoutLease { .. } => Some("leadership.mode"),
+            ConfigError::VotersWithoutQuorum { .. } | ConfigError::UrlWithoutLease { .. } => Some("leadership.mode"),
             _ => None,
         }
     }
@@ -189,7 +185,7 @@ impl ConfigError {
             | ConfigError::VotersWithoutQuorum { count, .. } => format!("a list of {count}"),
             ConfigError::VoterTwice { id } => format!("{id:?}"),
             ConfigError::QuorumWithoutDataDir => "\"quorum\"".to_owned(),
-            ConfigError::LeaseWithoutUrl => "(none)".to_owned(),
+            ConfigError::LeaseWithoutUrl => "\"lease\"".to_owned(),
             ConfigError::UrlWithoutLease { found, .. } | ConfigError::LeaseUrl { found, .. } => format!("\"{found}\""),
             ConfigError::LeaseTables { found, .. } => found.clone(),
             ConfigError::LeaseTwice { lease } => format!("{lease:?}"),
@@ -220,7 +216,7 @@ impl ConfigError {
             ConfigError::VotersWithoutQuorum { mode, .. } => {
                 format!("elect nobody while leadership.mode is \"{mode}\"")
             }
-            ConfigError::LeaseWithoutUrl => "is missing: leadership.mode = \"lease\" needs a database".to_owned(),
+            ConfigError::LeaseWithoutUrl => "needs a database, and none is named".to_owned(),
             ConfigError::UrlWithoutLease { mode, .. } => {
                 format!("is a database that nobody asks while leadership.mode is \"{mode}\"")
             }
@@ -252,9 +248,8 @@ impl ConfigError {
             }
             ConfigError::VotersWithoutQuorum { .. } => "leadership.mode = \"quorum\" beside them, or no voters",
             ConfigError::QuorumWithoutDataDir => "quorum with data_dir set (--data-dir), or none",
-            ConfigError::LeaseWithoutUrl | ConfigError::LeaseUrl { .. } => {
-                "sqlite://FILE for nodes on one machine, or postgres://USER@HOST/DATABASE"
-            }
+            ConfigError::LeaseWithoutUrl => "lease with leadership.lease.url set (--lease-url), or none",
+            ConfigError::LeaseUrl { .. } => "sqlite://FILE for nodes on one machine, or postgres://USER@HOST/DATABASE",
             ConfigError::UrlWithoutLease { .. } => "leadership.mode = \"lease\" beside it, or no url",
             ConfigError::LeaseTables { key, .. } => match *key {
                 "leadership.lease.statement_timeout" => "100ms to renewal_interval",

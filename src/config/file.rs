@@ -112,8 +112,10 @@ impl Reader<'_> {
             self.given.push((key, item));
         } else if UNAVAILABLE.contains(&full) {
             self.refuse(name, format!("section [{full}] is not available in this version"), "remove it".into());
-        } else if value.get_ref().is_table() && !full.contains('.') {
-            let nearest = SECTIONS.into_iter().find(|section| strsim::jaro_winkler(section, full) >= 0.8);
+        } else if value.get_ref().is_table() && (!full.contains('.') || is_like_inner_section(full)) {
+            let likeness = |section: &&str| strsim::jaro_winkler(section, full);
+            let nearest = SECTIONS.into_iter().filter(|section| likeness(section) >= 0.8);
+            let nearest = nearest.max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
             let hint = match nearest {
                 Some(section) => format!("did you mean [{section}]?"),
                 None => format!("sections are [{}]", SECTIONS.join("], [")),
@@ -155,6 +157,12 @@ impl Reader<'_> {
         let line = 1 + before.matches('\n').count();
         Source::File { path: self.path.to_path_buf(), line }
     }
+}
+
+/// Whether this was probably meant to be a section within a section.
+fn is_like_inner_section(full: &str) -> bool {
+    let mut inner = SECTIONS.into_iter().filter(|section| section.contains('.'));
+    inner.any(|section| strsim::jaro_winkler(section, full) >= 0.9)
 }
 
 fn integer(number: &DeInteger<'_>) -> i128 {

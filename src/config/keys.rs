@@ -627,6 +627,7 @@ mod tests {
                 Json::String(text) => text,
                 Json::Null => continue,
                 Json::Array(list) if list.is_empty() => "none".to_owned(),
+                Json::Array(list) => list.iter().filter_map(Json::as_str).collect::<Vec<_>>().join(", "),
                 Json::Object(map) if map.is_empty() => "none".to_owned(),
                 other => other.to_string(),
             };

@@ -267,7 +267,7 @@ mod tests {
             assert!(error.to_string().contains(error.key()) && error.to_string().contains("allowed is"), "{error}");
             error.key()
         };
-        assert_eq!(refused(|lease| lease.url = None), "leadership.lease.url");
+        assert_eq!(refused(|lease| lease.url = None), "leadership.mode");
         assert_eq!(refused(|lease| lease.url = Some(DatabaseUrl::new("mysql://x"))), "leadership.lease.url");
         assert_eq!(refused(|lease| lease.schema = Some("s".to_owned())), "leadership.lease.schema");
         assert_eq!(refused(|lease| lease.table_prefix = "A".to_owned()), "leadership.lease.table_prefix");

@@ -114,6 +114,22 @@ fn a_file_that_is_deleted_is_made_again_and_terms_go_on() {
 }
 
 #[test]
+fn an_agent_leaves_although_its_database_is_away() {
+    let Some(mut server) = Server::start(&[]) else { return };
+    let database = Database::on(&server.url(), "away");
+    // A lease that outlasts the test.
+    let pace = "lease_duration = \"60s\"\nrenewal_interval = \"2s\"";
+    let mut agents = database.agents(2, pace);
+    let old = wait_for_leader(&agents, 0);
+    server.stop();
+    let mut leaving = agents.remove(old.at);
+    leaving.signal(Signal::SIGTERM);
+    assert!(leaving.wait().success(), "{}", leaving.log());
+    assert!(leaving.log().contains("left the cluster"), "{}", leaving.log());
+    wait_for("the other one sees it go", || (agents[0].members().len() == 1).then_some(()));
+}
+
+#[test]
 fn a_role_that_may_create_nothing_is_told_what_to_run() {
     let Some(server) = Server::start(&[]) else { return };
     let script = "create role plain login; revoke create on schema public from public;";

@@ -38,6 +38,8 @@ use crate::lease::{Answer, Claim, Contender, ContenderAlarm, LeaseName, LeaseTim
 const MAX_NAP: Duration = Duration::from_secs(1);
 /// The same alarm, or the same trouble with the database, is told at most so often.
 const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// Whoever leaves tries so often to release what it holds, where the database does not answer.
+const MAX_FAREWELLS: u32 = 2;
 /// Within this time after word of a new leader all look who it is.
 const MOST_LOOK_SPREAD: Duration = Duration::from_secs(1);
 /// Whoever leads sweeps at most so often.
@@ -72,8 +74,12 @@ pub(super) struct Task {
     sweep_at: Instant,
     /// What operators were told of, and when: as few as there are kinds of it.
     told: Vec<(Told, Instant)>,
+    /// Leases whose led work is to end, and has not yet.
+    ending: usize,
     /// Answered when nothing is held any more.
     stopping: Vec<oneshot::Sender<()>>,
+    /// Rounds that failed since then.
+    failed_farewells: u32,
     is_over: bool,
 }
 
@@ -92,7 +98,9 @@ impl Task {
             is_member: false,
             sweep_at: Instant::now() + sweep_interval(&parts.timing),
             told: Vec::new(),
+            ending: 0,
             stopping: Vec::new(),
+            failed_farewells: 0,
             is_over: false,
             parts,
         };
@@ -211,6 +219,11 @@ impl Task {
             Err(error) => {
                 self.tell_error(&error);
                 self.parts.contender.failed(now, error.is_outcome_known());
+                if !self.stopping.is_empty() && self.ending == 0 {
+                    // What cannot be released runs out.
+                    self.failed_farewells += 1;
+                    self.is_over |= self.failed_farewells >= MAX_FAREWELLS;
+                }
             }
         }
         self.carry_out();
@@ -235,7 +248,10 @@ impl Task {
                 self.stopping.push(answer);
                 self.parts.contender.stop(now);
             }
-            Ask::WorkEnded(lease, term) => self.parts.contender.work_ended(now, &lease, term),
+            Ask::WorkEnded(lease, term) => {
+                self.ending = self.ending.saturating_sub(1);
+                self.parts.contender.work_ended(now, &lease, term);
+            }
         }
         self.carry_out();
     }
@@ -337,7 +353,8 @@ impl Task {
     }
 
     /// Leadership was published as ended before: no work begins any more, and what runs is told by that.
-    fn await_work(&self, lease: LeaseName, term: u64) {
+    fn await_work(&mut self, lease: LeaseName, term: u64) {
+        self.ending += 1;
         let asker = self.parts.leases.asker();
         let office = self.parts.leases.office(&lease);
         tokio::spawn(async move {
