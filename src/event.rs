@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use crate::core::election::LossReason;
 use crate::core::{DetectionMethod, LeaveReason, NodeId};
+use crate::lease::LeaseName;
 use crate::member::Member;
 
 /// One observed transition.
@@ -99,6 +100,8 @@ pub enum EventKind {
         member: Option<Member>,
         /// The fencing token of its leadership.
         term: u64,
+        /// The lease in a database by which it leads; `None`: voters elected it.
+        lease: Option<LeaseName>,
     },
     /// Whoever led does so no more, perhaps this node.
     LeaderLost {
@@ -110,6 +113,8 @@ pub enum EventKind {
         term: u64,
         /// Why.
         reason: LossReason,
+        /// The lease in a database by which it led; `None`: voters had elected it.
+        lease: Option<LeaseName>,
     },
     /// Too few voters can be reached: nobody can be elected.
     QuorumLost {

@@ -159,6 +159,12 @@ fn every_key_can_be_said_in_the_environment() {
         ("HEADCOUNT_TIMING__REAP_AFTER", "1h"),
         ("HEADCOUNT_LEADERSHIP__MODE", "quorum"),
         ("HEADCOUNT_LEADERSHIP__VOTERS", "a,b, c"),
+        ("HEADCOUNT_LEADERSHIP__LEASE__SCHEMA", "s"),
+        ("HEADCOUNT_LEADERSHIP__LEASE__TABLE_PREFIX", "p_"),
+        ("HEADCOUNT_LEADERSHIP__LEASE__LEASES", "default, billing"),
+        ("HEADCOUNT_LEADERSHIP__LEASE__STATEMENT_TIMEOUT", "500ms"),
+        ("HEADCOUNT_LEADERSHIP__LEASE__LIVENESS_WINDOW", "2s"),
+        ("HEADCOUNT_LEADERSHIP__LEASE__ROW_TTL", "1m"),
         ("HEADCOUNT_LEADERSHIP__LEASE_DURATION", "3s"),
         ("HEADCOUNT_LEADERSHIP__RENEWAL_INTERVAL", "1s"),
         ("HEADCOUNT_LEADERSHIP__PRIORITY", "3"),
@@ -173,9 +179,22 @@ fn every_key_can_be_said_in_the_environment() {
         ("HEADCOUNT_LOG__FORMAT", "json"),
     ];
     let loaded = Loader::new().host_name("host").environment(variables(&environment)).load().expect("all keys");
+    // A database goes with leases alone, and voters do not.
+    let of_lease = environment.iter().filter(|(name, _)| !name.ends_with("__VOTERS") && !name.ends_with("__MODE"));
+    let with_mode = of_lease.chain(&[
+        ("HEADCOUNT_LEADERSHIP__MODE", "lease"),
+        ("HEADCOUNT_LEADERSHIP__LEASE__URL", "postgres://u:s3cret@h/d"),
+    ]);
+    let of_lease = variables(&with_mode.copied().collect::<Vec<_>>());
+    let of_lease = Loader::new().host_name("host").environment(of_lease).load().expect("all keys of leases");
     for key in keys() {
-        assert_eq!(layer(&loaded, key.name()), format!("environment {}", key.variable()));
+        let loaded = if key.name() == "leadership.lease.url" { &of_lease } else { &loaded };
+        assert_eq!(layer(loaded, key.name()), format!("environment {}", key.variable()));
     }
+    let shown = of_lease.table() + &of_lease.json().to_string();
+    assert!(shown.contains("postgres://u:…@h") && !shown.contains("s3cret"), "{shown}");
+    let lease = &of_lease.agent.config.leadership.lease;
+    assert_eq!((lease.leases.len(), lease.row_ttl), (2, Some(Duration::from_secs(60))));
     assert_eq!(loaded.agent.config.settings.reap_after, Duration::from_secs(3600));
     let leadership = &loaded.agent.config.leadership;
     assert_eq!((leadership.mode, leadership.voters.len()), (LeadershipMode::Quorum, 3));
@@ -271,9 +290,37 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
         "leadership.mode = \"raft\"",
         "leadership.mode",
         "\"raft\"",
-        "is not a valid mode of leadership; allowed is none, quorum",
+        "is not a valid mode of leadership; allowed is none, quorum, lease",
     ),
-    ("leadership.mode = \"lease\"", "leadership.mode", "\"lease\"", "is not available in this version"),
+    (
+        "leadership.lease.url = \"sqlite://a.db\"",
+        "leadership.lease.url",
+        "\"sqlite://a.db\"",
+        "is a database that nobody asks while leadership.mode is \"none\"; allowed is leadership.mode = \"lease\" beside",
+    ),
+    (
+        "leadership = { mode = \"lease\", lease = { url = \"postgres://u:s3cret@h/d?nonsense=1\" } }",
+        "leadership.lease.url",
+        "postgres://u:…@h/d?nonsense=1",
+        "unknown keyword",
+    ),
+    (
+        "leadership = { mode = \"lease\", lease = { url = \"sqlite://a.db\", schema = \"s\" } }",
+        "leadership.lease.schema",
+        "\"s\"",
+        "SQLite files have none",
+    ),
+    (
+        "leadership = { mode = \"lease\", lease = { url = \"sqlite://a.db\", statement_timeout = \"6s\" } }",
+        "leadership.lease.statement_timeout",
+        "6s",
+        "10ms to 5s (renewal_interval)",
+    ),
+    ("leadership.lease.leases = \"billing\"", "leadership.lease.leases", "\"billing\"", "write a list of strings"),
+    ("leadership.lease.leases = []", "leadership.lease.leases", "[]", "1 to 64 different names"),
+    ("leadership.lease.leases = [\"a\", \"a\"]", "leadership.lease.leases", "a", "is named twice"),
+    ("leadership.lease.leases = [\"a b\"]", "leadership.lease.leases", "\"a b\"", "is not a valid name"),
+    ("leadership.lease.row_ttl = 30", "leadership.lease.row_ttl", "30", "has no unit"),
     (
         "leadership.mode = \"quorum\"",
         "leadership.mode",
@@ -331,10 +378,16 @@ fn what_is_not_known_is_refused_with_what_was_probably_meant() {
         ("[http]\ncors = true", 2, "unknown key http.cors", "keys here are bind, token_file, insecure"),
         ("[http.tls]\ncert = \"x\"", 1, "unknown key http.tls", "keys here are bind, token_file, insecure"),
         ("\n[timings]\nx = 1", 2, "unknown section [timings]", "did you mean [timing]?"),
-        ("[gadgets]", 1, "unknown section [gadgets]", "sections are [timing], [leadership], [http], [log]"),
+        ("[gadgets]", 1, "unknown section [gadgets]", "are [timing], [leadership], [leadership.lease], [http], [log]"),
         ("timing = \"5s\"", 1, "[timing] is a section", "write [timing] on a line of its own"),
         ("[seal]\nkey_file = \"k\"", 1, "section [seal] is not available in this version", "remove it"),
-        ("[leadership.lease]\n", 1, "section [leadership.lease] is not available in this version", "remove it"),
+        (
+            "[leadership.lease]\nulr = \"x\"",
+            2,
+            "unknown key leadership.lease.ulr",
+            "keys here are url, schema, table_prefix",
+        ),
+        ("[leadership.leas]\nurl = \"x\"", 1, "unknown section [leadership.leas]", "did you mean [leadership.lease]?"),
         ("[leadership]\nvoter = [\"a\"]", 2, "unknown key leadership.voter", "did you mean leadership.voters?"),
         ("[[handlers]]\ncommand = \"x\"", 1, "section [handlers] is not available in this version", "remove it"),
         ("mtu = 1400\nmtu = 1200", 2, "not valid TOML: duplicate key", ""),
@@ -363,7 +416,8 @@ fn variables_and_flags_are_refused_by_name() {
         ("HEADCOUNT_CONFIG", "x", "is not a known variable; "),
         ("HEADCOUNT_TIMING_DOWN_TIMEOUT", "9s", "did you mean HEADCOUNT_TIMING__DOWN_TIMEOUT?"),
         ("HEADCOUNT_SEAL__KEY_FILE", "x", "section [seal] is not available in this version"),
-        ("HEADCOUNT_LEADERSHIP__LEASE__URL", "x", "section [leadership.lease] is not available in this version"),
+        ("HEADCOUNT_LEADERSHIP__LEASE__URL", "x", "leadership.lease.url = \"x\" is a database that nobody asks"),
+        ("HEADCOUNT_LEADERSHIP__MODE", "lease", "leadership.mode = \"lease\" needs a database, and none is named"),
         ("HEADCOUNT_LEADERSHIP__MODE", "x", "leadership.mode = \"x\" is not a valid mode of leadership"),
         ("HEADCOUNT_LEADERSHIP__VOTERS", "a,b", "leadership.voters = [\"a\", \"b\"] elect nobody"),
     ] {
@@ -619,7 +673,10 @@ fn example_in_full(token: &TokenFile) -> String {
     let text: String = text.lines().map(line).collect();
     let named = text.replace("token_file = \"token\"", &format!("token_file = \"{}\"", token.path()));
     assert_ne!(named, text, "the example names a token file");
-    named
+    // A database is refused where no lease is asked for.
+    let led = named.replace("mode = \"none\"", "mode = \"lease\"");
+    assert_ne!(led, named, "the example shows the mode");
+    led
 }
 
 #[test]
@@ -654,11 +711,11 @@ fn the_example_shows_the_defaults() {
     let mut compared = 0;
     for (shown, default) in pairs {
         // Examples stand where there is no default to show.
-        let has_none = default["value"].is_null() || default["key"] == "tags";
+        let has_none = default["value"].is_null() || default["key"] == "tags" || default["key"] == "leadership.mode";
         if !has_none {
             assert_eq!(shown["value"], default["value"], "{}", default["key"]);
             compared += 1;
         }
     }
-    assert_eq!(compared, keys().count() - 6);
+    assert_eq!(compared, keys().count() - 9);
 }

@@ -43,17 +43,25 @@ const NOT_RUN: [(&str, &str); 3] = [
 const FIVE_MINUTES: &str = "## Five minutes";
 const BESIDE_A_SERVICE: &str = "## Beside your service";
 const A_LEADER: &str = "### A leader";
+const A_DATABASE: &str = "## Leadership by a database you already have";
 const SIMULATE: &str = "## Before you build it: simulate and tune";
 
 /// Sections whose commands are run by a test here.
-const RUN: [&str; 4] = [FIVE_MINUTES, BESIDE_A_SERVICE, A_LEADER, SIMULATE];
+const RUN: [&str; 5] = [FIVE_MINUTES, BESIDE_A_SERVICE, A_LEADER, A_DATABASE, SIMULATE];
 
 /// Commands that go on until they are stopped, and how the line begins by which they are known to work.
 const STAY: [(&str, &str); 3] =
     [("cargo run --release -- dev", "NODE "), ("headcount agent ", "headcount: node="), ("curl -N ", "data:")];
 
 /// Commands that only ask: what they show may still be on its way, so they are asked again.
-const ASK: [&str; 4] = ["headcount members", "headcount leader", "headcount voters list", "headcount view"];
+const ASK: [&str; 6] = [
+    "headcount members",
+    "headcount leader",
+    "headcount leader --http :7228",
+    "headcount leader --nodes --http :7228",
+    "headcount voters list",
+    "headcount view",
+];
 
 /// A fenced block of README.
 #[derive(Debug)]
@@ -455,6 +463,27 @@ fn voters_elect_a_leader_as_readme_says() {
         let names = ["a", "b", "c"];
         vec![("--name a".to_owned(), format!("--name {}", names[host]))]
     });
+}
+
+#[test]
+fn two_agents_on_one_file_are_led_as_readme_says() {
+    let stage = match Stage::new(1) {
+        Ok(stage) => stage,
+        Err(reason) => return skip(&reason),
+    };
+    install(stage.path(0));
+    let (mut agents, mut typing) = (Vec::new(), stage.terminal(0));
+    for step in steps(A_DATABASE) {
+        match stays(step.command) {
+            Some(works) => {
+                let mut agent = stage.terminal(0);
+                agent.stay(&step, works);
+                agents.push(agent);
+            }
+            None => typing.follow(&step, common),
+        }
+    }
+    assert_eq!(agents.len(), 2);
 }
 
 fn likewise_bind(host: usize) -> (String, String) {

@@ -31,6 +31,8 @@ use super::error::{Failure, Stop};
 use super::shared::{Figures, Shared};
 use crate::core::election::{Election, Electorate, Term};
 use crate::core::limits::MAX_PENDING_COMMANDS;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use crate::core::wire::LeaseWord;
 use crate::core::{
     Change, ChangeKind, Command, CommandError, Core, Input, LinkEvent, LinkId, NodeId, Output, Reply, Status,
     StopReason, Tags, Ticket, Time,
@@ -93,6 +95,9 @@ pub(super) enum Request {
     Recover { voters: Vec<NodeId>, answer: oneshot::Sender<Reply> },
     /// [`Command::FoundAnew`].
     FoundAnew { voters: Vec<NodeId>, answer: oneshot::Sender<Reply> },
+    /// [`Command::TellLease`].
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    TellLease(LeaseWord),
     /// [`Command::Leave`]; the answer is the end of the driver.
     Leave,
 }
@@ -298,6 +303,8 @@ impl Driver {
     fn ask(&mut self, request: Request) {
         match request {
             Request::Leave => self.feed(Input::Command(Command::Leave)),
+            #[cfg(any(feature = "sqlite", feature = "postgres"))]
+            Request::TellLease(word) => self.feed(Input::Command(Command::TellLease(word))),
             Request::Join { addresses, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::Join { ticket, addresses });
             }
@@ -451,11 +458,11 @@ impl Driver {
             Output::LeaderElected { leader, term } => {
                 self.leaders_elected += 1;
                 let member = shared.directory().member(&leader);
-                self.announce(EventKind::LeaderElected { leader, member, term: term.0 });
+                self.announce(EventKind::LeaderElected { leader, member, term: term.0, lease: None });
             }
             Output::LeaderLost { leader, term, reason } => {
                 let member = shared.directory().member(&leader);
-                self.announce(EventKind::LeaderLost { leader, member, term: term.0, reason });
+                self.announce(EventKind::LeaderLost { leader, member, term: term.0, reason, lease: None });
             }
             // Leadership was published as ended before: no work begins any more, and what runs is told by that.
             Output::EndWork { term } => self.ending = Some(term),
@@ -480,6 +487,14 @@ impl Driver {
                     let _ = answer.send(reply);
                 }
             }
+            #[cfg(any(feature = "sqlite", feature = "postgres"))]
+            Output::LeaseWord { word, is_of_elder } => {
+                if let Some(leases) = shared.leases() {
+                    leases.hear(word, is_of_elder);
+                }
+            }
+            #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+            Output::LeaseWord { .. } => {}
             Output::Notice(notice) => shared.journal.notice(notice),
             Output::Stopped(reason) => {
                 let level = if reason == StopReason::Left { Level::INFO } else { Level::ERROR };

@@ -31,6 +31,10 @@ pub enum StartError {
     /// The data directory was refused.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The database of leases cannot be used as it is configured.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    #[error("leadership by a lease: {0}")]
+    Lease(#[from] crate::lease::store::StoreError),
     /// The system has no random numbers, without which two runs could not be told apart.
     #[error("the operating system gave no random numbers: {reason}")]
     Random {
@@ -65,6 +69,8 @@ impl StartError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             StartError::Config(_) => 2,
+            #[cfg(any(feature = "sqlite", feature = "postgres"))]
+            StartError::Lease(_) => 2,
             StartError::Bind { .. } => 3,
             StartError::Store(_) => 4,
             StartError::Random { .. }
@@ -97,6 +103,14 @@ pub enum AgentError {
     /// Somebody is to give leadership up, and nobody has it.
     #[error("nobody leads at the moment, so there is nobody to resign: try again in a few seconds")]
     NobodyLeads,
+    /// The leader of a lease was asked to give it up, and did not in time.
+    #[error(
+        "the leader has not given the lease up within five seconds: does its led work end? see its log, and try again"
+    )]
+    NotGivenUp,
+    /// A lease goes to whoever takes it first.
+    #[error("a lease goes to whoever takes it first: leave the successor's name out")]
+    NoSuccessor,
     /// The agent has stopped.
     #[error("the agent has stopped")]
     Stopped,
@@ -113,11 +127,12 @@ pub enum ConfirmError {
         leader: Option<LeaderAddress>,
     },
     /// It led when it was asked, and its claim ended before a majority had answered.
-    #[error("leadership was lost before a majority had confirmed it: ask who leads now")]
+    #[error("leadership was lost before it was confirmed: ask who leads now")]
     Lost,
     /// A majority did not answer in time. The claim may stand all the same.
     #[error(
-        "a majority did not confirm in time that this node leads: look at the links between the voters, and try again"
+        "it was not confirmed in time that this node leads: look at the links between the voters, or at the database of \
+         leases, and try again"
     )]
     TimedOut,
     /// Too many wait for an answer.
@@ -138,7 +153,7 @@ pub enum LeadError {
     /// Nobody is elected here, so nobody ever leads.
     #[error(
         "nobody is elected here: leadership.mode is \"none\"; name voters and a data directory (Config::with_voters, \
-         Config::data_dir), or set the mode to quorum to learn who leads elsewhere"
+         Config::data_dir) or a database (Config::with_lease), or set the mode to quorum to learn who leads elsewhere"
     )]
     Disabled,
     /// The agent has stopped.

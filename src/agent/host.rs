@@ -110,7 +110,7 @@ async fn supervise(driver: impl Future<Output = Stop> + Send + 'static, tasks: T
     if let Stop::Failed(failure) = &stop {
         shared.report(failure.clone());
     }
-    shared.office.close();
+    shared.close_offices();
     tasks.close();
     let unfinished = tokio::time::timeout(GRACE, tasks.wait()).await.is_err();
     shared.finish(stop);

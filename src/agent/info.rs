@@ -64,6 +64,9 @@ pub struct Info {
     pub leaders_elected: u64,
     /// This node neither votes nor leads, because its data directory does not take its ballot.
     pub voter_aside: bool,
+    /// What was counted about each lease, in lease mode.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub leases: std::collections::BTreeMap<crate::lease::LeaseName, super::LeaseFigures>,
     /// Log lines lost on the way to the tracing subscriber, which was too slow or panicked.
     pub log_lines_lost: u64,
 }
@@ -97,9 +100,24 @@ impl Agent {
             links_turned_away: shared.links.turned_away(),
             link_accept_errors: shared.links.accept_errors(),
             state_write_failures: shared.write_failures(),
-            leaders_elected: figures.leaders_elected,
+            leaders_elected: figures.leaders_elected + self.leaders_by_lease(),
             voter_aside: figures.voter_aside,
+            #[cfg(any(feature = "sqlite", feature = "postgres"))]
+            leases: self.leases().map(|leases| leases.figures()).unwrap_or_default(),
             log_lines_lost: shared.journal.lost(),
         }
+    }
+
+    /// Leaders of the cluster's lease that this node saw.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    fn leaders_by_lease(&self) -> u64 {
+        let figures = self.leases().and_then(|leases| leases.figures().remove(&crate::lease::LeaseName::default()));
+        figures.map_or(0, |figures| figures.leaders_elected)
+    }
+
+    #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+    #[expect(clippy::unused_self, reason = "there are no leases without a database")]
+    const fn leaders_by_lease(&self) -> u64 {
+        0
     }
 }

@@ -73,7 +73,7 @@ pub struct LeaseInstant {
 }
 
 impl LeaseInstant {
-    pub(super) fn new(clock: Clock, at: Time) -> Self {
+    pub(in crate::agent) fn new(clock: Clock, at: Time) -> Self {
         Self { clock, at }
     }
 
@@ -190,23 +190,23 @@ struct Published {
 
 /// Where leadership is published, and led work counted.
 #[derive(Debug)]
-pub(super) struct Office {
+pub(in crate::agent) struct Office {
     leadership: watch::Sender<Published>,
     /// Pieces of led work that are not gone yet.
     running: watch::Sender<usize>,
 }
 
 impl Office {
-    pub(super) fn new() -> Arc<Self> {
+    pub(in crate::agent) fn new() -> Arc<Self> {
         let nobody = Published { leadership: Leadership::disabled(), is_over: false };
         Arc::new(Self { leadership: watch::Sender::new(nobody), running: watch::Sender::new(0) })
     }
 
-    pub(super) fn watch(&self) -> LeadershipWatch {
+    pub(in crate::agent) fn watch(&self) -> LeadershipWatch {
         LeadershipWatch { published: self.leadership.subscribe() }
     }
 
-    pub(super) fn publish(&self, leadership: Leadership) {
+    pub(in crate::agent) fn publish(&self, leadership: Leadership) {
         self.leadership.send_if_modified(|published| {
             // A driver that was given up may come round once more.
             if !published.is_over {
@@ -217,7 +217,7 @@ impl Office {
     }
 
     /// The driver is gone: whatever was claimed is renewed no more.
-    pub(super) fn close(&self) {
+    pub(in crate::agent) fn close(&self) {
         self.leadership.send_if_modified(|published| {
             if published.is_over {
                 return false;
@@ -228,12 +228,12 @@ impl Office {
     }
 
     /// How many pieces of led work are not gone yet.
-    pub(super) fn running(&self) -> watch::Receiver<usize> {
+    pub(in crate::agent) fn running(&self) -> watch::Receiver<usize> {
         self.running.subscribe()
     }
 
     /// Runs `work` anew in each term that this node leads, until one of its futures ends by itself.
-    pub(super) async fn while_leader<F, Fut>(self: &Arc<Self>, mut work: F) -> Fut::Output
+    pub(in crate::agent) async fn while_leader<F, Fut>(self: &Arc<Self>, mut work: F) -> Fut::Output
     where
         F: FnMut(u64) -> Fut,
         Fut: Future,
@@ -257,7 +257,7 @@ impl Office {
     }
 
     /// Counts one piece of work, if the lease still stands.
-    pub(super) fn begin(self: &Arc<Self>, term: u64) -> Option<Piece> {
+    pub(in crate::agent) fn begin(self: &Arc<Self>, term: u64) -> Option<Piece> {
         // While this is borrowed nothing else is published.
         let published = self.leadership.borrow();
         published.leadership.time_for(term)?;
@@ -299,7 +299,15 @@ async fn end_of(term: u64, leadership: &mut watch::Receiver<Published>) {
 
 /// One piece of led work, however it ends.
 #[derive(Debug)]
-pub(super) struct Piece(Arc<Office>);
+pub(in crate::agent) struct Piece(Arc<Office>);
+
+impl Piece {
+    /// Where the leadership is published that it works for.
+    #[cfg(feature = "agent")]
+    pub(in crate::agent) fn office(&self) -> &Office {
+        &self.0
+    }
+}
 
 impl Drop for Piece {
     fn drop(&mut self) {

@@ -26,6 +26,8 @@ mod host;
 mod info;
 mod join;
 mod leadership;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod lease;
 mod shared;
 mod start;
 mod subscription;
@@ -58,6 +60,8 @@ pub use self::error::{AgentError, ConfirmError, Failure, LeadError, LeaderAddres
 pub use self::info::Info;
 pub use self::join::{JoinFailure, JoinResult};
 pub use self::leadership::{Confirmed, Leadership, LeadershipWatch, LeaseInstant};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use self::lease::{Lease, LeaseError, LeaseFigures, LeaseNode, LeaseNodes, LeaseNodesError};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
 #[cfg(feature = "agent")]
 pub(crate) use self::work::{LedWork, Permit};
@@ -66,6 +70,11 @@ pub use crate::store::{BadState, StoreError};
 
 /// How long [`Agent::leave`] waits for the core, which has bounds of its own, before it stops without a goodbye.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long [`Agent::leave`] waits until all led work has ended and all leases are released, before it says goodbye. Leases of
+/// work that does not end run out.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+const LEASE_GOODBYE: Duration = Duration::from_secs(5);
 
 /// How long [`Agent::leave`] then waits for a driver that was told to end. One that does not is given up.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
@@ -269,6 +278,11 @@ impl Agent {
     ///
     /// Ends within some seconds, whatever hangs; [`Stop::LeaveTimedOut`] says that the goodbye was not finished.
     pub async fn leave(&self) -> Stop {
+        // Leases first: whoever is next takes them while this node is still a member, and tells.
+        #[cfg(any(feature = "sqlite", feature = "postgres"))]
+        if let Some(leases) = self.leases() {
+            leases.stop(LEASE_GOODBYE).await;
+        }
         let goodbye = async {
             // Without a driver there is nothing to ask for, and its end is known already.
             let _ = self.inner.requests.send(Request::Leave).await;
@@ -357,7 +371,7 @@ impl Agent {
         }
     }
 
-    /// Proves that this node leads, now: by a round with the voters that begins after the call.
+    /// Proves that this node leads, now: by a round with the voters that begins after the call, or by a renewal of the lease.
     ///
     /// [`Agent::is_leader_now`] costs nothing and says that nobody else leads yet; this one also says that a majority of the
     /// voters was reached after the question, so that no later leader can have decided anything before it (a read barrier).
@@ -372,6 +386,10 @@ impl Agent {
     /// # }
     /// ```
     pub async fn confirm_leadership(&self) -> Result<Confirmed, ConfirmError> {
+        #[cfg(any(feature = "sqlite", feature = "postgres"))]
+        if self.leases().is_some() {
+            return self.confirm_lease(&crate::lease::LeaseName::default()).await;
+        }
         let asked = self.ask(|answer| Request::ConfirmLeadership { answer }).await;
         match asked.map_err(|_| ConfirmError::Stopped)? {
             Reply::Confirmed { term, until } => {
@@ -403,7 +421,15 @@ impl Agent {
     /// With `to`, leadership goes to that voter; it must have acknowledged the leader lately and hold the newest view, else
     /// it is an error and nothing changes. Returns as soon as the leader's claim is over. Its led work is ended then, and the
     /// successor leads when that is gone, or when the lease has run out.
+    ///
+    /// In lease mode it takes no `to`: a lease goes to whoever takes it first, and for a lease long not to the one that gave
+    /// it up, if others want it.
     pub async fn resign(&self, to: Option<NodeId>) -> Result<(), AgentError> {
+        #[cfg(any(feature = "sqlite", feature = "postgres"))]
+        if self.leases().is_some() {
+            let lease = crate::lease::LeaseName::default();
+            return if to.is_some() { Err(AgentError::NoSuccessor) } else { self.resign_lease(&lease).await };
+        }
         match self.ask(|answer| Request::Resign { to, answer }).await? {
             Reply::Electorate(_) => Ok(()),
             Reply::Refused(CommandError::Electorate(ChangeError::NotLeader)) => Err(AgentError::NobodyLeads),

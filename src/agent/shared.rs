@@ -20,6 +20,8 @@ use super::clock::Clock;
 use super::directory::Directory;
 use super::error::{Failure, Stop};
 use super::leadership::{Leadership, Office};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use super::lease::Leases;
 use crate::core::election::{Electorate, NumberedView, VoterStandings};
 use crate::core::{self, Change, Counters, NodeId, Status};
 use crate::event::{Event, EventKind};
@@ -74,7 +76,11 @@ pub(super) struct Shared {
     awake_since: Instant,
     /// When the driver moved last, in milliseconds of that clock.
     moved_at: AtomicU64,
+    /// Of the cluster's leader.
     pub(super) office: Arc<Office>,
+    /// Set before anybody has a handle, where leadership comes from a database.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    leases: OnceLock<Arc<Leases>>,
     pub(super) journal: Journal,
 }
 
@@ -103,7 +109,28 @@ impl Shared {
             cancel: CancellationToken::new(),
             cancelled_by: OnceLock::new(),
             office: Office::new(),
+            #[cfg(any(feature = "sqlite", feature = "postgres"))]
+            leases: OnceLock::new(),
             journal,
+        }
+    }
+
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(super) fn set_leases(&self, leases: Arc<Leases>) {
+        let _ = self.leases.set(leases);
+    }
+
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(super) fn leases(&self) -> Option<&Arc<Leases>> {
+        self.leases.get()
+    }
+
+    /// Whatever is claimed is renewed no more.
+    pub(super) fn close_offices(&self) {
+        self.office.close();
+        #[cfg(any(feature = "sqlite", feature = "postgres"))]
+        if let Some(leases) = self.leases() {
+            leases.close();
         }
     }
 
@@ -201,7 +228,7 @@ impl Shared {
             published.get_or_insert(stop);
             is_first
         });
-        self.office.close();
+        self.close_offices();
         self.bus.close();
         if let Some(text) = news {
             self.journal.say(Level::ERROR, text);

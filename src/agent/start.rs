@@ -132,6 +132,14 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     if let Some(whereabouts) = whereabouts {
         tokio::spawn(whereabouts.follow(requests.downgrade()));
     }
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    if config.leadership.mode == LeadershipMode::Lease {
+        let mut seed = [0; 32];
+        for part in seed.chunks_exact_mut(8) {
+            part.copy_from_slice(&random()?.to_le_bytes());
+        }
+        super::lease::start(&config, clock, &shared, requests.downgrade(), advertised.address, seed).await?;
+    }
     let driver = Driver::new(Parts {
         core,
         clock,
@@ -196,7 +204,7 @@ async fn recall(config: &Config) -> Result<Memory, StartError> {
     };
     let (cluster, name) = (config.cluster.clone(), config.name.clone());
     let identity = match config.leadership.mode {
-        LeadershipMode::None => None,
+        LeadershipMode::None | LeadershipMode::Lease => None,
         LeadershipMode::Quorum => Some(Identity(random()?)),
     };
     let opened = tokio::task::spawn_blocking(move || open(&directory, &cluster, &name, now, identity)).await;

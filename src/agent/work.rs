@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
 
-use super::leadership::{LeaseInstant, MAX_NAP, Office, Piece};
+use super::leadership::{LeaseInstant, MAX_NAP, Piece};
+use super::lease::Lease;
 use super::{Agent, ConfirmError};
 
 /// Pieces of led work outside of this process at one time.
@@ -25,7 +26,6 @@ pub(crate) const MAX_LED_WORK: usize = 64;
 /// The pieces that are not known to have ended.
 #[derive(Debug)]
 pub(crate) struct LedWork {
-    office: Arc<Office>,
     runtime: Handle,
     pieces: Mutex<Pieces>,
 }
@@ -41,7 +41,7 @@ struct Open {
     term: u64,
     /// Until when it may go on, as it was told last.
     told: LeaseInstant,
-    _piece: Piece,
+    piece: Piece,
 }
 
 /// The answer to a piece of work: the term, and for how long it may go on.
@@ -57,19 +57,23 @@ pub(crate) struct Permit {
 
 impl LedWork {
     pub(crate) fn new(agent: &Agent) -> Arc<Self> {
-        Self::of(Arc::clone(&agent.inner.shared.office), agent.inner.runtime.clone())
+        Self::of(agent.inner.runtime.clone())
     }
 
-    fn of(office: Arc<Office>, runtime: Handle) -> Arc<Self> {
-        Arc::new(Self { office, runtime, pieces: Mutex::default() })
+    fn of(runtime: Handle) -> Arc<Self> {
+        Arc::new(Self { runtime, pieces: Mutex::default() })
     }
 
-    /// Begins a piece, once a majority has confirmed that this node leads.
-    pub(crate) async fn begin(self: &Arc<Self>, agent: &Agent) -> Result<Permit, ConfirmError> {
-        let term = self.office.watch().get().term;
+    /// Begins a piece, once it is confirmed that this node leads: the cluster, or by this lease.
+    pub(crate) async fn begin(self: &Arc<Self>, agent: &Agent, lease: Option<&Lease>) -> Result<Permit, ConfirmError> {
+        let office = lease.map_or(&agent.inner.shared.office, Lease::office);
+        let term = office.watch().get().term;
         // Counted from now on: nobody else leads while it is being confirmed.
-        let piece = self.office.begin(term);
-        let confirmed = agent.confirm_leadership().await?;
+        let piece = office.begin(term);
+        let confirmed = match lease {
+            Some(lease) => lease.confirm_leadership().await?,
+            None => agent.confirm_leadership().await?,
+        };
         match piece.filter(|_| confirmed.term == term) {
             Some(piece) => self.register(piece, term, confirmed.valid_until).ok_or(ConfirmError::Busy),
             None => Err(ConfirmError::Lost),
@@ -84,7 +88,7 @@ impl LedWork {
         }
         pieces.last += 1;
         let id = pieces.last;
-        pieces.open.insert(id, Open { term, told: until, _piece: piece });
+        pieces.open.insert(id, Open { term, told: until, piece });
         drop(pieces);
         let work = Arc::clone(self);
         self.runtime.spawn(async move { work.wait_for_end(id).await });
@@ -95,7 +99,7 @@ impl LedWork {
     pub(crate) fn renew(&self, id: u64) -> Option<Permit> {
         let mut pieces = self.lock();
         let open = pieces.open.get_mut(&id).filter(|open| !open.told.is_past())?;
-        let now = self.office.watch().get();
+        let now = open.piece.office().watch().get();
         let until = now.valid_until.filter(|_| now.is_me && now.term == open.term);
         if let Some(until) = until {
             open.told = until;
@@ -131,7 +135,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::clock::Clock;
-    use super::super::leadership::Leadership;
+    use super::super::leadership::{Leadership, Office};
     use super::*;
     use crate::core::{self, LeadershipState, NodeId, election::Term};
 
@@ -146,7 +150,7 @@ mod tests {
     impl Fixture {
         fn new() -> Self {
             let office = Office::new();
-            let work = LedWork::of(Arc::clone(&office), Handle::current());
+            let work = LedWork::of(Handle::current());
             Self { clock: Clock::start(), office, work }
         }
 

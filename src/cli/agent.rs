@@ -117,6 +117,7 @@ fn loader(args: &NodeArgs) -> Loader {
         ("profile", "--profile", &args.profile),
         ("http.bind", "--http", &args.http),
         ("data_dir", "--data-dir", &args.data_dir),
+        ("leadership.lease.url", "--lease-url", &args.lease_url),
         ("log.level", "--log-level", &args.log_level),
         ("log.format", "--log-format", &args.log_format),
     ];
@@ -127,6 +128,9 @@ fn loader(args: &NodeArgs) -> Loader {
     }
     if !args.voters.is_empty() {
         loader = loader.flag("leadership.mode", "--voters", "quorum");
+    }
+    if args.lease_url.is_some() {
+        loader = loader.flag("leadership.mode", "--lease-url", "lease");
     }
     for (key, flag, values) in [
         ("seeds", "--seed", &args.seeds),
@@ -151,7 +155,9 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
     if let Some(door) = &mut door {
         door.settings.log_lines_lost = running.logs.lost();
     }
-    let Some(agent) = start(config.config.clone(), signals).await? else { return Ok(Exit::DONE) };
+    let mut config = config.config.clone();
+    config.leadership.lease.rpc_address = door.as_ref().map(|door| door.address);
+    let Some(agent) = start(config, signals).await? else { return Ok(Exit::DONE) };
     // Nobody may be reading: the node does not depend on it.
     let announcement = Announcement::new(&agent, door.as_ref().map(|door| door.address));
     let _ = announcement.print(out, running.args.format);
@@ -379,6 +385,7 @@ mod tests {
             http: text("off"),
             data_dir: text("d"),
             voters: vec!["a".to_owned(), "b".to_owned()],
+            lease_url: None,
             tags: vec!["zone=eu-1".to_owned(), "role=x".to_owned()],
             log_level: text("debug"),
             log_format: text("json"),
@@ -398,6 +405,16 @@ mod tests {
         assert_eq!(config.leadership.voters.len(), 2);
         assert_eq!(loaded.agent.log.level, "debug");
         assert_eq!(loaded.agent.log.format, crate::config::LogFormat::Json);
+    }
+
+    #[test]
+    fn a_database_is_a_mode_of_leadership() {
+        let lease = NodeArgs { lease_url: Some("sqlite://a.db".to_owned()), ..NodeArgs::default() };
+        let loaded = load(&lease).expect("a good configuration");
+        assert_eq!(loaded.agent.config.leadership.mode, crate::config::LeadershipMode::Lease);
+        let both = NodeArgs { voters: vec!["a".to_owned()], data_dir: Some("d".to_owned()), ..lease };
+        let failure = load(&both).expect_err("two sources of leadership");
+        assert!(failure.to_string().contains("while leadership.mode is \"lease\""), "{failure}");
     }
 
     #[test]

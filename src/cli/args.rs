@@ -14,6 +14,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches, Parser, Subcommand, ValueE
 use crate::core::{NodeId, Profile, Status};
 use crate::event::EventKind;
 use crate::json::EventId;
+use crate::lease::LeaseName;
 use crate::sim::scenario::Scenario;
 
 /// Where an agent is looked for when nothing is said.
@@ -87,7 +88,7 @@ Exit codes: 0 left gracefully, 1 internal error, 2 usage or configuration, 3 can
     Leader(LeaderArgs),
     /// Run a command while an agent's node leads, and end it before another node can
     ///
-    /// Waits until the node leads, confirmed by a majority, and runs the command in a process group of its own, with
+    /// Waits until the node leads, confirmed by a majority or by the database, and runs the command in a process group of its own, with
     /// HEADCOUNT_TERM (the fencing token: put it in all that the command writes elsewhere), HEADCOUNT_NODE and
     /// HEADCOUNT_AGENT in its environment. When leadership ends, or the agent does not answer, the group gets SIGTERM, and
     /// SIGKILL before the lease is over; leadership is handed over when the command has ended. SIGTERM and SIGINT are passed
@@ -108,6 +109,9 @@ Example: headcount lead -- ./nightly-report --fence-by-env")]
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
+    /// Leases in a database, for those who run it
+    #[command(subcommand)]
+    Lease(LeaseCommand),
     /// List, add or remove the voters that elect the leader
     #[command(subcommand)]
     Voters(VotersCommand),
@@ -277,6 +281,34 @@ pub(super) enum ConfigCommand {
 }
 
 #[derive(Debug, Subcommand)]
+pub(super) enum LeaseCommand {
+    /// Print what an owner of the database runs for a role that may create nothing
+    ///
+    /// Agents whose role may, create the same by themselves.
+    #[command(after_help = "Example: headcount lease schema --kind postgres | psql mydb")]
+    Schema(SchemaArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SchemaArgs {
+    /// Of which database
+    #[arg(long, value_enum, default_value_t = DatabaseKind::Postgres)]
+    pub(super) kind: DatabaseKind,
+    /// The schema of the tables (leadership.lease.schema; PostgreSQL only)
+    #[arg(long, value_name = "NAME")]
+    pub(super) schema: Option<String>,
+    /// The beginning of their names (leadership.lease.table_prefix)
+    #[arg(long, value_name = "PREFIX", default_value = "cluster_")]
+    pub(super) table_prefix: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum DatabaseKind {
+    Sqlite,
+    Postgres,
+}
+
+#[derive(Debug, Subcommand)]
 pub(super) enum VotersCommand {
     /// Show the voters
     #[command(after_help = "Exit codes: 0 done, 1 failed or no voters known, 2 usage.")]
@@ -310,9 +342,15 @@ pub(super) struct ReplaceArgs {
 pub(super) struct LeaderArgs {
     #[command(flatten)]
     pub(super) target: TargetArgs,
-    /// Fail unless the agent's own node leads, and have a majority of the voters confirm it now
+    /// Fail unless the agent's own node leads, and have a majority of the voters, or the database, confirm it now
     #[arg(long)]
     pub(super) confirm: bool,
+    /// The leader by this lease in a database [default: the cluster's]
+    #[arg(long, value_name = "LEASE")]
+    pub(super) lease: Option<LeaseName>,
+    /// List the nodes that the table of the database knows instead, the leader first
+    #[arg(long, conflicts_with = "confirm")]
+    pub(super) nodes: bool,
     #[command(subcommand)]
     pub(super) command: Option<LeaderCommand>,
 }
@@ -321,6 +359,9 @@ pub(super) struct LeaderArgs {
 pub(super) struct LeadArgs {
     #[command(flatten)]
     pub(super) agent: AgentAddress,
+    /// While the node leads by this lease in a database [default: while it leads the cluster]
+    #[arg(long, value_name = "LEASE")]
+    pub(super) lease: Option<LeaseName>,
     /// How long before the end of the lease the command is asked to end, and how long it may take [default: a quarter of
     /// the lease; a third at most, judged once the node leads]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -349,6 +390,9 @@ pub(super) struct ResignArgs {
     /// The voter that is to lead instead; refused if it has not kept up with the leader
     #[arg(long, value_name = "NODE")]
     pub(super) to: Option<NodeId>,
+    /// The leader by this lease in a database [default: the cluster's]
+    #[arg(long, value_name = "LEASE", conflicts_with = "to")]
+    pub(super) lease: Option<LeaseName>,
 }
 
 #[derive(Debug, Args)]
@@ -444,6 +488,9 @@ pub(super) struct NodeArgs {
     /// The nodes that elect a leader, the same list everywhere; needs --data-dir [default: nobody is elected]
     #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
     pub(super) voters: Vec<String>,
+    /// Lead by a lease in this database: sqlite://FILE or postgres://USER@HOST/DATABASE [default: nobody leads]
+    #[arg(long, value_name = "URL")]
+    pub(super) lease_url: Option<String>,
     /// What the node tells about itself; may be repeated
     #[arg(long = "tag", value_name = "KEY=VALUE")]
     pub(super) tags: Vec<String>,

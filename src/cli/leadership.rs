@@ -16,6 +16,7 @@ use super::human::{self, NOTHING, plain};
 use super::table;
 use crate::core::NodeId;
 use crate::json::{AddVoter, Info, Leader, Recover, Resign, View, Voters};
+use crate::lease::LeaseName;
 
 /// How long a successor is waited for after a leader resigned: longer than the leases of most clusters.
 const SUCCESSION_PATIENCE: Duration = Duration::from_secs(20);
@@ -26,9 +27,18 @@ pub(super) fn leader(args: &LeaderArgs, out: &mut impl Write) -> Result<Exit, Fa
     if let Some(LeaderCommand::Resign(args)) = &args.command {
         return resign(args, out);
     }
+    if args.nodes {
+        return super::lease::nodes(args, out);
+    }
     let path = if args.confirm { "/v1/leader?confirm=true" } else { "/v1/leader" };
-    let leader: Leader = Client::new(&args.target.agent)?.get(path)?;
+    let leader: Leader = Client::new(&args.target.agent)?.get(&with_lease(path, args.lease.as_ref()))?;
     show_leader(&leader, args.target.format, out)
+}
+
+/// A path that asks about this lease, if any.
+pub(super) fn with_lease(path: &str, lease: Option<&LeaseName>) -> String {
+    let separator = if path.contains('?') { '&' } else { '?' };
+    lease.map_or_else(|| path.to_owned(), |lease| format!("{path}{separator}lease={lease}"))
 }
 
 fn show_leader(leader: &Leader, format: Format, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -42,16 +52,17 @@ fn show_leader(leader: &Leader, format: Format, out: &mut impl Write) -> Result<
 /// Shows the next leader; it is no success if there is none yet, or another one than was asked for.
 fn resign(args: &ResignArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     let client = Client::new(&args.target.agent)?;
-    let before: Leader = client.get("/v1/leader")?;
+    let path = |path: &str| with_lease(path, args.lease.as_ref());
+    let before: Leader = client.get(&path("/v1/leader"))?;
     let request = Resign { to: args.to.as_ref().map(ToString::to_string) };
-    let mut leader: Leader = client.send("POST", "/v1/leader/resign", &request)?;
+    let mut leader: Leader = client.send("POST", &path("/v1/leader/resign"), &request)?;
     let deadline = Instant::now() + SUCCESSION_PATIENCE;
     while (leader.leader.is_none() || leader.term <= before.term) && Instant::now() < deadline {
         std::thread::sleep(SUCCESSION_PAUSE);
-        leader = client.get("/v1/leader")?;
+        leader = client.get(&path("/v1/leader"))?;
     }
     show_leader(&leader, args.target.format, out)?;
-    let hint = "see `headcount voters list`";
+    let hint = if leader.mode == "lease" { "see `headcount leader --nodes`" } else { "see `headcount voters list`" };
     match (leader.leader.as_deref(), request.to) {
         (None, _) => Err(Failure::failed(format!("{} resigned, and nobody leads yet", leader_of(&before))).hint(hint)),
         (Some(now), Some(to)) if now != to => {
@@ -69,6 +80,8 @@ fn leader_of(seen: &Leader) -> String {
 
 fn leader_rows(leader: &Leader) -> Vec<[String; 2]> {
     let meaning = match leader.state.as_str() {
+        "vacant" if leader.mode == "lease" => " (nobody holds the lease)",
+        "unavailable" if leader.mode == "lease" => " (the database does not answer: see the agent's log)",
         "disabled" => " (nobody is elected here: leadership.mode = \"none\")",
         "vacant" => " (an election is due)",
         "unavailable" => " (too few voters can be reached: see `headcount voters list`)",

@@ -20,6 +20,7 @@ mod human;
 #[cfg(unix)]
 mod lead;
 mod leadership;
+mod lease;
 mod logs;
 mod output;
 mod progress;
@@ -35,7 +36,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use args::{Cli, Command, ConfigCommand};
+use args::{Cli, Command, ConfigCommand, LeaseCommand};
 pub use failure::Exit;
 use failure::Failure;
 
@@ -88,6 +89,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
             .hint("ask the agent: POST /v1/leader/work, see GET / for the calls")),
         #[cfg(unix)]
         Command::LeadExec { parent, command } => lead::exec(parent, &command),
+        Command::Lease(LeaseCommand::Schema(args)) => lease::schema(&args, out),
         Command::Voters(command) => leadership::voters(&command, out),
         Command::View(args) => leadership::view(&args, out),
         Command::Recover(args) => leadership::recover(&args, out),

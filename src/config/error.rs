@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use crate::core::limits::MAX_VOTERS;
 use crate::core::{NodeId, OutOfRange};
+use crate::lease::{LeaseName, MAX_LEASES};
 use crate::text::{MAX_SHOWN, visible};
 
 /// A value, or a combination of values, that an agent cannot work with. Nothing was started or changed.
@@ -72,6 +73,49 @@ pub enum ConfigError {
     VotersWithoutQuorum {
         /// How many.
         count: usize,
+        /// Where leadership comes from instead.
+        mode: &'static str,
+    },
+    /// Leadership is to come from a database, and none is named.
+    #[error("{}", self.text())]
+    LeaseWithoutUrl,
+    /// There is a database, and leadership does not come from it.
+    #[error("{}", self.text())]
+    UrlWithoutLease {
+        /// The value of `leadership.lease.url`, without a password.
+        found: String,
+        /// Where leadership comes from instead.
+        mode: &'static str,
+    },
+    /// An address that names no database.
+    #[error("{}", self.text())]
+    LeaseUrl {
+        /// The value of `leadership.lease.url`, without a password.
+        found: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// What a database would not take.
+    #[error("{}", self.text())]
+    LeaseTables {
+        /// The key.
+        key: &'static str,
+        /// Its value, safe to print.
+        found: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// None, or more than an agent contends for.
+    #[error("{}", self.text())]
+    LeaseCount {
+        /// How many.
+        count: usize,
+    },
+    /// One of `leadership.lease.leases` is there for the second time.
+    #[error("{}", self.text())]
+    LeaseTwice {
+        /// The one.
+        lease: LeaseName,
     },
     /// What a voter promised must outlive its process.
     #[error("{}", self.text())]
@@ -111,7 +155,10 @@ impl ConfigError {
             ConfigError::TooManyVoters { .. }
             | ConfigError::VoterTwice { .. }
             | ConfigError::VotersWithoutQuorum { .. } => "leadership.voters",
-            ConfigError::QuorumWithoutDataDir => "leadership.mode",
+            ConfigError::QuorumWithoutDataDir | ConfigError::LeaseWithoutUrl => "leadership.mode",
+            ConfigError::UrlWithoutLease { .. } | ConfigError::LeaseUrl { .. } => "leadership.lease.url",
+            ConfigError::LeaseTables { key, .. } => key,
+            ConfigError::LeaseCount { .. } | ConfigError::LeaseTwice { .. } => "leadership.lease.leases",
         }
     }
 
@@ -119,7 +166,7 @@ impl ConfigError {
     pub const fn other_key(&self) -> Option<&'static str> {
         match self {
             ConfigError::BindUnreachable { .. } => Some("seeds"),
-            ConfigError::VotersWithoutQuorum { .. } => Some("leadership.mode"),
+            ConfigError::VotersWithoutQuorum { .. } | ConfigError::UrlWithoutLease { .. } => Some("leadership.mode"),
             _ => None,
         }
     }
@@ -134,9 +181,14 @@ impl ConfigError {
             ConfigError::ApiAddress { found } => quoted(found),
             ConfigError::TooManySeeds { count }
             | ConfigError::TooManyVoters { count }
-            | ConfigError::VotersWithoutQuorum { count } => format!("a list of {count}"),
+            | ConfigError::LeaseCount { count }
+            | ConfigError::VotersWithoutQuorum { count, .. } => format!("a list of {count}"),
             ConfigError::VoterTwice { id } => format!("{id:?}"),
             ConfigError::QuorumWithoutDataDir => "\"quorum\"".to_owned(),
+            ConfigError::LeaseWithoutUrl => "\"lease\"".to_owned(),
+            ConfigError::UrlWithoutLease { found, .. } | ConfigError::LeaseUrl { found, .. } => format!("\"{found}\""),
+            ConfigError::LeaseTables { found, .. } => found.clone(),
+            ConfigError::LeaseTwice { lease } => format!("{lease:?}"),
             ConfigError::Seed { seed, .. } => quoted(seed),
         }
     }
@@ -160,8 +212,18 @@ impl ConfigError {
             ConfigError::TooManyVoters { .. } => {
                 "is too long; three or five voters are enough for any number of members".to_owned()
             }
-            ConfigError::VoterTwice { .. } => "is named twice".to_owned(),
-            ConfigError::VotersWithoutQuorum { .. } => "elect nobody while leadership.mode is \"none\"".to_owned(),
+            ConfigError::VoterTwice { .. } | ConfigError::LeaseTwice { .. } => "is named twice".to_owned(),
+            ConfigError::VotersWithoutQuorum { mode, .. } => {
+                format!("elect nobody while leadership.mode is \"{mode}\"")
+            }
+            ConfigError::LeaseWithoutUrl => "needs a database, and none is named".to_owned(),
+            ConfigError::UrlWithoutLease { mode, .. } => {
+                format!("is a database that nobody asks while leadership.mode is \"{mode}\"")
+            }
+            ConfigError::LeaseUrl { reason, .. } | ConfigError::LeaseTables { reason, .. } => {
+                format!("is refused: {reason}")
+            }
+            ConfigError::LeaseCount { .. } => "is no number of leases to contend for".to_owned(),
             ConfigError::QuorumWithoutDataDir => "needs a data directory: a voter that forgets in a restart what it \
                 promised can vote twice, and that makes two leaders"
                 .to_owned(),
@@ -186,6 +248,17 @@ impl ConfigError {
             }
             ConfigError::VotersWithoutQuorum { .. } => "leadership.mode = \"quorum\" beside them, or no voters",
             ConfigError::QuorumWithoutDataDir => "quorum with data_dir set (--data-dir), or none",
+            ConfigError::LeaseWithoutUrl => "lease with leadership.lease.url set (--lease-url), or none",
+            ConfigError::LeaseUrl { .. } => "sqlite://FILE for nodes on one machine, or postgres://USER@HOST/DATABASE",
+            ConfigError::UrlWithoutLease { .. } => "leadership.mode = \"lease\" beside it, or no url",
+            ConfigError::LeaseTables { key, .. } => match *key {
+                "leadership.lease.statement_timeout" => "100ms to renewal_interval",
+                _ => "1 to 40 characters of a-z, 0-9 and _, not beginning with a digit; a schema in PostgreSQL only",
+            },
+            ConfigError::LeaseCount { .. } | ConfigError::LeaseTwice { .. } => {
+                const { assert!(MAX_LEASES == 64) };
+                "1 to 64 different names of 1 to 63 bytes of [A-Za-z0-9._-]"
+            }
         }
     }
 

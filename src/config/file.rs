@@ -86,12 +86,21 @@ impl Reader<'_> {
             } else if !SECTIONS.contains(&text) {
                 self.key(text, name, value);
             } else if let DeValue::Table(section) = value.get_ref() {
-                for (name, value) in section {
-                    self.key(&format!("{text}.{}", name.get_ref()), name, value);
-                }
+                self.section(text, section);
             } else {
                 let reason = format!("[{text}] is a section, not a single value");
                 self.refuse(name, reason, format!("write [{text}] on a line of its own and its keys below"));
+            }
+        }
+    }
+
+    /// A section, and those in it.
+    fn section(&mut self, path: &str, section: &DeTable<'_>) {
+        for (name, value) in section {
+            let full = format!("{path}.{}", name.get_ref());
+            match value.get_ref() {
+                DeValue::Table(inner) if SECTIONS.contains(&full.as_str()) => self.section(&full, inner),
+                _ => self.key(&full, name, value),
             }
         }
     }
@@ -103,8 +112,10 @@ impl Reader<'_> {
             self.given.push((key, item));
         } else if UNAVAILABLE.contains(&full) {
             self.refuse(name, format!("section [{full}] is not available in this version"), "remove it".into());
-        } else if value.get_ref().is_table() && !full.contains('.') {
-            let nearest = SECTIONS.into_iter().find(|section| strsim::jaro_winkler(section, full) >= 0.8);
+        } else if value.get_ref().is_table() && (!full.contains('.') || is_like_inner_section(full)) {
+            let likeness = |section: &&str| strsim::jaro_winkler(section, full);
+            let nearest = SECTIONS.into_iter().filter(|section| likeness(section) >= 0.8);
+            let nearest = nearest.max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
             let hint = match nearest {
                 Some(section) => format!("did you mean [{section}]?"),
                 None => format!("sections are [{}]", SECTIONS.join("], [")),
@@ -148,6 +159,12 @@ impl Reader<'_> {
     }
 }
 
+/// Whether this was probably meant to be a section within a section.
+fn is_like_inner_section(full: &str) -> bool {
+    let mut inner = SECTIONS.into_iter().filter(|section| section.contains('.'));
+    inner.any(|section| strsim::jaro_winkler(section, full) >= 0.9)
+}
+
 fn integer(number: &DeInteger<'_>) -> i128 {
     let digits = number.as_str();
     i128::from_str_radix(digits, number.radix()).unwrap_or(if digits.starts_with('-') { i128::MIN } else { i128::MAX })
@@ -155,7 +172,7 @@ fn integer(number: &DeInteger<'_>) -> i128 {
 
 /// What an unknown key was meant to be, or what there is.
 fn hint_for(unknown: &str) -> String {
-    let section = unknown.split_once('.').map(|(section, _)| section);
+    let section = unknown.rsplit_once('.').map(|(section, _)| section);
     if let Some(key) = nearest(unknown) {
         return match key.section() {
             there if there == section => format!("did you mean {}?", key.name()),

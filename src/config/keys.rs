@@ -12,9 +12,10 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::agent::{AgentConfig, LogFormat};
-use super::{LeadershipMode, set};
+use super::{DatabaseUrl, LeadershipMode, set};
 use crate::core::election::OnResign;
 use crate::core::{NodeId, Profile};
+use crate::lease::LeaseName;
 
 /// One key of the configuration.
 #[derive(Debug)]
@@ -48,6 +49,9 @@ pub(super) enum Slot {
     /// A number from 0 to 255.
     Byte(fn(&mut AgentConfig) -> &mut u8),
     Switch(fn(&mut AgentConfig) -> &mut bool),
+    /// A duration that follows from others where nobody says it.
+    DerivedDuration(fn(&mut AgentConfig) -> &mut Option<Duration>),
+    Leases,
     Seeds,
     Voters,
     Hosts,
@@ -112,21 +116,21 @@ impl Key {
 
     /// Section and name in it.
     pub fn section(&self) -> Option<&'static str> {
-        self.name.split_once('.').map(|(section, _)| section)
+        self.name.rsplit_once('.').map(|(section, _)| section)
     }
 
     /// The name without its section.
     pub(super) fn short(&self) -> &'static str {
-        self.name.split_once('.').map_or(self.name, |(_, short)| short)
+        self.name.rsplit_once('.').map_or(self.name, |(_, short)| short)
     }
 
     pub(super) const fn form(&self) -> Form {
         match self.slot {
             Slot::Text(_) => Form::Text,
-            Slot::Duration(_) => Form::Duration,
+            Slot::Duration(_) | Slot::DerivedDuration(_) => Form::Duration,
             Slot::Count(_) | Slot::CountWithin(..) | Slot::Byte(_) => Form::Count,
             Slot::Switch(_) => Form::Switch,
-            Slot::Seeds | Slot::Voters | Slot::Hosts => Form::List,
+            Slot::Seeds | Slot::Voters | Slot::Hosts | Slot::Leases => Form::List,
             Slot::Tags => Form::Table,
         }
     }
@@ -136,13 +140,21 @@ impl Key {
         self.section() == Some("timing") || matches!(self.slot, Slot::Duration(_))
     }
 
+    /// A value as messages repeat it: without a password.
+    pub(super) fn showable(&self, found: &str) -> String {
+        if self.name == "leadership.lease.url" { DatabaseUrl::new(found).to_string() } else { found.to_owned() }
+    }
+
     /// The key whose value this one's bounds follow from.
     pub(super) fn follows(&self) -> Option<&'static Key> {
         find(match self.name {
             "timing.suspect_timeout" | "timing.gossip_interval" => "timing.heartbeat_interval",
             "timing.down_timeout" | "timing.probe_timeout" => "timing.suspect_timeout",
             "timing.reap_after" => "timing.down_timeout",
-            "leadership.renewal_interval" => "leadership.lease_duration",
+            "leadership.renewal_interval" | "leadership.lease.liveness_window" | "leadership.lease.row_ttl" => {
+                "leadership.lease_duration"
+            }
+            "leadership.lease.statement_timeout" => "leadership.renewal_interval",
             _ => return None,
         })
     }
@@ -160,9 +172,9 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
 /// What every variable begins with.
 pub(super) const PREFIX: &str = "HEADCOUNT_";
 /// Sections that hold keys.
-pub(super) const SECTIONS: [&str; 4] = ["timing", "leadership", "http", "log"];
+pub(super) const SECTIONS: [&str; 5] = ["timing", "leadership", "leadership.lease", "http", "log"];
 /// Sections that later versions will know: refused, since a node that ignores its key file is worse than none.
-pub(super) const UNAVAILABLE: [&str; 3] = ["seal", "leadership.lease", "handlers"];
+pub(super) const UNAVAILABLE: [&str; 2] = ["seal", "handlers"];
 
 fn variable_of(name: &str) -> String {
     format!("{PREFIX}{}", name.replace('.', "__").to_uppercase())
@@ -170,7 +182,7 @@ fn variable_of(name: &str) -> String {
 
 /// The known key that an unknown name was probably meant to be.
 pub(super) fn nearest(unknown: &str) -> Option<&'static Key> {
-    let (section, short) = unknown.split_once('.').map_or((None, unknown), |(section, short)| (Some(section), short));
+    let (section, short) = unknown.rsplit_once('.').map_or((None, unknown), |(section, short)| (Some(section), short));
     let likeness = |key: &Key| {
         let whole = if section.is_none() { strsim::jaro_winkler(unknown, key.name) } else { 0.0 };
         // The right name in the wrong section is nearly right.
@@ -191,7 +203,11 @@ fn duration(duration: Duration) -> Json {
     Json::String(humantime::format_duration(duration).to_string())
 }
 
-static KEYS: [Key; 33] = [
+fn lease_timing(agent: &AgentConfig) -> crate::lease::LeaseTiming {
+    agent.config.leadership.lease.timing(agent.config.leadership.timing)
+}
+
+static KEYS: [Key; 40] = [
     Key {
         name: "name",
         default: "the host name",
@@ -380,14 +396,14 @@ static KEYS: [Key; 33] = [
     Key {
         name: "leadership.mode",
         default: "none",
-        range: "none, quorum",
+        range: "none, quorum, lease",
         doc: "Whether leaders are elected.",
         reload: Reload::Restart,
         slot: Slot::Text(|agent, text| {
             agent.config.leadership.mode = match text {
                 "none" => LeadershipMode::None,
                 "quorum" => LeadershipMode::Quorum,
-                "lease" => return Err("is not available in this version".to_owned()),
+                "lease" => LeadershipMode::Lease,
                 _ => return Err("is not a valid mode of leadership".to_owned()),
             };
             Ok(())
@@ -442,6 +458,78 @@ static KEYS: [Key; 33] = [
             Ok(())
         }),
         get: |agent| json!(agent.config.leadership.policy.on_resign.name()),
+    },
+    Key {
+        name: "leadership.lease.url",
+        default: "none",
+        range: "sqlite://FILE, or postgres://USER@HOST/DATABASE",
+        doc: "The database that leadership comes from.",
+        reload: Reload::Restart,
+        slot: Slot::Text(|agent, text| {
+            agent.config.leadership.lease.url = Some(DatabaseUrl::new(text));
+            Ok(())
+        }),
+        get: |agent| optional(agent.config.leadership.lease.url.as_ref()),
+    },
+    Key {
+        name: "leadership.lease.schema",
+        default: "the role's own",
+        range: "1 to 40 characters of a-z, 0-9 and _, not beginning with a digit; PostgreSQL only",
+        doc: "The schema of the tables.",
+        reload: Reload::Restart,
+        slot: Slot::Text(|agent, text| {
+            agent.config.leadership.lease.schema = Some(text.to_owned());
+            Ok(())
+        }),
+        get: |agent| optional(agent.config.leadership.lease.schema.as_deref()),
+    },
+    Key {
+        name: "leadership.lease.table_prefix",
+        default: "cluster_",
+        range: "1 to 40 characters of a-z, 0-9 and _, not beginning with a digit",
+        doc: "The beginning of the tables' names.",
+        reload: Reload::Restart,
+        slot: Slot::Text(|agent, text| {
+            text.clone_into(&mut agent.config.leadership.lease.table_prefix);
+            Ok(())
+        }),
+        get: |agent| json!(agent.config.leadership.lease.table_prefix),
+    },
+    Key {
+        name: "leadership.lease.leases",
+        default: "default",
+        range: "1 to 64 different names of 1 to 63 bytes of [A-Za-z0-9._-]",
+        doc: "The leases that this node contends for.",
+        reload: Reload::Restart,
+        slot: Slot::Leases,
+        get: |agent| json!(agent.config.leadership.lease.leases.iter().map(LeaseName::as_str).collect::<Vec<_>>()),
+    },
+    Key {
+        name: "leadership.lease.statement_timeout",
+        default: "2s",
+        range: "100ms to renewal_interval",
+        doc: "How long the database may take for one round.",
+        reload: Reload::Restart,
+        slot: Slot::DerivedDuration(|agent| &mut agent.config.leadership.lease.statement_timeout),
+        get: |agent| duration(lease_timing(agent).statement_timeout),
+    },
+    Key {
+        name: "leadership.lease.liveness_window",
+        default: "10s",
+        range: "more than renewal_interval, less than lease_duration",
+        doc: "How old a node's last round may be that is listed as active.",
+        reload: Reload::Restart,
+        slot: Slot::DerivedDuration(|agent| &mut agent.config.leadership.lease.liveness_window),
+        get: |agent| duration(lease_timing(agent).liveness_window),
+    },
+    Key {
+        name: "leadership.lease.row_ttl",
+        default: "30s",
+        range: "lease_duration or more",
+        doc: "How old rows of nodes become before they are deleted.",
+        reload: Reload::Restart,
+        slot: Slot::DerivedDuration(|agent| &mut agent.config.leadership.lease.row_ttl),
+        get: |agent| duration(lease_timing(agent).row_ttl),
     },
     Key {
         name: "http.bind",
@@ -539,6 +627,7 @@ mod tests {
                 Json::String(text) => text,
                 Json::Null => continue,
                 Json::Array(list) if list.is_empty() => "none".to_owned(),
+                Json::Array(list) => list.iter().filter_map(Json::as_str).collect::<Vec<_>>().join(", "),
                 Json::Object(map) if map.is_empty() => "none".to_owned(),
                 other => other.to_string(),
             };

@@ -255,7 +255,7 @@ impl Merge {
             match key.set(&mut self.agent, item) {
                 Ok(()) => {
                     self.sources.insert(key.name(), item.source.clone());
-                    self.written.insert(key.name(), item.found.clone());
+                    self.written.insert(key.name(), key.showable(&item.found));
                 }
                 Err(problems) => {
                     self.failed.insert(key.name());

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::ConfigError;
+use super::{ConfigError, LeaseConfig};
 use crate::core::election::{LeaderPolicy, LeaseTiming};
 use crate::core::limits::MAX_VOTERS;
 use crate::core::{NodeId, Profile};
@@ -24,6 +24,8 @@ pub struct LeadershipConfig {
     pub timing: LeaseTiming,
     /// How much this node is preferred as a leader, and how it gives leadership up. Not reloadable.
     pub policy: LeaderPolicy,
+    /// The database, where leadership comes from one. Not reloadable.
+    pub lease: LeaseConfig,
 }
 
 /// Where leadership comes from.
@@ -35,6 +37,8 @@ pub enum LeadershipMode {
     None,
     /// A majority of a few voters elects the leader.
     Quorum,
+    /// Whoever holds a lease in a database leads.
+    Lease,
 }
 
 impl LeadershipMode {
@@ -43,6 +47,7 @@ impl LeadershipMode {
         match self {
             LeadershipMode::None => "none",
             LeadershipMode::Quorum => "quorum",
+            LeadershipMode::Lease => "lease",
         }
     }
 }
@@ -61,6 +66,7 @@ impl LeadershipConfig {
             voters: Vec::new(),
             timing: timing_of(profile),
             policy: LeaderPolicy::default(),
+            lease: LeaseConfig::default(),
         }
     }
 
@@ -68,8 +74,15 @@ impl LeadershipConfig {
     pub(super) fn problems(&self) -> Vec<ConfigError> {
         let mut problems: Vec<ConfigError> = self.timing.check().err().into_iter().map(Into::into).collect();
         problems.extend(check_voters(&self.voters).err());
-        if self.mode == LeadershipMode::None && !self.voters.is_empty() {
-            problems.push(ConfigError::VotersWithoutQuorum { count: self.voters.len() });
+        if self.mode != LeadershipMode::Quorum && !self.voters.is_empty() {
+            problems.push(ConfigError::VotersWithoutQuorum { count: self.voters.len(), mode: self.mode.name() });
+        }
+        match (self.mode, &self.lease.url) {
+            (LeadershipMode::Lease, _) => problems.extend(self.lease.problems(self.timing)),
+            (_, Some(url)) => {
+                problems.push(ConfigError::UrlWithoutLease { found: url.to_string(), mode: self.mode.name() });
+            }
+            _ => {}
         }
         problems
     }

@@ -31,6 +31,7 @@ mod keys;
 #[cfg(feature = "agent")]
 mod layers;
 mod leadership;
+mod lease;
 #[cfg(feature = "agent")]
 mod problem;
 #[cfg(feature = "agent")]
@@ -59,6 +60,7 @@ pub use keys::{Key, keys};
 #[cfg(feature = "agent")]
 pub use layers::{Loaded, Loader, check_file};
 pub use leadership::{LeadershipConfig, LeadershipMode};
+pub use lease::{DatabaseUrl, LeaseConfig};
 #[cfg(feature = "agent")]
 pub use problem::{LoadError, Problem, Source};
 #[cfg(feature = "agent")]
@@ -147,6 +149,15 @@ impl Config {
         self.leadership.mode = LeadershipMode::Quorum;
         self.leadership.voters = voters.into_iter().map(NodeId::new).collect::<Result<_, _>>()?;
         Ok(self)
+    }
+
+    /// The same, led by whoever holds a lease in this database: `sqlite://FILE` for nodes on one machine,
+    /// `postgres://USER@HOST/DATABASE` for many. Needs the cargo feature of its kind.
+    #[must_use]
+    pub fn with_lease(mut self, url: &str) -> Self {
+        self.leadership.mode = LeadershipMode::Lease;
+        self.leadership.lease.url = Some(DatabaseUrl::new(url));
+        self
     }
 
     /// The same, receiving gossip on this address only.

@@ -11,9 +11,11 @@ use super::agent::AgentConfig;
 use super::given::{Item, Value};
 use super::keys::{Key, Slot};
 use super::leadership::check_voters;
+use super::lease::check_leases;
 use super::problem::Problem;
 use super::{ConfigError, check_advertise, check_api_address, check_bind, check_seed, check_seed_count, is_host_name};
 use crate::core::{NodeId, Tags};
+use crate::lease::LeaseName;
 use crate::text::{MAX_SHOWN, visible};
 
 /// Names in `http.allowed_hosts`.
@@ -31,7 +33,11 @@ impl Key {
                 *place(agent) = duration(text).map_err(|reason| self.refuse(item, reason))?;
                 Ok(())
             }
-            (Slot::Duration(_), Value::Integer(_)) => {
+            (Slot::DerivedDuration(place), Value::Text(text)) => {
+                *place(agent) = Some(duration(text).map_err(|reason| self.refuse(item, reason))?);
+                Ok(())
+            }
+            (Slot::Duration(_) | Slot::DerivedDuration(_), Value::Integer(_)) => {
                 Err(self.refuse(item, format!("has no unit; write \"{0}s\" or \"{0}ms\"", item.found)))
             }
             (Slot::Count(place), Value::Integer(number)) => {
@@ -57,6 +63,10 @@ impl Key {
             }
             (Slot::Voters, Value::List(items)) => {
                 agent.config.leadership.voters = self.voters(item, items)?;
+                Ok(())
+            }
+            (Slot::Leases, Value::List(items)) => {
+                agent.config.leadership.lease.leases = self.leases(item, items)?;
                 Ok(())
             }
             (Slot::Hosts, Value::List(items)) => {
@@ -119,6 +129,26 @@ impl Key {
         if problems.is_empty() { Ok(voters) } else { Err(problems) }
     }
 
+    fn leases(&self, whole: &Item, items: &[Item]) -> Result<Vec<LeaseName>, Vec<Problem>> {
+        let mut leases = Vec::new();
+        let mut problems = Vec::new();
+        for item in items {
+            match &item.value {
+                Value::Text(name) => match LeaseName::new(name) {
+                    Ok(name) => leases.push(name),
+                    Err(error) => problems.extend(self.refuse(item, format!("is not a valid name: {error}"))),
+                },
+                value => problems.extend(self.wrong_type(item, value)),
+            }
+        }
+        if let Err(error) = check_leases(&leases)
+            && problems.is_empty()
+        {
+            problems.extend(self.of_config(whole, &error));
+        }
+        if problems.is_empty() { Ok(leases) } else { Err(problems) }
+    }
+
     fn hosts(&self, whole: &Item, items: &[Item]) -> Result<Vec<String>, Vec<Problem>> {
         let mut hosts = Vec::new();
         let mut problems = Vec::new();
@@ -141,7 +171,10 @@ impl Key {
         for (name, item) in entries {
             let key = format!("{}.{}", self.name(), super::problem::printable(name));
             let refuse = |reason: String| {
-                Problem::new(item.source.clone(), reason).key(&*key).found(&*item.found).allowed(self.range())
+                Problem::new(item.source.clone(), reason)
+                    .key(&*key)
+                    .found(self.showable(&item.found))
+                    .allowed(self.range())
             };
             match &item.value {
                 // Alone first, so that a malformed one is told with its own line.
@@ -174,7 +207,10 @@ impl Key {
     }
 
     fn problem(&self, item: &Item, reason: impl AsRef<str>) -> Problem {
-        Problem::new(item.source.clone(), reason).key(self.name()).found(&*item.found).allowed(self.range())
+        Problem::new(item.source.clone(), reason)
+            .key(self.name())
+            .found(self.showable(&item.found))
+            .allowed(self.range())
     }
 }
 

@@ -14,7 +14,7 @@ use crate::text::visible;
 const HEADLINE: &str = "What `headcount agent` would start with here, given the same flags.\n\
     A running agent may have others: `headcount info` asks it.";
 /// Between two columns.
-const SPACE: &str = "   ";
+const SPACE: &str = "  ";
 /// A value wider than this does not widen its column.
 const MOST_VALUE_WIDTH: usize = 28;
 
@@ -134,7 +134,7 @@ mod tests {
         let loaded = Loader::new().host_name("h").flag("seeds", "--seed", &seed).load().expect("a good configuration");
         let table = loaded.table();
         let wide: Vec<_> = table.lines().filter(|line| line.chars().count() > 80).collect();
-        assert!(wide.len() == 1 && wide[0].contains(&seed) && wide[0].ends_with("   flag --seed"), "{table}");
+        assert!(wide.len() == 1 && wide[0].contains(&seed) && wide[0].ends_with("  flag --seed"), "{table}");
     }
 
     #[test]

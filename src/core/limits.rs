@@ -84,6 +84,10 @@ pub const SYNC_BACKOFF: Duration = Duration::from_secs(300);
 pub const MAX_TOMBSTONES: usize = 65_536;
 /// "Recent updates" are this many.
 pub const MAX_RECENT_UPDATES: usize = 256;
+/// Words about leases that are remembered, so that none is passed on twice …
+pub const MAX_LEASE_WORDS: usize = 256;
+/// … and those of others that are heard and passed on in one second.
+pub const LEASE_WORDS_PER_SECOND: u32 = 64;
 /// Texts of software versions that are shared by the records of members; a cluster has one, or two while it is upgraded.
 pub const MAX_SHARED_VERSIONS: usize = 8;
 /// Seeds in a configuration.

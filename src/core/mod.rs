@@ -100,6 +100,7 @@ use discovery::Reunion;
 use dissemination::Disagreement;
 use dissemination::Flooding;
 use dissemination::Gossiping;
+use dissemination::LeaseWords;
 use joining::Admissions;
 use joining::Joiners;
 use joining::Joining;
@@ -193,6 +194,7 @@ pub struct Core {
     standings: Standings,
     keepsakes: Keepsakes,
     notices: NoticeRate,
+    lease_words: LeaseWords,
     /// Who leads; `None` if leaders are not elected here.
     leading: Option<Box<Leading>>,
 }
@@ -290,6 +292,7 @@ impl Core {
             acquaintance: Acquaintance::default(),
             removals: Removals::default(),
             notices: NoticeRate::default(),
+            lease_words: LeaseWords::default(),
             leading: None,
             settings: birth.settings,
             rng,
@@ -412,6 +415,7 @@ impl Core {
             }
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
             Command::FoundAnew { ticket, voters } => self.found_anew(ticket, voters),
+            Command::TellLease(word) => self.tell_lease_word(word),
         }
     }
 

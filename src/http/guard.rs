@@ -26,7 +26,7 @@ use super::table::{Kind, Line};
 use super::{App, MAX_FREE_BYTES, MAX_WEIGHED_BYTES, REQUEST_TIMEOUT, Token};
 
 /// Paths that never ask for a token.
-const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+const OPEN: [&str; 3] = ["/healthz", "/readyz", "/leaderz"];
 
 impl Token {
     /// Whether this is what a caller presents; takes as long wherever the two differ.

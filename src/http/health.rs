@@ -9,10 +9,11 @@ use axum::http::StatusCode;
 
 use super::App;
 use crate::agent::Agent;
+use crate::config::LeadershipMode;
 use crate::core::{LeadershipState, Status};
 
 /// Method, path with its parameters or body, and what it does.
-const CALLS: [(&str, &str, &str); 22] = [
+const CALLS: [(&str, &str, &str); 24] = [
     ("GET", "/v1/members?status=&tag=", "all members"),
     ("GET", "/v1/members/{id}", "one member"),
     ("DELETE", "/v1/members/{id}?force=", "take a member out"),
@@ -20,9 +21,10 @@ const CALLS: [(&str, &str, &str); 22] = [
     ("POST", r#"/v1/join {"addresses":["host:port"]}"#, "contact other nodes"),
     ("POST", "/v1/leave", "leave and stop"),
     ("PUT", r#"/v1/tags {"tags":{"key":"value"}}"#, "replace this node's tags"),
-    ("GET", "/v1/leader?confirm=", "who leads; confirmed by a majority now, if asked for"),
-    ("POST", r#"/v1/leader/resign {"to":"node"}"#, "have the leader give leadership up"),
-    ("POST", "/v1/leader/work", "begin work that is done only while this node leads"),
+    ("GET", "/v1/leader?confirm=&lease=", "who leads; confirmed now, if asked for"),
+    ("POST", r#"/v1/leader/resign?lease= {"to":"node"}"#, "have the leader give leadership up"),
+    ("GET", "/v1/lease/nodes?lease=", "nodes in the table of a database, the leader first"),
+    ("POST", "/v1/leader/work?lease=", "begin work that is done only while this node leads"),
     ("POST", "/v1/leader/work/{id}", "for how long it may go on; ask often"),
     ("DELETE", "/v1/leader/work/{id}", "it has ended, so that leadership may be handed over"),
     ("GET", "/v1/view", "the members that voters agreed on"),
@@ -34,6 +36,7 @@ const CALLS: [(&str, &str, &str); 22] = [
     ("GET", "/v1/info", "this node"),
     ("GET", "/metrics", "OpenMetrics"),
     ("GET", "/healthz", "are all parts alive?"),
+    ("GET", "/leaderz?lease=", "200 on the leader, 503 elsewhere"),
     ("GET", "/readyz", "has it joined, is it reached, and can somebody lead?"),
 ];
 
@@ -59,7 +62,10 @@ pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, &'static str)
         return not_ready("stopped");
     }
     let info = app.agent.info();
-    match why_not_ready(info.me.status, info.reachable, app.agent.leadership().get().state) {
+    // A database that is away is away for all: taking all nodes out of service would make it worse.
+    let is_elected = app.agent.config().leadership.mode == LeadershipMode::Quorum;
+    let leadership = if is_elected { app.agent.leadership().get().state } else { LeadershipState::Vacant };
+    match why_not_ready(info.me.status, info.reachable, leadership) {
         Some(why) => not_ready(why),
         None => (StatusCode::OK, "ok"),
     }

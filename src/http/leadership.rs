@@ -5,42 +5,85 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 
 use super::App;
 use super::input::{Body, Named};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
-use crate::agent::{Agent, Permit};
+use crate::agent::{Agent, AgentError, Lease, Permit};
 use crate::core::NodeId;
 use crate::core::election::Electorate;
 use crate::core::limits::MAX_VOTERS;
 use crate::json::{self, EventId};
+use crate::lease::LeaseName;
 
 /// Who leads; with `confirm=true` it is answered only by the leader itself, once a majority has confirmed that it leads.
 pub(super) async fn leader(State(app): State<App>, query: Pairs) -> Result<Json<json::Leader>, Refusal> {
-    query.only(&["confirm"])?;
+    query.only(&["confirm", "lease"])?;
+    let lease = lease_of(&app, &query)?;
     if query.flag("confirm")? {
-        let confirmed = app.agent.confirm_leadership().await?;
-        return Ok(Json(json::Leader::confirmed(app.agent.me().id.as_str(), &confirmed)));
+        let confirmed = match &lease {
+            Some(lease) => lease.confirm_leadership().await?,
+            None => app.agent.confirm_leadership().await?,
+        };
+        let mode = app.agent.config().leadership.mode;
+        return Ok(Json(json::Leader::confirmed(app.agent.me().id.as_str(), &confirmed, mode)));
     }
-    Ok(Json(who_leads(&app)))
+    Ok(Json(who_leads(&app, lease.as_ref())))
+}
+
+/// Whether this node leads at this moment: for load balancers, which look at the status alone.
+pub(super) async fn leaderz(State(app): State<App>, query: Pairs) -> Result<(StatusCode, &'static str), Refusal> {
+    query.only(&["lease"])?;
+    let lease = lease_of(&app, &query)?;
+    let leadership = lease.as_ref().map_or_else(|| app.agent.leadership(), Lease::leadership).get();
+    let is_leader = leadership.is_leader_now() && app.agent.stop().is_none();
+    Ok(if is_leader { (StatusCode::OK, "leader") } else { (StatusCode::SERVICE_UNAVAILABLE, "not the leader") })
+}
+
+/// The nodes that the table of the database knows.
+pub(super) async fn lease_nodes(State(app): State<App>, query: Pairs) -> Result<Json<json::LeaseNodes>, Refusal> {
+    query.only(&["lease"])?;
+    let lease = named_lease(&query)?.unwrap_or_default();
+    Ok(Json(app.agent.lease_nodes(&lease).await?.into()))
+}
+
+/// The lease that is asked about; nothing where it is the cluster's leader, whoever elected it.
+fn lease_of(app: &App, query: &Pairs) -> Result<Option<Lease>, Refusal> {
+    let Some(name) = named_lease(query)?.filter(|name| name.as_str() != LeaseName::DEFAULT) else { return Ok(None) };
+    app.agent.contended_lease(&name).map(Some).ok_or_else(|| Refusal::no_such_lease(&name))
+}
+
+fn named_lease(query: &Pairs) -> Result<Option<LeaseName>, Refusal> {
+    let named = |name: &str| {
+        LeaseName::new(name).map_err(|error| Refusal::query(format!("lease \"{}\": {error}", name.escape_debug())))
+    };
+    query.last("lease").map(named).transpose()
 }
 
 /// Has the leader give leadership up; answered with who leads as far as this node knows then.
 pub(super) async fn resign(
     State(app): State<App>,
-    _: NoQuery,
+    query: Pairs,
     body: Body<json::Resign>,
 ) -> Result<Json<json::Leader>, Refusal> {
+    query.only(&["lease"])?;
+    let lease = lease_of(&app, &query)?;
     let Json(json::Resign { to }) = body?;
     let to = to.map(|to| named(&to)).transpose()?;
-    app.agent.resign(to).await?;
-    Ok(Json(who_leads(&app)))
+    match &lease {
+        Some(_) if to.is_some() => return Err(AgentError::NoSuccessor.into()),
+        Some(lease) => lease.resign().await?,
+        None => app.agent.resign(to).await?,
+    }
+    Ok(Json(who_leads(&app, lease.as_ref())))
 }
 
 /// Begins a piece of work that somebody else runs while this node leads; the hand-over waits for its end.
-pub(super) async fn begin_work(State(app): State<App>, _: NoQuery) -> Result<Json<json::LedWork>, Refusal> {
-    let permit = app.work.begin(&app.agent).await?;
+pub(super) async fn begin_work(State(app): State<App>, query: Pairs) -> Result<Json<json::LedWork>, Refusal> {
+    query.only(&["lease"])?;
+    let permit = app.work.begin(&app.agent, lease_of(&app, &query)?.as_ref()).await?;
     Ok(Json(told(&app, permit)))
 }
 
@@ -75,8 +118,9 @@ fn told(app: &App, permit: Permit) -> json::LedWork {
     json::LedWork::new(id, app.agent.me().id.as_str(), permit.term, permit.until.map(|until| until.remaining()))
 }
 
-fn who_leads(app: &App) -> json::Leader {
-    json::Leader::new(&app.agent.leadership().get(), app.agent.config().leadership.mode)
+fn who_leads(app: &App, lease: Option<&Lease>) -> json::Leader {
+    let leadership = lease.map_or_else(|| app.agent.leadership(), Lease::leadership).get();
+    json::Leader::new(&leadership, app.agent.config().leadership.mode)
 }
 
 pub(super) async fn voters(State(app): State<App>, _: NoQuery) -> Result<Json<json::Voters>, Refusal> {

@@ -1,10 +1,11 @@
 //! Figures for Prometheus, as OpenMetrics text.
 //!
 //! Invariant: every figure is read from the agent's published ones at the moment of the scrape; nothing is counted twice or kept here.
-//! Names start with `headcount_` and carry their unit; labels have few values, all known beforehand.
+//! Names start with `headcount_` and carry their unit; labels have few values: all known beforehand, or with a named bound.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -18,14 +19,20 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::problem::Refusal;
 use super::{App, table};
-use crate::agent::{Agent, Info, Leadership};
+use crate::agent::{Agent, Info, Leadership, LeaseFigures};
 use crate::config::LeadershipMode;
 use crate::core::{Drop, LeadershipState, Status, TickLateness};
+use crate::lease::LeaseName;
+
+/// Nodes of the table that are shown: labels are few.
+const MAX_LISTED_NODES: usize = 64;
+/// How long a scrape waits for the database.
+const NODES_PATIENCE: Duration = Duration::from_secs(1);
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) async fn metrics(State(app): State<App>) -> Response {
-    if let Ok(text) = text(Figures::of(&app)) {
+    if let Ok(text) = text(Figures::of(&app).await) {
         return ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response();
     }
     let detail = "the figures could not be written as text";
@@ -50,12 +57,16 @@ struct Figures {
     leadership: Option<(Leadership, u64)>,
     /// On the leader: how many voters acknowledge it, and how many more may fail.
     voters: Option<(usize, usize)>,
+    /// Each lease: what was counted, and who leads by it.
+    leases: Vec<(String, LeaseFigures, Option<Leadership>)>,
+    /// Nodes in the table of the database, and the time since their last heartbeat.
+    nodes: Vec<(String, Duration)>,
     http: table::Figures,
     listings_revoked: u64,
 }
 
 impl Figures {
-    fn of(app: &App) -> Self {
+    async fn of(app: &App) -> Self {
         let agent: &Agent = &app.agent;
         let is_led = agent.config().leadership.mode != LeadershipMode::None;
         let leadership = is_led.then(|| {
@@ -66,14 +77,30 @@ impl Figures {
         let voters = standings.and_then(|standings| standings.acknowledging(now).zip(standings.failure_tolerance(now)));
         let (http, listings_revoked) = (app.table.figures(), app.listings.revoked());
         let info = agent.info();
+        let mut leases = Vec::new();
+        for (lease, figures) in &info.leases {
+            let seen = agent.contended_lease(lease).map(|lease| lease.leadership().get());
+            leases.push((lease.to_string(), *figures, seen));
+        }
+        let nodes = if leases.is_empty() { Vec::new() } else { heartbeats(agent).await };
         let log_lines_lost = info.log_lines_lost + app.log_lines_lost.load(Ordering::Relaxed);
-        Self { info, log_lines_lost, leadership, voters, http, listings_revoked }
+        Self { info, log_lines_lost, leadership, voters, leases, nodes, http, listings_revoked }
     }
+}
+
+/// The nodes that the table lists, those heard from last, at most [`MAX_LISTED_NODES`]; none if the database does not answer
+/// soon, which other figures tell of.
+async fn heartbeats(agent: &Agent) -> Vec<(String, Duration)> {
+    let lease = LeaseName::default();
+    let asked = agent.lease_nodes(&lease);
+    let Ok(Ok(listed)) = tokio::time::timeout(NODES_PATIENCE, asked).await else { return Vec::new() };
+    let nodes = listed.nodes.into_iter().take(MAX_LISTED_NODES);
+    nodes.map(|node| (node.node.to_string(), node.heartbeat_age)).collect()
 }
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Self { info, leadership, voters, http, listings_revoked, log_lines_lost } = self;
+        let Self { info, leadership, voters, http, listings_revoked, log_lines_lost, leases, nodes } = self;
         let counters = &info.counters;
 
         family(
@@ -108,6 +135,7 @@ impl Collector for Figures {
             let help = "How many more voters may fail before nobody leads, as this leader knows it";
             gauge(&mut encoder, "voters_failure_tolerance", help, tolerance as u64)?;
         }
+        super::lease_metrics::encode(&mut encoder, leases, nodes)?;
         let uptime = ConstGauge::new(info.uptime.as_secs_f64());
         let described =
             encoder.encode_descriptor("uptime", "Time since the start", Some(&Unit::Seconds), MetricType::Gauge)?;

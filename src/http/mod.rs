@@ -41,6 +41,7 @@ mod health;
 mod host;
 mod input;
 mod leadership;
+mod lease_metrics;
 mod listing;
 mod metrics;
 mod problem;
@@ -226,6 +227,8 @@ fn router(
         .route("/v1/leave", post(calls::leave))
         .route("/v1/tags", put(calls::set_tags))
         .route("/v1/leader", get(leadership::leader))
+        .route("/leaderz", get(leadership::leaderz))
+        .route("/v1/lease/nodes", get(leadership::lease_nodes))
         .route("/v1/leader/resign", post(leadership::resign))
         .route("/v1/leader/work", post(leadership::begin_work))
         .route("/v1/leader/work/{id}", post(leadership::renew_work).delete(leadership::end_work))

@@ -6,10 +6,11 @@ use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::agent::{AgentError, ConfirmError, LeaderAddress};
+use crate::agent::{AgentError, ConfirmError, LeaderAddress, LeaseNodesError};
 use crate::core::election::ChangeError;
 use crate::core::{CommandError, InvalidTags};
 use crate::json;
+use crate::lease::LeaseName;
 
 /// One refusal. `Box`ed, because it is the rare case of every handler's result.
 #[derive(Debug)]
@@ -65,6 +66,16 @@ impl Refusal {
             format!("no led work named \"{}\" is under way here", id.escape_debug()),
         )
         .hint("its time has run out, or it was ended: end what it does, then begin anew with POST /v1/leader/work")
+    }
+
+    pub(super) fn no_such_lease(lease: &LeaseName) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "no-such-lease",
+            "No such lease",
+            format!("this node does not contend for the lease {lease}"),
+        )
+        .hint("name it in leadership.lease.leases, or have the program ask for it (Agent::lease)")
     }
 
     /// What only the leader does, asked of another node.
@@ -181,10 +192,29 @@ impl From<AgentError> for Refusal {
                 "nobody leads, so there is nobody to resign",
             )
             .hint("GET /v1/leader (`headcount leader`) says why; try again when somebody leads"),
+            AgentError::NotGivenUp => {
+                Self::new(StatusCode::GATEWAY_TIMEOUT, "leader-silent", "The leader did not give leadership up", detail)
+            }
+            AgentError::NoSuccessor => Self::value(detail),
             AgentError::TooManyAddresses { .. } | AgentError::Refused(CommandError::Unreachable { .. }) => {
                 Self::value(detail)
             }
             AgentError::Refused(CommandError::Leaving) | AgentError::Stopped => Self::stopping(detail),
+        }
+    }
+}
+
+impl From<LeaseNodesError> for Refusal {
+    fn from(error: LeaseNodesError) -> Self {
+        let detail = error.to_string();
+        match error {
+            LeaseNodesError::NotLeaseMode => Self::new(StatusCode::CONFLICT, "no-leases", "No leases here", detail)
+                .hint("set leadership.mode = \"lease\" and leadership.lease.url"),
+            LeaseNodesError::Store(_) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "database", "The database did not answer", detail)
+            }
+            LeaseNodesError::Busy => Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too many ask", detail),
+            LeaseNodesError::Stopped => Self::stopping(detail),
         }
     }
 }
@@ -204,7 +234,7 @@ impl From<ConfirmError> for Refusal {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-confirmed", "Leadership not confirmed", detail)
             }
             ConfirmError::Disabled => Self::new(StatusCode::CONFLICT, "electorate", "Nobody is elected here", detail)
-                .hint("set leadership.mode = \"quorum\""),
+                .hint("set leadership.mode = \"quorum\" or \"lease\""),
             ConfirmError::Busy => Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too many commands", detail),
             ConfirmError::Stopped => Self::stopping(detail),
         }

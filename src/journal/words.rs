@@ -7,6 +7,7 @@ use tracing::{Level, debug, info, warn};
 use crate::core::election::LossReason;
 use crate::core::{NodeId, Notice};
 use crate::event::EventKind;
+use crate::lease::LeaseName;
 use crate::member::Member;
 
 /// The level of an event's line; the most severe one, where that depends on the event.
@@ -46,17 +47,26 @@ pub(super) fn log(kind: &EventKind) {
     }
 }
 
+/// By which lease, where it is not the cluster's.
+fn by(lease: Option<&LeaseName>) -> String {
+    let further = lease.filter(|lease| lease.as_str() != LeaseName::DEFAULT);
+    further.map(|lease| format!(" by the lease {lease}")).unwrap_or_default()
+}
+
 /// Says whether it was about leaders.
 fn log_leadership(kind: &EventKind) -> bool {
     match kind {
-        EventKind::LeaderElected { leader, term, .. } => info!(node = %leader, term, "{leader} leads in term {term}"),
-        EventKind::LeaderLost { leader, term, reason, .. } => {
-            let why = reason.name();
+        EventKind::LeaderElected { leader, term, lease, .. } => {
+            let by = by(lease.as_ref());
+            info!(node = %leader, term, "{leader} leads{by} in term {term}");
+        }
+        EventKind::LeaderLost { leader, term, reason, lease, .. } => {
+            let (why, by) = (reason.name(), by(lease.as_ref()));
             match reason {
                 LossReason::Resigned | LossReason::Superseded => {
-                    info!(node = %leader, term, reason = why, "{leader} leads no more (term {term}, {why})");
+                    info!(node = %leader, term, reason = why, "{leader} leads{by} no more (term {term}, {why})");
                 }
-                _ => warn!(node = %leader, term, reason = why, "{leader} leads no more (term {term}, {why})"),
+                _ => warn!(node = %leader, term, reason = why, "{leader} leads{by} no more (term {term}, {why})"),
             }
         }
         EventKind::QuorumLost { term } => warn!(

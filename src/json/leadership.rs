@@ -20,7 +20,7 @@ pub struct Leader {
     pub term: u64,
     /// Whether the node that was asked leads.
     pub is_me: bool,
-    /// `none` or `quorum`.
+    /// `none`, `quorum` or `lease`.
     pub mode: String,
     /// `disabled`, `vacant`, `led` or `unavailable`.
     pub state: String,
@@ -46,13 +46,13 @@ impl Leader {
 }
 
 impl Leader {
-    /// A leader that a majority has confirmed; for how long its claim stands is judged by the clock, now.
-    pub fn confirmed(me: &str, confirmed: &crate::agent::Confirmed) -> Self {
+    /// A leader that a majority, or a database, has confirmed; for how long its claim stands is judged by the clock, now.
+    pub fn confirmed(me: &str, confirmed: &crate::agent::Confirmed, mode: LeadershipMode) -> Self {
         Self {
             leader: Some(me.to_owned()),
             term: confirmed.term,
             is_me: true,
-            mode: LeadershipMode::Quorum.name().to_owned(),
+            mode: mode.name().to_owned(),
             state: crate::agent::LeadershipState::Led.name().to_owned(),
             lease_remaining_ms: Some(millis(confirmed.valid_until.remaining())),
         }

@@ -107,6 +107,9 @@ pub struct Event {
     /// Of all events about leaders: the term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub term: Option<u64>,
+    /// Of `leader_elected` and `leader_lost` in lease mode: the lease; `default` is the one that the cluster is led by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
     /// Of `view_agreed`: the view's number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
@@ -130,6 +133,7 @@ impl Event {
             unreachable: None,
             reachable: None,
             term: None,
+            lease: None,
             number: None,
         };
         match &event.kind {
@@ -141,12 +145,15 @@ impl Event {
                 json.unreachable = Some(names(unreachable));
                 json.reachable = Some(names(reachable));
             }
-            EventKind::LeaderElected { term, .. }
-            | EventKind::QuorumLost { term }
-            | EventKind::QuorumRegained { term } => json.term = Some(*term),
-            EventKind::LeaderLost { term, reason, .. } => {
+            EventKind::LeaderElected { term, lease, .. } => {
+                json.term = Some(*term);
+                json.lease = lease.as_ref().map(ToString::to_string);
+            }
+            EventKind::QuorumLost { term } | EventKind::QuorumRegained { term } => json.term = Some(*term),
+            EventKind::LeaderLost { term, reason, lease, .. } => {
                 json.reason = Some(reason.name().to_owned());
                 json.term = Some(*term);
+                json.lease = lease.as_ref().map(ToString::to_string);
             }
             EventKind::ViewAgreed { term, number } => {
                 json.term = Some(*term);
@@ -334,7 +341,7 @@ mod tests {
     #[test]
     fn events_about_leaders_name_term_leader_and_reason() {
         let leader = NodeId::new("a").expect("a name");
-        let lost = EventKind::LeaderLost { leader, member: None, term: 3, reason: LossReason::Expired };
+        let lost = EventKind::LeaderLost { leader, member: None, term: 3, reason: LossReason::Expired, lease: None };
         let expected = concat!(
             r#"{"id":"8f00000000000002-7","sequence":7,"at":"2026-01-01T00:00:00.000Z","event":"leader_lost","#,
             r#""node":"a","address":null,"member":null,"reason":"expired","term":3}"#
@@ -346,7 +353,8 @@ mod tests {
         let (lost, back) = (EventKind::QuorumLost { term: 3 }, EventKind::QuorumRegained { term: 4 });
         assert_eq!((json(lost)["term"].clone(), json(back)["term"].clone()), (3.into(), 4.into()));
         let member = Some(member(Status::Up));
-        let elected = json(EventKind::LeaderElected { leader: NodeId::new("a").expect("a name"), member, term: 4 });
+        let elected =
+            json(EventKind::LeaderElected { leader: NodeId::new("a").expect("a name"), member, term: 4, lease: None });
         assert_eq!((&elected["member"]["id"], &elected["address"]), (&"a".into(), &"10.0.0.1:7117".into()));
     }
 

@@ -99,6 +99,12 @@ impl Agent {
         (output.status, String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// Runs a command that asks no agent.
+    pub fn client_alone(&self, arguments: &[&str]) -> (ExitStatus, String) {
+        let output = command(&self.prefix).args(arguments).output().expect("the command runs");
+        (output.status, String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     /// The members as this agent lists them, as `(name, status)`.
     pub fn members(&self) -> Vec<(String, String)> {
         let (status, text) = self.client(&["members", "--format", "json"]);

@@ -30,6 +30,7 @@ use super::args::LeadArgs;
 use super::client::Client;
 use super::failure::{Exit, Failure};
 use super::human::plain;
+use super::leadership::with_lease;
 use crate::agent::Clock;
 use crate::core::Time;
 use crate::core::election::MAX_LEASE;
@@ -127,11 +128,12 @@ impl Lead<'_> {
                 said = what;
             }
         };
+        let path = with_lease("/v1/leader", self.args.lease.as_ref());
         loop {
-            match self.client.get_within::<Leader>("/v1/leader", LOOK_TIMEOUT) {
+            match self.client.get_within::<Leader>(&path, LOOK_TIMEOUT) {
                 Ok(leader) if leader.state == "disabled" => {
                     return Err(Failure::failed("leaders are not elected here, so that this command would never run")
-                        .hint("start agents with --voters (leadership.voters and mode = \"quorum\")"));
+                        .hint("start agents with --voters (mode = \"quorum\") or --lease-url (mode = \"lease\")"));
                 }
                 Ok(leader) if leader.is_me => match self.begin() {
                     Ok(Some(begun)) => return Ok(Some(begun)),
@@ -155,7 +157,8 @@ impl Lead<'_> {
 
     fn begin(&self) -> Result<Option<Begun>, Failure> {
         let asked = self.clock.now();
-        let work: LedWork = self.client.send("POST", "/v1/leader/work", &())?;
+        let path = with_lease("/v1/leader/work", self.args.lease.as_ref());
+        let work: LedWork = self.client.send("POST", &path, &())?;
         let LedWork { id, node, term, lease_remaining_ms, .. } = work;
         Ok(lease_remaining_ms.map(|ms| Begun { id, node, term, asked, claim: Duration::from_millis(ms) }))
     }
@@ -170,8 +173,9 @@ impl Lead<'_> {
 
     /// Waits until this term is over.
     fn wait_for_end_of(&mut self, term: u64) -> Result<(), Failure> {
+        let path = with_lease("/v1/leader", self.args.lease.as_ref());
         while !self.is_to_stop_within(LOOK_AGAIN) {
-            match self.client.get_within::<Leader>("/v1/leader", LOOK_TIMEOUT) {
+            match self.client.get_within::<Leader>(&path, LOOK_TIMEOUT) {
                 Ok(leader) if leader.is_me && leader.term == term => {}
                 Ok(_) => break,
                 Err(failure) if failure.is_passing() => {}

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::core::election::{ChangeError, Electorate, Term, Unconfirmed};
 use crate::core::member::{NodeId, Tags};
 use crate::core::time::Time;
-use crate::core::wire::Refusal;
+use crate::core::wire::{LeaseWord, Refusal};
 
 /// Matches a [`Reply`] with its [`Command`]; drawn by the driver, below 2^63.
 pub type Ticket = u64;
@@ -96,6 +96,8 @@ pub enum Command {
         /// The voters of the new generation, beside this node.
         voters: Vec<NodeId>,
     },
+    /// Tell all other members of a lease in a database. Best effort, and not answered.
+    TellLease(LeaseWord),
 }
 
 /// Answers to commands.

@@ -3,7 +3,7 @@
 #[cfg(doc)]
 use super::{Input, LinkEvent};
 use crate::core::doors::Leadership;
-use crate::core::wire::Refusal;
+use crate::core::wire::{LeaseWord, Refusal};
 use std::net::SocketAddr;
 
 use super::{LinkId, Notice, Reply, Ticket};
@@ -95,6 +95,13 @@ pub enum Output {
     /// Look the seeds' names up again and hand in [`Input::SeedAddresses`], after [`Input::SomeSeedAddresses`] if that takes
     /// long.
     ResolveSeeds,
+    /// A member told something about a lease in a database.
+    LeaseWord {
+        /// The word.
+        word: LeaseWord,
+        /// It came from a member whose word counts, and was passed on: not from one that has just come.
+        is_of_elder: bool,
+    },
     /// The answer to a command.
     Reply {
         /// The command's.

@@ -478,6 +478,7 @@ impl Core {
             }
             Message::ChangeVoters(ref question) => self.asked_to_change_voters(slot, sender, question),
             Message::VotersChanged(ref changed) => self.told_voters_changed(slot, changed),
+            Message::LeaseWord(ref word) => self.hear_lease_word(slot, word),
             Message::Page { .. } => self.counters.drop(Drop::Unasked),
             // News and heartbeats are dispatched as such, and all other kinds before it matters who the sender is.
             _ => self.counters.drop(Drop::WrongState),

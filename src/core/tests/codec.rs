@@ -15,8 +15,8 @@ use crate::core::member::tests::record;
 use crate::core::member::{DetectionMethod, NodeId, ProtocolRange, Run, Status, Tags};
 use crate::core::settings::Profile;
 use crate::core::wire::{
-    Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Header, Heartbeat, Led, Message, Nonce, Note, Packet,
-    PacketBuilder, PacketError, Pulse, Refusal, Seeking, Update, ViewPart, VoterWish, VotersChanged, WantView,
+    Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Header, Heartbeat, LeaseWord, Led, Message, Nonce, Note,
+    Packet, PacketBuilder, PacketError, Pulse, Refusal, Seeking, Update, ViewPart, VoterWish, VotersChanged, WantView,
 };
 
 fn header() -> Header {
@@ -179,6 +179,7 @@ fn one_of_each() -> Vec<Message> {
         Message::Founded(founded()),
         Message::Keepsake { keepsake: nonce },
         Message::Reminder { keepsake: nonce },
+        Message::LeaseWord(Box::new(LeaseWord { lease: id("l"), term: 300, kind: LeaseWord::RESIGN, nonce: 7 })),
     ]
 }
 

@@ -48,4 +48,5 @@ mod twins;
 mod usurpers;
 mod views;
 mod waiting;
+mod words;
 mod youngsters;

@@ -13,6 +13,7 @@ use crate::core::limits::INCARNATION_STEP;
 use crate::core::member::{Change, ChangeKind, NodeId, Run, Status, Tags};
 use crate::core::settings::{Profile, Settings};
 use crate::core::time::Time;
+use crate::core::wire::LeaseWord;
 
 use links::{Parked, Wires};
 
@@ -28,6 +29,7 @@ pub(super) struct Node {
     pub(super) partitions: Vec<(Time, Partition)>,
     /// What it gave out about leaders.
     pub(super) leadership: Vec<(Time, Output)>,
+    pub(super) lease_words: Vec<LeaseWord>,
     pub(super) stopped: Option<StopReason>,
     seeds: Vec<SocketAddr>,
     paused: bool,
@@ -214,6 +216,7 @@ impl Net {
             replies: Vec::new(),
             partitions: Vec::new(),
             leadership: Vec::new(),
+            lease_words: Vec::new(),
             stopped: None,
             seeds,
             paused: false,
@@ -321,6 +324,7 @@ impl Net {
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
                 Output::Heard(_) => {}
+                Output::LeaseWord { word, .. } => node.lease_words.push(word),
                 // Unless wires are laid, this is a network without TCP: everything must work without links.
                 Output::OpenLink { link, to } => {
                     self.opened.push(to);

@@ -367,6 +367,30 @@ pub enum Message {
         /// As it was given.
         keepsake: Nonce,
     },
+    /// "This has become of a lease in a database." Passed on by everybody who hears it for the first time.
+    LeaseWord(Box<LeaseWord>),
+}
+
+/// See [`Message::LeaseWord`]. Kinds that a build does not know are passed on all the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseWord {
+    /// The lease's name.
+    pub lease: NodeId,
+    /// Its term.
+    pub term: u64,
+    /// One of the kinds below.
+    pub kind: u8,
+    /// Tells apart words that are otherwise the same; else 0.
+    pub nonce: u64,
+}
+
+impl LeaseWord {
+    /// Somebody leads in this term.
+    pub const LED: u8 = 0;
+    /// Whoever led in this term has given the lease up: it is free.
+    pub const RELEASED: u8 = 1;
+    /// Whoever leads in this term is asked to give the lease up.
+    pub const RESIGN: u8 = 2;
 }
 
 /// See [`Message::Seeking`].
@@ -514,7 +538,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 45;
+    pub(super) const KINDS: u32 = 46;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].

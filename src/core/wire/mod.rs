@@ -25,8 +25,8 @@ mod read;
 
 pub(in crate::core) use families::{Families, family};
 pub use message::{
-    Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Heartbeat, Led, Message, Nonce, Note, Pulse, Refusal,
-    Seeking, Update, ViewPart, VoterWish, VotersChanged, WantView,
+    Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Heartbeat, LeaseWord, Led, Message, Nonce, Note, Pulse,
+    Refusal, Seeking, Update, ViewPart, VoterWish, VotersChanged, WantView,
 };
 pub use packet::{Header, Packet, PacketBuilder, PacketError, VERSION};
 pub(super) use raw::RawRecord;

@@ -245,6 +245,15 @@ impl Contender {
         self.publish(now);
     }
 
+    /// This lease is asked about by then: somebody waits for the answer, or there is news of it.
+    pub fn hurry(&mut self, now: Time, lease: &LeaseName, by: Time) {
+        self.expire(now);
+        if let Some(contest) = self.contests.get_mut(lease) {
+            contest.due = contest.due.min(by);
+        }
+        self.publish(now);
+    }
+
     /// Leadership by this lease is to be given up. For a lease long this node leaves it to others, if they want it.
     pub fn resign(&mut self, now: Time, lease: &LeaseName) {
         self.expire(now);

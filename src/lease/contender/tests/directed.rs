@@ -73,6 +73,28 @@ fn a_claim_counts_from_before_its_round_was_handed_out_less_the_margin() {
 }
 
 #[test]
+fn a_lease_that_somebody_waits_for_is_asked_about_at_once_and_a_claim_is_worth_no_more_by_that() {
+    let mut contender = alone(usual());
+    let mut database = Database::new();
+    let round = contender.begin(Time::ORIGIN).expect("due");
+    let answer = database.execute(Duration::ZERO, &round).expect("it takes writes");
+    contender.answered(Time::ORIGIN, &answer);
+    let now = Time::ORIGIN + SECOND;
+    assert_eq!(contender.begin(now), None, "there is time");
+    contender.hurry(now, &LeaseName::default(), now + SECOND);
+    assert_eq!((contender.begin(now), contender.next_deadline()), (None, Some(now + SECOND)));
+    contender.hurry(now, &LeaseName::default(), now);
+    contender.hurry(now, &LeaseName::new("nobodys").expect("a name"), now);
+    assert_eq!(contender.next_deadline(), Some(now));
+    let renewal = contender.begin(now).expect("due by now");
+    assert!(matches!(renewal.steps[0].wish, Wish::Renew { .. }));
+    assert_eq!(own_claim(&contender), Some((1, Time::ORIGIN + LEASE * 98 / 100)));
+    let answer = database.execute(SECOND, &renewal).expect("it takes writes");
+    contender.answered(now, &answer);
+    assert_eq!(own_claim(&contender), Some((1, now + LEASE * 98 / 100)));
+}
+
+#[test]
 fn a_lost_acquisition_is_adopted_and_counts_from_when_it_was_sent() {
     let mut contender = alone(usual());
     let mut database = Database::new();

@@ -1,0 +1,110 @@
+//! What is counted about leases: how often they were tried for, held, missed, and how long the database took.
+//!
+//! Invariant: at most [`MAX_LEASES`](crate::lease::MAX_LEASES) leases, the same that there are offices of.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::lease::store::StoreError;
+use crate::lease::{Answer, LeaseName, Outcome, Round, Wish};
+
+/// The counts of one lease at one agent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseFigures {
+    /// Times this node took the lease.
+    pub acquisitions: u64,
+    /// Tries to take it that were in vain: somebody held it, or the database did not answer.
+    pub acquisition_failures: u64,
+    /// Tries in which somebody else came first within the same moment.
+    pub acquisition_conflicts: u64,
+    /// Renewals that were confirmed.
+    pub renewals: u64,
+    /// Renewals that were rejected or not answered.
+    pub renewal_failures: u64,
+    /// The time that confirmed renewals took together, there and back.
+    pub renewal_time: Duration,
+    /// Leaders of this lease that this node saw.
+    pub leaders_elected: u64,
+}
+
+/// The counts of all leases.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    pub(super) leases: BTreeMap<LeaseName, LeaseFigures>,
+    /// Rounds that the database carried out, and those it did not.
+    pub(super) rounds: u64,
+    pub(super) failed_rounds: u64,
+    pub(super) swept: u64,
+}
+
+impl Counted {
+    /// A round came to its end after so long.
+    pub(super) fn round(&mut self, round: &Round, answer: Result<&Answer, &StoreError>, took: Duration) {
+        match answer {
+            Ok(_) => self.rounds += 1,
+            Err(_) => self.failed_rounds += 1,
+        }
+        for (at, step) in round.steps.iter().enumerate() {
+            let outcome = answer.ok().and_then(|answer| answer.steps.get(at)).map(|seen| seen.outcome);
+            let figures = self.leases.entry(step.lease.clone()).or_default();
+            match (&step.wish, outcome) {
+                (Wish::Acquire { .. }, Some(Outcome::Acquired)) => figures.acquisitions += 1,
+                (Wish::Acquire { .. }, Some(Outcome::Conflict)) => figures.acquisition_conflicts += 1,
+                (Wish::Acquire { .. }, _) => figures.acquisition_failures += 1,
+                (Wish::Renew { .. }, Some(Outcome::Renewed)) => {
+                    figures.renewals += 1;
+                    figures.renewal_time += took;
+                }
+                (Wish::Renew { .. }, _) => figures.renewal_failures += 1,
+                (Wish::Watch | Wish::Release { .. }, _) => {}
+            }
+        }
+    }
+
+    pub(super) fn elected(&mut self, lease: &LeaseName) {
+        self.leases.entry(lease.clone()).or_default().leaders_elected += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::NodeId;
+    use crate::lease::{Seen, Step, Token};
+
+    #[test]
+    fn each_outcome_is_counted_where_it_belongs() {
+        let mut counted = Counted::default();
+        let acquire = Wish::Acquire { drawn: Token(1), above: 0, expired: None };
+        let renew = Wish::Renew { held: vec![Token(1)], drawn: Token(2) };
+        let mut one = |wish: &Wish, outcome: Option<Outcome>| {
+            let steps = vec![Step { lease: LeaseName::default(), wish: wish.clone() }];
+            let node = NodeId::new("a").expect("a name");
+            let round = Round { node, rpc_address: None, lease_duration: Duration::from_secs(15), steps };
+            let seen = outcome.map(|outcome| Answer { steps: vec![Seen { outcome, term: 1, holder: None }] });
+            let lost = StoreError::OutcomeUnknown { place: String::new(), reason: String::new() };
+            counted.round(&round, seen.as_ref().ok_or(&lost), Duration::from_millis(7));
+        };
+        one(&acquire, Some(Outcome::Acquired));
+        one(&acquire, Some(Outcome::Conflict));
+        one(&acquire, Some(Outcome::Held));
+        one(&acquire, None);
+        one(&renew, Some(Outcome::Renewed));
+        one(&renew, Some(Outcome::Rejected));
+        one(&renew, None);
+        one(&Wish::Watch, Some(Outcome::Watched));
+        counted.elected(&LeaseName::default());
+        let expected = LeaseFigures {
+            acquisitions: 1,
+            acquisition_failures: 2,
+            acquisition_conflicts: 1,
+            renewals: 1,
+            renewal_failures: 2,
+            renewal_time: Duration::from_millis(7),
+            leaders_elected: 1,
+        };
+        assert_eq!(counted.leases[&LeaseName::default()], expected);
+        assert_eq!((counted.rounds, counted.failed_rounds), (6, 2));
+    }
+}

@@ -1,0 +1,185 @@
+//! [`Lease`]: one lease, as programs hold it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::TryRng;
+use rand::rngs::SysRng;
+use tokio::sync::oneshot;
+
+use super::desk::{Ask, Leases, Unproven};
+use super::nodes::{LeaseNodes, LeaseNodesError};
+use crate::agent::driver::Request;
+use crate::agent::leadership::{Confirmed, LeadershipWatch, LeaseInstant, Office};
+use crate::agent::{Agent, AgentError, ConfirmError, LeadError};
+use crate::core::wire::LeaseWord;
+use crate::core::{InvalidName, NodeId};
+use crate::lease::{LeaseName, TooManyLeases};
+
+/// How long a leader elsewhere may take to give a lease up that it is asked to.
+const RESIGN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why there is no such lease here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaseError {
+    /// No database is asked.
+    #[error(
+        "leases are not led by here: set leadership.mode = \"lease\" and leadership.lease.url (Config::with_lease)"
+    )]
+    NotLeaseMode,
+    /// A name outside of the alphabet.
+    #[error("no valid name of a lease: {0}")]
+    Name(#[from] InvalidName),
+    /// More leases than one agent contends for.
+    #[error(transparent)]
+    TooMany(#[from] TooManyLeases),
+}
+
+/// One lease that this agent contends for. Cheap to clone; it is contended for until the agent ends, handle or not.
+///
+/// ```no_run
+/// # async fn run(agent: headcount::Agent) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn send_bills(_fencing_token: u64) {}
+/// let billing = agent.lease("billing")?;
+/// billing.while_leader(|term| send_bills(term)).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Lease {
+    agent: Agent,
+    name: LeaseName,
+    office: Arc<Office>,
+}
+
+impl Lease {
+    /// Its name.
+    pub fn name(&self) -> &LeaseName {
+        &self.name
+    }
+
+    /// Who leads by it, now and whenever that changes or is renewed: as [`Agent::leadership`] is for the cluster.
+    pub fn leadership(&self) -> LeadershipWatch {
+        self.office.watch()
+    }
+
+    /// Whether this node leads by it at this instant, by the lease's own clock.
+    pub fn is_leader_now(&self) -> bool {
+        self.leadership().get().is_leader_now()
+    }
+
+    /// Runs work only while this node leads by this lease: see [`Agent::while_leader`].
+    pub async fn while_leader<F, Fut>(&self, work: F) -> Result<Fut::Output, LeadError>
+    where
+        F: FnMut(u64) -> Fut,
+        Fut: Future,
+    {
+        tokio::select! {
+            biased;
+            value = self.office.while_leader(work) => Ok(value),
+            stop = self.agent.stopped() => Err(stop.into()),
+        }
+    }
+
+    /// Proves that this node leads by it, now: by a renewal that begins after the call. See
+    /// [`Agent::confirm_leadership`].
+    pub async fn confirm_leadership(&self) -> Result<Confirmed, ConfirmError> {
+        self.agent.confirm_lease(&self.name).await
+    }
+
+    /// Has its leader give it up, this node or another: then it is asked to. For a lease long that one leaves it to others.
+    pub async fn resign(&self) -> Result<(), AgentError> {
+        self.agent.resign_lease(&self.name).await
+    }
+
+    /// The nodes that the table of the database knows, its holder first.
+    pub async fn nodes(&self) -> Result<LeaseNodes, LeaseNodesError> {
+        self.agent.lease_nodes(&self.name).await
+    }
+
+    #[cfg(feature = "agent")]
+    pub(in crate::agent) fn office(&self) -> &Arc<Office> {
+        &self.office
+    }
+}
+
+impl Agent {
+    /// A lease to contend for from now on, beside those of the configuration, with a leader of its own. The lease `default` is
+    /// the one by which the cluster is led.
+    pub fn lease(&self, name: &str) -> Result<Lease, LeaseError> {
+        let leases = self.leases().ok_or(LeaseError::NotLeaseMode)?;
+        let name = LeaseName::new(name)?;
+        let is_new = leases.office(&name).is_none() || !self.inner.config.leadership.lease.leases.contains(&name);
+        let office = leases.office_for(&name)?;
+        if is_new {
+            let (leases, name) = (Arc::clone(leases), name.clone());
+            // The task takes it up as soon as it has a turn; nothing changes if it has already.
+            self.inner.runtime.spawn(async move { leases.ask(Ask::Contend(name)).await.is_ok() });
+        }
+        Ok(Lease { agent: self.clone(), name, office })
+    }
+
+    /// A lease that is contended for here already.
+    pub fn contended_lease(&self, name: &LeaseName) -> Option<Lease> {
+        let office = self.leases()?.office(name)?;
+        Some(Lease { agent: self.clone(), name: name.clone(), office })
+    }
+
+    pub(in crate::agent) fn leases(&self) -> Option<&Arc<Leases>> {
+        self.inner.shared.leases()
+    }
+
+    /// The nodes that the table of the database knows, the holder of this lease first; also nodes that gossip does not reach.
+    pub async fn lease_nodes(&self, lease: &LeaseName) -> Result<LeaseNodes, LeaseNodesError> {
+        let leases = self.leases().ok_or(LeaseNodesError::NotLeaseMode)?;
+        let (answer, answered) = oneshot::channel();
+        leases.ask(Ask::Nodes(lease.clone(), answer)).await.map_err(|_| LeaseNodesError::Stopped)?;
+        answered.await.map_err(|_| LeaseNodesError::Stopped)?
+    }
+
+    pub(in crate::agent) async fn confirm_lease(&self, lease: &LeaseName) -> Result<Confirmed, ConfirmError> {
+        let leases = self.leases().ok_or(ConfirmError::Disabled)?;
+        let (answer, answered) = oneshot::channel();
+        leases.ask(Ask::Confirm(lease.clone(), answer)).await.map_err(|_| ConfirmError::Stopped)?;
+        match answered.await.map_err(|_| ConfirmError::Stopped)? {
+            Ok((term, until)) => {
+                let valid_until = LeaseInstant::new(leases.clock(), until);
+                // The answer may have waited for whoever asked.
+                if valid_until.is_past() { Err(ConfirmError::Lost) } else { Ok(Confirmed { term, valid_until }) }
+            }
+            Err(Unproven::NotHolder) => {
+                let leader = leases.office(lease).and_then(|office| office.watch().get().leader);
+                Err(ConfirmError::NotLeader { leader: leader.map(|id| self.address_of(id)) })
+            }
+            Err(Unproven::Lost) => Err(ConfirmError::Lost),
+            Err(Unproven::TimedOut) => Err(ConfirmError::TimedOut),
+            Err(Unproven::Busy) => Err(ConfirmError::Busy),
+        }
+    }
+
+    pub(in crate::agent) async fn resign_lease(&self, lease: &LeaseName) -> Result<(), AgentError> {
+        let leases = self.leases().ok_or(AgentError::NobodyLeads)?;
+        let office = leases.office(lease).ok_or(AgentError::NobodyLeads)?;
+        let mut watch = office.watch();
+        let now = watch.get();
+        if now.leader.is_none() {
+            return Err(AgentError::NobodyLeads);
+        }
+        if now.is_me {
+            leases.ask(Ask::Resign(lease.clone())).await.map_err(|_| AgentError::Stopped)?;
+        } else {
+            let lease = NodeId::new(lease.as_str()).expect("a lease has a name of the same alphabet");
+            let nonce = SysRng.try_next_u64().unwrap_or_default();
+            let word = LeaseWord { lease, term: now.term, kind: LeaseWord::RESIGN, nonce };
+            self.inner.requests.send(Request::TellLease(word)).await.map_err(|_| AgentError::Stopped)?;
+        }
+        let given_up = watch.wait_for(|seen| seen.term > now.term || seen.leader.is_none());
+        match tokio::time::timeout(RESIGN_PATIENCE, given_up).await {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(AgentError::Stopped),
+            Err(_) => Err(AgentError::NotGivenUp),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Leadership by leases in a database: one task that owns the [`Contender`](crate::lease::Contender), and the courier that
+//! carries its rounds to the [`Store`](crate::lease::store::Store).
+//!
+//! ```text
+//!   Agent, Lease (handles) ──asks──▶ task (owns the contender) ──rounds──▶ courier (owns the store) ──▶ database
+//!        ▲                            │        ▲      ▲                          │
+//!        └── offices: who leads ◀─────┘        │      └──────── answers ◀────────┘
+//!                                            words: what other agents tell, through the driver and gossip
+//! ```
+//!
+//! Invariants:
+//! - A claim is published only as the contender tells it, and ends by the clock whether or not anybody says so.
+//! - Led work of a term has ended before its lease is released; the contender waits, and so does the goodbye, for a while.
+//! - Nobody waits for a database but the courier: neither the driver nor a reader of who leads.
+//! - A node that is no member yet leads nothing: one that is refused must not hold a lease.
+//! - One connection serves all leases, one request at a time; rounds go before everything else.
+//!
+//! Must not know: how a database is asked, what a row looks like, when a lease may be taken (the contender's).
+//!
+//! | idea | file |
+//! |---|---|
+//! | what handles share with the task: offices, asks, words | `desk` |
+//! | the task | `task` |
+//! | who waits for an answer of the task | `waiting` |
+//! | one request after the other to the store | `courier` |
+//! | the highest terms, on disk | `terms` |
+//! | what is counted; nodes as the table lists them | `figures`, `nodes` |
+//! | the public handle of one lease | `handle` |
+
+mod courier;
+mod desk;
+mod figures;
+mod handle;
+mod nodes;
+mod task;
+mod terms;
+mod waiting;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::clock::Clock;
+use super::driver::Request;
+use super::error::{Failure, StartError};
+use super::shared::Shared;
+use crate::config::Config;
+use crate::lease::store::{Store, StoreOptions, StoreUrl};
+use crate::lease::{Contender, ContenderBirth};
+
+pub(super) use desk::Leases;
+pub use figures::LeaseFigures;
+pub use handle::{Lease, LeaseError};
+pub use nodes::{LeaseNode, LeaseNodes, LeaseNodesError};
+
+/// Makes the task of a configuration that is checked, and runs it. Inside the agent's runtime.
+pub(super) async fn start(
+    config: &Config,
+    clock: Clock,
+    shared: &Arc<Shared>,
+    driver: mpsc::WeakSender<Request>,
+    advertised: SocketAddr,
+    seed: [u8; 32],
+) -> Result<(), StartError> {
+    let lease = &config.leadership.lease;
+    let timing = lease.timing(config.leadership.timing);
+    let url = lease.url.as_ref().ok_or(crate::config::ConfigError::LeaseWithoutUrl)?;
+    let url: StoreUrl = url.as_str().parse()?;
+    let mut options = StoreOptions::new(config.cluster.as_str())?.with_table_prefix(&lease.table_prefix)?;
+    options = options.with_statement_timeout(timing.statement_timeout)?;
+    if let Some(schema) = &lease.schema {
+        options = options.with_schema(schema)?;
+    }
+    let store = Store::new(&url, options)?;
+    let terms = terms::open(config.data_dir.as_deref(), config.cluster.as_str(), &shared.journal).await?;
+    let rpc_address = lease.rpc_address.map(|address| {
+        let ip = if address.ip().is_unspecified() { advertised.ip() } else { address.ip() };
+        SocketAddr::new(ip, address.port())
+    });
+    let birth = ContenderBirth {
+        node: config.name.clone(),
+        rpc_address,
+        timing,
+        leases: lease.leases.clone(),
+        terms: terms.known.clone(),
+        seed,
+    };
+    let contender = Contender::new(birth, clock.now());
+    let (leases, doors) = Leases::open(Arc::clone(&shared.office), clock, &lease.leases);
+    let leases = Arc::new(leases);
+    shared.set_leases(Arc::clone(&leases));
+    let task = task::Task::new(task::Parts {
+        contender,
+        clock,
+        shared: Arc::clone(shared),
+        leases: Arc::clone(&leases),
+        doors,
+        courier: courier::start(store),
+        driver,
+        terms,
+        node: config.name.clone(),
+        rpc_address,
+        timing,
+    });
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        if let Err(died) = tokio::spawn(task.run()).await {
+            shared.report(Failure::of("leases", died));
+        }
+        // Whatever was claimed is renewed no more.
+        leases.close();
+    });
+    Ok(())
+}

@@ -1,0 +1,432 @@
+//! The task: owns the contender, feeds it with time, answers and words, and carries out what it wants.
+//!
+//! Invariants:
+//! - After every input the contender's outputs are carried out, and the clock is read once for each.
+//! - A round is handed to the courier in the moment in which it begins; one is under way at a time.
+//! - `AwaitWork` is always answered: when the last piece of led work of that lease is gone.
+//! - What the contender tells others goes to gossip at once; what others tell goes to the contender, if their word counts.
+//!
+//! Must not know: what a lease is worth, how a database is asked.
+
+use std::mem::Discriminant;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rand::TryRng;
+use rand::rngs::SysRng;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+use tracing::Level;
+
+use super::courier::{Brought, Courier, Errand};
+use super::desk::{Ask, Doors, Heard, Leases};
+use super::nodes::{LeaseNodes, LeaseNodesError};
+use super::terms::Terms;
+use super::waiting::Waiting;
+use crate::agent::clock::Clock;
+use crate::agent::driver::Request;
+use crate::agent::leadership::{Leadership, LeaseInstant};
+use crate::agent::shared::Shared;
+use crate::core::wire::LeaseWord;
+use crate::core::{NodeId, Status, Time};
+use crate::event::EventKind;
+use crate::lease::store::StoreError;
+use crate::lease::{Answer, Claim, Contender, ContenderAlarm, LeaseName, LeaseTiming, Output, Round, Step, Wish};
+
+/// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended.
+const MAX_NAP: Duration = Duration::from_secs(1);
+/// The same alarm, or the same trouble with the database, is told at most so often.
+const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// Whoever leaves tries so often to release what it holds, where the database does not answer.
+const MAX_FAREWELLS: u32 = 2;
+/// Within this time after word of a new leader all look who it is.
+const MOST_LOOK_SPREAD: Duration = Duration::from_secs(1);
+/// Whoever leads sweeps at most so often.
+const MIN_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the task is made of.
+pub(super) struct Parts {
+    pub(super) contender: Contender,
+    pub(super) clock: Clock,
+    pub(super) shared: Arc<Shared>,
+    pub(super) leases: Arc<Leases>,
+    pub(super) doors: Doors,
+    pub(super) courier: Courier,
+    /// Weak: an agent does not live for its leases.
+    pub(super) driver: mpsc::WeakSender<Request>,
+    pub(super) terms: Terms,
+    pub(super) node: NodeId,
+    pub(super) rpc_address: Option<SocketAddr>,
+    pub(super) timing: LeaseTiming,
+}
+
+/// The task's state.
+pub(super) struct Task {
+    parts: Parts,
+    /// The round under way, and when it began.
+    flight: Option<(Round, Time)>,
+    waiting: Waiting,
+    /// This node's own status: who is no member yet leads nothing.
+    status: watch::Receiver<Status>,
+    is_member: bool,
+    /// When old rows are looked for next, if this node leads then.
+    sweep_at: Instant,
+    /// What operators were told of, and when: as few as there are kinds of it.
+    told: Vec<(Told, Instant)>,
+    /// Leases whose led work is to end, and has not yet.
+    ending: usize,
+    /// Answered when nothing is held any more.
+    stopping: Vec<oneshot::Sender<()>>,
+    /// Rounds that failed since then.
+    failed_farewells: u32,
+    is_over: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Alarm(&'static str),
+    Error(Discriminant<StoreError>),
+}
+
+impl Task {
+    pub(super) fn new(parts: Parts) -> Self {
+        let mut task = Self {
+            status: parts.shared.status(),
+            flight: None,
+            waiting: Waiting::default(),
+            is_member: false,
+            sweep_at: Instant::now() + sweep_interval(&parts.timing),
+            told: Vec::new(),
+            ending: 0,
+            stopping: Vec::new(),
+            failed_farewells: 0,
+            is_over: false,
+            parts,
+        };
+        let now = task.parts.clock.now();
+        task.parts.contender.set_draining(now, true);
+        task.carry_out();
+        task
+    }
+
+    /// Runs until all leases are given up, or until the runtime ends.
+    pub(super) async fn run(mut self) {
+        loop {
+            self.turn();
+            if self.is_over {
+                break;
+            }
+            let deadline = [self.parts.contender.next_deadline(), self.waiting.deadline()].into_iter().flatten().min();
+            let Parts { doors, courier, clock, .. } = &mut self.parts;
+            tokio::select! {
+                brought = courier.brought() => match brought {
+                    Some(brought) => self.brought(brought),
+                    None => break,
+                },
+                ask = doors.asks.recv() => match ask {
+                    Some(ask) => self.ask(ask),
+                    None => break,
+                },
+                Some(heard) = doors.words.recv() => self.hear(&heard),
+                changed = self.status.changed(), if !self.is_member => {
+                    if changed.is_err() {
+                        break;
+                    }
+                    self.look_at_status();
+                }
+                () = due(*clock, deadline) => {}
+            }
+        }
+        for answer in self.stopping.drain(..) {
+            let _ = answer.send(());
+        }
+    }
+
+    /// Lets time pass, and begins what is due.
+    fn turn(&mut self) {
+        let now = self.parts.clock.now();
+        self.parts.contender.tick(now);
+        self.carry_out();
+        if self.flight.is_none()
+            && let Some(round) = self.parts.contender.begin(now)
+        {
+            self.carry_out();
+            self.flight = Some((round.clone(), now));
+            // There is room: nothing else is under way.
+            self.is_over |= !self.parts.courier.carry(round);
+        }
+        if !self.waiting.is_empty() {
+            let claims = self.claims();
+            self.waiting.look(now, &claims);
+        }
+        self.sweep();
+    }
+
+    /// Has old rows deleted from time to time, by whoever leads.
+    fn sweep(&mut self) {
+        let now = Instant::now();
+        if now < self.sweep_at || !self.parts.contender.claims().any(|claim| claim.is_me) {
+            return;
+        }
+        self.sweep_at = now + sweep_interval(&self.parts.timing);
+        // If there is no room, the next one does.
+        let _ = self.parts.courier.run(Errand::Sweep { row_ttl: self.parts.timing.row_ttl });
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        self.parts.contender.claims().cloned().collect()
+    }
+
+    fn claim(&self, lease: &LeaseName) -> Option<&Claim> {
+        self.parts.contender.claims().find(|claim| claim.lease == *lease)
+    }
+
+    fn look_at_status(&mut self) {
+        let status = *self.status.borrow_and_update();
+        if matches!(status, Status::Up | Status::Suspect) {
+            self.is_member = true;
+            let now = self.parts.clock.now();
+            self.parts.contender.set_draining(now, false);
+            for claim in self.claims() {
+                self.parts.contender.hurry(now, &claim.lease, now);
+            }
+            self.carry_out();
+        }
+    }
+
+    fn brought(&mut self, brought: Brought) {
+        match brought {
+            Brought::Round(answer) => self.answered(answer),
+            Brought::Swept(Ok(count)) => self.counted().swept += count as u64,
+            Brought::Swept(Err(error)) => self.tell_error(&error),
+        }
+    }
+
+    fn answered(&mut self, answer: Result<Answer, StoreError>) {
+        let now = self.parts.clock.now();
+        let Some((round, sent)) = self.flight.take() else { return };
+        self.counted().round(&round, answer.as_ref(), now.since(sent));
+        match answer {
+            Ok(answer) => {
+                self.parts.contender.answered(now, &answer);
+                self.carry_out();
+                let claims = self.claims();
+                for lease in self.waiting.answered(sent, &claims) {
+                    self.parts.contender.hurry(now, &lease, now);
+                }
+            }
+            Err(error) => {
+                self.tell_error(&error);
+                self.parts.contender.failed(now, error.is_outcome_known());
+                if !self.stopping.is_empty() && self.ending == 0 {
+                    // What cannot be released runs out.
+                    self.failed_farewells += 1;
+                    self.is_over |= self.failed_farewells >= MAX_FAREWELLS;
+                }
+            }
+        }
+        self.carry_out();
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        let now = self.parts.clock.now();
+        match ask {
+            Ask::Contend(lease) => {
+                // Offices are as few as leases: there is room.
+                let _ = self.parts.contender.add_lease(now, lease);
+            }
+            Ask::Resign(lease) => self.parts.contender.resign(now, &lease),
+            Ask::Confirm(lease, answer) => {
+                let claim = self.claim(&lease).cloned();
+                if self.waiting.ask(now, lease.clone(), claim.as_ref(), answer) {
+                    self.parts.contender.hurry(now, &lease, now);
+                }
+            }
+            Ask::Nodes(lease, answer) => self.list_nodes(lease, answer),
+            Ask::Stop(answer) => {
+                self.stopping.push(answer);
+                self.parts.contender.stop(now);
+            }
+            Ask::WorkEnded(lease, term) => {
+                self.ending = self.ending.saturating_sub(1);
+                self.parts.contender.work_ended(now, &lease, term);
+            }
+        }
+        self.carry_out();
+    }
+
+    fn list_nodes(&mut self, lease: LeaseName, answer: oneshot::Sender<Result<LeaseNodes, LeaseNodesError>>) {
+        let Parts { node, rpc_address, timing, courier, .. } = &self.parts;
+        let look = Round {
+            node: node.clone(),
+            rpc_address: *rpc_address,
+            lease_duration: timing.lease_duration,
+            steps: vec![Step { lease: lease.clone(), wish: Wish::Watch }],
+        };
+        let (brought, listed) = oneshot::channel();
+        if courier.run(Errand::Nodes(look, brought)).is_err() {
+            let _ = answer.send(Err(LeaseNodesError::Busy));
+            return;
+        }
+        let window = timing.liveness_window;
+        let mut answer = answer;
+        tokio::spawn(async move {
+            let brought = tokio::select! {
+                brought = listed => brought,
+                // Nobody waits any more: the courier need not go.
+                () = answer.closed() => return,
+            };
+            let nodes = match brought {
+                Ok(Ok((seen, rows))) => {
+                    let holder = seen.steps.first().and_then(|seen| seen.holder.as_ref());
+                    Ok(LeaseNodes::new(lease, rows, holder, window))
+                }
+                Ok(Err(error)) => Err(error.into()),
+                Err(_) => Err(LeaseNodesError::Stopped),
+            };
+            let _ = answer.send(nodes);
+        });
+    }
+
+    /// Hands a word of another agent to the contender, if it counts. That a lease is free is believed of anybody if it is the
+    /// term that is known: the database is asked, and knows better.
+    fn hear(&mut self, heard: &Heard) {
+        let Heard { word, is_of_elder } = heard;
+        let Ok(lease) = LeaseName::new(word.lease.as_str()) else { return };
+        let now = self.parts.clock.now();
+        let known = self.claim(&lease).map(|claim| (claim.term, claim.is_me));
+        match word.kind {
+            LeaseWord::LED if *is_of_elder => {
+                self.parts.contender.heard(now, &lease, word.term, false);
+                if known.is_some_and(|(term, _)| term < word.term) {
+                    // Who leads is in the database; not everybody looks there in the same moment.
+                    let spread = (self.parts.timing.renewal_interval / 4).min(MOST_LOOK_SPREAD);
+                    let part = SysRng.try_next_u32().unwrap_or_default();
+                    let by = now + spread.mul_f64(f64::from(part) / f64::from(u32::MAX));
+                    self.parts.contender.hurry(now, &lease, by);
+                }
+            }
+            LeaseWord::RELEASED if *is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
+                self.parts.contender.heard(now, &lease, word.term, true);
+            }
+            LeaseWord::RESIGN if *is_of_elder && known == Some((word.term, true)) => {
+                self.parts.shared.journal.say(Level::INFO, format!("asked to give the lease {lease} up"));
+                self.parts.contender.resign(now, &lease);
+            }
+            _ => {}
+        }
+        self.carry_out();
+    }
+
+    /// Carries out everything that the contender wants done.
+    fn carry_out(&mut self) {
+        while let Some(output) = self.parts.contender.poll() {
+            match output {
+                Output::Persist { lease, term } => self.parts.terms.keep(lease, term),
+                Output::Tell { lease, term, is_released } => {
+                    let kind = if is_released { LeaseWord::RELEASED } else { LeaseWord::LED };
+                    self.tell_others(&lease, term, kind);
+                }
+                Output::Claim(claim) => self.publish(claim),
+                Output::Elected { lease, term, leader, is_me: _ } => {
+                    self.counted().elected(&lease);
+                    let member = self.parts.shared.directory().member(&leader);
+                    self.announce(EventKind::LeaderElected { leader, member, term, lease: Some(lease) });
+                }
+                Output::Lost { lease, term, leader, reason, was_me: _ } => {
+                    let member = self.parts.shared.directory().member(&leader);
+                    self.announce(EventKind::LeaderLost { leader, member, term, reason, lease: Some(lease) });
+                }
+                Output::AwaitWork { lease, term } => self.await_work(lease, term),
+                Output::Alarm(alarm) => self.tell_alarm(&alarm),
+                Output::Stopped => self.is_over = true,
+            }
+        }
+    }
+
+    fn publish(&self, claim: Claim) {
+        let Claim { lease, state, leader, term, is_me, valid_until } = claim;
+        let Some(office) = self.parts.leases.office(&lease) else { return };
+        let valid_until = valid_until.map(|at| LeaseInstant::new(self.parts.clock, at));
+        office.publish(Leadership { state, leader, term, is_me, valid_until });
+    }
+
+    /// Leadership was published as ended before: no work begins any more, and what runs is told by that.
+    fn await_work(&mut self, lease: LeaseName, term: u64) {
+        self.ending += 1;
+        let asker = self.parts.leases.asker();
+        let office = self.parts.leases.office(&lease);
+        tokio::spawn(async move {
+            if let Some(office) = office {
+                let _ = office.running().wait_for(|running| *running == 0).await;
+            }
+            let _ = asker.send(Ask::WorkEnded(lease, term)).await;
+        });
+    }
+
+    fn tell_others(&self, lease: &LeaseName, term: u64, kind: u8) {
+        let Ok(lease) = NodeId::new(lease.as_str()) else { return };
+        let word = LeaseWord { lease, term, kind, nonce: 0 };
+        let Some(driver) = self.parts.driver.upgrade() else { return };
+        // At once if there is room, so that the goodbye comes after it.
+        if let Err(mpsc::error::TrySendError::Full(request)) = driver.try_send(Request::TellLease(word)) {
+            tokio::spawn(async move { driver.send(request).await });
+        }
+    }
+
+    fn announce(&self, kind: EventKind) {
+        let shared = &self.parts.shared;
+        shared.journal.event(&shared.announce(kind, SystemTime::now()));
+    }
+
+    fn tell_alarm(&mut self, alarm: &ContenderAlarm) {
+        let is_good = matches!(alarm, ContenderAlarm::ReachableAgain);
+        let is_about_reach = is_good || matches!(alarm, ContenderAlarm::Unreachable { .. });
+        if is_good {
+            self.told.clear();
+        }
+        if is_about_reach || self.may_tell(Told::Alarm(alarm.kind())) {
+            let level = if is_good { Level::INFO } else { Level::WARN };
+            self.parts.shared.journal.say(level, format!("leases: {alarm}"));
+        }
+    }
+
+    fn tell_error(&mut self, error: &StoreError) {
+        if self.may_tell(Told::Error(std::mem::discriminant(error))) {
+            let level = if error.needs_people() { Level::ERROR } else { Level::WARN };
+            self.parts.shared.journal.say(level, format!("leases: {error}"));
+        }
+    }
+
+    /// Whether this was not told for a while.
+    fn may_tell(&mut self, what: Told) -> bool {
+        let now = Instant::now();
+        self.told.retain(|(_, at)| now.duration_since(*at) < TOLD_AGAIN_AFTER);
+        if self.told.iter().any(|(told, _)| *told == what) {
+            return false;
+        }
+        self.told.push((what, now));
+        true
+    }
+
+    fn counted(&self) -> std::sync::MutexGuard<'_, super::figures::Counted> {
+        self.parts.leases.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn sweep_interval(timing: &LeaseTiming) -> Duration {
+    (timing.row_ttl / 2).max(MIN_SWEEP_INTERVAL)
+}
+
+/// Waits until then, for ever if there is no such time.
+async fn due(clock: Clock, deadline: Option<Time>) {
+    let Some(deadline) = deadline else { return std::future::pending().await };
+    loop {
+        let remaining = deadline.since(clock.now());
+        if remaining.is_zero() {
+            return;
+        }
+        tokio::time::sleep(remaining.min(MAX_NAP)).await;
+    }
+}

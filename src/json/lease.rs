@@ -1,0 +1,76 @@
+//! The nodes that a database of leases lists.
+//!
+//! Invariant: all keys are always there; what is not known is `null`. Ages and what is left are by the database's clock.
+
+use serde::{Deserialize, Serialize};
+
+use super::time::millis;
+
+/// All nodes that the table knows, the lease's holder first, then those heard from last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LeaseNodes {
+    /// The lease.
+    pub lease: String,
+    /// The nodes.
+    pub nodes: Vec<LeaseNode>,
+}
+
+/// One node as the table lists it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LeaseNode {
+    /// Its name.
+    pub node: String,
+    /// Where calls reach it.
+    pub rpc_address: Option<String>,
+    /// It was heard from within the liveness window.
+    pub active: bool,
+    /// It holds the lease, which has not expired.
+    pub is_leader: bool,
+    /// The term that it holds, or held last and nobody has taken over yet.
+    pub term: Option<u64>,
+    /// The time since its last round.
+    pub heartbeat_age_ms: u64,
+    /// The time until its lease expires: 0 once it has, `null` if it holds none.
+    pub expires_in_ms: Option<u64>,
+}
+
+impl From<crate::agent::LeaseNodes> for LeaseNodes {
+    fn from(listed: crate::agent::LeaseNodes) -> Self {
+        let node = |node: crate::agent::LeaseNode| LeaseNode {
+            node: node.node.to_string(),
+            rpc_address: node.rpc_address.map(|address| address.to_string()),
+            active: node.is_active,
+            is_leader: node.is_leader,
+            term: node.term,
+            heartbeat_age_ms: millis(node.heartbeat_age),
+            expires_in_ms: node.expires_in.map(millis),
+        };
+        Self { lease: listed.lease.to_string(), nodes: listed.nodes.into_iter().map(node).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_of_which_little_is_known_has_all_keys() {
+        let node = LeaseNode {
+            node: "a".to_owned(),
+            rpc_address: None,
+            active: true,
+            is_leader: false,
+            term: None,
+            heartbeat_age_ms: 1_200,
+            expires_in_ms: None,
+        };
+        let nodes = LeaseNodes { lease: "default".to_owned(), nodes: vec![node] };
+        let expected = concat!(
+            r#"{"lease":"default","nodes":[{"node":"a","rpc_address":null,"active":true,"is_leader":false,"term":null,"#,
+            r#""heartbeat_age_ms":1200,"expires_in_ms":null}]}"#
+        );
+        assert_eq!(serde_json::to_string(&nodes).expect("JSON"), expected);
+    }
+}
