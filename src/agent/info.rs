@@ -64,6 +64,10 @@ pub struct Info {
     pub leaders_elected: u64,
     /// This node neither votes nor leads, because its data directory does not take its ballot.
     pub voter_aside: bool,
+    /// Listeners to messages.
+    pub message_listeners: usize,
+    /// Messages lost on the way to listeners that were too slow.
+    pub messages_lost: u64,
     /// Log lines lost on the way to the tracing subscriber, which was too slow or panicked.
     pub log_lines_lost: u64,
 }
@@ -73,6 +77,7 @@ impl Agent {
     pub fn info(&self) -> Info {
         let Inner { shared, config, .. } = &*self.inner;
         let figures = shared.figures();
+        let (message_listeners, messages_lost) = shared.mailroom.figures();
         Info {
             me: self.me(),
             cluster: config.cluster.clone(),
@@ -99,6 +104,8 @@ impl Agent {
             state_write_failures: shared.write_failures(),
             leaders_elected: figures.leaders_elected,
             voter_aside: figures.voter_aside,
+            message_listeners,
+            messages_lost,
             log_lines_lost: shared.journal.lost(),
         }
     }

@@ -26,6 +26,7 @@ mod host;
 mod info;
 mod join;
 mod leadership;
+mod messages;
 mod shared;
 mod start;
 mod subscription;
@@ -58,6 +59,10 @@ pub use self::error::{AgentError, ConfirmError, Failure, LeadError, LeaderAddres
 pub use self::info::Info;
 pub use self::join::{JoinFailure, JoinResult};
 pub use self::leadership::{Confirmed, Leadership, LeadershipWatch, LeaseInstant};
+pub use self::messages::{
+    Broadcasted, Inbox, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES, Message, MessageError, Messages, ReceiveError,
+    Received,
+};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
 #[cfg(feature = "agent")]
 pub(crate) use self::work::{LedWork, Permit};

@@ -20,6 +20,7 @@ use super::clock::Clock;
 use super::directory::Directory;
 use super::error::{Failure, Stop};
 use super::leadership::{Leadership, Office};
+use super::messages::Mailroom;
 use crate::core::election::{Electorate, NumberedView, VoterStandings};
 use crate::core::{self, Change, Counters, NodeId, Status};
 use crate::event::{Event, EventKind};
@@ -75,6 +76,8 @@ pub(super) struct Shared {
     /// When the driver moved last, in milliseconds of that clock.
     moved_at: AtomicU64,
     pub(super) office: Arc<Office>,
+    /// Messages, and who listens to them.
+    pub(super) mailroom: Arc<Mailroom>,
     pub(super) journal: Journal,
 }
 
@@ -103,6 +106,7 @@ impl Shared {
             cancel: CancellationToken::new(),
             cancelled_by: OnceLock::new(),
             office: Office::new(),
+            mailroom: Arc::default(),
             journal,
         }
     }
@@ -203,6 +207,7 @@ impl Shared {
         });
         self.office.close();
         self.bus.close();
+        self.mailroom.close();
         if let Some(text) = news {
             self.journal.say(Level::ERROR, text);
         }

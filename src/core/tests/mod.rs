@@ -29,6 +29,7 @@ mod liars;
 mod limits;
 mod linking;
 mod merging;
+mod messages;
 mod moving;
 mod names;
 mod net;

@@ -1,6 +1,6 @@
 //! The messages. Their doc comments are the specification of what travels.
 
-use crate::core::wire::Families;
+use crate::core::wire::{Broadcast, Families, Letter, Span};
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -355,6 +355,19 @@ pub enum Message {
     /// "This cluster has an electorate": stands before a [`Message::Welcome`], so that a joiner knows it before it is Up; in
     /// gossip packets while nobody leads; and answers [`Message::WhoLeads`] where there is no [`Message::Led`] to say.
     Founded(Founded),
+    /// What some member's program says to all: delivered once, kept for a while, and sent on.
+    Broadcast(Box<Broadcast>),
+    /// "I hold broadcasts of these." To be answered with [`Message::WantBroadcasts`] by whoever lacks some.
+    HaveBroadcasts(Vec<Span>),
+    /// "Send me those of these that you hold." To be answered with [`Message::Broadcast`].
+    WantBroadcasts(Vec<Span>),
+    /// What the sender's program says to the receiver's, over links only. To be answered with [`Message::Receipt`].
+    Letter(Box<Letter>),
+    /// "I have that letter of yours."
+    Receipt {
+        /// The letter's.
+        number: u64,
+    },
 }
 
 /// See [`Message::Seeking`].
@@ -502,7 +515,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 43;
+    pub(super) const KINDS: u32 = 48;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
