@@ -8,7 +8,8 @@
 //!   by then.
 //! - At most [`MAX_ORIGINS`] windows; a further origin is not heard until one is forgotten.
 //! - What is kept is bounded in number and bytes; the oldest give way, and are not repaired any more.
-//! - Who relays a broadcast may not carry its origin's window out of sight: only the origin itself jumps so far.
+//! - Who relays a broadcast may not carry its origin's window out of sight: only the origin itself jumps so far, or two
+//!   members that relay say so, as when this node stood still for long.
 //!
 //! Must not know: how messages reach others (see `spread` and `repair`).
 
@@ -20,7 +21,8 @@ use crate::core::counters::Drop;
 use crate::core::doors::{Command, CommandError, Delivery, DeliveryKind, Output, Reply, Ticket};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{
-    BROADCAST_LIFE, MAX_FLOODED_PAYLOAD, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_ORIGINS, MAX_UNSPREAD, ORIGIN_MEMORY,
+    BROADCAST_LIFE, MAX_FLOODED_PAYLOAD, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_ORIGINS, MAX_UNSPREAD, MESSAGE_WINDOW,
+    ORIGIN_MEMORY,
 };
 use crate::core::member::Run;
 use crate::core::time::Time;
@@ -46,6 +48,14 @@ pub(super) struct Origin {
     /// When something new came last.
     fresh_at: Time,
     pub(super) kept: BTreeMap<u64, Kept>,
+    /// The last number out of sight, and the member that relayed it.
+    far: Option<(Run, u64)>,
+}
+
+impl Origin {
+    fn new(window: Option<Window>, now: Time) -> Self {
+        Self { window, fresh_at: now, kept: BTreeMap::new(), far: None }
+    }
 }
 
 /// A broadcast that others may want.
@@ -126,13 +136,16 @@ impl Broadcasts {
 
     /// Marks a number as seen. It must be new, and its origin's window must have room.
     fn mark(&mut self, run: Run, number: u64, now: Time) -> bool {
-        let origin = self.origins.entry(run).or_insert_with(|| Origin {
-            window: Some(Window::around(number)),
-            fresh_at: now,
-            kept: BTreeMap::new(),
-        });
+        let origin = self.origins.entry(run).or_insert_with(|| Origin::new(Some(Window::around(number)), now));
         origin.fresh_at = now;
         origin.window.as_mut().is_none_or(|window| window.accept(number))
+    }
+
+    /// A member relays a number that is out of sight; whether another one has said the same.
+    fn is_far_for_two(&mut self, from: Run, run: Run, number: u64) -> bool {
+        let Some(origin) = self.origins.get_mut(&run) else { return false };
+        let before = origin.far.replace((from, number));
+        before.is_some_and(|(other, far)| other != from && far.abs_diff(number) < MESSAGE_WINDOW)
     }
 
     /// Whether something of this origin can be taken in.
@@ -150,8 +163,7 @@ impl Broadcasts {
         self.bytes += kept.payload.len();
         self.order.push_back(id);
         let since = kept.since;
-        let origin = Origin { window: None, fresh_at: since, kept: BTreeMap::new() };
-        let origin = self.origins.entry(id.run).or_insert(origin);
+        let origin = self.origins.entry(id.run).or_insert_with(|| Origin::new(None, since));
         origin.fresh_at = since;
         origin.kept.insert(id.number(), kept);
         while self.order.len() > MAX_KEPT_MESSAGES || self.bytes > MAX_KEPT_BYTES {
@@ -248,7 +260,11 @@ impl Core {
         }
         match self.messaging.broadcasts.judge(message.run, message.number) {
             Sight::Seen => return self.counters.messages.duplicate += 1,
-            Sight::Far if from != message.run => return self.drop_message(Drop::Jumped),
+            Sight::Far if from != message.run => {
+                if !self.messaging.broadcasts.is_far_for_two(from, message.run, message.number) {
+                    return self.drop_message(Drop::Jumped);
+                }
+            }
             Sight::Far | Sight::New => {}
         }
         if !self.messaging.allowances.spend(now, from, message.payload.len()) {

@@ -346,8 +346,8 @@ impl Core {
 
     /// An answer came.
     fn answered(&mut self, run: Run, to: u64, payload: Payload) {
-        let is_awaited = |pending: &&Pending| pending.to == run && matches!(pending.purpose, Purpose::Ask { .. });
-        if self.messaging.letters.pending.get(&to).filter(is_awaited).is_none() {
+        let is_awaited = |pending: &Pending| pending.to == run && matches!(pending.purpose, Purpose::Ask { .. });
+        if !self.messaging.letters.pending.get(&to).is_some_and(is_awaited) {
             return self.drop_message(Drop::Unasked);
         }
         self.timers.cancel(Timer::Letter(to));

@@ -211,14 +211,19 @@ fn a_window_that_is_forgotten_lets_nothing_in_again() {
 
 #[test]
 fn who_relays_cannot_carry_an_origins_window_away() {
-    let mut net = Net::cluster(Profile::Local, 3);
+    let mut net = Net::cluster(Profile::Local, 4);
     let run = net.nodes[1].core.me().run;
     forge(&mut net, 1, 0, &[broadcast(run, 1, Duration::ZERO)]);
-    forge(&mut net, 2, 0, &[broadcast(run, 1 + MESSAGE_WINDOW, Duration::ZERO)]);
-    assert_eq!(net.nodes[0].core.counters().dropped(Drop::Jumped), 1);
+    for number in [1, 2, 3] {
+        forge(&mut net, 2, 0, &[broadcast(run, number + MESSAGE_WINDOW, Duration::ZERO)]);
+    }
+    assert_eq!(net.nodes[0].core.counters().dropped(Drop::Jumped), 3);
     forge(&mut net, 1, 0, &[broadcast(run, 2, Duration::ZERO)]);
     forge(&mut net, 1, 0, &[broadcast(run, 2 + MESSAGE_WINDOW, Duration::ZERO)]);
     assert_eq!(net.nodes[0].messages.len(), 3, "the origin itself may");
+    forge(&mut net, 2, 0, &[broadcast(run, 10 * MESSAGE_WINDOW, Duration::ZERO)]);
+    forge(&mut net, 3, 0, &[broadcast(run, 10 * MESSAGE_WINDOW, Duration::ZERO)]);
+    assert_eq!(net.nodes[0].messages.len(), 4, "two that agree may");
     assert_sums(&net);
 }
 
@@ -383,7 +388,7 @@ fn a_link_is_opened_to_whoever_is_no_neighbour_and_ends_again() {
             !net.nodes[0].core.is_linked(run)
         })
         .expect("not everybody is a neighbour among sixty");
-    send(&mut net, 0, &format!("n{stranger}"), &[7; 60_000]);
+    send(&mut net, 0, &format!("n{stranger}"), &vec![7; 60_000]);
     net.run(Duration::from_secs(3));
     assert!(matches!(net.nodes[0].replies[..], [Reply::Delivered { .. }]), "{:?}", net.nodes[0].replies);
     assert_eq!(net.nodes[stranger].messages.len(), 1);
