@@ -21,6 +21,7 @@ mod human;
 mod lead;
 mod leadership;
 mod logs;
+mod messages;
 mod output;
 mod progress;
 mod signals;
@@ -91,6 +92,11 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Voters(command) => leadership::voters(&command, out),
         Command::View(args) => leadership::view(&args, out),
         Command::Recover(args) => leadership::recover(&args, out),
+        Command::Broadcast(args) => messages::broadcast(&args, out),
+        Command::Send(args) => messages::send(&args, out),
+        Command::Request(args) => messages::request(&args, out),
+        Command::Reply(args) => messages::reply(&args, out),
+        Command::Listen(args) => messages::listen(&args, out),
         Command::Wait(args) => commands::wait(&args, out),
         Command::Config(ConfigCommand::Check { file }) => agent::check(&file, out),
         Command::Config(ConfigCommand::Show(args)) => agent::show(&args, out),

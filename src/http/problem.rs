@@ -6,7 +6,7 @@ use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::agent::{AgentError, ConfirmError, LeaderAddress};
+use crate::agent::{AgentError, ConfirmError, LeaderAddress, MessageError};
 use crate::core::election::ChangeError;
 use crate::core::{CommandError, InvalidTags};
 use crate::json;
@@ -65,6 +65,12 @@ impl Refusal {
             format!("no led work named \"{}\" is under way here", id.escape_debug()),
         )
         .hint("its time has run out, or it was ended: end what it does, then begin anew with POST /v1/leader/work")
+    }
+
+    pub(super) fn no_such_request(id: &str) -> Self {
+        let detail = format!("no request \"{}\" is waiting for an answer here", id.escape_debug());
+        Self::new(StatusCode::NOT_FOUND, "no-such-request", "No such request", detail)
+            .hint("it was answered already, or is past its deadline")
     }
 
     /// What only the leader does, asked of another node.
@@ -184,7 +190,29 @@ impl From<AgentError> for Refusal {
             AgentError::TooManyAddresses { .. } | AgentError::Refused(CommandError::Unreachable { .. }) => {
                 Self::value(detail)
             }
+            AgentError::Refused(CommandError::NoLink { .. } | CommandError::NoLinks) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "no-link", "No link", detail)
+            }
+            AgentError::Refused(CommandError::NoAnswer { .. }) => {
+                Self::new(StatusCode::GATEWAY_TIMEOUT, "no-answer", "No answer in time", detail)
+            }
+            AgentError::Refused(CommandError::NoSuchRequest { id }) => Self::no_such_request(&id.to_string()),
             AgentError::Refused(CommandError::Leaving) | AgentError::Stopped => Self::stopping(detail),
+        }
+    }
+}
+
+impl From<MessageError> for Refusal {
+    fn from(error: MessageError) -> Self {
+        let detail = error.to_string();
+        match error {
+            MessageError::Topic(_) => Self::value(detail).hint("nothing was sent"),
+            MessageError::TooLarge(_) => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Body too large", detail)
+            }
+            MessageError::NoAnswer { id } => AgentError::Refused(CommandError::NoAnswer { id }).into(),
+            MessageError::Refused(error) => AgentError::Refused(error).into(),
+            MessageError::Stopped => Self::stopping(detail),
         }
     }
 }

@@ -13,6 +13,7 @@
 
 mod calls;
 mod leadership;
+mod message;
 mod time;
 mod view;
 
@@ -20,5 +21,6 @@ pub use calls::{
     Counts, Info, JoinRequest, JoinResult, JoinResults, LeaderAddress, Pace, Problem, Protocol, Removed, SetTags,
 };
 pub use leadership::{AddVoter, Leader, LedWork, Recover, Resign, View, Voter, Voters};
+pub use message::{Answered, Message, Missed, Sent};
 pub use time::{parse_rfc3339, rfc3339};
 pub use view::{BadEventId, Event, EventId, Lagged, Member, Snapshot};
