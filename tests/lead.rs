@@ -276,10 +276,8 @@ fn a_signal_to_stop_is_passed_on() {
 fn signals_that_are_the_commands_alone_are_passed_on_as_they_are() {
     let cluster = Cluster::start();
     let (at, _) = cluster.leader_above(0);
-    let traps: String = ["HUP", "QUIT", "USR1", "USR2", "WINCH"]
-        .iter()
-        .map(|name| format!("trap 'echo {name} >>told' {name}\n"))
-        .collect();
+    let traps = ["HUP", "QUIT", "USR1", "USR2", "WINCH"].map(|name| format!("trap 'echo {name} >>told' {name}\n"));
+    let traps = traps.concat();
     let mut lead = Lead::start(&cluster.agents[at].http, cluster.data.path(), &[], &format!("{traps}{BEATS}"));
     let told = || std::fs::read_to_string(cluster.data.path().join("told")).unwrap_or_default();
     wait_for("it runs", || (!cluster.beats().is_empty()).then_some(()));

@@ -31,7 +31,8 @@ use tempfile::TempDir;
 const README: &str = include_str!("../README.md");
 
 /// Blocks of commands that no test runs, and why.
-const NOT_RUN: [(&str, &str); 3] = [
+const NOT_RUN: [(&str, &str); 4] = [
+    ("headcount listen cache.changed jobs", "it listens, for ever"),
     ("cargo install --locked --path .", "it builds for minutes, and leaves a program behind"),
     ("cargo test", "it would run itself"),
     (
@@ -44,10 +45,11 @@ const FIVE_MINUTES: &str = "## Five minutes";
 const BESIDE_A_SERVICE: &str = "## Beside your service";
 const A_LEADER: &str = "### A leader";
 const A_DATABASE: &str = "## Leadership by a database you already have";
+const MESSAGES: &str = "### Messages";
 const SIMULATE: &str = "## Before you build it: simulate and tune";
 
 /// Sections whose commands are run by a test here.
-const RUN: [&str; 5] = [FIVE_MINUTES, BESIDE_A_SERVICE, A_LEADER, A_DATABASE, SIMULATE];
+const RUN: [&str; 6] = [FIVE_MINUTES, BESIDE_A_SERVICE, A_LEADER, MESSAGES, A_DATABASE, SIMULATE];
 
 /// Commands that go on until they are stopped, and how the line begins by which they are known to work.
 const STAY: [(&str, &str); 3] =
@@ -484,6 +486,24 @@ fn two_agents_on_one_file_are_led_as_readme_says() {
         }
     }
     assert_eq!(agents.len(), 2);
+}
+
+#[test]
+fn messages_are_sent_as_readme_says() {
+    let stage = match Stage::new(1) {
+        Ok(stage) => stage,
+        Err(reason) => return skip(&reason),
+    };
+    install(stage.path(0));
+    let (mut first, mut second) = (stage.terminal(0), stage.terminal(0));
+    let dev = steps(FIVE_MINUTES).into_iter().find_map(|step| stays(step.command).map(|works| (step, works)));
+    let (dev, works) = dev.expect("a cluster to talk in");
+    first.stay(&dev, works);
+    let (waited, code) = second.run("headcount wait 3");
+    assert_eq!(code, 0, "{waited:?}");
+    for step in steps(MESSAGES) {
+        second.follow(&step, exactly);
+    }
 }
 
 fn likewise_bind(host: usize) -> (String, String) {

@@ -34,8 +34,8 @@ use crate::core::limits::MAX_PENDING_COMMANDS;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::core::wire::LeaseWord;
 use crate::core::{
-    Change, ChangeKind, Command, CommandError, Core, Input, LinkEvent, LinkId, NodeId, Output, Reply, Status,
-    StopReason, Tags, Ticket, Time,
+    Change, ChangeKind, Command, CommandError, Core, Input, LinkEvent, LinkId, MessageId, NodeId, Output, Payload,
+    Reply, Status, StopReason, Tags, Ticket, Time, Topic,
 };
 use crate::event::EventKind;
 use crate::store::{Durability, Stored, WriterDied, Written};
@@ -70,9 +70,35 @@ const ERROR_PAUSE: Duration = Duration::from_millis(50);
 /// runtime's timers do not, and a machine that wakes should know soon how late it is.
 const MAX_NAP: Duration = Duration::from_secs(1);
 
+/// What programs say to each other.
+#[derive(Debug)]
+pub(super) enum Say {
+    /// [`Command::Broadcast`].
+    Broadcast { topic: Topic, payload: Payload },
+    /// [`Command::Send`].
+    Send { to: NodeId, topic: Topic, payload: Payload },
+    /// [`Command::Request`].
+    Request { to: NodeId, topic: Topic, payload: Payload, timeout: Duration },
+    /// [`Command::Answer`].
+    Answer { request: MessageId, payload: Payload },
+}
+
+impl Say {
+    fn command(self, ticket: Ticket) -> Command {
+        match self {
+            Say::Broadcast { topic, payload } => Command::Broadcast { ticket, topic, payload },
+            Say::Send { to, topic, payload } => Command::Send { ticket, to, topic, payload },
+            Say::Request { to, topic, payload, timeout } => Command::Request { ticket, to, topic, payload, timeout },
+            Say::Answer { request, payload } => Command::Answer { ticket, request, payload },
+        }
+    }
+}
+
 /// What handles ask the driver for.
 #[derive(Debug)]
 pub(super) enum Request {
+    /// One of the commands about messages.
+    Say { what: Say, answer: oneshot::Sender<Reply> },
     /// [`Command::Join`].
     Join { addresses: Vec<SocketAddr>, answer: oneshot::Sender<Reply> },
     /// [`Command::Remove`].
@@ -302,6 +328,7 @@ impl Driver {
     /// Passes a request on, under a ticket if it is answered.
     fn ask(&mut self, request: Request) {
         match request {
+            Request::Say { what, answer } => self.ask_with_ticket(answer, |ticket| what.command(ticket)),
             Request::Leave => self.feed(Input::Command(Command::Leave)),
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
             Request::TellLease(word) => self.feed(Input::Command(Command::TellLease(word))),
@@ -495,6 +522,7 @@ impl Driver {
             }
             #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
             Output::LeaseWord { .. } => {}
+            Output::Message(message) => shared.mailroom.deliver(*message, SystemTime::now()),
             Output::Notice(notice) => shared.journal.notice(notice),
             Output::Stopped(reason) => {
                 let level = if reason == StopReason::Left { Level::INFO } else { Level::ERROR };

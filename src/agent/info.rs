@@ -67,6 +67,10 @@ pub struct Info {
     /// What was counted about each lease, in lease mode.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub leases: std::collections::BTreeMap<crate::lease::LeaseName, super::LeaseFigures>,
+    /// Listeners to messages.
+    pub message_listeners: usize,
+    /// Messages lost on the way to listeners that were too slow.
+    pub messages_lost: u64,
     /// Log lines lost on the way to the tracing subscriber, which was too slow or panicked.
     pub log_lines_lost: u64,
 }
@@ -76,6 +80,7 @@ impl Agent {
     pub fn info(&self) -> Info {
         let Inner { shared, config, .. } = &*self.inner;
         let figures = shared.figures();
+        let (message_listeners, messages_lost) = shared.mailroom.figures();
         Info {
             me: self.me(),
             cluster: config.cluster.clone(),
@@ -104,6 +109,8 @@ impl Agent {
             voter_aside: figures.voter_aside,
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
             leases: self.leases().map(|leases| leases.figures()).unwrap_or_default(),
+            message_listeners,
+            messages_lost,
             log_lines_lost: shared.journal.lost(),
         }
     }

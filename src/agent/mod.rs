@@ -28,6 +28,7 @@ mod join;
 mod leadership;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod lease;
+mod messages;
 mod shared;
 mod start;
 mod subscription;
@@ -62,6 +63,10 @@ pub use self::join::{JoinFailure, JoinResult};
 pub use self::leadership::{Confirmed, Leadership, LeadershipWatch, LeaseInstant};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::lease::{Lease, LeaseError, LeaseFigures, LeaseNode, LeaseNodes, LeaseNodesError};
+pub use self::messages::{
+    Broadcasted, Inbox, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES, Message, MessageError, Messages, ReceiveError,
+    Received,
+};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
 #[cfg(feature = "agent")]
 pub(crate) use self::work::{LedWork, Permit};

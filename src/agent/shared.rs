@@ -22,6 +22,7 @@ use super::error::{Failure, Stop};
 use super::leadership::{Leadership, Office};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use super::lease::Leases;
+use super::messages::Mailroom;
 use crate::core::election::{Electorate, NumberedView, VoterStandings};
 use crate::core::{self, Change, Counters, NodeId, Status};
 use crate::event::{Event, EventKind};
@@ -81,6 +82,8 @@ pub(super) struct Shared {
     /// Set before anybody has a handle, where leadership comes from a database.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     leases: OnceLock<Arc<Leases>>,
+    /// Messages, and who listens to them.
+    pub(super) mailroom: Arc<Mailroom>,
     pub(super) journal: Journal,
 }
 
@@ -111,6 +114,7 @@ impl Shared {
             office: Office::new(),
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
             leases: OnceLock::new(),
+            mailroom: Arc::default(),
             journal,
         }
     }
@@ -230,6 +234,7 @@ impl Shared {
         });
         self.close_offices();
         self.bus.close();
+        self.mailroom.close();
         if let Some(text) = news {
             self.journal.say(Level::ERROR, text);
         }

@@ -11,7 +11,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use crate::core::{NodeId, Profile, Status};
+use crate::core::{MessageId, NodeId, Profile, Status, Topic};
 use crate::event::EventKind;
 use crate::json::EventId;
 use crate::lease::LeaseName;
@@ -126,6 +126,29 @@ Example: headcount lead -- ./nightly-report --fence-by-env")]
     /// If the data of all voters is lost, ask any member, with --anew.
     #[command(after_help = CLIENT_EXITS)]
     Recover(RecoverArgs),
+    /// Say something to every live member
+    ///
+    /// Each listener (`headcount listen`) gets it at most once. Nobody waits for it: what is cut off for longer than ten
+    /// seconds never gets it.
+    #[command(after_help = CLIENT_EXITS)]
+    Broadcast(SayArgs),
+    /// Say something to one member, and wait until its agent has it
+    ///
+    /// That it did not answer in time means that it is unknown whether it has it.
+    #[command(after_help = CLIENT_EXITS)]
+    Send(SendArgs),
+    /// Ask one member something, and print the answer of a program there
+    #[command(after_help = CLIENT_EXITS)]
+    Request(RequestArgs),
+    /// Answer a request that `headcount listen` showed
+    #[command(after_help = CLIENT_EXITS)]
+    Reply(ReplyArgs),
+    /// Print messages as they come
+    ///
+    /// With --format json the payload is base64, and a request has "reply_within_ms": answer it by its "id" with
+    /// `headcount reply`. Says on standard error when it listens: what was said before is not shown.
+    #[command(after_help = CLIENT_EXITS)]
+    Listen(ListenArgs),
     /// Wait until so many members are up; for scripts
     #[command(override_usage = "headcount wait [OPTIONS] <N>")]
     #[command(
@@ -596,6 +619,59 @@ pub(super) struct TagsArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct SayArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// What it is about: 1 to 63 characters of A-Z a-z 0-9 . _ -
+    pub(super) topic: Topic,
+    /// What to say; - reads standard input
+    pub(super) payload: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SendArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// The member that is meant
+    pub(super) node: NodeId,
+    /// What it is about: 1 to 63 characters of A-Z a-z 0-9 . _ -
+    pub(super) topic: Topic,
+    /// What to say; - reads standard input
+    pub(super) payload: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RequestArgs {
+    #[command(flatten)]
+    pub(super) send: SendArgs,
+    /// How long to wait for the answer; 25s at most
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    pub(super) timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReplyArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    /// The request's id
+    pub(super) id: MessageId,
+    /// What to answer; - reads standard input
+    pub(super) payload: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ListenArgs {
+    #[command(flatten)]
+    pub(super) agent: AgentAddress,
+    /// The topics to listen to
+    #[arg(required = true, value_name = "TOPIC")]
+    pub(super) topics: Vec<Topic>,
+    /// For people, or one JSON object a line
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: LineFormat,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct WaitArgs {
     #[command(flatten)]
     pub(super) target: TargetArgs,
@@ -645,6 +721,11 @@ mod tests {
              --seed x:1 --seed y:2 --profile lan --http off --data-dir d --tag a=b --tag c=d --log-level debug \
              --log-format json --voters a,b,c --format json",
             "headcount dev",
+            "headcount broadcast cache.changed key-17 --format json",
+            "headcount send b jobs -",
+            "headcount request b health --timeout 2s",
+            "headcount reply 00c0ffee00c0ffee-13 fine",
+            "headcount listen cache.changed jobs --format json",
             "headcount dev --nodes 5",
             "headcount members --status up,suspect --tag zone=eu-1 --format json --http 10.0.0.1:7118",
             "headcount members --token-file t --format table",

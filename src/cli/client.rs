@@ -107,6 +107,18 @@ impl Client {
         self.read(self.call(method, path, Some("application/json"), &body[..], timeout)?, path)
     }
 
+    /// Raw bytes there, JSON back.
+    pub(super) fn post_bytes<T: DeserializeOwned>(&self, path: &str, body: &[u8]) -> Result<T, Failure> {
+        self.read(self.call("POST", path, Some("application/octet-stream"), body, CALL_TIMEOUT)?, path)
+    }
+
+    /// Raw bytes there and back.
+    pub(super) fn exchange_bytes(&self, path: &str, body: &[u8], timeout: Duration) -> Result<Vec<u8>, Failure> {
+        let response = self.call("POST", path, Some("application/octet-stream"), body, timeout)?;
+        let answer = response.into_body().into_with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
+        answer.map_err(|error| self.unreachable(error))
+    }
+
     /// A question and an answer without bodies.
     pub(super) fn post_nothing(&self, path: &str) -> Result<(), Failure> {
         self.call("POST", path, None, (), CALL_TIMEOUT).map(drop)

@@ -22,6 +22,7 @@ mod lead;
 mod leadership;
 mod lease;
 mod logs;
+mod messages;
 mod output;
 mod progress;
 mod signals;
@@ -93,6 +94,11 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Voters(command) => leadership::voters(&command, out),
         Command::View(args) => leadership::view(&args, out),
         Command::Recover(args) => leadership::recover(&args, out),
+        Command::Broadcast(args) => messages::broadcast(&args, out),
+        Command::Send(args) => messages::send(&args, out),
+        Command::Request(args) => messages::request(&args, out),
+        Command::Reply(args) => messages::reply(&args, out),
+        Command::Listen(args) => messages::listen(&args, out),
         Command::Wait(args) => commands::wait(&args, out),
         Command::Config(ConfigCommand::Check { file }) => agent::check(&file, out),
         Command::Config(ConfigCommand::Show(args)) => agent::show(&args, out),

@@ -52,7 +52,7 @@ pub(super) fn run(args: &WatchArgs, out: &mut impl Write) -> Result<Exit, Failur
 /// Ends this process when nobody reads its standard output any more (`headcount watch | head -2`), as a write would: the
 /// next event may be hours away. There is nothing to tidy up.
 #[cfg(unix)]
-fn end_with_the_reader() {
+pub(super) fn end_with_the_reader() {
     use std::os::fd::AsFd as _;
 
     use nix::errno::Errno;
@@ -79,7 +79,7 @@ fn end_with_the_reader() {
     let _ = std::thread::Builder::new().name("reader".to_owned()).spawn(watched);
 }
 
-fn tell(text: &str) {
+pub(super) fn tell(text: &str) {
     // Without a reader of standard error the events still have one.
     let _ = writeln!(io::stderr(), "headcount: {text}");
 }

@@ -146,11 +146,37 @@ pub struct Counters {
     pub crashes_refuted: u64,
     /// Words sent to other voters.
     pub election_sent: u64,
+    /// Messages between programs.
+    pub messages: MessageCounters,
     /// Pauses of this process.
     pub pauses: u64,
     /// How late the own ticks were.
     pub tick_lateness: TickLateness,
     drops: [u64; Drop::ALL.len()],
+}
+
+/// Messages between programs. Every copy that comes from another member is delivered, a duplicate, or dropped; what this
+/// node says to everybody, or to itself, is delivered here, too:
+/// `delivered + duplicate + dropped == received + delivered_here`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MessageCounters {
+    /// Messages that this node began: broadcasts, and what was sent to one node, answers included.
+    pub sent: u64,
+    /// Messages given to this node's programs, answers to its requests included.
+    pub delivered: u64,
+    /// Those of them that began here.
+    pub delivered_here: u64,
+    /// Messages of this node that were refused, or of which no receipt or no answer came in time.
+    pub failed: u64,
+    /// Copies received.
+    pub received: u64,
+    /// Copies received of what was seen before, or is older than anybody remembers.
+    pub duplicate: u64,
+    /// Copies received and not taken for another reason; see the reasons for drops.
+    pub dropped: u64,
+    /// Copies of broadcasts sent to other members, this node's own and others'.
+    pub copies_sent: u64,
 }
 
 impl Counters {

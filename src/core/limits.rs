@@ -260,8 +260,8 @@ pub const INCARNATION_STEP: u64 = 60_000;
 pub const MIN_PAUSE: Duration = Duration::from_millis(200);
 /// A warning of one kind is repeated after this long at the earliest, whatever it is about.
 pub const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
-/// The largest frame of a link.
-pub const MAX_FRAME_BYTES: usize = 64 * 1024;
+/// The largest frame of a link: the largest payload of a program, and all that stands around it.
+pub const MAX_FRAME_BYTES: usize = MAX_PAYLOAD_BYTES + 1024;
 /// Connections held with members at one time. Those that this node does not want end after [`LINK_LINGER`].
 pub const MAX_LINKS: usize = 256;
 /// Connections that others opened in members' names from elsewhere than the members' hosts, and that were not proven yet.
@@ -466,3 +466,76 @@ pub const ASKED_MEMORY: Duration = Duration::from_secs(30);
 /// sent may be under way.
 pub const MIN_ASKED_MEMORY: Duration = Duration::from_secs(10);
 const _: () = assert!(MIN_ASKED_MEMORY.as_secs() > FORWARD_TIMEOUT.as_secs());
+
+/// The largest payload of one message between programs.
+pub const MAX_PAYLOAD_BYTES: usize = 64 * 1024;
+/// The largest payload of a broadcast that goes in datagrams: with its topic and all else it fits into the smallest `mtu`,
+/// beside what packets to members hold. Larger ones go over links.
+pub const MAX_FLOODED_PAYLOAD: usize = 736;
+/// Room that is left in a packet of broadcasts for what every packet to a member may hold.
+pub const SPREAD_RESERVE: usize = 128;
+const _: () = assert!(MAX_FLOODED_PAYLOAD + 63 + 32 + SPREAD_RESERVE + MAX_HEADER_BYTES <= 1_000);
+/// Broadcasts in one packet, besides all else that it holds.
+pub const MAX_MESSAGES_PER_SPREAD: usize = MAX_MESSAGES_PER_PACKET / 2;
+/// New broadcasts are gathered for this long before they are sent on …
+pub const SPREAD_BATCH: Duration = Duration::from_millis(10);
+/// … in at most so many packets to each peer; the others go with the next batch.
+pub const SPREAD_PACKETS: usize = 4;
+/// Broadcasts that wait to be sent on: a program that is faster is told to wait, and of others' only the repair knows more.
+pub const MAX_UNSPREAD: usize = 4_096;
+/// Numbers of one origin by which its messages are recognised: what is further back counts as seen.
+pub const MESSAGE_WINDOW: u64 = 4_096;
+/// Broadcasts are given to who lacks them for this long after they were sent; older ones are taken by nobody.
+pub const BROADCAST_LIFE: Duration = Duration::from_secs(10);
+/// An origin's window is kept for this long after the last new message of it: all copies are older than
+/// [`BROADCAST_LIFE`] by then, and no letter is repeated any more, though they were held up for long …
+pub const ORIGIN_MEMORY: Duration = Duration::from_secs(120);
+const _: () = assert!(ORIGIN_MEMORY.as_secs() >= BROADCAST_LIFE.as_secs() + MAX_REQUEST_TIMEOUT.as_secs());
+/// … of so many origins, half a kibibyte each. Others are not heard until one of these was silent for as long.
+pub const MAX_ORIGINS: usize = 1_024;
+/// Broadcasts kept to be given to who lacks them …
+pub const MAX_KEPT_MESSAGES: usize = 8_192;
+/// … and their payloads in all; the oldest go first.
+pub const MAX_KEPT_BYTES: usize = 8 * 1024 * 1024;
+/// What is held of broadcasts is told in packets of its own so long after something new came …
+pub const REPAIR_AFTER: Duration = Duration::from_millis(200);
+/// … to so many peers.
+pub const REPAIR_PEERS: usize = 2;
+/// Lines, of one origin each, on what is held, in one message …
+pub const MAX_SPANS: usize = 32;
+/// … and in a packet that goes anyway.
+pub const MAX_CARRIED_SPANS: usize = 8;
+/// Broadcasts that one question asks for …
+pub const MAX_WANTS: usize = 256;
+/// … and that are asked for at one time.
+pub const MAX_WANTED: usize = 1_024;
+/// What was asked for and did not come is asked for again after this long.
+pub const WANT_TIMEOUT: Duration = Duration::from_millis(300);
+/// Packets that answer one question for broadcasts.
+pub const REPAIR_PACKETS: usize = 16;
+/// New messages that one member brings …
+pub const MAX_MESSAGES_PER_MEMBER: u32 = 20_000;
+/// … and their payloads …
+pub const MAX_BYTES_PER_MEMBER: usize = 64 * 1024 * 1024;
+/// … in this time …
+pub const ALLOWANCE_INTERVAL: Duration = Duration::from_secs(1);
+/// … counted for so many members.
+pub const MAX_ALLOWANCES: usize = 1_024;
+/// Messages to single nodes that wait for their receipts, or for their answers …
+pub const MAX_LETTERS: usize = 1_024;
+/// … and their payloads in all …
+pub const MAX_LETTER_BYTES: usize = 16 * 1024 * 1024;
+/// … of which so many are under way to one node at one time: a link has room for other frames, too.
+pub const MAX_LETTERS_UNDER_WAY: usize = 16;
+/// A message without a receipt is sent again after this long …
+pub const LETTER_RETRY: Duration = Duration::from_secs(1);
+/// … and given up after this long, if it is no request.
+pub const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest time that a request may wait for its answer …
+pub const MAX_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// … and how long it waits if nobody says.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Requests of others that wait for an answer of this node's programs …
+pub const MAX_OPEN_REQUESTS: usize = 1_024;
+/// … and those of one member.
+pub const MAX_OPEN_REQUESTS_PER_MEMBER: usize = 256;

@@ -23,6 +23,7 @@
 //! |---|---|
 //! | time as a number; bounds; pace and sizes | `time`, `limits`, `settings/` |
 //! | names, records, and how two records merge | `member/` |
+//! | topics, ids and payloads of messages between programs | `envelope/` |
 //! | electing leaders among voters, apart from all this | `election/` |
 //! | bytes: packets and messages, encoded and decoded | `wire/` |
 //! | the table of members, and what this node alone knows of each | `view/` |
@@ -36,6 +37,7 @@
 //! | looking for a cluster, founding one, letting somebody in; names; moving a whole view | `joining/` |
 //! | seeds and the lost: never islands | `discovery/` |
 //! | who leads, as every member learns it; agreed views | `leadership/` |
+//! | what programs say to each other: to all, to one, with an answer | `messaging/` |
 //! | how much is kept; reading early what many cores in one process need next | `sizes`, `ahead` |
 //!
 //! The state machine, [`Core`], stands above all rooms: its fields are their states. Each room extends it by methods of its
@@ -49,11 +51,13 @@ mod discovery;
 mod dissemination;
 mod doors;
 pub mod election;
+mod envelope;
 mod joining;
 mod leadership;
 pub mod limits;
 mod member;
 mod membership;
+mod messaging;
 mod packet;
 mod settings;
 mod sizes;
@@ -73,11 +77,12 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-pub use counters::{Counters, Drop, TickLateness};
+pub use counters::{Counters, Drop, MessageCounters, TickLateness};
 pub use doors::{
-    Birth, Command, CommandError, Contacted, Durable, Input, Leadership, LeadershipState, LinkEvent, LinkId, Notice,
-    Output, QuorumBirth, Reply, SelfDoubt, StopReason, Ticket,
+    Birth, Command, CommandError, Contacted, Delivery, DeliveryKind, Durable, Input, Leadership, LeadershipState,
+    LinkEvent, LinkId, Notice, Output, QuorumBirth, Reply, SelfDoubt, StopReason, Ticket,
 };
+pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
 pub use member::{Change, ChangeKind};
 pub use member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, is_reachable};
 pub use member::{InvalidName, NodeId, Run, check_name};
@@ -113,6 +118,7 @@ use membership::Confirmations;
 use membership::Departures;
 use membership::Incarnation;
 use membership::{Acquaintance, Removals};
+use messaging::Messaging;
 use packet::{Expected, NoticeRate, Questions};
 use packet::{Inbox, Versions};
 use packet::{Keepsakes, Prover, Standings};
@@ -195,6 +201,7 @@ pub struct Core {
     keepsakes: Keepsakes,
     notices: NoticeRate,
     lease_words: LeaseWords,
+    messaging: Messaging,
     /// Who leads; `None` if leaders are not elected here.
     leading: Option<Box<Leading>>,
 }
@@ -293,6 +300,7 @@ impl Core {
             removals: Removals::default(),
             notices: NoticeRate::default(),
             lease_words: LeaseWords::default(),
+            messaging: Messaging::default(),
             leading: None,
             settings: birth.settings,
             rng,
@@ -396,6 +404,9 @@ impl Core {
             Timer::Leadership => self.tend_leadership(),
             Timer::Walk => self.walk(),
             Timer::Settle => self.settle_members(),
+            Timer::Spread => self.spread(),
+            Timer::RepairMessages => self.repair_messages(),
+            Timer::Letter(number) => self.tend_letter(number),
         }
     }
 
@@ -416,11 +427,15 @@ impl Core {
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
             Command::FoundAnew { ticket, voters } => self.found_anew(ticket, voters),
             Command::TellLease(word) => self.tell_lease_word(word),
+            Command::Broadcast { .. } | Command::Send { .. } | Command::Request { .. } | Command::Answer { .. } => {
+                self.message_command(command);
+            }
         }
     }
 
     /// Ends the core.
     fn stop(&mut self, reason: StopReason) {
+        self.give_letters_up();
         self.part_from_voters();
         self.drop_links();
         self.hang_up_all();

@@ -32,6 +32,8 @@ pub struct Sizes {
     pub strangers: usize,
     /// Removed runs that have yet to be told.
     pub evicted: usize,
+    /// Messages between programs that are kept or on their way, and what recognises copies of them.
+    pub messages: usize,
 }
 
 impl Core {
@@ -50,6 +52,7 @@ impl Core {
             aliases: self.standings.size() + self.reunion.size() + self.keepsakes.size(),
             strangers: self.questions.size() + self.introductions.size() + self.burials.size(),
             evicted: self.evicted.len(),
+            messages: self.messaging.size(),
         }
     }
 }

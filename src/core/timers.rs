@@ -69,6 +69,12 @@ pub(super) enum Timer {
     Walk,
     /// Members may have been live for long enough to be relied on.
     Settle,
+    /// Send new broadcasts on.
+    Spread,
+    /// Others are told what is held of broadcasts, or asked again; or something is too old.
+    RepairMessages,
+    /// A message to one node is sent again, or given up.
+    Letter(u64),
 }
 
 impl Key for Timer {
@@ -100,6 +106,9 @@ impl Key for Timer {
             Timer::Rival => (23, 0),
             Timer::Removal => (24, 0),
             Timer::Departure(Run(run)) => (25, run),
+            Timer::Spread => (26, 0),
+            Timer::RepairMessages => (27, 0),
+            Timer::Letter(number) => (28, number),
         };
         (xxh3_64_with_seed(&about.to_le_bytes(), key.wrapping_add(kind)) >> 32) as u32
     }

@@ -26,7 +26,7 @@ use super::problem::Refusal;
 use super::query::Pairs;
 use super::table::{Hold, Kind, Line};
 use super::{App, COMMENT_INTERVAL, PROBE_INTERVAL};
-use crate::agent::{Filter, KEPT_EVENTS, RecvError, Subscription};
+use crate::agent::{Filter, Inbox, KEPT_EVENTS, Message, ReceiveError, RecvError, Subscription};
 use crate::core::{NodeId, Run};
 use crate::event::EventKind;
 use crate::json::{self, EventId};
@@ -42,13 +42,21 @@ pub(super) async fn events(
     headers: HeaderMap,
     query: Pairs,
 ) -> Result<Response, Refusal> {
-    query.only(&["after", "kind", "node", "snapshot"])?;
+    query.only(&["after", "kind", "node", "snapshot", "topic"])?;
     let nodes = query.nodes("node")?;
-    let filter = filter(&query.words("kind", &EventKind::NAMES)?, &nodes)?;
+    let kinds = query.words("kind", &KINDS)?;
+    let events: Vec<&'static str> = kinds.iter().copied().filter(|kind| *kind != MESSAGE).collect();
+    let inbox = if events.len() < kinds.len() { Some(listen(&app, &query)?) } else { None };
+    if inbox.is_none() && query.last("topic").is_some() {
+        return Err(Refusal::query("topics are those of messages").hint("ask for them: kind=message"));
+    }
+    let wants_events = kinds.is_empty() || !events.is_empty();
+    let filter = filter(&events, &nodes)?;
     let start = start(&headers, &query)?;
     let hold = app.table.enter(&line, Kind::Stream);
     let hold = hold.ok_or_else(|| Refusal::too_many_streams(app.table.limits().streams))?;
-    let feed = Feed::open(app, line, hold, filter, nodes, &start).await;
+    let mut feed = Feed::open(app, line, hold, filter, nodes, &start).await;
+    (feed.inbox, feed.wants_events) = (inbox, wants_events);
     let start = EventId { run: feed.run, sequence: feed.subscription.position() };
     let frames = stream::unfold(Some(feed), |feed| async move {
         let mut feed = feed?;
@@ -66,6 +74,34 @@ pub(super) async fn events(
         headers.insert(LAST_EVENT_ID, id);
     }
     Ok(response)
+}
+
+/// The kind of event that a message is.
+const MESSAGE: &str = "message";
+
+/// All kinds that can be asked for.
+const KINDS: [&str; EventKind::NAMES.len() + 1] = {
+    let mut kinds = [MESSAGE; EventKind::NAMES.len() + 1];
+    let mut at = 0;
+    while at < EventKind::NAMES.len() {
+        kinds[at] = EventKind::NAMES[at];
+        at += 1;
+    }
+    kinds
+};
+
+/// A listener to the topics of the query; to all, if it names none.
+fn listen(app: &App, query: &Pairs) -> Result<Inbox, Refusal> {
+    let topics: Vec<&str> = query.items("topic").collect();
+    app.agent.listen(topics).map_err(|error| Refusal::query(error.to_string()))
+}
+
+/// The next message; never, if none were asked for.
+async fn next_message(inbox: Option<&mut Inbox>) -> Result<Message, ReceiveError> {
+    match inbox {
+        Some(inbox) => inbox.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Where a stream begins.
@@ -116,6 +152,10 @@ struct Feed {
     /// Whom snapshots are about; all, if empty.
     nodes: Vec<NodeId>,
     subscription: Subscription,
+    /// Messages, if they were asked for.
+    inbox: Option<Inbox>,
+    /// Whether anything but messages was.
+    wants_events: bool,
     /// Said before anything else …
     lagged: Option<Bytes>,
     /// … and this before the next event.
@@ -139,7 +179,19 @@ impl Feed {
             }
         };
         let subscription = subscription.filtered(filter.clone());
-        let mut feed = Self { app, line, run, filter, nodes, subscription, lagged: None, snapshot: None, _hold: hold };
+        let mut feed = Self {
+            app,
+            line,
+            run,
+            filter,
+            nodes,
+            subscription,
+            inbox: None,
+            wants_events: true,
+            lagged: None,
+            snapshot: None,
+            _hold: hold,
+        };
         if let Some(missed) = gap {
             feed.lagged = Some(frame("lagged", None, &json::Lagged { missed }));
         }
@@ -165,7 +217,17 @@ impl Feed {
             let received = tokio::select! {
                 // What has happened is said before the server stops, the node's own departure above all.
                 biased;
-                received = self.subscription.recv() => received,
+                received = self.subscription.recv(), if self.wants_events => received,
+                message = next_message(self.inbox.as_mut()) => match message {
+                    Ok(message) if self.nodes.is_empty() || self.nodes.contains(&message.from) => {
+                        return Some(Ok(frame(MESSAGE, None, &json::Message::from(&message))));
+                    }
+                    Ok(_) => continue,
+                    Err(ReceiveError::Lagged { missed }) => {
+                        return Some(Ok(frame("lagged", None, &json::Missed::new(missed))));
+                    }
+                    Err(_) => return None,
+                },
                 () = self.app.shutdown.cancelled() => return None,
                 () = self.line.ended(), if !has_ended => return Some(Ok(COMMENT)),
                 () = tokio::time::sleep(silence) => return Some(Ok(COMMENT)),

@@ -23,7 +23,7 @@ use super::body::{self, Whole};
 use super::host::Names;
 use super::problem::Refusal;
 use super::table::{Kind, Line};
-use super::{App, MAX_FREE_BYTES, MAX_WEIGHED_BYTES, REQUEST_TIMEOUT, Token};
+use super::{App, MAX_ANSWER_WAIT, MAX_FREE_BYTES, MAX_WEIGHED_BYTES, REQUEST_TIMEOUT, Token};
 
 /// Paths that never ask for a token.
 const OPEN: [&str; 3] = ["/healthz", "/readyz", "/leaderz"];
@@ -47,6 +47,9 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
         return refusal.into_response();
     }
     let line = request.extensions().get::<Arc<Line>>().cloned();
+    // Who asks another program waits for that.
+    let waits = request.uri().path().starts_with("/v1/request/");
+    let patience = if waits { REQUEST_TIMEOUT + MAX_ANSWER_WAIT } else { REQUEST_TIMEOUT };
     let answer = async {
         let is_command = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         let (parts, body) = request.into_parts();
@@ -65,10 +68,10 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
         };
         Ok(next.run(request).await)
     };
-    match tokio::time::timeout(REQUEST_TIMEOUT, answer).await {
+    match tokio::time::timeout(patience, answer).await {
         Ok(Ok(response)) => weighed(&app, line, response).unwrap_or_else(Refusal::into_response),
         Ok(Err(refusal)) => Refusal::into_response(refusal),
-        Err(_) => Refusal::timeout(REQUEST_TIMEOUT.as_secs()).into_response(),
+        Err(_) => Refusal::timeout(patience.as_secs()).into_response(),
     }
 }
 

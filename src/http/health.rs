@@ -13,11 +13,11 @@ use crate::config::LeadershipMode;
 use crate::core::{LeadershipState, Status};
 
 /// Method, path with its parameters or body, and what it does.
-const CALLS: [(&str, &str, &str); 24] = [
+const CALLS: [(&str, &str, &str); 28] = [
     ("GET", "/v1/members?status=&tag=", "all members"),
     ("GET", "/v1/members/{id}", "one member"),
     ("DELETE", "/v1/members/{id}?force=", "take a member out"),
-    ("GET", "/v1/events?after=&kind=&node=&snapshot=", "server-sent events"),
+    ("GET", "/v1/events?after=&kind=&node=&snapshot=&topic=", "server-sent events"),
     ("POST", r#"/v1/join {"addresses":["host:port"]}"#, "contact other nodes"),
     ("POST", "/v1/leave", "leave and stop"),
     ("PUT", r#"/v1/tags {"tags":{"key":"value"}}"#, "replace this node's tags"),
@@ -33,6 +33,10 @@ const CALLS: [(&str, &str, &str); 24] = [
     ("DELETE", "/v1/voters/{id}", "remove a voter"),
     ("POST", r#"/v1/recover {"voters":["node"]}"#, "a new electorate, when most of the old one is lost for good"),
     ("POST", r#"/v1/recover {"voters":["node"],"anew":true}"#, "the same, when all of it is lost"),
+    ("POST", "/v1/broadcast/{topic}", "say something to every live member; bodies are raw bytes"),
+    ("POST", "/v1/send/{node}/{topic}", "say something to one member, and wait until its agent has it"),
+    ("POST", "/v1/request/{node}/{topic}?timeout_ms=", "ask one member something, and wait for the answer"),
+    ("POST", "/v1/reply/{id}", "answer a request; those come with GET /v1/events?kind=message&topic="),
     ("GET", "/v1/info", "this node"),
     ("GET", "/metrics", "OpenMetrics"),
     ("GET", "/healthz", "are all parts alive?"),

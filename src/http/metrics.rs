@@ -112,6 +112,7 @@ impl Collector for Figures {
             MetricType::Gauge,
         )?;
         gauge(&mut encoder, "view_changes", "Changes of this node's view since its start", info.changes)?;
+        gauge(&mut encoder, "message_listeners", "Listeners to messages", info.message_listeners as u64)?;
         gauge(&mut encoder, "links", "TCP links to other nodes that stand", info.open_links as u64)?;
         for (name, help, value) in [
             (
@@ -174,6 +175,15 @@ impl Collector for Figures {
             ("link_frames_congested", "Frames not sent because their link was congested", info.congested_frames),
             ("links_turned_away", "Connections closed because too many had not said anything", info.links_turned_away),
             ("link_accept_errors", "Errors survived while accepting connections", info.link_accept_errors),
+            ("messages_sent", "Messages between programs that began here", counters.messages.sent),
+            ("messages_received", "Copies of messages received", counters.messages.received),
+            ("messages_delivered", "Messages given to this node's programs", counters.messages.delivered),
+            ("messages_delivered_here", "Those of them that began here", counters.messages.delivered_here),
+            ("messages_failed", "Messages refused, or without a receipt or answer in time", counters.messages.failed),
+            ("messages_duplicate", "Copies of messages seen before or too old", counters.messages.duplicate),
+            ("messages_dropped", "Copies of messages not taken for another reason", counters.messages.dropped),
+            ("message_copies_sent", "Copies of broadcasts sent to other members", counters.messages.copies_sent),
+            ("messages_lost", "Messages lost because their listener was too slow", info.messages_lost),
             ("pauses", "Times this process stood still", counters.pauses),
             (
                 "receive_buffer_overflows",

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! GET    /v1/members?status=&tag=     GET  /v1/members/{id}     DELETE /v1/members/{id}?force=
-//! GET    /v1/events?after=&kind=&node=&snapshot=                (server-sent events)
+//! GET    /v1/events?after=&kind=&node=&snapshot=&topic=         (server-sent events)
 //! POST   /v1/join                     POST /v1/leave            PUT    /v1/tags
 //! GET    /v1/leader?confirm=          POST /v1/leader/resign    GET    /v1/view
 //! POST   /v1/leader/work              POST /v1/leader/work/{id}  DELETE /v1/leader/work/{id}
 //! GET    /v1/voters                   POST /v1/voters           DELETE /v1/voters/{id}
+//! POST   /v1/broadcast/{topic}        POST /v1/send/{node}/{topic}
+//! POST   /v1/request/{node}/{topic}?timeout_ms=              POST   /v1/reply/{id}
 //! GET    /v1/info   /healthz   /readyz   /metrics   /            POST   /v1/recover
 //! ```
 //!
@@ -19,7 +21,7 @@
 //!   - event streams: [`HttpSettings::max_streams`]; large answers: [`MAX_LARGE_ANSWERS`]; commands: [`MAX_COMMANDS`];
 //!     each of these leaves connections free for the others, all of them for short answers;
 //!   - requests: heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of [`MAX_BODY_BYTES`], all of it
-//!     answered within [`REQUEST_TIMEOUT`], and bytes taken at least every [`SILENCE_TIMEOUT`];
+//!     answered within [`REQUEST_TIMEOUT`] (what waits for another program's answer: [`MAX_ANSWER_WAIT`] besides), and bytes taken at least every [`SILENCE_TIMEOUT`];
 //!   - memory: members of a large view are written once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]), events
 //!     once for all streams ([`MAX_SHARED_FRAMES`], [`MAX_SHARED_BYTES`]), other answers beyond [`MAX_FREE_BYTES`]
 //!     together weigh at most [`MAX_WEIGHED_BYTES`]; bodies of requests beyond [`SMALL_BODY_BYTES`] are read by few
@@ -43,6 +45,7 @@ mod input;
 mod leadership;
 mod lease_metrics;
 mod listing;
+mod messages;
 mod metrics;
 mod problem;
 mod query;
@@ -64,6 +67,7 @@ use tokio_util::sync::CancellationToken;
 pub use crate::config::{BadToken, Token};
 pub use frames::{MAX_SHARED_BYTES, MAX_SHARED_FRAMES};
 pub use listing::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
+pub use messages::MAX_ANSWER_WAIT;
 pub use table::{MAX_COMMANDS, MAX_LARGE_ANSWERS, MIN_CONNECTIONS};
 
 use self::frames::SharedFrames;
@@ -236,6 +240,10 @@ fn router(
         .route("/v1/voters", get(leadership::voters).post(leadership::add))
         .route("/v1/voters/{id}", delete(leadership::remove))
         .route("/v1/recover", post(leadership::recover))
+        .route("/v1/broadcast/{topic}", post(messages::broadcast))
+        .route("/v1/send/{node}/{topic}", post(messages::send))
+        .route("/v1/request/{node}/{topic}", post(messages::request))
+        .route("/v1/reply/{id}", post(messages::reply))
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .layer(guarded)

@@ -6,7 +6,7 @@ use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::agent::{AgentError, ConfirmError, LeaderAddress, LeaseNodesError};
+use crate::agent::{AgentError, ConfirmError, LeaderAddress, LeaseNodesError, MessageError};
 use crate::core::election::ChangeError;
 use crate::core::{CommandError, InvalidTags};
 use crate::json;
@@ -76,6 +76,12 @@ impl Refusal {
             format!("this node does not contend for the lease {lease}"),
         )
         .hint("name it in leadership.lease.leases, or have the program ask for it (Agent::lease)")
+    }
+
+    pub(super) fn no_such_request(id: &str) -> Self {
+        let detail = format!("no request \"{}\" is waiting for an answer here", id.escape_debug());
+        Self::new(StatusCode::NOT_FOUND, "no-such-request", "No such request", detail)
+            .hint("it was answered already, or is past its deadline")
     }
 
     /// What only the leader does, asked of another node.
@@ -199,6 +205,13 @@ impl From<AgentError> for Refusal {
             AgentError::TooManyAddresses { .. } | AgentError::Refused(CommandError::Unreachable { .. }) => {
                 Self::value(detail)
             }
+            AgentError::Refused(CommandError::NoLink { .. } | CommandError::NoLinks) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "no-link", "No link", detail)
+            }
+            AgentError::Refused(CommandError::NoAnswer { .. }) => {
+                Self::new(StatusCode::GATEWAY_TIMEOUT, "no-answer", "No answer in time", detail)
+            }
+            AgentError::Refused(CommandError::NoSuchRequest { id }) => Self::no_such_request(&id.to_string()),
             AgentError::Refused(CommandError::Leaving) | AgentError::Stopped => Self::stopping(detail),
         }
     }
@@ -215,6 +228,21 @@ impl From<LeaseNodesError> for Refusal {
             }
             LeaseNodesError::Busy => Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too many ask", detail),
             LeaseNodesError::Stopped => Self::stopping(detail),
+        }
+    }
+}
+
+impl From<MessageError> for Refusal {
+    fn from(error: MessageError) -> Self {
+        let detail = error.to_string();
+        match error {
+            MessageError::Topic(_) => Self::value(detail).hint("nothing was sent"),
+            MessageError::TooLarge(_) => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Body too large", detail)
+            }
+            MessageError::NoAnswer { id } => AgentError::Refused(CommandError::NoAnswer { id }).into(),
+            MessageError::Refused(error) => AgentError::Refused(error).into(),
+            MessageError::Stopped => Self::stopping(detail),
         }
     }
 }

@@ -67,7 +67,7 @@ impl Pairs {
     }
 
     /// The items of a comma-separated list; a repeated key adds to it.
-    fn items<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(super) fn items<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         let values = self.0.iter().filter(move |(name, _)| name == key);
         values.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|item| !item.is_empty())
     }

@@ -2,21 +2,26 @@
 //!
 //! Must not know: what runs it, in how many threads, or where its words are printed.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::adversary::{Mischief, Mood};
-use super::faults::{DiskFate, Operation, Schedule};
+use super::faults::{DiskFate, Operation, Schedule, Talk};
 use super::invariants::{Invariant, Violation};
+use super::network::Conditions;
 use super::tamper::Tamper;
 use super::world::{Judged, World, WorldOptions};
 use crate::core::election::LeaseTiming;
 use crate::core::limits::FOUNDING_RETRIES;
-use crate::core::{Core, Profile, Settings, StopReason};
+use crate::core::{Core, MessageId, Profile, Settings, StopReason};
 
 /// After this long without faults, the running nodes have been one cluster for a while, and stay it.
 const QUIET: Duration = Duration::from_secs(8);
+
+/// A broadcast is everywhere within this time, or never.
+const REACH_WITHIN: Duration = Duration::from_secs(12);
 
 /// Members that an adversary invents at one time: each costs time at every node.
 const CROWD: usize = 40;
@@ -288,6 +293,9 @@ impl Run {
         world.run_until(deadline + QUIET);
         check_agreement(world, &format!("{:?} after everything was healed", bound + QUIET));
         check_what_is_left(world);
+        if schedule.has_talk() {
+            check_reach(world);
+        }
     }
 }
 
@@ -322,6 +330,28 @@ fn check_agreement(world: &mut World, when: &str) {
     }
     if let Some(difference) = world.divergence() {
         world.report(None, Invariant::Converges, format!("{when}: {difference}"));
+    }
+}
+
+/// What everybody says now reaches everybody, although a fifth of all packets is lost.
+fn check_reach(world: &mut World) {
+    if !world.violations().is_empty() {
+        return;
+    }
+    let running: Vec<usize> = (0..world.nodes()).filter(|node| world.core(*node).is_some_and(Core::is_up)).collect();
+    let before: Vec<BTreeSet<MessageId>> = running.iter().map(|node| world.heard(*node)).collect();
+    world.disturb(Conditions { loss: 0.2, ..Conditions::default() }, REACH_WITHIN);
+    for node in &running {
+        Talk::Broadcast(*node, 20, 40).apply(world);
+    }
+    world.run_for(REACH_WITHIN);
+    let heard: Vec<BTreeSet<MessageId>> = running.iter().map(|node| world.heard(*node)).collect();
+    let new: BTreeSet<MessageId> =
+        heard.iter().zip(&before).flat_map(|(heard, before)| heard.difference(before)).copied().collect();
+    let reached = heard.iter().all(|heard| new.iter().all(|id| heard.contains(id)));
+    if !reached || new.len() < 20 * running.len() {
+        let detail = format!("{} of {} messages, or not everywhere", new.len(), 20 * running.len());
+        world.report(None, Invariant::BroadcastsReach, detail);
     }
 }
 

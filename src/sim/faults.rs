@@ -6,6 +6,7 @@
 
 mod large;
 mod operators;
+mod talkers;
 mod voters;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use super::streams::Tcp;
 use super::world::World;
 use crate::core::{Command, Tags};
 pub use large::Variation;
+pub use talkers::Talk;
 pub use voters::VoterFault;
 
 /// What a node finds on its disk when it starts again.
@@ -106,6 +108,8 @@ pub enum Operation {
     },
     /// A node that never was starts under the name of another one.
     Twin(usize),
+    /// Programs say something.
+    Talk(Talk),
 }
 
 impl Operation {
@@ -229,6 +233,7 @@ impl Operation {
                 let id = named_alike.then(|| world.id(*of).clone());
                 world.core(*of).is_none() && world.add_heir(*of, id).is_some()
             }
+            Operation::Talk(talk) => talk.apply(world),
             Operation::Twin(of) => {
                 let id = world.id(*of).clone();
                 world.add_twin(id);
@@ -312,6 +317,7 @@ impl fmt::Display for Operation {
             Operation::Deafen(node, lasting) => write!(f, "deafen {node} for {lasting:.1?}"),
             Operation::JoinAndDie(after) => write!(f, "join, and die {after:.0?} later"),
             Operation::Inherit { of, named_alike } => write!(f, "join at the address of {of}, same name {named_alike}"),
+            Operation::Talk(talk) => talk.fmt(f),
             Operation::Twin(of) => write!(f, "join under the name of {of}"),
         }
     }

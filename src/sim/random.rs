@@ -28,6 +28,8 @@ pub enum Purpose {
     Adversary = 7,
     /// What operators do in a schedule with operators.
     Operators = 8,
+    /// What programs say in a schedule with talk.
+    Talk = 9,
 }
 
 /// A seeded generator.

@@ -8,7 +8,7 @@
 //! unordered is iterated; a core is handed only what a real driver could hand it, through the same two doors, and it is
 //! drained after every input. Must not know: what the bytes mean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use super::tamper::Tamper;
 use super::trace::Trace;
 use crate::core::ahead::Ahead;
 use crate::core::election::{LeaseTiming, Term};
-use crate::core::{ChangeKind, Core, NodeId, Profile, Run, Settings, StopReason};
+use crate::core::{ChangeKind, Core, MessageId, NodeId, Profile, Run, Settings, StopReason};
 
 mod agreement;
 mod cuts;
@@ -367,6 +367,11 @@ impl World {
     /// A line of the caller's among the lines of what happened.
     pub fn say(&mut self, what: impl FnOnce() -> String) {
         self.trace.say(self.now, what);
+    }
+
+    /// The messages that a node's process gave to its programs, as far as the world is checked.
+    pub fn heard(&self, node: usize) -> BTreeSet<MessageId> {
+        self.checker.as_ref().and_then(|checker| checker.heard(node)).cloned().unwrap_or_default()
     }
 
     /// Promises found broken so far.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use headcount::core::wire::{Message, Packet, PacketBuilder};
 use headcount::core::{Change, ChangeKind, Command, LeaveReason, Output, Record, StopReason};
 use headcount::sim::campaign::{campaign_settings, run_schedule};
-use headcount::sim::faults::{Schedule, Variation};
+use headcount::sim::faults::{Operation, Schedule, Talk, Variation};
 use headcount::sim::invariants::Invariant;
 use headcount::sim::{World, WorldOptions};
 use headcount::{Run, Status, Tags};
@@ -316,6 +316,36 @@ fn quiet_run(plant: Plant) -> Option<Invariant> {
         assert!(failure.contains("HEADCOUNT_SIM_SEED=42"), "a failure says how to see it again: {failure}");
     }
     outcome.violation.map(|violation| violation.invariant)
+}
+
+#[test]
+fn a_message_that_comes_twice_is_caught() {
+    let plant = Plant::output(|_, output| match output {
+        Output::Message(_) => vec![output.clone(), output],
+        other => vec![other],
+    });
+    let say = |world: &mut World| {
+        Talk::Broadcast(0, 1, 40).apply(world);
+    };
+    assert_caught(&found_by(plant, say), Invariant::MessagesOnce);
+}
+
+#[test]
+fn a_broadcast_that_does_not_reach_everybody_is_caught() {
+    let plant = Plant::output(|node, output| match output {
+        Output::Message(_) if node == NODES - 1 => Vec::new(),
+        other => vec![other],
+    });
+    plant.alarm().store(true, Ordering::Relaxed);
+    let schedule = Schedule {
+        nodes: NODES,
+        voters: 0,
+        operations: vec![(Duration::from_secs(4), Operation::Talk(Talk::Broadcast(0, 1, 40)))],
+        heal_at: Duration::from_secs(5),
+        variation: Variation::default(),
+    };
+    let outcome = run_schedule(42, &schedule, false, Some(Box::new(plant)));
+    assert_eq!(outcome.violation.map(|violation| violation.invariant), Some(Invariant::BroadcastsReach));
 }
 
 #[test]

@@ -165,7 +165,10 @@ impl Core {
     /// Whether this node and a member should have a link.
     fn wants_link(&self, slot: Slot) -> bool {
         let is_live = matches!(self.view.record(slot).status, Status::Up | Status::Suspect);
-        let is_partner = || self.detours.wants_link(self.view.record(slot).run, self.now);
+        let is_partner = || {
+            let run = self.view.record(slot).run;
+            self.detours.wants_link(run, self.now) || self.has_letters_for(run)
+        };
         matches!(self.phase, Phase::Up) && slot != View::ME && is_live && (self.observes(slot) || is_partner())
     }
 
@@ -341,6 +344,7 @@ impl Core {
         self.links.set(run, State::Idle);
         self.links.of.remove(&run);
         self.crashes.await_no_link(run);
+        self.letters_have_no_link(run);
     }
 
     /// Ends all links on purpose.
@@ -608,6 +612,7 @@ impl Core {
             self.doubt_datagrams_at_once(slot);
         }
         self.send_unsent(run);
+        self.send_letters(run);
         self.process_answers(run);
     }
 
@@ -645,6 +650,7 @@ impl Core {
         link.failures = link.failures.saturating_add(1);
         let is_first = link.failures == 1;
         self.back_off(run);
+        self.letters_have_no_link(run);
         is_first
     }
 

@@ -66,6 +66,7 @@ impl Core {
             let limit = self.carry_limit();
             self.push_recent_updates(&mut packet, limit);
         }
+        self.push_held_broadcasts(&mut packet);
         self.send_to(slot, packet);
     }
 

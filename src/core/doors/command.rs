@@ -1,8 +1,10 @@
 //! Commands of this node's operator, and the replies to them.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::core::election::{ChangeError, Electorate, Term, Unconfirmed};
+use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::member::{NodeId, Tags};
 use crate::core::time::Time;
 use crate::core::wire::{LeaseWord, Refusal};
@@ -98,6 +100,49 @@ pub enum Command {
     },
     /// Tell all other members of a lease in a database. Best effort, and not answered.
     TellLease(LeaseWord),
+    /// Say something to every live member.
+    Broadcast {
+        /// For the reply.
+        ticket: Ticket,
+        /// What it is about.
+        topic: Topic,
+        /// What to say.
+        payload: Payload,
+    },
+    /// Say something to one member.
+    Send {
+        /// For the reply.
+        ticket: Ticket,
+        /// The member that is meant.
+        to: NodeId,
+        /// What it is about.
+        topic: Topic,
+        /// What to say.
+        payload: Payload,
+    },
+    /// Ask one member something.
+    Request {
+        /// For the reply.
+        ticket: Ticket,
+        /// The member that is meant.
+        to: NodeId,
+        /// What it is about.
+        topic: Topic,
+        /// The question.
+        payload: Payload,
+        /// How long to wait for the answer; at most
+        /// [`MAX_REQUEST_TIMEOUT`](crate::core::limits::MAX_REQUEST_TIMEOUT).
+        timeout: Duration,
+    },
+    /// Answer a request that another member made of this node.
+    Answer {
+        /// For the reply.
+        ticket: Ticket,
+        /// The request.
+        request: MessageId,
+        /// The answer.
+        payload: Payload,
+    },
 }
 
 /// Answers to commands.
@@ -127,7 +172,26 @@ pub enum Reply {
         /// When its claim ends without a further renewal.
         until: Time,
     },
-    /// The command was not carried out; nothing changed.
+    /// To [`Command::Broadcast`]: it is on its way.
+    Broadcast {
+        /// The message.
+        id: MessageId,
+        /// How many members are live, this node included.
+        addressed: usize,
+    },
+    /// To [`Command::Send`] and [`Command::Answer`]: the other node has it.
+    Delivered {
+        /// The message.
+        id: MessageId,
+    },
+    /// To [`Command::Request`]: the answer.
+    Answered {
+        /// The request.
+        id: MessageId,
+        /// The answer.
+        payload: Payload,
+    },
+    /// The command was not carried out; nothing changed, unless the error says that this is unknown.
     Refused(CommandError),
 }
 
@@ -218,6 +282,31 @@ pub enum CommandError {
     /// It is not proven that this node leads.
     #[error(transparent)]
     Unconfirmed(#[from] Unconfirmed),
+    /// There is no link to that node, and none could be opened; nothing was sent.
+    #[error(
+        "there is no link to {id:?}, and none could be opened: messages to one node need TCP; see that its port is open"
+    )]
+    NoLink {
+        /// The node.
+        id: NodeId,
+    },
+    /// There is no link to anybody; nothing was sent.
+    #[error(
+        "there is no link to any member: a broadcast of more than 736 bytes needs TCP; see that the members' ports are open"
+    )]
+    NoLinks,
+    /// No receipt, or no answer, came in time.
+    #[error("{id:?} did not answer in time: it is unknown whether it got the message")]
+    NoAnswer {
+        /// The node.
+        id: NodeId,
+    },
+    /// No such request is waiting for an answer here.
+    #[error("no request {id} is waiting for an answer: it was answered already, or is past its deadline")]
+    NoSuchRequest {
+        /// The request.
+        id: MessageId,
+    },
     /// Too many commands are waiting for their answers.
     #[error("too many commands are waiting for their answers: try again in a second")]
     Busy,

@@ -6,6 +6,7 @@
 //! | packets, time, acknowledgements, links; an operator's commands | `input`, `command` |
 //! | packets, changes, replies; words for the operator | `output`, `notice` |
 //! | who leads | `leadership` |
+//! | messages for programs | `message` |
 //!
 //! Owns: nothing; these are values. Must not know: what any of them brings about.
 
@@ -13,6 +14,7 @@ mod birth;
 mod command;
 mod input;
 mod leadership;
+mod message;
 mod notice;
 mod output;
 
@@ -20,5 +22,6 @@ pub use birth::{Birth, QuorumBirth};
 pub use command::{Command, CommandError, Contacted, Reply, Ticket};
 pub use input::{Input, LinkEvent, LinkId};
 pub use leadership::{Leadership, LeadershipState};
+pub use message::{Delivery, DeliveryKind};
 pub use notice::{Notice, SelfDoubt};
 pub use output::{Durable, Output, StopReason};

@@ -6,7 +6,7 @@ use crate::core::doors::Leadership;
 use crate::core::wire::{LeaseWord, Refusal};
 use std::net::SocketAddr;
 
-use super::{LinkId, Notice, Reply, Ticket};
+use super::{Delivery, LinkId, Notice, Reply, Ticket};
 use crate::core::election::{Ballot, LossReason, NumberedView, Term};
 use crate::core::member::{Change, NodeId};
 
@@ -109,6 +109,8 @@ pub enum Output {
         /// The answer.
         reply: Reply,
     },
+    /// A message for this node's programs; each comes once.
+    Message(Box<Delivery>),
     /// Something an operator may want to read; already rate-limited.
     Notice(Notice),
     /// The core has ended: it takes no more input and gives no more output.

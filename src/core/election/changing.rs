@@ -93,11 +93,11 @@ impl Wish {
     }
 
     /// When it has something to do.
-    pub(super) fn deadline(&self) -> Option<Time> {
+    pub(super) fn deadline(&self) -> Time {
         match self.what {
-            What::Ask { ask_at, until, .. } | What::Teach { ask_at, until, .. } => Some(ask_at.min(until)),
-            What::Wanted(_) => Some(self.look_at),
-            What::Sounding { until, .. } | What::InFlight { until, .. } | What::TakenBack { until, .. } => Some(until),
+            What::Ask { ask_at, until, .. } | What::Teach { ask_at, until, .. } => ask_at.min(until),
+            What::Wanted(_) => self.look_at,
+            What::Sounding { until, .. } | What::InFlight { until, .. } | What::TakenBack { until, .. } => until,
         }
     }
 
@@ -287,8 +287,7 @@ impl Election {
     pub(super) fn tend_change(&mut self, around: &Surroundings<'_>) {
         self.ask_for_identity(around);
         self.teach(around);
-        let Some(wish) = self.wish_under_way().filter(|wish| wish.deadline().is_some_and(|until| around.now >= until))
-        else {
+        let Some(wish) = self.wish_under_way().filter(|wish| around.now >= wish.deadline()) else {
             return;
         };
         match &wish.what {

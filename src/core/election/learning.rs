@@ -63,9 +63,11 @@ impl Election {
             leading.numbering.wish = None;
             // It may have done its part, and wait for others.
             let has_learnt = leading.accepted.get(&learner.identity).copied() == self.newest();
-            let error = match self.is_newest_agreed() {
-                false if has_learnt => ChangeError::NotStored { id: self.who_does_not_store() },
-                _ => ChangeError::LearnerSilent { id: learner.id },
+            let waits_for_others = has_learnt && !self.is_newest_agreed();
+            let error = if waits_for_others {
+                ChangeError::NotStored { id: self.who_does_not_store() }
+            } else {
+                ChangeError::LearnerSilent { id: learner.id }
             };
             return self.refuse(ticket, error);
         }

@@ -55,7 +55,7 @@ impl Numbering {
     pub(super) fn due(&self, may_number: bool) -> Option<Time> {
         let wish = self.wish.as_ref();
         let is_due = may_number && self.is_settled && !wish.is_some_and(Wish::is_sounding);
-        self.due.filter(|_| is_due).into_iter().chain(wish.and_then(Wish::deadline)).min()
+        self.due.filter(|_| is_due).into_iter().chain(wish.map(Wish::deadline)).min()
     }
 }
 

@@ -479,6 +479,11 @@ impl Core {
             Message::ChangeVoters(ref question) => self.asked_to_change_voters(slot, sender, question),
             Message::VotersChanged(ref changed) => self.told_voters_changed(slot, changed),
             Message::LeaseWord(ref word) => self.hear_lease_word(slot, word),
+            Message::Broadcast(ref broadcast) => self.heard_broadcast(slot, broadcast),
+            Message::HaveBroadcasts(ref spans) => self.told_of_broadcasts(slot, spans),
+            Message::WantBroadcasts(ref spans) => self.asked_for_broadcasts(slot, spans),
+            Message::Letter(ref letter) => self.heard_letter(slot, answer.way, letter),
+            Message::Receipt { number } => self.heard_receipt(slot, number),
             Message::Page { .. } => self.counters.drop(Drop::Unasked),
             // News and heartbeats are dispatched as such, and all other kinds before it matters who the sender is.
             _ => self.counters.drop(Drop::WrongState),

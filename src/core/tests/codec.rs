@@ -10,13 +10,15 @@ use crate::core::election::{
     Body, ChangeError, Claim, Delta, Descent, Digest, Electorate, Founded, Identity, Lineage, Renewal, Roster, Term,
     Unchanged, ViewRef, Voter, VoterChange, Word,
 };
-use crate::core::limits::MAX_MESSAGES_PER_PACKET;
+use crate::core::envelope::{MessageId, Payload, Topic};
+use crate::core::limits::{MAX_FRAME_BYTES, MAX_MESSAGES_PER_PACKET, MAX_PAYLOAD_BYTES, MAX_SPANS};
 use crate::core::member::tests::record;
 use crate::core::member::{DetectionMethod, NodeId, ProtocolRange, Run, Status, Tags};
 use crate::core::settings::Profile;
 use crate::core::wire::{
-    Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Header, Heartbeat, LeaseWord, Led, Message, Nonce, Note,
-    Packet, PacketBuilder, PacketError, Pulse, Refusal, Seeking, Update, ViewPart, VoterWish, VotersChanged, WantView,
+    Broadcast, Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Header, Heartbeat, LeaseWord, Led, Letter,
+    Message, Nonce, Note, Packet, PacketBuilder, PacketError, Pulse, Purpose, Refusal, Seeking, Span, Update, ViewPart,
+    VoterWish, VotersChanged, WantView,
 };
 
 fn header() -> Header {
@@ -55,6 +57,15 @@ fn delta() -> Delta {
 fn founded() -> Founded {
     let descent = Descent { lineage: Lineage(7), root: Lineage(8), began: Term::beginning_of(1, 300) };
     Founded { descent, is_sure: true }
+}
+
+fn topic(name: &str) -> Topic {
+    Topic::new(name).expect("a topic")
+}
+
+fn letter(purpose: Purpose) -> Message {
+    let payload = Payload::new(b"p").expect("small");
+    Message::Letter(Box::new(Letter { number: 300, purpose, payload }))
 }
 
 fn changed(result: Result<Electorate, ChangeError>) -> Message {
@@ -180,6 +191,19 @@ fn one_of_each() -> Vec<Message> {
         Message::Keepsake { keepsake: nonce },
         Message::Reminder { keepsake: nonce },
         Message::LeaseWord(Box::new(LeaseWord { lease: id("l"), term: 300, kind: LeaseWord::RESIGN, nonce: 7 })),
+        Message::Broadcast(Box::new(Broadcast {
+            run: Run(9),
+            number: 300,
+            age_ms: 40,
+            topic: topic("cache"),
+            payload: Payload::new(b"k17").expect("small"),
+        })),
+        Message::HaveBroadcasts(vec![Span { run: Run(9), first: 1, last: 300 }]),
+        Message::WantBroadcasts(vec![Span { run: Run(9), first: 2, last: 3 }]),
+        letter(Purpose::Tell { topic: topic("jobs") }),
+        letter(Purpose::Ask { topic: topic("health"), within_ms: 5_000 }),
+        letter(Purpose::Answer { to: 7 }),
+        Message::Receipt { number: 300 },
     ]
 }
 
@@ -283,6 +307,37 @@ fn records_out_of_bounds_are_malformed() {
     reject(Message::Founded(Founded { descent, is_sure: true }));
     reject(changed(Ok(Electorate { voters: vec![voter(), voter()], ..nobody })));
     reject(Message::Told { run: Run(9), incarnation: u64::MAX, status: Status::Down, age_ms: 0 });
+}
+
+#[test]
+fn the_largest_payload_fits_into_a_frame_and_round_trips() {
+    let payload = Payload::new(&vec![7; MAX_PAYLOAD_BYTES]).expect("the largest");
+    for length in [127, 128, 16_383, 16_384, MAX_PAYLOAD_BYTES] {
+        let payload = Payload::new(&payload[..length]).expect("not larger");
+        let topic = topic(&"t".repeat(Topic::MAX_BYTES));
+        let broadcast = Broadcast { run: Run(9), number: MessageId::MAX_NUMBER, age_ms: 10_000, topic, payload };
+        let message = Message::Broadcast(Box::new(broadcast));
+        let mut packet = PacketBuilder::new(&header(), MAX_FRAME_BYTES);
+        assert!(packet.push(&Message::Reply) && packet.push(&message) && packet.push(&Message::Reply), "{length}");
+        let decoded = Packet::decode(&packet.finish()).expect("decodes");
+        assert_eq!(decoded.messages, [Message::Reply, message, Message::Reply]);
+    }
+}
+
+#[test]
+fn numbers_and_spans_out_of_bounds_are_malformed() {
+    let reject = |message: Message| assert_eq!(Packet::decode(&encode(&[message])), Err(PacketError::Malformed));
+    let span = |first, last| Span { run: Run(9), first, last };
+    reject(Message::HaveBroadcasts(Vec::new()));
+    reject(Message::WantBroadcasts(vec![span(1, 1); MAX_SPANS + 1]));
+    assert!(Packet::decode(&encode(&[Message::WantBroadcasts(vec![span(1, 1); MAX_SPANS])])).is_ok());
+    for wrong in [span(0, 1), span(2, 1), span(1, MessageId::MAX_NUMBER + 1)] {
+        reject(Message::HaveBroadcasts(vec![wrong]));
+    }
+    reject(Message::Receipt { number: 0 });
+    reject(letter(Purpose::Answer { to: 0 }));
+    let payload = Payload::new(b"").expect("small");
+    reject(Message::Broadcast(Box::new(Broadcast { run: Run(0), number: 1, age_ms: 0, topic: topic("t"), payload })));
 }
 
 #[test]

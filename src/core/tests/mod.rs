@@ -31,6 +31,7 @@ mod liars;
 mod limits;
 mod linking;
 mod merging;
+mod messages;
 mod movers;
 mod moving;
 mod names;

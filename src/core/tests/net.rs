@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::core::doors::{Birth, Command, Durable, Input, Notice, Output, QuorumBirth, Reply, StopReason};
+use crate::core::doors::{Birth, Command, Delivery, Durable, Input, Notice, Output, QuorumBirth, Reply, StopReason};
 use crate::core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::member::{Change, ChangeKind, NodeId, Run, Status, Tags};
@@ -25,6 +25,7 @@ pub(super) struct Node {
     pub(super) address: SocketAddr,
     pub(super) changes: Vec<(Time, Change)>,
     pub(super) notices: Vec<Notice>,
+    pub(super) messages: Vec<(Time, Delivery)>,
     pub(super) replies: Vec<Reply>,
     pub(super) partitions: Vec<(Time, Partition)>,
     /// What it gave out about leaders.
@@ -213,6 +214,7 @@ impl Net {
             address,
             changes: Vec::new(),
             notices: Vec::new(),
+            messages: Vec::new(),
             replies: Vec::new(),
             partitions: Vec::new(),
             leadership: Vec::new(),
@@ -342,6 +344,7 @@ impl Net {
                 Output::ResolveSeeds => resolve = true,
                 Output::Reply { reply, .. } => node.replies.push(reply),
                 Output::Notice(notice) => node.notices.push(notice),
+                Output::Message(message) => node.messages.push((self.now, *message)),
                 Output::PartitionSuspected { unreachable, reachable } => {
                     node.partitions.push((self.now, Partition { is_over: false, unreachable, reachable }));
                 }

@@ -6,11 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms, from the ground up: each may name those before it, and the state machine itself (`Core`, `Phase`).
-const ORDER: [&str; 20] = [
+const ORDER: [&str; 22] = [
     "time",
     "limits",
     "settings",
     "member",
+    "envelope",
     "election",
     "wire",
     "view",
@@ -25,6 +26,7 @@ const ORDER: [&str; 20] = [
     "joining",
     "discovery",
     "leadership",
+    "messaging",
     "sizes",
     "ahead",
 ];

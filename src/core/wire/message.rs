@@ -1,6 +1,6 @@
 //! The messages. Their doc comments are the specification of what travels.
 
-use crate::core::wire::Families;
+use crate::core::wire::{Broadcast, Families, Letter, Span};
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -369,6 +369,19 @@ pub enum Message {
     },
     /// "This has become of a lease in a database." Passed on by everybody who hears it for the first time.
     LeaseWord(Box<LeaseWord>),
+    /// What some member's program says to all: delivered once, kept for a while, and sent on.
+    Broadcast(Box<Broadcast>),
+    /// "I hold broadcasts of these." To be answered with [`Message::WantBroadcasts`] by whoever lacks some.
+    HaveBroadcasts(Vec<Span>),
+    /// "Send me those of these that you hold." To be answered with [`Message::Broadcast`].
+    WantBroadcasts(Vec<Span>),
+    /// What the sender's program says to the receiver's, over links only. To be answered with [`Message::Receipt`].
+    Letter(Box<Letter>),
+    /// "I have that letter of yours."
+    Receipt {
+        /// The letter's.
+        number: u64,
+    },
 }
 
 /// See [`Message::LeaseWord`]. Kinds that a build does not know are passed on all the same.
@@ -538,7 +551,7 @@ pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// How many kinds this build knows; higher numbers are skipped and counted.
-    pub(super) const KINDS: u32 = 46;
+    pub(super) const KINDS: u32 = 51;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].

@@ -20,6 +20,7 @@
 mod families;
 mod message;
 mod packet;
+mod parcel;
 mod raw;
 mod read;
 
@@ -29,5 +30,6 @@ pub use message::{
     Refusal, Seeking, Update, ViewPart, VoterWish, VotersChanged, WantView,
 };
 pub use packet::{Header, Packet, PacketBuilder, PacketError, VERSION};
+pub use parcel::{Broadcast, Letter, Purpose, Span};
 pub(super) use raw::RawRecord;
 pub(super) use read::{Messages, RawUpdate, Read, read, sender_of};

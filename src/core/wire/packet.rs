@@ -176,9 +176,14 @@ impl PacketBuilder {
         if length < 0x80 {
             bytes[start] = length as u8;
         } else {
-            debug_assert!(length < 0x4000, "messages are shorter than 16 KiB");
             bytes[start] = (length & 0x7f) as u8 | 0x80;
-            bytes.insert(start + 1, (length >> 7) as u8);
+            if length < 0x4000 {
+                bytes.insert(start + 1, (length >> 7) as u8);
+            } else {
+                debug_assert!(length < 0x20_0000, "messages are shorter than 2 MiB");
+                let rest = [(length >> 7 & 0x7f) as u8 | 0x80, (length >> 14) as u8];
+                bytes.splice(start + 1..=start, rest);
+            }
         }
         let fits = bytes.len() <= self.limit;
         if fits {

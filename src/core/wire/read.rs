@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::message::{DIGEST_BYTES, Echo, Heartbeat, Message, Note};
 use super::packet::{Header, MAGIC, PacketError, REFUSAL_KEY, VERSION};
+use super::parcel::{are_spans, is_number};
 use super::raw::{Bytes, RawRecord};
 use crate::core::election::Electorate;
 use crate::core::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
@@ -220,6 +221,10 @@ fn is_well_formed(message: &Message) -> bool {
             *incarnation < Record::INCARNATION_LIMIT - 1
         }
         Message::Founded(founded) => founded.descent.is_well_formed(),
+        Message::Broadcast(broadcast) => broadcast.is_well_formed(),
+        Message::HaveBroadcasts(spans) | Message::WantBroadcasts(spans) => are_spans(spans),
+        Message::Letter(letter) => letter.is_well_formed(),
+        Message::Receipt { number } => is_number(*number),
         Message::VotersChanged(changed) => changed.result.as_ref().map_or(true, Electorate::is_well_formed),
         _ => true,
     }

@@ -9,7 +9,7 @@ use super::observer::{Finding, Observer};
 use super::{Invariant, Observation, Violation};
 use crate::core::election::{Lineage, Term};
 use crate::core::wire::{Message, Packet};
-use crate::core::{Birth, Leadership, NodeId, Output, Run, StopReason, Tags};
+use crate::core::{Birth, Leadership, MessageId, NodeId, Output, Run, StopReason, Tags};
 use crate::sim::network::Nanos;
 use crate::sim::node::Clock;
 use crate::sim::random::nanos;
@@ -95,6 +95,11 @@ impl Checker {
         if let Some(observer) = self.observers.get_mut(&node) {
             observer.given_tags(tags);
         }
+    }
+
+    /// The messages that a process gave to its programs, if it runs.
+    pub fn heard(&self, node: usize) -> Option<&BTreeSet<MessageId>> {
+        self.observers.get(&node).map(Observer::heard)
     }
 
     /// A node gives something out.

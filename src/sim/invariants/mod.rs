@@ -53,6 +53,12 @@ pub enum Invariant {
     /// No storms: a node sends at most so many datagrams in a quarter of a second, and one input has at most so many
     /// outputs.
     TrafficIsBounded,
+    /// No process gives its programs the same message twice.
+    MessagesOnce,
+    /// Every copy of a message was delivered, a duplicate, or dropped, and is counted as that.
+    MessageCountsAddUp,
+    /// A while after everything was healed, a broadcast reaches everybody, although a fifth of all packets is lost.
+    BroadcastsReach,
     /// Nothing comes out of a core that has stopped.
     SilentAfterStop,
     /// A run that left, or was removed, is listed live nowhere a while later.
@@ -127,6 +133,9 @@ impl Invariant {
             Invariant::TransferIsWhole => "transfer_is_whole",
             Invariant::DatagramsWithinBounds => "datagrams_within_bounds",
             Invariant::TrafficIsBounded => "traffic_is_bounded",
+            Invariant::MessagesOnce => "messages_once",
+            Invariant::MessageCountsAddUp => "message_counts_add_up",
+            Invariant::BroadcastsReach => "broadcasts_reach",
             Invariant::SilentAfterStop => "silent_after_stop",
             Invariant::LeftStaysLeft => "left_stays_left",
             Invariant::IncarnationWithinStoredBound => "incarnation_within_stored_bound",

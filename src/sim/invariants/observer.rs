@@ -2,14 +2,14 @@
 //!
 //! Must not know: other nodes, or why anything happened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Invariant, Observation, in_short};
 use crate::core::limits::{MAX_MEMBERS, MAX_TOMBSTONES};
 use crate::core::wire::{Message, Packet};
-use crate::core::{Birth, Change, ChangeKind, NodeId, Notice, Output, Record, Run, Status, Tags};
+use crate::core::{Birth, Change, ChangeKind, MessageId, NodeId, Notice, Output, Record, Run, Status, Tags};
 use crate::sim::network::Nanos;
 
 /// A promise that was found broken, without the place, which the caller knows.
@@ -36,6 +36,8 @@ pub(super) struct Observer {
     has_stopped: bool,
     /// It said that it suspects a partition, and not yet that this is over.
     suspects_partition: bool,
+    /// Messages that it gave to its programs.
+    heard: BTreeSet<MessageId>,
     /// When it forgot everybody, to join anew.
     forgot_all_at: Option<Nanos>,
     /// When a sponsor sent the oldest page that arrived, and who was Up there.
@@ -55,6 +57,7 @@ impl Observer {
             was_up: false,
             has_stopped: false,
             suspects_partition: false,
+            heard: BTreeSet::new(),
             forgot_all_at: None,
             transfers: BTreeMap::new(),
             birth,
@@ -77,6 +80,11 @@ impl Observer {
         self.was_up
     }
 
+    /// Messages that it gave to its programs.
+    pub(super) fn heard(&self) -> &BTreeSet<MessageId> {
+        &self.heard
+    }
+
     /// Its user gives it new tags.
     pub(super) fn given_tags(&mut self, tags: &Tags) {
         self.tags.push(tags.clone());
@@ -94,6 +102,10 @@ impl Observer {
         }
         match output {
             Output::Transmit { bytes, .. } => self.transmit(bytes),
+            Output::Message(message) => {
+                let is_new = self.heard.insert(message.id);
+                (!is_new).then(|| (Invariant::MessagesOnce, format!("{} came twice", message.id)))
+            }
             Output::Change(change) => self.change(now, change),
             Output::PartitionSuspected { unreachable, reachable } => {
                 self.suspects_partition = true;

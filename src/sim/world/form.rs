@@ -14,6 +14,7 @@ use super::{World, WorldOptions};
 use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
 use crate::core::{Core, Input, Output, Record, Run, Status};
 use crate::sim::node::address_of;
+use crate::sim::tamper::Tamper;
 
 /// The run of the sponsor, which is never drawn: runs of nodes are random.
 const SPONSOR: Run = Run(u64::MAX);
@@ -39,7 +40,18 @@ impl World {
     /// # Panics
     /// If a core cannot be led to Up by the messages of a sponsor: then joining works otherwise than this page says.
     pub fn formed(options: WorldOptions) -> Self {
-        let mut world = World::new(options);
+        Self::form(World::new(options))
+    }
+
+    /// The same, with a tamper.
+    ///
+    /// # Panics
+    /// As [`World::formed`].
+    pub fn formed_with_tamper(options: WorldOptions, tamper: Box<dyn Tamper>) -> Self {
+        Self::form(World::with_tamper(options, Some(tamper)))
+    }
+
+    fn form(mut world: World) -> Self {
         if world.nodes.len() < 2 {
             return world;
         }

@@ -3,7 +3,10 @@
 //! Must not know: why anything is kept.
 
 use super::World;
-use crate::core::limits::{MAX_ALIASES, MAX_JOINERS, MAX_LINKS, MAX_NAME_PROBES, MAX_TOMBSTONES};
+use crate::core::limits::{
+    MAX_ALIASES, MAX_ALLOWANCES, MAX_JOINERS, MAX_KEPT_MESSAGES, MAX_LETTERS, MAX_LINKS, MAX_NAME_PROBES,
+    MAX_OPEN_REQUESTS, MAX_ORIGINS, MAX_TOMBSTONES, MAX_UNSPREAD, MAX_WANTED,
+};
 use crate::core::{NodeId, Sizes};
 use crate::sim::invariants::Invariant;
 
@@ -13,6 +16,14 @@ const OWN_TIMERS: usize = 64;
 const TIMERS_EACH: usize = 5;
 /// Strangers that are answered or asked in two seconds, of three kinds.
 const MAX_STRANGERS: usize = 3 * 2 * 1_024;
+/// Messages kept, on their way, and wanted, of both sizes and kinds; and the windows of origins.
+const MAX_MESSAGES: usize = MAX_KEPT_MESSAGES
+    + 2 * MAX_UNSPREAD
+    + MAX_WANTED
+    + MAX_LETTERS
+    + MAX_OPEN_REQUESTS
+    + 2 * MAX_ORIGINS
+    + MAX_ALLOWANCES;
 /// Members that were invented by an adversary and may stand in a view at one time: no more than it ever invents at once,
 /// and those of the last minutes that are Down and yet to be forgotten.
 const MAX_INVENTED: usize = 20_000;
@@ -20,6 +31,7 @@ const MAX_INVENTED: usize = 20_000;
 impl World {
     /// A look at the tables of all nodes.
     pub(super) fn look_at_sizes(&mut self) {
+        self.look_at_message_counts();
         if !self.options.timely && !self.was_visited() {
             return;
         }
@@ -30,6 +42,17 @@ impl World {
             }
             if let Some(detail) = self.too_large(&sizes) {
                 return self.report(Some(node), Invariant::TablesAreBounded, detail);
+            }
+        }
+    }
+
+    /// A look at what all nodes counted of messages.
+    fn look_at_message_counts(&mut self) {
+        for node in 0..self.nodes.len() {
+            let Some(counted) = self.core(node).map(|core| core.counters().messages) else { continue };
+            let taken = counted.delivered + counted.duplicate + counted.dropped;
+            if taken != counted.received + counted.delivered_here {
+                return self.report(Some(node), Invariant::MessageCountsAddUp, format!("{counted:?}"));
             }
         }
     }
@@ -48,6 +71,7 @@ impl World {
             ("name probes", sizes.name_probes, MAX_NAME_PROBES),
             ("aliases", sizes.aliases, MAX_ALIASES + 2 * sizes.members),
             ("strangers", sizes.strangers, MAX_STRANGERS),
+            ("messages", sizes.messages, MAX_MESSAGES),
         ];
         let (what, size, most) = bounds.into_iter().find(|(_, size, most)| size > most)?;
         Some(format!("{size} {what}, {most} at most: {sizes:?}"))

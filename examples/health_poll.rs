@@ -1,0 +1,74 @@
+//! Asking every member how it is: a request to each, its answer or that there was none.
+//!
+//! Membership says who is there; this says what the programs there think of themselves. An answer that does not come in
+//! time says nothing about what happened to the question.
+//!
+//! `cargo run --example health_poll` runs three nodes in one process, one of which does not answer.
+
+use std::error::Error;
+use std::time::Duration;
+
+use headcount::agent::MessageError;
+use headcount::{Agent, Config, Profile};
+
+const TOPIC: &str = "health";
+
+/// Answers for as long as the agent runs.
+fn answer(agent: &Agent, word: &'static [u8]) -> Result<(), Box<dyn Error>> {
+    let mut questions = agent.listen([TOPIC])?;
+    let agent = agent.clone();
+    tokio::spawn(async move {
+        while let Ok(question) = questions.recv().await {
+            if question.is_request() {
+                // Whoever asked may be gone by now.
+                let _ = agent.reply(question.id, word).await;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// What each member says.
+async fn poll(agent: &Agent) -> Vec<(String, String)> {
+    let mut answers = Vec::new();
+    for member in agent.live_members() {
+        let asked = agent.request(&member.id, TOPIC, b"", Duration::from_secs(1)).await;
+        let word = match asked {
+            Ok(word) => String::from_utf8_lossy(&word).into_owned(),
+            Err(MessageError::NoAnswer { .. }) => "no answer".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        answers.push((member.id.to_string(), word));
+    }
+    answers
+}
+
+async fn start(name: &str, seeds: &[String]) -> Result<Agent, Box<dyn Error>> {
+    let config = Config::new(name)?.with_profile(Profile::Local).with_bind("127.0.0.1:0".parse()?).with_seeds(seeds);
+    let agent = Agent::start(config).await?;
+    agent.wait_until_up().await?;
+    Ok(agent)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let a = start("a", &[]).await?;
+    let seeds = [a.gossip_address().to_string()];
+    let nodes = [a, start("b", &seeds).await?, start("c", &seeds).await?];
+    answer(&nodes[0], b"fine")?;
+    answer(&nodes[1], b"disk nearly full")?;
+    // Nobody listens on c.
+    while nodes.iter().any(|node| node.live_members().len() < nodes.len()) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let answers = poll(&nodes[0]).await;
+    for (node, word) in &answers {
+        println!("{node}: {word}");
+    }
+    let words: Vec<&str> = answers.iter().map(|(_, word)| word.as_str()).collect();
+    assert_eq!(words, ["fine", "disk nearly full", "no answer"]);
+    for node in nodes {
+        node.leave().await;
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! What the handle does with messages.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::inbox::{Inbox, Messages};
+use crate::agent::Agent;
+use crate::agent::driver::{Request, Say};
+use crate::core::{CommandError, InvalidTopic, MessageId, NodeId, Payload, Reply, TooLarge, Topic};
+
+/// What became of a broadcast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Broadcasted {
+    /// The message.
+    pub id: MessageId,
+    /// How many members were live when it was sent, this node included.
+    pub addressed: usize,
+}
+
+/// Why a message was not sent, or it is unknown whether it arrived.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// The topic is none; nothing was sent.
+    #[error(transparent)]
+    Topic(#[from] InvalidTopic),
+    /// The payload is too large; nothing was sent.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    /// The other node did not answer in time: whether it got the message is unknown.
+    #[error("{id:?} did not answer in time: it is unknown whether it got the message")]
+    NoAnswer {
+        /// The other node.
+        id: NodeId,
+    },
+    /// Refused; nothing was sent.
+    #[error(transparent)]
+    Refused(CommandError),
+    /// The agent has stopped; whether anything was sent is unknown.
+    #[error("the agent has stopped")]
+    Stopped,
+}
+
+impl From<CommandError> for MessageError {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::NoAnswer { id } => MessageError::NoAnswer { id },
+            error => MessageError::Refused(error),
+        }
+    }
+}
+
+impl Agent {
+    /// Says something to every live member, this one included: to each listener at most once.
+    ///
+    /// It returns as soon as the message is on its way. Nearly always it is everywhere within a fraction of a second; what a
+    /// partition keeps away for longer than ten seconds stays away, so it is a hint to act at once, not a log. Payloads of up
+    /// to 736 bytes go in datagrams, larger ones (64 KiB at most) over TCP.
+    ///
+    /// ```
+    /// use headcount::{Agent, Config, Profile};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut config = Config::new("a")?.with_profile(Profile::Local);
+    /// # config.bind = Some("127.0.0.1:0".parse()?);
+    /// let agent = Agent::start(config).await?;
+    /// agent.wait_until_up().await?;
+    /// let mut changed = agent.messages::<Vec<u64>>("cache.changed")?;
+    ///
+    /// let sent = agent.broadcast("cache.changed", b"[17, 4]").await?;
+    /// assert_eq!(sent.addressed, 1, "nobody but this node is here");
+    /// assert_eq!(changed.recv().await?.value, [17, 4]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn broadcast(&self, topic: &str, payload: &[u8]) -> Result<Broadcasted, MessageError> {
+        let (topic, payload) = (Topic::new(topic)?, Payload::new(payload)?);
+        match self.say(Say::Broadcast { topic, payload }).await? {
+            Reply::Broadcast { id, addressed } => Ok(Broadcasted { id, addressed }),
+            _ => Err(MessageError::Stopped),
+        }
+    }
+
+    /// Says something to one member, and waits until its agent has it.
+    ///
+    /// That is no word on whether a program there listens. An error of [`MessageError::NoAnswer`] means *unknown*: the message
+    /// may have arrived, or may still.
+    pub async fn send(&self, to: &NodeId, topic: &str, payload: &[u8]) -> Result<MessageId, MessageError> {
+        let (topic, payload) = (Topic::new(topic)?, Payload::new(payload)?);
+        match self.say(Say::Send { to: to.clone(), topic, payload }).await? {
+            Reply::Delivered { id } => Ok(id),
+            _ => Err(MessageError::Stopped),
+        }
+    }
+
+    /// Asks one member something and waits for the answer of a program there, for a minute at most.
+    ///
+    /// ```
+    /// # use headcount::{Agent, Config, Profile};
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut config = Config::new("a")?.with_profile(Profile::Local);
+    /// # config.bind = Some("127.0.0.1:0".parse()?);
+    /// # let agent = Agent::start(config).await?;
+    /// # agent.wait_until_up().await?;
+    /// let mut questions = agent.listen(["health"])?;
+    /// let answering = agent.clone();
+    /// tokio::spawn(async move {
+    ///     while let Ok(question) = questions.recv().await {
+    ///         let _ = answering.reply(question.id, b"fine").await;
+    ///     }
+    /// });
+    /// let me = agent.me().id;
+    /// let answer = agent.request(&me, "health", b"how are you?", Duration::from_secs(5)).await?;
+    /// assert_eq!(answer, b"fine");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn request(
+        &self,
+        to: &NodeId,
+        topic: &str,
+        payload: &[u8],
+        timeout: Duration,
+    ) -> Result<Vec<u8>, MessageError> {
+        let (topic, payload) = (Topic::new(topic)?, Payload::new(payload)?);
+        match self.say(Say::Request { to: to.clone(), topic, payload, timeout }).await? {
+            Reply::Answered { payload, .. } => Ok(payload.to_vec()),
+            _ => Err(MessageError::Stopped),
+        }
+    }
+
+    /// Answers a request, and waits until the agent that asked has the answer. The first answer counts.
+    pub async fn reply(&self, request: MessageId, payload: &[u8]) -> Result<(), MessageError> {
+        let payload = Payload::new(payload)?;
+        match self.say(Say::Answer { request, payload }).await? {
+            Reply::Delivered { .. } => Ok(()),
+            _ => Err(MessageError::Stopped),
+        }
+    }
+
+    /// The messages of these topics from now on, broadcasts, those sent to this node, and requests; of all topics, if none is
+    /// named.
+    pub fn listen<'a>(&self, topics: impl IntoIterator<Item = &'a str>) -> Result<Inbox, InvalidTopic> {
+        let topics = topics.into_iter().map(Topic::new).collect::<Result<BTreeSet<_>, _>>()?;
+        Ok(self.inner.shared.mailroom.listen(topics))
+    }
+
+    /// The messages of one topic from now on, their payloads read as JSON.
+    pub fn messages<T: DeserializeOwned>(&self, topic: &str) -> Result<Messages<T>, InvalidTopic> {
+        self.listen([topic]).map(Messages::new)
+    }
+
+    async fn say(&self, what: Say) -> Result<Reply, MessageError> {
+        match self.ask(|answer| Request::Say { what, answer }).await {
+            Ok(Reply::Refused(error)) => Err(error.into()),
+            Ok(reply) => Ok(reply),
+            Err(_) => Err(MessageError::Stopped),
+        }
+    }
+}

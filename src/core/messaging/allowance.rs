@@ -1,0 +1,86 @@
+//! How much one member may bring: new broadcasts that it relays, its letters, and what it fetches.
+//!
+//! Each has a budget of messages and of bytes per [`ALLOWANCE_INTERVAL`]; what is beyond it is dropped and counted. An
+//! honest origin is slower by its own pace (see `spread`), so whoever exceeds it floods.
+//!
+//! Must not know: what is brought.
+
+use std::collections::BTreeMap;
+
+use crate::core::limits::{ALLOWANCE_INTERVAL, MAX_ALLOWANCES, MAX_BYTES_PER_MEMBER, MAX_MESSAGES_PER_MEMBER};
+use crate::core::member::Run;
+use crate::core::time::Time;
+
+/// What each member has spent lately.
+#[derive(Debug, Default)]
+pub(super) struct Allowances {
+    spent: BTreeMap<Run, Spent>,
+}
+
+#[derive(Debug)]
+struct Spent {
+    since: Time,
+    messages: u32,
+    bytes: usize,
+}
+
+impl Allowances {
+    pub(super) fn size(&self) -> usize {
+        self.spent.len()
+    }
+
+    /// Spends one message of so many bytes; `false` if that is more than the member has left.
+    pub(super) fn spend(&mut self, now: Time, run: Run, bytes: usize) -> bool {
+        if self.spent.len() >= MAX_ALLOWANCES && !self.spent.contains_key(&run) {
+            self.spent.retain(|_, spent| now.since(spent.since) < ALLOWANCE_INTERVAL);
+            if self.spent.len() >= MAX_ALLOWANCES {
+                return false;
+            }
+        }
+        let spent = self.spent.entry(run).or_insert(Spent { since: now, messages: 0, bytes: 0 });
+        if now.since(spent.since) >= ALLOWANCE_INTERVAL {
+            *spent = Spent { since: now, messages: 0, bytes: 0 };
+        }
+        let is_left = spent.messages < MAX_MESSAGES_PER_MEMBER && spent.bytes + bytes <= MAX_BYTES_PER_MEMBER;
+        if is_left {
+            spent.messages += 1;
+            spent.bytes += bytes;
+        }
+        is_left
+    }
+
+    /// Forgets everything: nothing was said for a while.
+    pub(super) fn clear(&mut self) {
+        self.spent.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_spends_its_allowance_and_has_a_new_one_after_the_interval() {
+        let mut allowances = Allowances::default();
+        let now = Time::ORIGIN;
+        for _ in 0..MAX_MESSAGES_PER_MEMBER {
+            assert!(allowances.spend(now, Run(1), 1));
+        }
+        assert!(!allowances.spend(now, Run(1), 1), "one message more");
+        assert!(allowances.spend(now, Run(2), MAX_BYTES_PER_MEMBER));
+        assert!(!allowances.spend(now, Run(2), 1), "one byte more");
+        assert!(allowances.spend(now + ALLOWANCE_INTERVAL, Run(1), 1));
+    }
+
+    #[test]
+    fn so_many_members_are_counted_and_those_of_before_give_way() {
+        let mut allowances = Allowances::default();
+        for run in 1..=MAX_ALLOWANCES as u64 {
+            assert!(allowances.spend(Time::ORIGIN, Run(run), 1));
+        }
+        assert!(!allowances.spend(Time::ORIGIN, Run(0), 1));
+        assert!(allowances.spend(Time::ORIGIN, Run(1), 1));
+        assert!(allowances.spend(Time::ORIGIN + ALLOWANCE_INTERVAL, Run(0), 1));
+        assert_eq!(allowances.size(), 1);
+    }
+}

@@ -1,0 +1,312 @@
+//! Broadcasts: each is taken once, delivered, and kept for a while to be sent on.
+//!
+//! Ages travel, times never do: each node adds for how long it kept a message. What is older than [`BROADCAST_LIFE`] is
+//! neither taken nor given any more.
+//!
+//! Invariants:
+//! - An origin's window is forgotten only when nothing new came of it for [`ORIGIN_MEMORY`]: whatever it has seen is too old
+//!   by then.
+//! - At most [`MAX_ORIGINS`] windows; a further origin is not heard until one is forgotten.
+//! - What is kept is bounded in number and bytes; the oldest give way, and are not repaired any more.
+//! - Who relays a broadcast may not carry its origin's window out of sight: only the origin itself jumps so far, or two
+//!   members that relay say so, as when this node stood still for long.
+//!
+//! Must not know: how messages reach others (see `spread` and `repair`).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::window::{Sight, Window};
+use crate::core::counters::Drop;
+use crate::core::doors::{Command, CommandError, Delivery, DeliveryKind, Output, Reply, Ticket};
+use crate::core::envelope::{MessageId, Payload, Topic};
+use crate::core::limits::{
+    BROADCAST_LIFE, MAX_FLOODED_PAYLOAD, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_ORIGINS, MAX_UNSPREAD, MESSAGE_WINDOW,
+    ORIGIN_MEMORY,
+};
+use crate::core::member::Run;
+use crate::core::time::Time;
+use crate::core::view::{Slot, View};
+use crate::core::wire::{Broadcast, Span};
+use crate::core::{Core, Phase};
+
+/// All origins of which something was heard lately, and what is kept of them.
+#[derive(Debug, Default)]
+pub(super) struct Broadcasts {
+    /// The number of this node's last broadcast.
+    last: u64,
+    origins: BTreeMap<Run, Origin>,
+    /// All that is kept, the oldest here first.
+    order: VecDeque<MessageId>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Origin {
+    /// None of this node's own: it knows what it sent.
+    window: Option<Window>,
+    /// When something new came last.
+    fresh_at: Time,
+    pub(super) kept: BTreeMap<u64, Kept>,
+    /// The last number out of sight, and the member that relayed it.
+    far: Option<(Run, u64)>,
+}
+
+impl Origin {
+    fn new(window: Option<Window>, now: Time) -> Self {
+        Self { window, fresh_at: now, kept: BTreeMap::new(), far: None }
+    }
+}
+
+/// A broadcast that others may want.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) topic: Topic,
+    pub(super) payload: Payload,
+    /// When it came.
+    pub(super) since: Time,
+    /// How old it was then.
+    age: Duration,
+    /// The member that it came from; none if it began here.
+    pub(super) from: Option<Run>,
+}
+
+impl Kept {
+    /// Whether it is too large for a datagram.
+    pub(super) fn is_large(&self) -> bool {
+        self.payload.len() > MAX_FLOODED_PAYLOAD
+    }
+
+    /// How long ago it was sent, as far as that is known.
+    pub(super) fn age(&self, now: Time) -> Duration {
+        self.age + now.since(self.since)
+    }
+}
+
+impl Broadcasts {
+    pub(super) fn size(&self) -> usize {
+        self.origins.len() + self.order.len()
+    }
+
+    /// Whether nothing is kept and no origin remembered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.origins.is_empty()
+    }
+
+    /// Whether anything is kept that others may want.
+    pub(super) fn is_any_kept(&self) -> bool {
+        !self.order.is_empty()
+    }
+
+    /// Whether something came within this time.
+    pub(super) fn is_newer_than(&self, now: Time, within: Duration) -> bool {
+        self.order.back().and_then(|id| self.kept(*id)).is_some_and(|kept| now.since(kept.since) < within)
+    }
+
+    pub(super) fn kept(&self, id: MessageId) -> Option<&Kept> {
+        self.origins.get(&id.run)?.kept.get(&id.number())
+    }
+
+    /// Those of this span that are kept.
+    pub(super) fn kept_in(&self, span: Span) -> impl Iterator<Item = MessageId> {
+        let kept = self.origins.get(&span.run).map(|origin| origin.kept.range(span.first..=span.last));
+        kept.into_iter().flatten().map(move |(number, _)| MessageId::broadcast(span.run, *number))
+    }
+
+    /// The message to be sent to others.
+    pub(super) fn message(&self, id: MessageId, now: Time) -> Option<Broadcast> {
+        let kept = self.kept(id)?;
+        let age_ms = kept.age(now).as_nanos().div_ceil(1_000_000) as u64;
+        let (topic, payload) = (kept.topic.clone(), kept.payload.clone());
+        Some(Broadcast { run: id.run, number: id.number(), age_ms, topic, payload })
+    }
+
+    /// Origins after this one, in turn, that have something kept.
+    pub(super) fn origins_after(&self, after: Run) -> impl Iterator<Item = (Run, &Origin)> {
+        let later = self.origins.range((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded));
+        let all = later.chain(self.origins.range(..=after));
+        all.filter(|(_, origin)| !origin.kept.is_empty()).map(|(run, origin)| (*run, origin))
+    }
+
+    /// What a number of an origin says.
+    pub(super) fn judge(&self, run: Run, number: u64) -> Sight {
+        let window = self.origins.get(&run).and_then(|origin| origin.window.as_ref());
+        window.map_or(Sight::New, |window| window.judge(number))
+    }
+
+    /// Marks a number as seen. It must be new, and its origin's window must have room.
+    fn mark(&mut self, run: Run, number: u64, now: Time) -> bool {
+        let origin = self.origins.entry(run).or_insert_with(|| Origin::new(Some(Window::around(number)), now));
+        origin.fresh_at = now;
+        origin.window.as_mut().is_none_or(|window| window.accept(number))
+    }
+
+    /// A member relays a number that is out of sight; whether another one has said the same.
+    fn is_far_for_two(&mut self, from: Run, run: Run, number: u64) -> bool {
+        let Some(origin) = self.origins.get_mut(&run) else { return false };
+        let before = origin.far.replace((from, number));
+        before.is_some_and(|(other, far)| other != from && far.abs_diff(number) < MESSAGE_WINDOW)
+    }
+
+    /// Whether something of this origin can be taken in.
+    fn has_room_for(&mut self, run: Run, now: Time) -> bool {
+        if self.origins.contains_key(&run) {
+            return true;
+        }
+        if self.origins.len() >= MAX_ORIGINS {
+            self.forget_origins(now);
+        }
+        self.origins.len() < MAX_ORIGINS
+    }
+
+    fn keep(&mut self, id: MessageId, kept: Kept) {
+        self.bytes += kept.payload.len();
+        self.order.push_back(id);
+        let since = kept.since;
+        let origin = self.origins.entry(id.run).or_insert_with(|| Origin::new(None, since));
+        origin.fresh_at = since;
+        origin.kept.insert(id.number(), kept);
+        while self.order.len() > MAX_KEPT_MESSAGES || self.bytes > MAX_KEPT_BYTES {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some(id) = self.order.pop_front() else { return };
+        if let Some(kept) = self.origins.get_mut(&id.run).and_then(|origin| origin.kept.remove(&id.number())) {
+            self.bytes -= kept.payload.len();
+        }
+    }
+
+    /// Lets go of what is too old.
+    pub(super) fn expire(&mut self, now: Time) {
+        while let Some(oldest) = self.order.front().and_then(|id| self.kept(*id)) {
+            if now.since(oldest.since) < BROADCAST_LIFE {
+                break;
+            }
+            self.drop_oldest();
+        }
+        self.forget_origins(now);
+    }
+
+    fn forget_origins(&mut self, now: Time) {
+        self.origins.retain(|_, origin| !origin.kept.is_empty() || now.since(origin.fresh_at) < ORIGIN_MEMORY);
+    }
+
+    /// When [`Broadcasts::expire`] has something to do next.
+    pub(super) fn next_end(&self) -> Option<Time> {
+        let kept = self.order.front().and_then(|id| self.kept(*id)).map(|kept| kept.since + BROADCAST_LIFE);
+        let forgotten = || self.origins.values().map(|origin| origin.fresh_at + ORIGIN_MEMORY).min();
+        kept.or_else(forgotten)
+    }
+}
+
+impl Core {
+    /// A command about messages.
+    pub(in crate::core) fn message_command(&mut self, command: Command) {
+        match command {
+            Command::Broadcast { ticket, topic, payload } => self.broadcast(ticket, topic, payload),
+            Command::Send { ticket, to, topic, payload } => self.send_letter(ticket, &to, topic, payload),
+            Command::Request { ticket, to, topic, payload, timeout } => {
+                self.send_request(ticket, &to, topic, payload, timeout);
+            }
+            Command::Answer { ticket, request, payload } => self.send_answer(ticket, request, payload),
+            _ => debug_assert!(false, "not about messages"),
+        }
+    }
+
+    /// Why this node says nothing to others now.
+    pub(super) fn cannot_speak(&self) -> Option<CommandError> {
+        match self.phase {
+            Phase::Joining(_) => Some(CommandError::Joining),
+            Phase::Up => None,
+            Phase::Leaving | Phase::Stopped => Some(CommandError::Leaving),
+        }
+    }
+
+    fn broadcast(&mut self, ticket: Ticket, topic: Topic, payload: Payload) {
+        let others = self.view.live().len();
+        let is_large = payload.len() > MAX_FLOODED_PAYLOAD;
+        let error = match self.cannot_speak() {
+            Some(error) => Some(error),
+            None if self.messaging.spreading.size() >= MAX_UNSPREAD => Some(CommandError::Busy),
+            None if is_large && others > 0 && self.linked_neighbours().is_empty() => Some(CommandError::NoLinks),
+            None => None,
+        };
+        if let Some(error) = error {
+            self.counters.messages.failed += 1;
+            return self.reply(ticket, Reply::Refused(error));
+        }
+        self.messaging.broadcasts.last += 1;
+        let id = MessageId::broadcast(self.run, self.messaging.broadcasts.last);
+        self.counters.messages.sent += 1;
+        self.reply(ticket, Reply::Broadcast { id, addressed: others + 1 });
+        let kept = Kept { topic, payload, since: self.now, age: Duration::ZERO, from: None };
+        self.take(id, kept);
+    }
+
+    /// A copy of a broadcast came from a member.
+    pub(in crate::core) fn heard_broadcast(&mut self, sender: Slot, message: &Broadcast) {
+        self.counters.messages.received += 1;
+        let (from, now) = (self.view.record(sender).run, self.now);
+        let id = MessageId::broadcast(message.run, message.number);
+        let age = Duration::from_millis(message.age_ms);
+        if message.run == self.run || age > BROADCAST_LIFE {
+            return self.counters.messages.duplicate += 1;
+        }
+        if self.view.slot_of_run(message.run).is_none() {
+            // Perhaps known in a moment: it is not marked, and is asked for when somebody holds it then.
+            return self.drop_message(Drop::UnknownRun);
+        }
+        match self.messaging.broadcasts.judge(message.run, message.number) {
+            Sight::Seen => return self.counters.messages.duplicate += 1,
+            Sight::Far if from != message.run => {
+                if !self.messaging.broadcasts.is_far_for_two(from, message.run, message.number) {
+                    return self.drop_message(Drop::Jumped);
+                }
+            }
+            Sight::Far | Sight::New => {}
+        }
+        if !self.messaging.allowances.spend(now, from, message.payload.len()) {
+            return self.drop_message(Drop::RateLimited);
+        }
+        if !self.messaging.broadcasts.has_room_for(message.run, now) {
+            return self.drop_message(Drop::TableFull);
+        }
+        if !self.messaging.broadcasts.mark(message.run, message.number, now) {
+            return self.counters.messages.duplicate += 1;
+        }
+        self.messaging.repair.came(id);
+        if self.messaging.up_since.is_none_or(|since| age > now.since(since)) {
+            // It was said before this node was there.
+            return self.drop_message(Drop::Outdated);
+        }
+        let (topic, payload) = (message.topic.clone(), message.payload.clone());
+        self.take(id, Kept { topic, payload, since: now, age, from: Some(from) });
+    }
+
+    /// A broadcast is new here: it is delivered, and sent on.
+    fn take(&mut self, id: MessageId, kept: Kept) {
+        let slot = self.view.slot_of_run(id.run).unwrap_or(View::ME);
+        let from = self.view.record(slot).id.clone();
+        let (topic, payload) = (kept.topic.clone(), kept.payload.clone());
+        let is_large = kept.is_large();
+        self.messaging.broadcasts.keep(id, kept);
+        self.spread_soon(id, is_large);
+        self.repair_later();
+        self.deliver(Delivery { id, from, topic, payload, kind: DeliveryKind::Broadcast });
+    }
+
+    /// Gives a message to this node's programs.
+    pub(super) fn deliver(&mut self, delivery: Delivery) {
+        self.counters.messages.delivered += 1;
+        self.counters.messages.delivered_here += u64::from(delivery.id.run == self.run);
+        self.outputs.push_back(Output::Message(Box::new(delivery)));
+    }
+
+    /// A copy of a message is not taken, and is not counted as a duplicate.
+    pub(super) fn drop_message(&mut self, reason: Drop) {
+        self.counters.messages.dropped += 1;
+        self.counters.drop(reason);
+    }
+}

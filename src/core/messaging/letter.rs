@@ -1,0 +1,380 @@
+//! Letters: messages to one node, over its link, acknowledged; questions, and their answers.
+//!
+//! ```text
+//! Waiting ──link stands, fewer than MAX_LETTERS_UNDER_WAY──▶ Sent ──Receipt──▶ done, or if it asks: Received ──answer──▶ done
+//!    ▲                                                         │
+//!    └─────────────────────no receipt for LETTER_RETRY─────────┘          each until its deadline
+//! ```
+//!
+//! A link is opened if there is none, and stays as long as a letter waits. What was sent once may have arrived: from then on
+//! the error is "unknown", and never that it was not delivered. A receipt says that the other agent has the letter, not that
+//! a program listens.
+//!
+//! Invariants:
+//! - Every command is answered: by a receipt or an answer, or by an error at its deadline; at once if the member is gone, or
+//!   if no link can be opened and nothing was sent.
+//! - A letter that is repeated is delivered once: its number is in the window of its sender, which is proven by the link.
+//! - A receipt and an answer are taken only from the process that the letter went to.
+//! - At most [`MAX_LETTERS`] wait, of [`MAX_LETTER_BYTES`]; at most [`MAX_OPEN_REQUESTS`] of others wait for answers of this
+//!   node's programs. A request beyond that gets no receipt: it is sent again.
+//!
+//! Must not know: who answers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::window::{Sight, Window};
+use crate::core::Core;
+use crate::core::counters::Drop;
+use crate::core::doors::{CommandError, Delivery, DeliveryKind, Reply, Ticket};
+use crate::core::envelope::{MessageId, Payload, Topic};
+use crate::core::limits::{
+    LETTER_RETRY, MAX_LETTER_BYTES, MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_OPEN_REQUESTS,
+    MAX_OPEN_REQUESTS_PER_MEMBER, MAX_ORIGINS, MAX_REQUEST_TIMEOUT, ORIGIN_MEMORY, SEND_TIMEOUT,
+};
+use crate::core::member::{NodeId, Run};
+use crate::core::packet::Way;
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::{Slot, View};
+use crate::core::wire::{Letter, Message, Purpose};
+
+/// Letters of this node that wait, and what is known of those of others.
+#[derive(Debug, Default)]
+pub(super) struct Letters {
+    /// The number of the last one.
+    last: u64,
+    pending: BTreeMap<u64, Pending>,
+    /// Payloads of those.
+    bytes: usize,
+    /// Which letters of each sender were seen, and when the last one came.
+    windows: BTreeMap<Run, (Window, Time)>,
+    /// Requests that this node's programs may answer, and until when.
+    requests: BTreeMap<MessageId, Time>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    ticket: Ticket,
+    to: Run,
+    id: NodeId,
+    purpose: Purpose,
+    payload: Payload,
+    until: Time,
+    state: State,
+    /// It left this node at least once.
+    was_sent: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// For a link, or for room on it.
+    Waiting,
+    /// For its receipt.
+    Sent(Time),
+    /// For its answer.
+    Received,
+}
+
+impl Letters {
+    pub(super) fn size(&self) -> usize {
+        self.pending.len() + self.windows.len() + self.requests.len()
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Pending> {
+        let pending = self.pending.remove(&number)?;
+        self.bytes -= pending.payload.len();
+        Some(pending)
+    }
+
+    /// The window of a sender, if there is room for one.
+    fn window(&mut self, run: Run, number: u64, now: Time) -> Option<&mut Window> {
+        if self.windows.len() >= MAX_ORIGINS && !self.windows.contains_key(&run) {
+            self.windows.retain(|_, (_, last)| now.since(*last) < ORIGIN_MEMORY);
+            if self.windows.len() >= MAX_ORIGINS {
+                return None;
+            }
+        }
+        let (window, last) = self.windows.entry(run).or_insert_with(|| (Window::around(number), now));
+        *last = now;
+        Some(window)
+    }
+
+    /// Whether another request of this process can wait for an answer.
+    fn has_room_for_request(&mut self, run: Run, now: Time) -> bool {
+        let of_run = |run| MessageId { run, sequence: 0 }..=MessageId { run, sequence: u64::MAX };
+        let is_full = |requests: &BTreeMap<MessageId, Time>| {
+            requests.len() >= MAX_OPEN_REQUESTS || requests.range(of_run(run)).count() >= MAX_OPEN_REQUESTS_PER_MEMBER
+        };
+        if is_full(&self.requests) {
+            self.requests.retain(|_, until| *until > now);
+        }
+        !is_full(&self.requests)
+    }
+}
+
+impl Core {
+    pub(super) fn send_letter(&mut self, ticket: Ticket, to: &NodeId, topic: Topic, payload: Payload) {
+        self.post(ticket, to, Purpose::Tell { topic }, payload, SEND_TIMEOUT);
+    }
+
+    pub(super) fn send_request(
+        &mut self,
+        ticket: Ticket,
+        to: &NodeId,
+        topic: Topic,
+        payload: Payload,
+        timeout: Duration,
+    ) {
+        let timeout = timeout.clamp(Duration::from_millis(1), MAX_REQUEST_TIMEOUT);
+        let within_ms = timeout.as_millis() as u32;
+        self.post(ticket, to, Purpose::Ask { topic, within_ms }, payload, timeout);
+    }
+
+    /// A program of this node answers a request.
+    pub(super) fn send_answer(&mut self, ticket: Ticket, request: MessageId, payload: Payload) {
+        let now = self.now;
+        let until = self.messaging.letters.requests.remove(&request).filter(|until| *until > now);
+        let asker = if request.run == self.run { Some(View::ME) } else { self.view.slot_of_run(request.run) };
+        let (Some(until), Some(asker)) = (until, asker) else {
+            return self.refuse_letter(ticket, CommandError::NoSuchRequest { id: request });
+        };
+        let to = self.view.record(asker).id.clone();
+        self.post(ticket, &to, Purpose::Answer { to: request.number() }, payload, until.since(now));
+    }
+
+    fn refuse_letter(&mut self, ticket: Ticket, error: CommandError) {
+        self.counters.messages.failed += 1;
+        self.reply(ticket, Reply::Refused(error));
+    }
+
+    fn post(&mut self, ticket: Ticket, to: &NodeId, purpose: Purpose, payload: Payload, within: Duration) {
+        let slot = self.view.slot_of(to.as_str());
+        let letters = &self.messaging.letters;
+        let is_full = letters.pending.len() >= MAX_LETTERS || letters.bytes + payload.len() > MAX_LETTER_BYTES;
+        let slot = match (self.cannot_speak(), slot) {
+            (Some(error), _) => return self.refuse_letter(ticket, error),
+            (None, None) => return self.refuse_letter(ticket, CommandError::NoSuchMember { id: to.clone() }),
+            (None, Some(slot)) if !self.view.record(slot).status.is_live() => {
+                return self.refuse_letter(ticket, CommandError::NoLink { id: to.clone() });
+            }
+            (None, Some(_)) if is_full => return self.refuse_letter(ticket, CommandError::Busy),
+            (None, Some(slot)) => slot,
+        };
+        let run = self.view.record(slot).run;
+        let until = self.now + within;
+        let letters = &mut self.messaging.letters;
+        letters.last += 1;
+        letters.bytes += payload.len();
+        let number = letters.last;
+        let pending = Pending {
+            ticket,
+            to: run,
+            id: to.clone(),
+            purpose: purpose.clone(),
+            payload: payload.clone(),
+            until,
+            state: State::Waiting,
+            was_sent: false,
+        };
+        letters.pending.insert(number, pending);
+        self.counters.messages.sent += 1;
+        if slot == View::ME {
+            return self.post_to_myself(Letter { number, purpose, payload });
+        }
+        self.timers.set(Timer::Letter(number), until);
+        self.send_letters(run);
+        if self.messaging.letters.pending.contains_key(&number) && !self.is_linked(run) && !self.ensure_link(slot) {
+            self.give_letter_up(number);
+        }
+    }
+
+    /// A letter to this very node takes no link.
+    fn post_to_myself(&mut self, letter: Letter) {
+        let number = letter.number;
+        if let Purpose::Ask { .. } = letter.purpose {
+            let until = self.messaging.letters.pending.get(&number).map_or(self.now, |pending| pending.until);
+            self.timers.set(Timer::Letter(number), until);
+        }
+        if !self.open_letter(View::ME, letter) {
+            return self.give_letter_up(number);
+        }
+        self.heard_receipt(View::ME, number);
+    }
+
+    /// Whether a letter for this process waits.
+    pub(in crate::core) fn has_letters_for(&self, run: Run) -> bool {
+        let letters = &self.messaging.letters.pending;
+        !letters.is_empty() && letters.values().any(|pending| pending.to == run)
+    }
+
+    /// Sends as many of the letters that wait for this process as may be under way, if there is a link.
+    pub(in crate::core) fn send_letters(&mut self, run: Run) {
+        if self.messaging.letters.pending.is_empty() || !self.is_linked(run) {
+            return;
+        }
+        let Some(slot) = self.view.slot_of_run(run) else { return };
+        let way = self.best_way(slot);
+        let of_run = self.messaging.letters.pending.iter().filter(|(_, pending)| pending.to == run);
+        let under_way = of_run.clone().filter(|(_, pending)| matches!(pending.state, State::Sent(_))).count();
+        let waiting = of_run.filter(|(_, pending)| pending.state == State::Waiting).map(|(number, _)| *number);
+        let next: Vec<u64> = waiting.take(MAX_LETTERS_UNDER_WAY.saturating_sub(under_way)).collect();
+        for number in next {
+            let now = self.now;
+            let Some(pending) = self.messaging.letters.pending.get_mut(&number) else { continue };
+            pending.state = State::Sent(now);
+            pending.was_sent = true;
+            self.timers.set(Timer::Letter(number), pending.until.min(now + LETTER_RETRY));
+            let (purpose, payload) = (pending.purpose.clone(), pending.payload.clone());
+            let mut packet = self.packet_by(way, slot);
+            packet.push(&Message::Letter(Box::new(Letter { number, purpose, payload })));
+            self.send_by(way, slot, packet);
+        }
+    }
+
+    /// A letter is to be sent again, or its time is over.
+    pub(in crate::core) fn tend_letter(&mut self, number: u64) {
+        let now = self.now;
+        let Some(pending) = self.messaging.letters.pending.get_mut(&number) else { return };
+        if now >= pending.until {
+            return self.give_letter_up(number);
+        }
+        self.timers.set(Timer::Letter(number), pending.until);
+        let run = pending.to;
+        if let State::Sent(_) = pending.state {
+            pending.state = State::Waiting;
+        }
+        if !self.is_linked(run)
+            && let Some(slot) = self.view.slot_of_run(run)
+        {
+            self.ensure_link(slot);
+        }
+        self.send_letters(run);
+    }
+
+    /// Tells the program that a letter may not have arrived, or cannot have.
+    fn give_letter_up(&mut self, number: u64) {
+        self.timers.cancel(Timer::Letter(number));
+        let Some(pending) = self.messaging.letters.remove(number) else { return };
+        let id = pending.id;
+        let error = if pending.was_sent || pending.state == State::Received {
+            CommandError::NoAnswer { id }
+        } else {
+            CommandError::NoLink { id }
+        };
+        self.refuse_letter(pending.ticket, error);
+    }
+
+    /// There is no link to a process, and none soon: what was not sent cannot be, and who is gone will not answer.
+    pub(in crate::core) fn letters_have_no_link(&mut self, run: Run) {
+        if self.messaging.letters.pending.is_empty() {
+            return;
+        }
+        let is_gone = self.view.slot_of_run(run).is_none_or(|slot| !self.view.record(slot).status.is_live());
+        let of_run = self.messaging.letters.pending.iter().filter(|(_, pending)| pending.to == run);
+        let lost = of_run.filter(|(_, pending)| is_gone || !pending.was_sent);
+        for number in lost.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.give_letter_up(number);
+        }
+    }
+
+    /// This node stops: nothing is answered any more.
+    pub(in crate::core) fn give_letters_up(&mut self) {
+        for number in self.messaging.letters.pending.keys().copied().collect::<Vec<_>>() {
+            self.give_letter_up(number);
+        }
+    }
+
+    /// A letter came from a member.
+    pub(in crate::core) fn heard_letter(&mut self, sender: Slot, way: Way, letter: &Letter) {
+        self.counters.messages.received += 1;
+        let (run, now) = (self.view.record(sender).run, self.now);
+        if way == Way::Datagrams {
+            // Not from a link: its sender would not get the receipt, and has no business here.
+            return self.drop_message(Drop::WrongState);
+        }
+        let Some(sight) =
+            self.messaging.letters.window(run, letter.number, now).map(|window| window.judge(letter.number))
+        else {
+            return self.drop_message(Drop::TableFull);
+        };
+        if sight == Sight::Seen {
+            // Its receipt was lost.
+            self.counters.messages.duplicate += 1;
+            return self.send_receipt(sender, way, letter.number);
+        }
+        if !self.messaging.allowances.spend(now, run, letter.payload.len()) {
+            return self.drop_message(Drop::RateLimited);
+        }
+        if !self.open_letter(sender, letter.clone()) {
+            return self.drop_message(Drop::TableFull);
+        }
+        if let Some(window) = self.messaging.letters.window(run, letter.number, now) {
+            window.accept(letter.number);
+        }
+        self.send_receipt(sender, way, letter.number);
+    }
+
+    fn send_receipt(&mut self, slot: Slot, way: Way, number: u64) {
+        let mut packet = self.packet_by(way, slot);
+        packet.push(&Message::Receipt { number });
+        self.send_by(way, slot, packet);
+    }
+
+    /// Delivers a letter; `false` if there is no room for it now.
+    fn open_letter(&mut self, sender: Slot, letter: Letter) -> bool {
+        let (run, now) = (self.view.record(sender).run, self.now);
+        let id = MessageId::letter(run, letter.number);
+        let from = self.view.record(sender).id.clone();
+        let payload = letter.payload;
+        match letter.purpose {
+            Purpose::Tell { topic } => {
+                self.deliver(Delivery { id, from, topic, payload, kind: DeliveryKind::Sent });
+            }
+            Purpose::Ask { topic, within_ms } => {
+                if !self.messaging.letters.has_room_for_request(run, now) {
+                    return false;
+                }
+                let within = Duration::from_millis(within_ms.into()).min(MAX_REQUEST_TIMEOUT);
+                self.messaging.letters.requests.insert(id, now + within);
+                self.deliver(Delivery { id, from, topic, payload, kind: DeliveryKind::Request { within } });
+            }
+            Purpose::Answer { to } => self.answered(run, to, payload),
+        }
+        true
+    }
+
+    /// An answer came.
+    fn answered(&mut self, run: Run, to: u64, payload: Payload) {
+        let is_awaited = |pending: &Pending| pending.to == run && matches!(pending.purpose, Purpose::Ask { .. });
+        if !self.messaging.letters.pending.get(&to).is_some_and(is_awaited) {
+            return self.drop_message(Drop::Unasked);
+        }
+        self.timers.cancel(Timer::Letter(to));
+        let Some(pending) = self.messaging.letters.remove(to) else { return };
+        self.counters.messages.delivered += 1;
+        self.counters.messages.delivered_here += u64::from(run == self.run);
+        let id = MessageId::letter(self.run, to);
+        self.reply(pending.ticket, Reply::Answered { id, payload });
+        self.send_letters(run);
+    }
+
+    /// A member has a letter of this node.
+    pub(in crate::core) fn heard_receipt(&mut self, slot: Slot, number: u64) {
+        let run = self.view.record(slot).run;
+        let is_meant = |pending: &&mut Pending| pending.to == run && (pending.was_sent || run == self.run);
+        let Some(pending) = self.messaging.letters.pending.get_mut(&number).filter(is_meant) else {
+            // Of a letter that was given up, or was answered already.
+            return;
+        };
+        if let Purpose::Ask { .. } = pending.purpose {
+            pending.state = State::Received;
+            self.timers.set(Timer::Letter(number), pending.until);
+        } else if let Some(pending) = self.messaging.letters.remove(number) {
+            self.timers.cancel(Timer::Letter(number));
+            let id = MessageId::letter(self.run, number);
+            self.reply(pending.ticket, Reply::Delivered { id });
+        }
+        self.send_letters(run);
+    }
+}

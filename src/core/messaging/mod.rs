@@ -1,0 +1,83 @@
+//! Messaging: what programs say to each other through their agents.
+//!
+//! | idea | file |
+//! |---|---|
+//! | which numbers of an origin were seen | `window` |
+//! | to everybody: taken once, kept for a while, delivered | `broadcast` |
+//! | … sent on at once, along the rings of news | `spread` |
+//! | … and what that missed, found by what others hold | `repair` |
+//! | to one node, acknowledged; questions and their answers | `letter` |
+//! | how much one member may bring | `allowance` |
+//!
+//! ```text
+//! small broadcast   origin ─ Broadcast ─▶ neighbours, each sends it on once         (datagrams, flooding)
+//! large broadcast   origin ─ HaveBroadcasts ─▶ linked neighbours ─ WantBroadcasts ─▶ origin ─ Broadcast ─▶ …  (links)
+//! what was missed   anybody ─ HaveBroadcasts, in its gossip ─▶ ─ WantBroadcasts ─▶ ─ Broadcast ─▶
+//! letter            sender ─ Letter ─▶ receiver ─ Receipt ─▶                        (a link, opened if there is none)
+//! ```
+//!
+//! Large broadcasts are told of first and fetched then, from the nearest who has them: everybody gets the bytes once, where
+//! flooding them along ten links each would move them ten times, and sending them from the origin alone would load its
+//! line with all of them. While nothing is said, nothing is sent and nothing is kept.
+//!
+//! Owns: the numbers of this node's messages, the windows that recognise those of others, messages that are kept to be
+//! sent on, and letters that wait for their receipts.
+//!
+//! Invariants:
+//! - A message is delivered at most once: its number is marked in its origin's window first. What a window no longer tells
+//!   apart is a duplicate, and so is every broadcast older than [`BROADCAST_LIFE`]: a window may be forgotten when all that
+//!   it has seen is older than that.
+//! - Only members say anything here (see `standing`), and only of origins that are in the view. **Who relays a broadcast is
+//!   known; who wrote it is not proven**: a member can say something in another's name, or hide it under a number that it
+//!   used first. What it can do is bounded by its allowance, by the numbers that one who relays is believed, and by the
+//!   windows' bounds. A letter comes over its sender's own link, and is the sender's.
+//! - Every copy received is delivered, a duplicate, or dropped: the counters add up.
+//! - Messages never go before membership: they have packets of their own, a few per batch, and take no room of heartbeats
+//!   but for a short line on what is held.
+//!
+//! Must not know: what messages mean; who listens.
+//!
+//! [`BROADCAST_LIFE`]: crate::core::limits::BROADCAST_LIFE
+
+mod allowance;
+mod broadcast;
+mod letter;
+mod repair;
+mod spread;
+mod window;
+
+use crate::core::time::Time;
+
+use allowance::Allowances;
+use broadcast::Broadcasts;
+use letter::Letters;
+use repair::Repair;
+use spread::Spreading;
+
+/// Everything that this node knows of messages.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Messaging {
+    /// When this node became Up: what was said to everybody before was not said to it.
+    up_since: Option<Time>,
+    broadcasts: Broadcasts,
+    spreading: Spreading,
+    repair: Repair,
+    letters: Letters,
+    allowances: Allowances,
+}
+
+impl Messaging {
+    /// This node is a member from now on.
+    pub(in crate::core) fn begin(&mut self, now: Time) {
+        self.up_since = Some(now);
+    }
+
+    /// How much is kept.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.broadcasts.size()
+            + self.spreading.size()
+            + self.repair.size()
+            + self.letters.size()
+            + self.allowances.size()
+    }
+}

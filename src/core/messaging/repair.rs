@@ -1,0 +1,255 @@
+//! Repair: what spreading missed is found by what others hold, and fetched from them.
+//!
+//! For as long as a node keeps a broadcast, its gossip packets say so in a line per origin ([`Message::HaveBroadcasts`]),
+//! and a while after the last new one it says so in packets of their own, to [`REPAIR_PEERS`]. Whoever has not seen a number
+//! of those asks for it ([`Message::WantBroadcasts`]), again after [`WANT_TIMEOUT`], and gets it over the link between the
+//! two, or as datagrams. So a message that every copy missed by chance arrives with the next packets, and an idle cluster
+//! pays nothing.
+//!
+//! Invariants: of one node's line no more than [`MESSAGE_WINDOW`] numbers are looked at; at most [`MAX_WANTED`] messages are
+//! asked for at one time; of one question at most [`REPAIR_PACKETS`] packets are answered, and only to a proven address.
+//!
+//! Must not know: why something was missed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rand::seq::IndexedRandom;
+
+use super::broadcast::Kept;
+use super::spread::spans_of;
+use super::window::Sight;
+use crate::core::Core;
+use crate::core::counters::Drop;
+use crate::core::envelope::MessageId;
+use crate::core::limits::{
+    BROADCAST_LIFE, MAX_CARRIED_SPANS, MAX_SPANS, MAX_WANTED, MAX_WANTS, MESSAGE_WINDOW, REPAIR_AFTER, REPAIR_PACKETS,
+    REPAIR_PEERS, WANT_TIMEOUT,
+};
+use crate::core::member::Run;
+use crate::core::packet::Way;
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::view::Slot;
+use crate::core::wire::{Message, PacketBuilder, Span};
+
+/// What is being fetched, and when others are told next.
+#[derive(Debug)]
+pub(super) struct Repair {
+    /// Messages that were asked for; at most [`MAX_WANTED`].
+    wanted: BTreeMap<MessageId, Wanted>,
+    /// When others are told in packets of their own what is held.
+    tell_at: Option<Time>,
+    /// The origin that was told of last: when there are many, each gets its turn.
+    turn: Run,
+}
+
+#[derive(Debug)]
+struct Wanted {
+    of: Run,
+    asked_at: Time,
+    times: u8,
+}
+
+impl Default for Repair {
+    fn default() -> Self {
+        Self { wanted: BTreeMap::new(), tell_at: None, turn: Run::NOBODY }
+    }
+}
+
+impl Repair {
+    pub(super) fn size(&self) -> usize {
+        self.wanted.len()
+    }
+
+    /// It is here.
+    pub(super) fn came(&mut self, id: MessageId) {
+        self.wanted.remove(&id);
+    }
+
+    fn next_question(&self) -> Option<Time> {
+        self.wanted.values().map(|wanted| wanted.asked_at + WANT_TIMEOUT).min()
+    }
+}
+
+impl Core {
+    /// Something new is held: others are told when it has had the time to spread.
+    pub(super) fn repair_later(&mut self) {
+        // The first of a torrent sets the time, so that its end does not wait for the last.
+        let at = self.now + REPAIR_AFTER;
+        self.messaging.repair.tell_at.get_or_insert(at);
+        self.timers.set_by(Timer::RepairMessages, at);
+    }
+
+    /// Something about broadcasts is due.
+    pub(in crate::core) fn repair_messages(&mut self) {
+        let now = self.now;
+        self.messaging.broadcasts.expire(now);
+        if self.messaging.broadcasts.is_empty() {
+            self.messaging.allowances.clear();
+        }
+        if self.messaging.repair.tell_at.is_some_and(|at| at <= now) {
+            self.messaging.repair.tell_at = None;
+            self.tell_peers();
+            let is_newer = self.messaging.broadcasts.is_newer_than(now, REPAIR_AFTER);
+            self.messaging.repair.tell_at = is_newer.then_some(now + REPAIR_AFTER);
+        }
+        self.ask_again();
+        let repair = &self.messaging.repair;
+        let next = [repair.tell_at, repair.next_question(), self.messaging.broadcasts.next_end()];
+        if let Some(next) = next.into_iter().flatten().min() {
+            // Never at once: a figure that is due and stays so would turn in circles.
+            self.timers.set(Timer::RepairMessages, next.max(now + Duration::from_millis(1)));
+        }
+    }
+
+    fn tell_peers(&mut self) {
+        let targets = self.flood_targets(false);
+        let chosen: Vec<Slot> = targets.sample(&mut self.rng, REPAIR_PEERS).copied().collect();
+        for target in chosen {
+            let mut packet = self.packet_to(target);
+            if self.push_held(&mut packet, MAX_SPANS) {
+                self.send_to(target, packet);
+            }
+        }
+    }
+
+    /// Adds what is held of broadcasts, a line per origin, to a packet that goes anyway.
+    pub(in crate::core) fn push_held_broadcasts(&mut self, packet: &mut PacketBuilder) {
+        if self.messaging.broadcasts.is_any_kept() {
+            self.push_held(packet, MAX_CARRIED_SPANS);
+        }
+    }
+
+    fn push_held(&mut self, packet: &mut PacketBuilder, most: usize) -> bool {
+        let (now, turn) = (self.now, self.messaging.repair.turn);
+        // What came a moment ago is under way to others, too; what is old is taken by nobody.
+        let is_told = |kept: &Kept| now.since(kept.since) >= REPAIR_AFTER / 2 && kept.age(now) < BROADCAST_LIFE;
+        let spans: Vec<Span> = self
+            .messaging
+            .broadcasts
+            .origins_after(turn)
+            .filter_map(|(run, origin)| {
+                let first = origin.kept.iter().find(|(_, kept)| is_told(kept)).map(|(number, _)| *number)?;
+                let last = origin.kept.iter().rev().find(|(_, kept)| is_told(kept)).map(|(number, _)| *number)?;
+                Some(Span { run, first, last })
+            })
+            .take(most)
+            .collect();
+        let Some(last) = spans.last() else { return false };
+        self.messaging.repair.turn = last.run;
+        packet.push(&Message::HaveBroadcasts(spans))
+    }
+
+    /// A member holds these.
+    pub(in crate::core) fn told_of_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
+        let (run, now) = (self.view.record(slot).run, self.now);
+        let mut lacking = Vec::new();
+        let mut looks = MESSAGE_WINDOW;
+        for span in spans {
+            if span.run == self.run || self.view.slot_of_run(span.run).is_none() {
+                continue;
+            }
+            // The newest first: the rest may be behind the window by now.
+            for number in (span.first..=span.last).rev().take(looks as usize) {
+                looks -= 1;
+                if self.messaging.broadcasts.judge(span.run, number) != Sight::New || lacking.len() >= MAX_WANTS {
+                    continue;
+                }
+                let id = MessageId::broadcast(span.run, number);
+                let wanted = &mut self.messaging.repair.wanted;
+                let is_asked = wanted.get(&id).is_some_and(|wanted| now.since(wanted.asked_at) < WANT_TIMEOUT);
+                if !is_asked && (wanted.len() < MAX_WANTED || wanted.contains_key(&id)) {
+                    wanted.insert(id, Wanted { of: run, asked_at: now, times: 1 });
+                    lacking.push(id);
+                }
+            }
+        }
+        self.want(slot, &lacking);
+    }
+
+    fn want(&mut self, slot: Slot, lacking: &[MessageId]) {
+        let spans = spans_of(lacking.iter().copied());
+        if spans.is_empty() {
+            return;
+        }
+        let way = self.best_way(slot);
+        let mut packet = self.packet_by(way, slot);
+        for spans in spans.chunks(MAX_SPANS) {
+            if !packet.push(&Message::WantBroadcasts(spans.to_vec())) {
+                break;
+            }
+        }
+        self.send_by(way, slot, packet);
+        self.timers.set_by(Timer::RepairMessages, self.now + WANT_TIMEOUT);
+    }
+
+    /// Asks again for what was not answered; after a few times it is left to the next line of somebody.
+    fn ask_again(&mut self) {
+        /// Questions of one message to one member.
+        const TIMES: u8 = 4;
+        let now = self.now;
+        let mut again: BTreeMap<Run, Vec<MessageId>> = BTreeMap::new();
+        self.messaging.repair.wanted.retain(|id, wanted| {
+            if now.since(wanted.asked_at) < WANT_TIMEOUT {
+                return true;
+            }
+            wanted.times += 1;
+            wanted.asked_at = now;
+            again.entry(wanted.of).or_default().push(*id);
+            wanted.times <= TIMES
+        });
+        for (run, mut ids) in again {
+            let slot = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live());
+            ids.retain(|id| self.messaging.repair.wanted.contains_key(id));
+            match slot {
+                Some(slot) => self.want(slot, &ids),
+                None => self.messaging.repair.wanted.retain(|id, _| !ids.contains(id)),
+            }
+        }
+    }
+
+    /// A member lacks these.
+    pub(in crate::core) fn asked_for_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
+        if !self.view.entry(slot).peer.proven {
+            return self.counters.drop(Drop::Unproven);
+        }
+        let wanted: Vec<MessageId> =
+            spans.iter().flat_map(|span| self.messaging.broadcasts.kept_in(*span)).take(MAX_WANTS).collect();
+        let run = self.view.record(slot).run;
+        let way = self.best_way(slot);
+        let mut packet = None;
+        let mut packets = 0;
+        for id in wanted {
+            let Some(message) = self.messaging.broadcasts.message(id, self.now) else { continue };
+            let is_large = self.messaging.broadcasts.kept(id).is_some_and(Kept::is_large);
+            if is_large && way == Way::Datagrams {
+                // It can be had as soon as there is a link.
+                self.ensure_link(slot);
+                continue;
+            }
+            if !self.messaging.allowances.spend(self.now, run, message.payload.len()) {
+                self.counters.drop(Drop::RateLimited);
+                break;
+            }
+            let message = Message::Broadcast(Box::new(message));
+            let mut open = packet.take().unwrap_or_else(|| self.packet_by(way, slot));
+            if !open.push(&message) {
+                packets += 1;
+                self.send_by(way, slot, open);
+                if packets >= REPAIR_PACKETS {
+                    return;
+                }
+                open = self.packet_by(way, slot);
+                if !open.push(&message) {
+                    continue;
+                }
+            }
+            self.counters.messages.copies_sent += 1;
+            packet = Some(open);
+        }
+        if let Some(packet) = packet {
+            self.send_by(way, slot, packet);
+        }
+    }
+}

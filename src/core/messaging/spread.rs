@@ -1,0 +1,160 @@
+//! Spreading: a broadcast goes on at once, as news does (see `flood`).
+//!
+//! What is new is gathered for [`SPREAD_BATCH`] and sent to the neighbours on the first rings and to one random peer, at most
+//! [`SPREAD_PACKETS`] packets to each in a batch; the rest goes with the next ones, so that a torrent is paced. Every node
+//! sends each message on once, never back to where it came from. A large one is only told of, over links.
+//!
+//! Must not know: what becomes of a copy.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::core::Core;
+use crate::core::envelope::MessageId;
+use crate::core::limits::{
+    MAX_HEADER_BYTES, MAX_MESSAGES_PER_SPREAD, MAX_SPANS, MAX_UNSPREAD, SPREAD_BATCH, SPREAD_PACKETS, SPREAD_RESERVE,
+};
+use crate::core::member::Run;
+use crate::core::packet::Way;
+use crate::core::timers::Timer;
+use crate::core::view::Slot;
+use crate::core::wire::{Message, Span};
+
+/// What is still to be sent on; at most [`MAX_UNSPREAD`] of each size. What is beyond is left to repair.
+#[derive(Debug, Default)]
+pub(super) struct Spreading {
+    small: VecDeque<MessageId>,
+    large: Vec<MessageId>,
+}
+
+impl Spreading {
+    pub(super) fn size(&self) -> usize {
+        self.small.len() + self.large.len()
+    }
+}
+
+impl Core {
+    /// A broadcast is to be sent on.
+    pub(super) fn spread_soon(&mut self, id: MessageId, is_large: bool) {
+        let spreading = &mut self.messaging.spreading;
+        match is_large {
+            true if spreading.large.len() < MAX_UNSPREAD => spreading.large.push(id),
+            false if spreading.small.len() < MAX_UNSPREAD => spreading.small.push_back(id),
+            _ => return,
+        }
+        self.timers.set_by(Timer::Spread, self.now + SPREAD_BATCH);
+    }
+
+    /// Sends on what has gathered.
+    pub(in crate::core) fn spread(&mut self) {
+        self.tell_of_large_ones();
+        for _ in 0..SPREAD_PACKETS {
+            let batch = self.next_batch();
+            if batch.is_empty() {
+                return;
+            }
+            self.spread_batch(&batch);
+        }
+        if !self.messaging.spreading.small.is_empty() {
+            self.timers.set(Timer::Spread, self.now + SPREAD_BATCH);
+        }
+    }
+
+    /// As many messages as surely fit into one packet.
+    fn next_batch(&mut self) -> Vec<MessageId> {
+        let mut room = self.settings.mtu - MAX_HEADER_BYTES - SPREAD_RESERVE;
+        let mut batch = Vec::new();
+        while let Some(id) = self.messaging.spreading.small.front().copied() {
+            if let Some(kept) = self.messaging.broadcasts.kept(id) {
+                // With run, number, age and lengths.
+                let bytes = kept.payload.len() + kept.topic.as_str().len() + 32;
+                if bytes > room || batch.len() == MAX_MESSAGES_PER_SPREAD {
+                    break;
+                }
+                room -= bytes;
+                batch.push(id);
+            }
+            self.messaging.spreading.small.pop_front();
+        }
+        batch
+    }
+
+    fn spread_batch(&mut self, batch: &[MessageId]) {
+        let source = |core: &Core, id: MessageId| core.messaging.broadcasts.kept(id).and_then(|kept| kept.from);
+        let is_own = batch.iter().any(|id| id.run == self.run);
+        for target in self.flood_targets(is_own) {
+            let run = self.view.record(target).run;
+            let lacking: Vec<MessageId> =
+                batch.iter().copied().filter(|id| id.run != run && source(self, *id) != Some(run)).collect();
+            if lacking.is_empty() {
+                continue;
+            }
+            let mut packet = self.packet_to(target);
+            for id in lacking {
+                let Some(message) = self.messaging.broadcasts.message(id, self.now) else { continue };
+                if packet.push(&Message::Broadcast(Box::new(message))) {
+                    self.counters.messages.copies_sent += 1;
+                }
+            }
+            self.send_to(target, packet);
+        }
+    }
+
+    /// Neighbours that are reached by links.
+    pub(super) fn linked_neighbours(&self) -> Vec<Slot> {
+        self.neighbours().filter(|slot| self.is_linked(self.view.record(*slot).run)).collect()
+    }
+
+    fn tell_of_large_ones(&mut self) {
+        let large = std::mem::take(&mut self.messaging.spreading.large);
+        if large.is_empty() {
+            return;
+        }
+        for target in self.linked_neighbours() {
+            let run = self.view.record(target).run;
+            let lacking = large.iter().filter(|id| {
+                let from = self.messaging.broadcasts.kept(**id).and_then(|kept| kept.from);
+                id.run != run && from != Some(run)
+            });
+            let spans = spans_of(lacking.copied());
+            let way = self.best_way(target);
+            if let (Way::Link(_), false) = (way, spans.is_empty()) {
+                let mut packet = self.packet_by(way, target);
+                for spans in spans.chunks(MAX_SPANS) {
+                    packet.push(&Message::HaveBroadcasts(spans.to_vec()));
+                }
+                self.send_by(way, target, packet);
+            }
+        }
+    }
+}
+
+/// The shortest list of spans that holds these messages and no others.
+pub(super) fn spans_of(ids: impl Iterator<Item = MessageId>) -> Vec<Span> {
+    let mut of: BTreeMap<Run, Vec<u64>> = BTreeMap::new();
+    for id in ids {
+        of.entry(id.run).or_default().push(id.number());
+    }
+    let mut spans: Vec<Span> = Vec::new();
+    for (run, mut numbers) in of {
+        numbers.sort_unstable();
+        for number in numbers {
+            match spans.last_mut() {
+                Some(span) if span.run == run && span.last + 1 >= number => span.last = number,
+                _ => spans.push(Span { run, first: number, last: number }),
+            }
+        }
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_hold_what_they_are_made_of() {
+        let ids = [(1, 3), (2, 4), (1, 1), (1, 2), (1, 9)].map(|(run, number)| MessageId::broadcast(Run(run), number));
+        let span = |run, first, last| Span { run: Run(run), first, last };
+        assert_eq!(spans_of(ids.into_iter()), [span(1, 1, 3), span(1, 9, 9), span(2, 4, 4)]);
+    }
+}

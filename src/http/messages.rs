@@ -1,0 +1,97 @@
+//! Messages between programs: said, sent, asked and answered over HTTP. Listening is a kind of event stream, see
+//! [`events`](super::events).
+//!
+//! Invariant: bodies are raw bytes in both directions, and mean nothing here.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::App;
+use super::problem::Refusal;
+use super::query::{NoQuery, Pairs};
+use crate::core::limits::REQUEST_TIMEOUT;
+use crate::core::{MessageId, NodeId};
+use crate::json;
+
+/// The longest time that a request over HTTP may wait for its answer: less than a connection may be silent.
+pub const MAX_ANSWER_WAIT: Duration = Duration::from_secs(25);
+const _: () = assert!(MAX_ANSWER_WAIT.as_secs() < super::SILENCE_TIMEOUT.as_secs());
+
+pub(super) async fn broadcast(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    _: NoQuery,
+    body: Bytes,
+) -> Result<(StatusCode, Json<json::Sent>), Refusal> {
+    let Path(topic) = path?;
+    let sent = app.agent.broadcast(&topic, &body).await?;
+    Ok((StatusCode::ACCEPTED, Json(json::Sent::new(sent.id, Some(sent.addressed)))))
+}
+
+pub(super) async fn send(
+    State(app): State<App>,
+    path: Result<Path<(String, String)>, PathRejection>,
+    _: NoQuery,
+    body: Bytes,
+) -> Result<Json<json::Sent>, Refusal> {
+    let Path((node, topic)) = path?;
+    let id = app.agent.send(&named(&node)?, &topic, &body).await?;
+    Ok(Json(json::Sent::new(id, None)))
+}
+
+pub(super) async fn request(
+    State(app): State<App>,
+    path: Result<Path<(String, String)>, PathRejection>,
+    query: Pairs,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    let Path((node, topic)) = path?;
+    query.only(&["timeout_ms"])?;
+    let timeout = query.last("timeout_ms").map_or(Ok(REQUEST_TIMEOUT), patience)?;
+    let answer = app.agent.request(&named(&node)?, &topic, &body, timeout).await?;
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response())
+}
+
+pub(super) async fn reply(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    _: NoQuery,
+    body: Bytes,
+) -> Result<Json<json::Sent>, Refusal> {
+    let Path(id) = path?;
+    let id: MessageId = id.parse().map_err(|_| Refusal::no_such_request(&id))?;
+    app.agent.reply(id, &body).await?;
+    Ok(Json(json::Sent::new(id, None)))
+}
+
+/// What cannot be a name is no member either.
+fn named(id: &str) -> Result<NodeId, Refusal> {
+    NodeId::new(id).map_err(|_| Refusal::no_such_member(id))
+}
+
+fn patience(text: &str) -> Result<Duration, Refusal> {
+    let most = MAX_ANSWER_WAIT.as_millis() as u64;
+    match text.parse::<u64>() {
+        Ok(ms) if (1..=most).contains(&ms) => Ok(Duration::from_millis(ms)),
+        _ => Err(Refusal::query(format!("timeout_ms is a number from 1 to {most}, found \"{}\"", text.escape_debug()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_has_its_bounds() {
+        assert_eq!(patience("25000").ok(), Some(MAX_ANSWER_WAIT));
+        for wrong in ["0", "25001", "-1", "1s", ""] {
+            assert!(patience(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Messages between programs.
+//!
+//! Invariant: payloads are base64 (RFC 4648, section 4), whatever bytes they are.
+
+use std::time::SystemTime;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use super::time::{instant, millis};
+use crate::core::DeliveryKind;
+
+/// One message, as the event stream shows it to whoever asks for the kind `message`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Message {
+    /// The message's own id, the same at every node: `run-sequence` of its sender.
+    pub id: String,
+    /// When it came here.
+    #[serde(with = "instant")]
+    pub at: SystemTime,
+    /// Always `message`.
+    pub event: String,
+    /// The member that sent it.
+    pub node: String,
+    /// What it is about.
+    pub topic: String,
+    /// What it says, in base64.
+    pub payload: String,
+    /// `broadcast`, `send` or `request`.
+    pub kind: String,
+    /// For how long from `at` its answer is awaited, if it is a request: `POST /v1/reply/{id}`.
+    pub reply_within_ms: Option<u64>,
+}
+
+impl From<&crate::agent::Message> for Message {
+    fn from(message: &crate::agent::Message) -> Self {
+        let kind = match message.kind {
+            DeliveryKind::Broadcast => "broadcast",
+            DeliveryKind::Sent => "send",
+            DeliveryKind::Request { .. } => "request",
+        };
+        Self {
+            id: message.id.to_string(),
+            at: message.at,
+            event: "message".to_owned(),
+            node: message.from.to_string(),
+            topic: message.topic.to_string(),
+            payload: STANDARD.encode(&*message.payload),
+            kind: kind.to_owned(),
+            reply_within_ms: message.reply_within().map(millis),
+        }
+    }
+}
+
+impl Message {
+    /// The payload's bytes; `None` if it is not base64.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        STANDARD.decode(&self.payload).ok()
+    }
+}
+
+/// Messages that a listener missed: it was too slow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Missed {
+    /// How many, of the topics listened to.
+    pub missed: u64,
+}
+
+impl Missed {
+    /// So many.
+    pub const fn new(missed: u64) -> Self {
+        Self { missed }
+    }
+}
+
+/// What was sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Sent {
+    /// The message's id.
+    pub id: String,
+    /// Of a broadcast: how many members were live, this node included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addressed: Option<usize>,
+}
+
+impl Sent {
+    /// A message to one node, or to so many.
+    pub fn new(id: crate::core::MessageId, addressed: Option<usize>) -> Self {
+        Self { id: id.to_string(), addressed }
+    }
+}
+
+/// An answer, as the command line prints it with `--format json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Answered {
+    /// What it says, in base64.
+    pub payload: String,
+}
+
+impl Answered {
+    /// An answer of these bytes.
+    pub fn new(bytes: &[u8]) -> Self {
+        Self { payload: STANDARD.encode(bytes) }
+    }
+}

@@ -1,0 +1,129 @@
+//! Programs among the faults: they say something to everybody and to single nodes, ask, and answer or not.
+//!
+//! Their deeds come from a stream of their own, among the faults that the same seed has without them.
+//!
+//! Must not know: what comes of it.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Operation, Schedule};
+use crate::core::{Command, Payload, Topic};
+use crate::sim::random::{Purpose, Random};
+use crate::sim::world::World;
+
+/// One thing that programs say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Talk {
+    /// To everybody, so many times, of so many bytes.
+    Broadcast(usize, u64, usize),
+    /// To one node.
+    Send(usize, usize),
+    /// To one node, whose answer is awaited for so long.
+    Ask(usize, usize, Duration),
+}
+
+impl Talk {
+    /// Says it; whether there was anybody to say it.
+    pub fn apply(&self, world: &mut World) -> bool {
+        match self {
+            Talk::Broadcast(node, times, bytes) => {
+                let said = (0..*times).filter(|_| {
+                    let ticket = world.ticket();
+                    world.command(*node, Command::Broadcast { ticket, topic: topic(), payload: payload(*bytes) })
+                });
+                said.count() > 0
+            }
+            Talk::Send(node, to) => {
+                let (ticket, to) = (world.ticket(), world.id(*to).clone());
+                world.command(*node, Command::Send { ticket, to, topic: topic(), payload: payload(9) })
+            }
+            Talk::Ask(node, to, timeout) => {
+                let (ticket, to) = (world.ticket(), world.id(*to).clone());
+                let (topic, payload, timeout) = (topic(), payload(9), *timeout);
+                world.command(*node, Command::Request { ticket, to, topic, payload, timeout })
+            }
+        }
+    }
+}
+
+fn topic() -> Topic {
+    Topic::new("talk").expect("a topic")
+}
+
+fn payload(bytes: usize) -> Payload {
+    Payload::new(&vec![7; bytes]).expect("not too large")
+}
+
+impl fmt::Display for Talk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Talk::Broadcast(node, times, bytes) => write!(f, "{node} says {times} times {bytes} bytes to all"),
+            Talk::Send(node, to) => write!(f, "{node} tells {to} something"),
+            Talk::Ask(node, to, timeout) => write!(f, "{node} asks {to} for up to {timeout:.1?}"),
+        }
+    }
+}
+
+impl Schedule {
+    /// The schedule of this seed, and programs that talk all the time.
+    pub fn with_talk(seed: u64) -> Self {
+        let mut schedule = Self::random(seed);
+        let mut random = Random::new(seed, Purpose::Talk);
+        let begin = Duration::from_secs(2);
+        for _ in 0..random.between(20, 60) {
+            let at = random.duration(begin, schedule.heal_at.max(begin));
+            let node = random.index(schedule.nodes);
+            let talk = match random.below(6) {
+                0 => Talk::Send(node, random.index(schedule.nodes)),
+                1 => {
+                    let timeout = random.duration(Duration::from_millis(50), Duration::from_secs(20));
+                    Talk::Ask(node, random.index(schedule.nodes), timeout)
+                }
+                2 => Talk::Broadcast(node, 1, random.between(800, 60_000) as usize),
+                3 => Talk::Broadcast(node, random.between(2, 100), 40),
+                _ => Talk::Broadcast(node, 1, random.between(0, 700) as usize),
+            };
+            schedule.operations.push((at, Operation::Talk(talk)));
+        }
+        schedule.operations.sort_by_key(|(at, _)| *at);
+        schedule.heal_at = schedule.heal_at.max(begin);
+        schedule
+    }
+
+    /// Whether programs talk in it.
+    pub fn has_talk(&self) -> bool {
+        self.operations.iter().any(|(_, operation)| matches!(operation, Operation::Talk(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::campaign::{Outcome, run_schedule};
+
+    #[test]
+    fn talk_comes_to_the_faults_of_the_same_seed_and_prints() {
+        for seed in 0..50 {
+            let (usual, more) = (Schedule::random(seed), Schedule::with_talk(seed));
+            assert!(usual.operations.iter().all(|fault| more.operations.contains(fault)));
+            assert!(more.has_talk() && !usual.has_talk() && more == Schedule::with_talk(seed));
+            assert!(more.operations.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+            assert!(more.operations.iter().all(|(_, operation)| !operation.to_string().is_empty()));
+        }
+    }
+
+    /// Nobody gets anything twice, what is counted adds up, membership keeps its promises beside all the talk, and after
+    /// the healing what is said reaches everybody although a fifth of all packets is lost.
+    #[test]
+    fn whole_nodes_keep_every_promise_while_programs_talk() {
+        let most = std::env::var("HEADCOUNT_TALK").ok().and_then(|most| most.parse().ok()).unwrap_or(60);
+        let outcomes: Vec<Outcome> =
+            (0..most).map(|seed| run_schedule(seed, &Schedule::with_talk(seed), false, None)).collect();
+        let broken: Vec<_> = outcomes.iter().filter_map(Outcome::failure).collect();
+        for failure in &broken {
+            println!("{failure}");
+        }
+        assert!(broken.is_empty(), "{} of {most}", broken.len());
+    }
+}
