@@ -249,6 +249,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_remembered_is_looked_at_again_and_again_until_nothing_is() {
+        let mut hearsay = Hearsay::default();
+        hearsay.hear(Run(1), of(7, true), Weight::Lasting, NOW);
+        hearsay.hear(Run(2), of(7, true), Weight::Lasting, NOW + FOUNDED_REVIEW / 2);
+        assert_eq!(hearsay.deadline(), Some(NOW + FOUNDED_REVIEW), "others put it off no more");
+        hearsay.review(NOW + FOUNDED_REVIEW, |_| true);
+        assert_eq!(hearsay.deadline(), Some(NOW + FOUNDED_REVIEW * 2));
+        hearsay.review(NOW + FOUNDED_REVIEW * 2, |_| false);
+        assert_eq!(hearsay.deadline(), None);
+    }
+
+    #[test]
+    fn whose_word_turns_out_to_count_for_a_while_only_is_no_voice_any_more() {
+        for is_heard_again in [true, false] {
+            let mut hearsay = Hearsay::default();
+            hearsay.hear(Run(1), of(7, true), Weight::Lasting, NOW);
+            assert_eq!(hearsay.rumoured(), Some(of(7, true)));
+            if is_heard_again {
+                hearsay.hear(Run(1), of(7, true), Weight::Passing, NOW);
+            } else {
+                hearsay.let_pass(Run(1), NOW);
+            }
+            assert_eq!((hearsay.rumoured(), hearsay.said()), (Some(of(7, false)), None));
+        }
+    }
+
+    #[test]
     fn who_is_sure_no_more_is_no_voice() {
         let mut hearsay = Hearsay::default();
         hearsay.hear(Run(1), of(7, true), Weight::Full, NOW);

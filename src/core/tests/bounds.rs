@@ -2,16 +2,16 @@
 
 use std::net::SocketAddr;
 
-use super::limits::{Alone, member};
+use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
 use crate::core::counters::Drop;
 use crate::core::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::core::limits::{
     ADMISSION_INTERVAL, CALL_LASTS, CLAIM_INTERVAL, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS,
-    GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS,
+    GUEST_PROBE_INTERVAL, LINK_TIMEOUT, MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_CLAIMS,
     MAX_CLAIMS_PER_INTERVAL, MAX_GUEST_FRAMES, MAX_JOINERS_PER_HOST, MAX_JURORS, MAX_PARTNERS, MAX_PENDING_COMMANDS,
-    MAX_REMEMBERED_ADDRESSES, MAX_REMOVERS, MAX_RESTARTS, MAX_SEEDS, MIN_CRASH_PROBE_GAP, REMOVALS_INTERVAL,
-    RESTART_TIMEOUT, SETTLE, SETTLE_TOGETHER,
+    MAX_REMEMBERED_ADDRESSES, MAX_REMOVERS, MAX_RESTARTS, MAX_SEEDS, MIN_CRASH_PROBE_GAP, OBJECTION_INTERVAL,
+    REMOVAL_OBJECTION, REMOVALS_INTERVAL, RESTART_TIMEOUT, SETTLE, SETTLE_TOGETHER,
 };
 use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::core::settings::Profile;
@@ -50,6 +50,55 @@ fn removals_by_so_many_members_are_believed_in_a_while() {
     assert!(!removes(&mut alone, MAX_REMOVERS), "one more is not believed");
     alone.now = alone.now + REMOVALS_INTERVAL;
     assert!(removes(&mut alone, MAX_REMOVERS), "until the others are forgotten");
+}
+
+/// A node that has known so many members for long, and a newcomer.
+fn with_newcomer(members: usize) -> (Alone, Record) {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..members, Status::Up);
+    alone.now = alone.now + SETTLE;
+    let newcomer = member(100_000, Status::Up);
+    alone.told_by(TELLER, &[(None, newcomer.clone())]);
+    (alone, newcomer)
+}
+
+/// The newcomer says that a member was removed; says whether that member is told so at once.
+fn is_objected_to(alone: &mut Alone, newcomer: &Record, host: usize) -> bool {
+    let note = Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout };
+    let subject = member(host, FORCED);
+    let sent = alone.hand_in(newcomer.address, newcomer.run, |packet| {
+        assert!(packet.push_update(Some(note), &subject));
+    });
+    let (run, incarnation) = (subject.run, subject.incarnation + 1);
+    sent.contains(&(subject.address, Message::Told { run, incarnation, status: Status::Up, age_ms: 0 }))
+}
+
+#[test]
+fn an_objection_to_a_removal_waits_for_a_while_and_is_made_once_in_an_interval() {
+    let (mut alone, newcomer) = with_newcomer(3);
+    let began = alone.now;
+    let mut objected = Vec::new();
+    while alone.now.since(began) < OBJECTION_INTERVAL * 4 {
+        if is_objected_to(&mut alone, &newcomer, 1) {
+            objected.push(alone.now.since(began));
+        }
+        alone.now = alone.now + ms(10);
+    }
+    let expected: Vec<_> = (0..4).map(|nth| REMOVAL_OBJECTION + OBJECTION_INTERVAL * nth).collect();
+    assert_eq!(objected, expected);
+}
+
+#[test]
+fn so_many_doubted_removals_are_remembered_and_one_more_takes_a_place() {
+    let (mut alone, newcomer) = with_newcomer(MAX_CLAIMS + 1);
+    for host in 0..=MAX_CLAIMS {
+        assert!(!is_objected_to(&mut alone, &newcomer, host), "heard for the first time: {host}");
+    }
+    alone.now = alone.now + REMOVAL_OBJECTION;
+    for host in [MAX_CLAIMS, 1] {
+        assert!(is_objected_to(&mut alone, &newcomer, host), "{host}");
+    }
+    assert!(!is_objected_to(&mut alone, &newcomer, 0), "it gave way");
 }
 
 #[test]

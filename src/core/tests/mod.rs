@@ -25,6 +25,7 @@ mod hearsay;
 mod hostile;
 mod joining;
 mod jumps;
+mod keepsakes;
 mod leadership;
 mod leaving;
 mod liars;

@@ -10,7 +10,7 @@ use crate::core::doors::Command;
 use crate::core::limits::SETTLE;
 use crate::core::member::{ChangeKind, Record, Run, Status};
 use crate::core::settings::Profile;
-use crate::core::wire::{Message, Packet};
+use crate::core::wire::{Message, Nonce, Packet};
 
 /// The newcomer joins here.
 const LIAR_HOST: usize = 90;
@@ -21,6 +21,8 @@ struct Thief {
     record: Record,
     sequence: u64,
     read: usize,
+    /// It was given a keepsake.
+    is_trusted: bool,
 }
 
 impl Thief {
@@ -32,7 +34,7 @@ impl Thief {
         net.forget_reports();
         let incarnation = net.nodes[victim].core.me().incarnation + 3;
         let record = Record { address: address(ELSEWHERE), ..about(net, victim, incarnation, Status::Up) };
-        Self { newcomer: Liar::new(node), record, sequence: 3_000, read: net.undelivered.len() }
+        Self { newcomer: Liar::new(node), record, sequence: 3_000, read: net.undelivered.len(), is_trusted: false }
     }
 
     fn say(&mut self, net: &mut Net, to: usize, messages: &[Message]) {
@@ -51,15 +53,21 @@ impl Thief {
             .flat_map(|packet| packet.messages.into_iter().map(move |message| (packet.header.run, message)))
             .collect();
         for (from, message) in messages {
-            let answer = match message {
-                Message::Probe { nonce, .. } => Message::Ack { nonce },
-                Message::WhoAreYou { nonce, .. } => Message::IAm { nonce, record: self.record.clone() },
+            self.is_trusted |= matches!(message, Message::Keepsake { .. });
+            let mut answer = vec![Message::Reply];
+            match message {
+                Message::Probe { nonce, .. } => answer.push(Message::Ack { nonce }),
+                Message::WhoAreYou { nonce, .. } => {
+                    // Made up: it was given none.
+                    answer.push(Message::Reminder { keepsake: Nonce(self.sequence) });
+                    answer.push(Message::IAm { nonce, record: self.record.clone() });
+                }
                 _ => continue,
-            };
+            }
             // Questions may be anonymous: everybody gets the answer.
             for to in 0..net.nodes.len() {
                 if from.is_nobody() || net.nodes[to].core.me().run == from {
-                    self.say(net, to, &[Message::Reply, answer.clone()]);
+                    self.say(net, to, &answer);
                 }
             }
         }
@@ -71,8 +79,8 @@ impl Thief {
         while net.now < until {
             self.newcomer.says_to_all(net, &[update(self.record.clone())]);
             for to in 0..net.nodes.len() {
-                self.say(net, to, &[Message::Probe { nonce: crate::core::wire::Nonce(7), doubted: false }]);
-                self.say(net, to, &[Message::WhoAreYou { nonce: crate::core::wire::Nonce(7), echo: None }]);
+                self.say(net, to, &[Message::Probe { nonce: Nonce(7), doubted: false }]);
+                self.say(net, to, &[Message::WhoAreYou { nonce: Nonce(7), echo: None }]);
             }
             for _ in 0..5 {
                 net.run(ms(10));
@@ -173,6 +181,37 @@ fn the_dead_do_not_rise_at_a_newcomers_word() {
     }
 }
 
+#[test]
+fn a_stray_is_given_a_keepsake_when_it_has_been_there_for_long_and_not_before() {
+    let mut net = old_cluster(Profile::Local, 3);
+    let mut thief = Thief::of(&mut net, 2);
+    net.kill(2);
+    let is_down = |net: &Net| (0..2).all(|node| net.status(node, "n2") == Some(Status::Down));
+    net.run_until(Duration::from_secs(5), "found dead", is_down);
+    thief.record.incarnation += 5;
+    thief.works(&mut net, SETTLE / 2, |_| ());
+    for observer in 0..2 {
+        assert_eq!(where_held(&net, observer, "n2"), (Status::Up, ELSEWHERE), "{}", net.describe());
+    }
+    assert!(!thief.is_trusted);
+    thief.works(&mut net, SETTLE, |_| ());
+    assert!(thief.is_trusted);
+}
+
+#[test]
+fn who_left_and_appears_elsewhere_without_a_proof_is_a_stray() {
+    let mut net = old_cluster(Profile::Local, 3);
+    let mut thief = Thief::of(&mut net, 2);
+    net.command(2, Command::Leave);
+    net.run(Duration::from_secs(3));
+    thief.record.incarnation += 5;
+    thief.works(&mut net, SETTLE / 2, |_| ());
+    for observer in 0..2 {
+        assert_eq!(where_held(&net, observer, "n2"), (Status::Up, ELSEWHERE), "{}", net.describe());
+    }
+    assert!(!thief.is_trusted);
+}
+
 /// The driver of a node bound another socket, and lost the old one.
 fn moves(net: &mut Net, node: usize, host: usize) {
     net.nodes[node].address = address(host);
@@ -198,6 +237,18 @@ fn a_move_is_proven_within_a_few_round_trips_and_again() {
             assert!(told.iter().all(|kind| *kind == ChangeKind::Updated), "n{observer}: {told:?}");
         }
     }
+}
+
+#[test]
+fn a_move_is_proven_to_who_has_moved_itself() {
+    let mut net = old_cluster(Profile::Default, 5);
+    moves(&mut net, 0, 70);
+    net.run(Duration::from_secs(3));
+    moves(&mut net, 1, 71);
+    net.run_until(ms(200), "known where it is", |net| {
+        let at = |node: &super::net::Node| node.core.record(&id("n1")).map(|held| held.address);
+        net.running().all(|node| at(node) == Some(address(71)))
+    });
 }
 
 /// A newcomer says this of everybody to everybody, for five seconds; gives back the worst self-doubt anybody had.

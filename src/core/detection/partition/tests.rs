@@ -174,6 +174,66 @@ fn forgetting_everybody_ends_the_report_and_leaves_nothing_due() {
     assert_eq!(partition.deadlines(), (None, None));
 }
 
+#[test]
+fn nothing_of_before_counts_once_everybody_is_forgotten() {
+    let mut partition = silent([1, 2], 6);
+    for run in [1, 2] {
+        partition.died(Run(run), 6);
+    }
+    partition.forget();
+    assert_eq!(partition.deadlines(), (None, None), "what was about to be reported");
+    for run in [3, 4] {
+        partition.fell_silent(at(0), Run(run), id(run), at(0), 6);
+    }
+    assert!(partition.deadlines().0.is_some(), "two of six, as before");
+}
+
+#[test]
+fn a_death_counts_once_and_no_more_when_the_member_is_back() {
+    let mut partition = silent([1, 2], 6);
+    partition.died(Run(1), 6);
+    partition.died(Run(1), 5);
+    assert!(partition.gathered(5).is_some(), "two of six");
+    let mut partition = silent([1, 2], 6);
+    partition.died(Run(1), 6);
+    partition.accounted_for(at(1), Run(1), false);
+    partition.fell_silent(at(2), Run(3), id(3), at(2), 6);
+    assert!(partition.gathered(6).is_some(), "two of six");
+}
+
+#[test]
+fn who_falls_silent_beside_a_reported_partition_belongs_to_it() {
+    let mut partition = silent([1, 2], 6);
+    partition.gathered(6);
+    partition.fell_silent(at(5), Run(3), id(3), at(5), 6);
+    assert!(!partition.is_on_this_side(Run(3)) && !partition.is_on_this_side(Run(1)));
+    assert!(partition.is_on_this_side(Run(4)));
+    assert!(partition.died(Run(3), 6), "although it is not listed yet");
+}
+
+#[test]
+fn how_many_are_too_few_is_a_matter_of_all_that_were_live_at_any_time() {
+    let mut partition = silent([1, 2, 3], 9);
+    for run in [1, 2, 3] {
+        partition.died(Run(run), 10 - run as usize);
+    }
+    partition.gathered(6);
+    partition.accounted_for(at(50), Run(1), false);
+    assert!(partition.deadlines().1.is_some(), "two of nine");
+    let mut partition = silent([1, 2], 6);
+    partition.gathered(6);
+    for run in [3, 4, 5] {
+        partition.fell_silent(at(5), Run(run), id(run), at(5), 12);
+    }
+    assert_eq!(unreachable(partition.gathered(12)), names(1..=5));
+    partition.accounted_for(at(50), Run(1), false);
+    partition.accounted_for(at(50), Run(2), false);
+    let over_at = partition.deadlines().1;
+    assert!(over_at.is_some(), "three of twelve");
+    partition.accounted_for(at(60), Run(3), false);
+    assert_eq!(partition.deadlines().1, over_at, "one fewer does not put it off");
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Silent(u64),

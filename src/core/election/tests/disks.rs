@@ -73,6 +73,25 @@ fn a_change_that_its_leader_cannot_store_is_put_to_nobody_and_the_other_voters_e
 }
 
 #[test]
+fn nobody_hears_of_a_change_while_its_leaders_disk_is_slow() {
+    let (mut parliament, leader) = with_newcomer(1, 3);
+    // It is taken back if it takes longer than this.
+    let slow = CHANGE_TIMEOUT.as_nanos() as u64 * 4 / 5;
+    parliament.nodes[leader].write_delay = Some((slow, slow));
+    give(&mut parliament, leader, 3, 1, Command::Remove);
+    assert!(parliament.run_until(LEASE, |p| p.election(leader).awaits_own_disk()), "it is being written");
+    for _ in 0..75 {
+        parliament.run_for(CHANGE_TIMEOUT / 100);
+        assert!(parliament.election(leader).awaits_own_disk() && parliament.leader() == Some(leader));
+        for node in (0..4).filter(|node| *node != leader) {
+            let newest = parliament.election(node).ballot.accepted.as_ref();
+            assert!(newest.is_none_or(|view| view.change.is_none()), "v{node} has heard of it");
+        }
+    }
+    assert!(parliament.run_until(LEASE * 4, |p| matches!(&p.answers[..], [(1, Ok(two))] if two.voters.len() == 2)));
+}
+
+#[test]
 fn planted_change_that_is_put_before_the_leader_has_stored_it_is_caught() {
     let (mut parliament, leader) = with_newcomer(1, 3);
     parliament.nodes[leader].election.as_mut().expect("it runs").plant(Flaw::ChangeBeforeDisk);
@@ -165,6 +184,26 @@ fn a_change_that_is_neither_made_nor_taken_back_for_a_disk_is_answered_with_the_
         parliament.with(now, |election, around| election.add_voter(around, 3, id(2)));
         assert!(parliament.run_until(SECOND * 3, |p| p.answers.len() == 3), "commands are taken again, {size}");
     }
+}
+
+#[test]
+fn a_replacement_whose_second_half_its_leader_cannot_store_is_said_to_be_half_done() {
+    let (mut parliament, leader) = with_newcomer(1, 3);
+    give(&mut parliament, leader, 3, 1, Command::Replace);
+    let is_voter = |p: &Parliament| p.election(3).electorate().is_some_and(|electorate| electorate.voters.len() == 4);
+    assert!(parliament.run_until(SECOND * 3, is_voter), "the first half is done");
+    for _ in 0..100_000 {
+        if parliament.election(leader).is_sounding() {
+            break;
+        }
+        parliament.run_for(Duration::from_micros(50));
+    }
+    assert!(parliament.election(leader).is_sounding(), "the second half begins");
+    parliament.nodes[leader].is_disk_full = true;
+    assert!(parliament.run_until(SECOND * 3, |p| !p.answers.is_empty()));
+    let (old, new) = (id((leader + 1) % 3), id(3));
+    assert_eq!(parliament.answers, [(1, Err(ChangeError::HalfDone { old, new }))]);
+    heal(&mut parliament);
 }
 
 #[test]
