@@ -393,7 +393,7 @@ async fn led_work_moves_with_leadership_in_ever_higher_terms_and_never_runs_twic
     in_time(told.wait_for(|told| told.leader.is_some())).await.expect("it hears of it");
     let error = in_time(agents[0].add_voter(name("d"))).await.expect_err("there is no such node");
     assert!(
-        matches!(&error, AgentError::Refused(CommandError::Electorate(ChangeError::NoAnswer { id })) if *id == "d"),
+        matches!(&error, AgentError::Refused(CommandError::Electorate(ChangeError::NoMember { id })) if *id == "d"),
         "{error}"
     );
     assert_eq!(in_time(leader.leave()).await, Stop::Core(StopReason::Left));

@@ -284,7 +284,7 @@ fn a_voter_is_replaced_by_one_command_at_any_node_and_the_leader_knows_how_all_s
     );
     let elsewhere = json_of(cluster.other_than(&leader), &["voters", "list"]);
     assert_eq!((&elsewhere["acknowledging"], &elsewhere["failure_tolerance"]), (&json!(null), &json!(null)));
-    let refused = learner.post("/v1/voters", &json!({"id": learner.name, "replaces": "nobody"}));
+    let refused = learner.post("/v1/voters", &json!({"id": out, "replaces": "nobody"}));
     assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("no voter of that name"), "{refused}");
 }
 

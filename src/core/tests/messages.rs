@@ -9,7 +9,7 @@ use crate::core::doors::{Command, CommandError, DeliveryKind, Input, Reply};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{
     BROADCAST_LIFE, MAX_FLOODED_PAYLOAD, MAX_KEPT_MESSAGES, MAX_LETTERS, MAX_OPEN_REQUESTS_PER_MEMBER, MAX_ORIGINS,
-    MAX_PAYLOAD_BYTES, MAX_UNSPREAD, MESSAGE_WINDOW, ORIGIN_MEMORY, SEND_TIMEOUT,
+    MAX_PAYLOAD_BYTES, MAX_UNSPREAD, MESSAGE_WINDOW, ORIGIN_MEMORY, REPAIR_PACKETS, SEND_TIMEOUT, SPREAD_PACKETS,
 };
 use crate::core::member::{Run, Status};
 use crate::core::settings::Profile;
@@ -299,11 +299,16 @@ fn messages_do_not_hold_up_who_is_heard() {
         net.run(ms(10));
     }
     assert!(net.nodes.iter().all(|node| node.changes.is_empty()), "nobody is suspected");
-    // One batch is so many packets to each target, however much waits.
+    // One batch is so many packets to each target, and one answer to each that asks for what it lacks, however much waits.
     net.sent = Some(Vec::new());
     net.run(ms(10));
-    let from_origin = net.sent.take().unwrap_or_default().into_iter().filter(|(from, ..)| *from == address(0)).count();
-    assert!(from_origin <= 4 * 12 + 12, "{from_origin} packets in one batch");
+    let mut packets = BTreeMap::new();
+    for (_, to, _) in net.sent.take().unwrap_or_default().into_iter().filter(|(from, ..)| *from == address(0)) {
+        *packets.entry(to).or_insert(0_usize) += 1;
+    }
+    assert!(packets.values().any(|packets| *packets >= SPREAD_PACKETS), "it has much to say: {packets:?}");
+    let most = SPREAD_PACKETS + REPAIR_PACKETS + 2;
+    assert!(packets.values().all(|packets| *packets <= most), "in one batch: {packets:?}");
 }
 
 #[test]
