@@ -1,6 +1,7 @@
 //! Strangers that say they are a member which has moved, a newcomer beside them that passes it on, and what false removals and
 //! accusations do to those who are told of them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::hostile::{packet, send};
@@ -10,7 +11,7 @@ use crate::core::doors::Command;
 use crate::core::limits::SETTLE;
 use crate::core::member::{ChangeKind, Record, Run, Status};
 use crate::core::settings::Profile;
-use crate::core::wire::{Message, Packet};
+use crate::core::wire::{Message, Nonce, Packet};
 
 /// The newcomer joins here.
 const LIAR_HOST: usize = 90;
@@ -21,6 +22,8 @@ struct Thief {
     record: Record,
     sequence: u64,
     read: usize,
+    /// What was given to it, by whom.
+    keepsakes: BTreeMap<Run, Nonce>,
 }
 
 impl Thief {
@@ -32,7 +35,8 @@ impl Thief {
         net.forget_reports();
         let incarnation = net.nodes[victim].core.me().incarnation + 3;
         let record = Record { address: address(ELSEWHERE), ..about(net, victim, incarnation, Status::Up) };
-        Self { newcomer: Liar::new(node), record, sequence: 3_000, read: net.undelivered.len() }
+        let read = net.undelivered.len();
+        Self { newcomer: Liar::new(node), record, sequence: 3_000, read, keepsakes: BTreeMap::new() }
     }
 
     fn say(&mut self, net: &mut Net, to: usize, messages: &[Message]) {
@@ -54,12 +58,20 @@ impl Thief {
             let answer = match message {
                 Message::Probe { nonce, .. } => Message::Ack { nonce },
                 Message::WhoAreYou { nonce, .. } => Message::IAm { nonce, record: self.record.clone() },
+                Message::Keepsake { keepsake } => {
+                    self.keepsakes.insert(from, keepsake);
+                    continue;
+                }
                 _ => continue,
             };
             // Questions may be anonymous: everybody gets the answer.
             for to in 0..net.nodes.len() {
-                if from.is_nobody() || net.nodes[to].core.me().run == from {
-                    self.say(net, to, &[Message::Reply, answer.clone()]);
+                let run = net.nodes[to].core.me().run;
+                if from.is_nobody() || run == from {
+                    let kept = self.keepsakes.get(&run).map(|keepsake| Message::Reminder { keepsake: *keepsake });
+                    let messages: Vec<Message> =
+                        [Message::Reply].into_iter().chain(kept).chain([answer.clone()]).collect();
+                    self.say(net, to, &messages);
                 }
             }
         }
@@ -71,8 +83,8 @@ impl Thief {
         while net.now < until {
             self.newcomer.says_to_all(net, &[update(self.record.clone())]);
             for to in 0..net.nodes.len() {
-                self.say(net, to, &[Message::Probe { nonce: crate::core::wire::Nonce(7), doubted: false }]);
-                self.say(net, to, &[Message::WhoAreYou { nonce: crate::core::wire::Nonce(7), echo: None }]);
+                self.say(net, to, &[Message::Probe { nonce: Nonce(7), doubted: false }]);
+                self.say(net, to, &[Message::WhoAreYou { nonce: Nonce(7), echo: None }]);
             }
             for _ in 0..5 {
                 net.run(ms(10));
@@ -196,6 +208,29 @@ fn a_move_is_proven_within_a_few_round_trips_and_again() {
         for observer in (0..n).filter(|node| *node != 1) {
             let told = net.reported(observer, "n1");
             assert!(told.iter().all(|kind| *kind == ChangeKind::Updated), "n{observer}: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn a_move_is_followed_by_who_was_restarted_under_other_names() {
+    for n in [3, 5] {
+        let mut net = old_cluster(Profile::Local, n);
+        let mut observer = 2;
+        for nth in 0..3 {
+            net.kill(observer);
+            net.run(ms(500));
+            observer = net.add(&format!("again{nth}"), 2, &[0]);
+            net.run_until(Duration::from_secs(5), "back", |net| net.nodes[observer].core.is_up());
+            net.run(Duration::from_secs(8));
+        }
+        for host in [70, 71] {
+            moves(&mut net, 1, host);
+            net.run_until(Duration::from_secs(1), "known where it is", |net| {
+                let at = |node: &super::net::Node| node.core.record(&id("n1")).map(|held| held.address);
+                net.running().all(|node| at(node) == Some(address(host)))
+            });
+            net.run(ms(10));
         }
     }
 }
