@@ -142,6 +142,9 @@ pub const MAX_WORDS: usize = 100;
 pub const MAX_CONTACTED: usize = 1_024;
 /// They are remembered for this long.
 pub const CONTACT_MEMORY: Duration = Duration::from_secs(10);
+/// So long a member is believed to have moved where it said that it would be found, if its run answers there (see `belief`).
+pub const ANNOUNCEMENT_MEMORY: Duration = Duration::from_secs(10);
+
 /// Keepsakes of other members that a node holds, to prove a move by (see `keepsakes`): more than anybody has observers.
 pub const MAX_KEEPSAKES: usize = 256;
 /// An observer is asked for one so many times …

@@ -317,8 +317,8 @@ impl Core {
             self.counters.drop(Drop::Malformed);
             return Introduction::Ignored;
         }
-        let has_moved = record.address == sender.from && self.prover.is_nonce(nonce, sender.from, self.now);
-        if matches!(sender.standing, Standing::Claimed(_)) && !has_moved {
+        let is_there = record.address == sender.from && self.prover.is_nonce(nonce, sender.from, self.now);
+        if matches!(sender.standing, Standing::Claimed(_)) && !is_there {
             // A known run is introduced from where it is known to be, or says that it is elsewhere by now.
             self.counters.drop(Drop::Claimed);
             if let Standing::Claimed(slot) = sender.standing
@@ -351,6 +351,7 @@ impl Core {
             return Introduction::Buried { incarnation };
         }
         let is_known = self.view.slot_of_run(record.run).is_some();
+        let mut has_moved = has_reminded;
         if !is_at_home {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
             if self.questions.allow(self.now, record.address, false) {
@@ -372,11 +373,13 @@ impl Core {
         if let Some(slot) = self.view.slot_of_run(record.run)
             && self.view.record(slot).address != record.address
         {
+            // Who is heard from where it was and reads what is sent to where it says it is, at once or in turn, is there.
+            has_moved |= sender.standing == Standing::Member(slot) || self.has_announced(slot, record.address);
             let held = self.view.record(slot);
             let is_held_live = matches!(held.status, Status::Up | Status::Suspect | Status::Leaving);
-            if has_reminded && !record.supersedes(held) {
+            if has_moved && !record.supersedes(held) {
                 return Introduction::Outdated { newer: slot };
-            } else if is_held_live && !has_reminded {
+            } else if is_held_live && !has_moved {
                 // Anybody may say so: it is not, for as long as it is not found to be gone where it was.
                 return Introduction::Ignored;
             }
@@ -402,11 +405,11 @@ impl Core {
             return Introduction::Ignored;
         }
         let (run, id) = (record.run, record.id.clone());
-        if has_reminded && let Some(slot) = self.view.slot_of_run(run) {
+        if has_moved && let Some(slot) = self.view.slot_of_run(run) {
             self.view.peer_mut(slot).tie = Tie::Reminded;
         }
         self.learn(News::told(record), None);
-        if has_reminded && let Some(slot) = self.view.slot_of_run(run) {
+        if has_moved && let Some(slot) = self.view.slot_of_run(run) {
             // It is where it says: or the move was not believed for other reasons, and is not later, on another's word.
             self.view.peer_mut(slot).tie = Tie::Plain;
         }

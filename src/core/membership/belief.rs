@@ -17,22 +17,25 @@
 //! | a known run leaves, or has left of its own accord | when an elder says so, or nobody hears it any more (see `departures`) |
 //! | a known run at another address, where it is watched | never: it is asked there itself, and proves it (see `keepsakes`) |
 //! | the same, where it is not watched | when two elders say so |
+//! | a member, of itself, that it is at another address | when its run answers there, too |
 //! | a run that is gone lives again | when an elder says so; else it is asked itself, where it was |
 //!
 //! Invariants:
-//! - A member's own word, from its own address, is believed up to the bounds of the format: it harms itself alone.
+//! - A member's own word, from its own address, is believed up to the bounds of the format: it harms itself alone. Its address
+//!   is no such word: whose address it is decides whose word counts.
 //! - Nothing is asked of anybody for an ordinary join, restart, refutation or change of tags.
 //!
 //! Must not know: who wins where two records of one name are both believable (see `record`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::departures::is_departure;
 use crate::core::counters::Drop;
 use crate::core::limits::{
-    FREE_JUMP, HEARSAY_JUMP_INTERVAL, MAX_CLAIMS, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP, MAX_RUN_JUMP,
-    RUN_JUMP_INTERVAL, SUCCESSOR_PATIENCE, TOLD_INTERVAL,
+    ANNOUNCEMENT_MEMORY, FREE_JUMP, HEARSAY_JUMP_INTERVAL, MAX_CLAIMS, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP,
+    MAX_RUN_JUMP, RUN_JUMP_INTERVAL, SUCCESSOR_PATIENCE, TOLD_INTERVAL,
 };
 use crate::core::member::{LeaveReason, Record, Run, Status};
 use crate::core::time::Time;
@@ -85,7 +88,7 @@ impl Core {
         let voice = self.view.record(from).run;
         let is_own_word = voice == record.run || from == slot;
         if is_own_word {
-            return false;
+            return self.doubts_own_move(slot, record);
         }
         if self.doubts_incarnation(slot, record) {
             self.counters.drop(Drop::Implausible);
@@ -148,6 +151,27 @@ impl Core {
         if is_said_to_live && self.questions.allow(self.now, record.address, false) {
             self.ask_who(record.address);
         }
+    }
+
+    /// A member says that it is elsewhere, from where it is known to be. It must answer there, too: else it could be anybody's
+    /// address. That it said so is remembered for a while, and its run is believed from there.
+    fn doubts_own_move(&mut self, slot: Slot, record: &Record) -> bool {
+        let held = self.view.record(slot);
+        let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
+        if held.address == record.address || !is_said_to_live {
+            return false;
+        }
+        if held.run == record.run {
+            self.view.peer_mut(slot).errands_mut().announced = Some((record.address, self.now));
+        }
+        self.ask_claimant(record);
+        true
+    }
+
+    /// Whether a member said a short while ago, from where it is known to be, that it is at this address.
+    pub(in crate::core) fn has_announced(&self, slot: Slot, address: SocketAddr) -> bool {
+        let announced = self.view.entry(slot).peer.errands().announced;
+        announced.is_some_and(|(at, since)| at == address && self.now.since(since) < ANNOUNCEMENT_MEMORY)
     }
 
     /// A known run is said to have moved. Whoever watches it asks it there, where it proves that, and lets it know where it

@@ -243,6 +243,7 @@ impl Core {
             if !self.restate_myself(Record { address, ..Record::clone(self.me()) }) {
                 return self.reply(ticket, Reply::Refused(CommandError::Busy));
             }
+            self.keepsakes.outlived();
             self.introduce_myself();
         }
         self.reply(ticket, Reply::AddressSet);

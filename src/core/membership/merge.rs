@@ -218,6 +218,9 @@ impl Core {
     fn meet_elsewhere(&mut self, slot: Slot, held: Held, record: &Record, sign: Time) -> Option<Peer> {
         let peer = self.view.peer_mut(slot);
         let is_proven = std::mem::replace(&mut peer.tie, Tie::Told) == Tie::Reminded;
+        if peer.errands().announced.is_some() {
+            peer.errands_mut().announced = None;
+        }
         if is_proven {
             peer.tie = Tie::Plain;
             self.keepsakes.moved(held.run, record.address);

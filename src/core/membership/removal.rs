@@ -12,7 +12,8 @@
 //!   takes its removal back, and believes no other for [`EVICTION_MEMORY`]. Who does not believe a removal that it hears of
 //!   again lets its subject know.
 //!
-//! **An elder** is a member that this node found in its first view, or that came [`SETTLE`] ago, or is a seed. In a cluster
+//! **An elder** is a member that this node found in its first view, or that came [`SETTLE`] ago, or is a seed
+//! that answered at the seed's address. In a cluster
 //! that is itself younger than that, so are those that founded it together with this node (within [`FOUNDED_TOGETHER`] of each
 //! other, and here for half of the time), and in any case the first [`MIN_ELDERS`] that came: an operator can remove somebody
 //! from a young cluster, and whoever comes later cannot.
@@ -181,8 +182,13 @@ impl Core {
         self.acquaintance.came(self.now, slot).is_none()
     }
 
-    /// Whether this node was told to look for members where this one is.
+    /// Whether this node was told to look for members where this one is, which has proven that it is there.
     pub(in crate::core) fn is_contact(&self, slot: Slot) -> bool {
+        self.view.entry(slot).peer.proven && self.is_where_contacts_are(slot)
+    }
+
+    /// The same of a member that may not have proven it yet.
+    fn is_where_contacts_are(&self, slot: Slot) -> bool {
         self.reunion.is_contact(self.view.record(slot).address)
     }
 
@@ -311,12 +317,12 @@ impl Core {
     fn is_vouched_for(&self) -> bool {
         let says_so = |slot: &Slot| self.removals.voices.contains_key(&self.view.record(*slot).run);
         let mut seeds = self.live_contacts().peekable();
-        !self.is_new_here() || seeds.peek().is_none() || seeds.any(|slot| says_so(&slot))
+        !self.is_new_here() || seeds.peek().is_none() || seeds.any(|slot| self.is_contact(slot) && says_so(&slot))
     }
 
-    /// Members where this node was told to look for members.
+    /// Members where this node was told to look for members, proven or not.
     fn live_contacts(&self) -> impl Iterator<Item = Slot> {
-        self.view.live().iter().copied().filter(|slot| self.is_contact(*slot))
+        self.view.live().iter().copied().filter(|slot| self.is_where_contacts_are(*slot))
     }
 
     /// Asks other members for a sign: those that hold this node as removed say so in their answers.

@@ -4,17 +4,20 @@
 //! answers no question. So each member gives each of its observers something to bring back, once, where that has proven to be:
 //!
 //! ```text
-//! X ─ Probe ─▶ P      P ─ Ack, Keepsake(k) ─▶ X         (k: a keyed hash of X's run; P remembers nothing)
+//! X ─ Probe ─▶ P      P ─ Ack, Keepsake(k) ─▶ X         (k: a keyed hash of X's run and address)
 //! X is elsewhere by now, and asks P who it is:
 //! X ─ WhoAreYou ─▶ P  P ─ WhoAreYou ─▶ X  X ─ Reminder(k), IAm ─▶ P       (X has moved)
 //! ```
 //!
-//! The move is believed at once. Everybody that observes X asks for itself; the others believe elders (see `belief`). Without a
+//! P remembers nothing: what comes back must be for where it holds X. The move is believed at once, and X is given the next one. Everybody that observes X asks for itself; the others believe elders (see `belief`). Without a
 //! keepsake (X or P lost it) a run has moved when this node holds it as gone where it was, and is then a *stray*: it is taken
-//! for somebody that has just come, and is given no keepsake, until it has been there for long.
+//! for somebody that has just come, and is given no keepsake, until it has been there for long. What was given to the run where it was
+//! before counts from there for as long as a stray is held: the run's owner takes it back.
 //!
 //! Invariants:
-//! - A keepsake goes to the address that is held of its run, proven; and back to the address that it came from, nowhere else.
+//! - A keepsake goes to the address that is held of its run, proven; and back to the address that it came from, nowhere else. Of
+//!   several runs that gave one from one address, one after the other, the last one's goes back there.
+//! - Whoever was given a keepsake where it took a run for its own has none that holds when the owner is back.
 //! - At most [`MAX_KEEPSAKES`] are held; those of members that are no observers any more give way first.
 //! - A keepsake is asked for beside what is sent anyway, [`MAX_KEEPSAKE_QUESTIONS`] times at most.
 //!
@@ -37,13 +40,15 @@ pub(in crate::core) struct Keepsakes {
 }
 
 /// What one member gave, or was asked for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Kept {
     /// What it gave, and where it was.
     given: Option<(Nonce, SocketAddr)>,
     /// How often it was asked.
     asked: u8,
     asked_at: Option<Time>,
+    /// What it gave is for where this node was: it serves to move from there, and another one is asked for.
+    is_outlived: bool,
 }
 
 impl Keepsakes {
@@ -59,8 +64,31 @@ impl Keepsakes {
 
     /// That run has proven that it is at another address: what it gave goes there.
     pub(in crate::core) fn moved(&mut self, run: Run, to: SocketAddr) {
-        if let Some((_, from)) = self.held.get_mut(&run).and_then(|kept| kept.given.as_mut()) {
-            *from = to;
+        if let Some((keepsake, _)) = self.held.get(&run).and_then(|kept| kept.given) {
+            self.give(run, keepsake, to);
+        }
+    }
+
+    /// A run that is at this address gave its keepsake, if it was asked for it. Whoever gave one there before is gone.
+    fn give(&mut self, run: Run, keepsake: Nonce, from: SocketAddr) {
+        if !self.held.contains_key(&run) {
+            return;
+        }
+        for (other, kept) in &mut self.held {
+            if *other == run {
+                // The same one again is for the same place.
+                kept.is_outlived &= kept.given.is_some_and(|(before, _)| before == keepsake);
+                kept.given = Some((keepsake, from));
+            } else if kept.given.is_some_and(|(_, at)| at == from) {
+                kept.given = None;
+            }
+        }
+    }
+
+    /// This node is at another address: it needs other keepsakes, once that is known.
+    pub(in crate::core) fn outlived(&mut self) {
+        for kept in self.held.values_mut() {
+            (kept.is_outlived, kept.asked) = (true, 0);
         }
     }
 
@@ -83,8 +111,8 @@ impl Keepsakes {
 
     /// Whether this run is to be asked now, which is counted.
     fn asks(&mut self, now: Time, run: Run) -> bool {
-        let kept = self.held.entry(run).or_insert(Kept { given: None, asked: 0, asked_at: None });
-        let asks = kept.given.is_none()
+        let kept = self.held.entry(run).or_default();
+        let asks = (kept.given.is_none() || kept.is_outlived)
             && kept.asked < MAX_KEEPSAKE_QUESTIONS
             && is_due(now, kept.asked_at, KEEPSAKE_INTERVAL);
         if asks {
@@ -112,16 +140,14 @@ impl Core {
     pub(super) fn give_keepsake(&self, packet: &mut PacketBuilder, slot: Slot) {
         let entry = self.view.entry(slot);
         if entry.peer.proven && self.observes(slot) && !self.is_unproven_here(slot) {
-            packet.push(&Message::Keepsake { keepsake: self.prover.keepsake(entry.record.run) });
+            packet.push(&Message::Keepsake { keepsake: self.prover.keepsake(entry.record.run, entry.record.address) });
         }
     }
 
     /// A member gave what it was asked for.
     pub(super) fn given_keepsake(&mut self, slot: Slot, keepsake: Nonce) {
         let record = self.view.record(slot);
-        if let Some(kept) = self.keepsakes.held.get_mut(&record.run) {
-            kept.given = Some((keepsake, record.address));
-        }
+        self.keepsakes.give(record.run, keepsake, record.address);
     }
 
     /// Brings back what was given from this address.
@@ -131,9 +157,14 @@ impl Core {
         }
     }
 
-    /// A run has just brought back what this node gave to it.
-    pub(super) fn is_reminded(&self, run: Run, keepsake: Nonce) -> bool {
-        self.prover.keepsake(run) == keepsake
+    /// Whether a run has just brought back what this node gave to it where it is held; or, where a stray is held, what it was
+    /// given before, from there.
+    pub(super) fn is_reminded(&self, run: Run, from: SocketAddr, keepsake: Nonce) -> bool {
+        let Some(slot) = self.view.slot_of_run(run) else { return false };
+        let entry = self.view.entry(slot);
+        let may_return = entry.peer.tie == Tie::Stray || self.is_unproven_here(slot);
+        let is_for = |address| self.prover.keepsake(run, address) == keepsake;
+        is_for(entry.record.address) || (may_return && is_for(from))
     }
 
     /// Whether a member came to where it is a short while ago, and did not prove to this node that it did.
@@ -181,11 +212,39 @@ mod tests {
     fn a_keepsake_goes_back_where_it_came_from_and_nowhere_else() {
         let mut keepsakes = Keepsakes::default();
         let at = |port: u16| SocketAddr::from(([10, 0, 0, 1], port));
-        keepsakes.held.insert(Run(1), Kept { given: Some((Nonce(7), at(1))), asked: 1, asked_at: None });
-        keepsakes.held.insert(Run(2), Kept { given: None, asked: 1, asked_at: None });
+        keepsakes.held.insert(Run(1), Kept { given: Some((Nonce(7), at(1))), asked: 1, ..Kept::default() });
+        keepsakes.held.insert(Run(2), Kept { asked: 1, ..Kept::default() });
         assert_eq!((keepsakes.from(at(1)), keepsakes.from(at(2))), (Some(Nonce(7)), None));
         assert!(!keepsakes.asks(Time::ORIGIN + KEEPSAKE_INTERVAL, Run(1)), "it has given one");
         keepsakes.forget(Run(1));
         assert_eq!(keepsakes.from(at(1)), None);
+    }
+
+    #[test]
+    fn the_last_run_at_an_address_gave_what_goes_back_there() {
+        let mut keepsakes = Keepsakes::default();
+        let at = |port: u16| SocketAddr::from(([10, 0, 0, 1], port));
+        for run in [2, 1, 3] {
+            assert!(keepsakes.asks(Time::ORIGIN, Run(run)));
+            keepsakes.give(Run(run), Nonce(run), at(1));
+            assert_eq!(keepsakes.from(at(1)), Some(Nonce(run)));
+        }
+        keepsakes.give(Run(9), Nonce(9), at(1));
+        assert_eq!(keepsakes.from(at(1)), Some(Nonce(3)), "it was not asked");
+    }
+
+    #[test]
+    fn whoever_moves_asks_for_another_keepsake_until_it_is_another_one() {
+        let mut keepsakes = Keepsakes::default();
+        let (from, mut now) = (SocketAddr::from(([10, 0, 0, 1], 1)), Time::ORIGIN);
+        assert!(keepsakes.asks(now, Run(1)));
+        keepsakes.give(Run(1), Nonce(7), from);
+        keepsakes.outlived();
+        for keepsake in [7, 7, 8] {
+            now = now + KEEPSAKE_INTERVAL;
+            assert!(keepsakes.asks(now, Run(1)));
+            keepsakes.give(Run(1), Nonce(keepsake), from);
+        }
+        assert!(!keepsakes.asks(now + KEEPSAKE_INTERVAL, Run(1)));
     }
 }

@@ -11,9 +11,6 @@ use crate::core::member::Run;
 use crate::core::time::Time;
 use crate::core::wire::Nonce;
 
-/// The address in what holds wherever its bearer is.
-const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
-
 /// Makes and checks nonces (SipHash-2-4; Aumasson and Bernstein, 2012).
 #[derive(Debug)]
 pub(in crate::core) struct Prover {
@@ -47,9 +44,10 @@ impl Prover {
         (0..2).any(|ago| self.seal(1, address, run, minute(now) - ago) == cookie)
     }
 
-    /// What this run must bring back to be believed that it is elsewhere; valid for as long as this node's run lives.
-    pub(in crate::core) fn keepsake(&self, run: Run) -> Nonce {
-        self.seal(2, NOWHERE, run, 0)
+    /// What this run, which was given it at `address`, must bring back to be believed that it is elsewhere; valid for as long
+    /// as this node's run lives.
+    pub(in crate::core) fn keepsake(&self, run: Run, address: SocketAddr) -> Nonce {
+        self.seal(2, address, run, 0)
     }
 
     fn seal(&self, purpose: u8, address: SocketAddr, run: Run, minute: u64) -> Nonce {
@@ -79,13 +77,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_keepsake_holds_for_its_run_alone_and_is_no_other_proof() {
+    fn a_keepsake_holds_for_its_run_and_its_address_alone_and_is_no_other_proof() {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
         let (prover, other) = (Prover::new(&mut rng), Prover::new(&mut rng));
-        assert_eq!(prover.keepsake(Run(1)), prover.keepsake(Run(1)));
-        assert_ne!(prover.keepsake(Run(1)), prover.keepsake(Run(2)));
-        assert_ne!(prover.keepsake(Run(1)), other.keepsake(Run(1)), "another process, another key");
-        assert_ne!(prover.keepsake(Run(1)), prover.cookie(NOWHERE, Run(1), Time::ORIGIN));
+        let (here, there) = ("10.0.0.1:1".parse().expect("address"), "10.0.0.2:1".parse().expect("address"));
+        assert_eq!(prover.keepsake(Run(1), here), prover.keepsake(Run(1), here));
+        assert_ne!(prover.keepsake(Run(1), here), prover.keepsake(Run(2), here));
+        assert_ne!(prover.keepsake(Run(1), here), prover.keepsake(Run(1), there), "given to somebody else");
+        assert_ne!(prover.keepsake(Run(1), here), other.keepsake(Run(1), here), "another process, another key");
+        assert_ne!(prover.keepsake(Run(1), here), prover.cookie(here, Run(1), Time::ORIGIN));
     }
 
     #[test]

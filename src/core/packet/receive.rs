@@ -360,7 +360,9 @@ impl Core {
                 answer.has_echoed = echo.is_some_and(|echo| self.echoed(*sender, echo));
                 answer.introduce = Some(nonce);
             }
-            Message::Reminder { keepsake } => answer.has_reminded = self.is_reminded(sender.run, keepsake),
+            Message::Reminder { keepsake } => {
+                answer.has_reminded = self.is_reminded(sender.run, sender.from, keepsake);
+            }
             Message::IAm { nonce, record } => {
                 answer.has_brought_nonce = self.prover.is_nonce(nonce, sender.from, self.now);
                 answer.advertised = Some(record.address);
@@ -551,6 +553,7 @@ impl Core {
         let is_needed = with_updates
             || answer.myself
             || answer.introduce.is_some()
+            || answer.has_reminded
             || !answer.acks.is_empty()
             || !answer.testimony.is_empty()
             || !confirmed.is_empty()
@@ -563,6 +566,10 @@ impl Core {
             self.announce_by_calls();
         }
         let mut packet = self.answer_of(slot, sender.bytes, &answer.acks);
+        if answer.has_reminded && answer.acks.is_empty() {
+            // The last one was for where it was.
+            self.give_keepsake(&mut packet, slot);
+        }
         for testimony in &answer.testimony {
             packet.push(testimony);
         }

@@ -1,6 +1,7 @@
 //! Strangers that say they are a member which has moved, a newcomer beside them that passes it on, and what false removals and
 //! accusations do to those who are told of them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::hostile::{packet, send};
@@ -21,8 +22,8 @@ struct Thief {
     record: Record,
     sequence: u64,
     read: usize,
-    /// It was given a keepsake.
-    is_trusted: bool,
+    /// What was given to it, by whom.
+    keepsakes: BTreeMap<Run, Nonce>,
 }
 
 impl Thief {
@@ -34,7 +35,8 @@ impl Thief {
         net.forget_reports();
         let incarnation = net.nodes[victim].core.me().incarnation + 3;
         let record = Record { address: address(ELSEWHERE), ..about(net, victim, incarnation, Status::Up) };
-        Self { newcomer: Liar::new(node), record, sequence: 3_000, read: net.undelivered.len(), is_trusted: false }
+        let read = net.undelivered.len();
+        Self { newcomer: Liar::new(node), record, sequence: 3_000, read, keepsakes: BTreeMap::new() }
     }
 
     fn say(&mut self, net: &mut Net, to: usize, messages: &[Message]) {
@@ -53,21 +55,22 @@ impl Thief {
             .flat_map(|packet| packet.messages.into_iter().map(move |message| (packet.header.run, message)))
             .collect();
         for (from, message) in messages {
-            self.is_trusted |= matches!(message, Message::Keepsake { .. });
-            let mut answer = vec![Message::Reply];
-            match message {
-                Message::Probe { nonce, .. } => answer.push(Message::Ack { nonce }),
-                Message::WhoAreYou { nonce, .. } => {
-                    // Made up: it was given none.
-                    answer.push(Message::Reminder { keepsake: Nonce(self.sequence) });
-                    answer.push(Message::IAm { nonce, record: self.record.clone() });
+            let answer = match message {
+                Message::Probe { nonce, .. } => Message::Ack { nonce },
+                Message::WhoAreYou { nonce, .. } => Message::IAm { nonce, record: self.record.clone() },
+                Message::Keepsake { keepsake } => {
+                    self.keepsakes.insert(from, keepsake);
+                    continue;
                 }
                 _ => continue,
-            }
+            };
             // Questions may be anonymous: everybody gets the answer.
             for to in 0..net.nodes.len() {
-                if from.is_nobody() || net.nodes[to].core.me().run == from {
-                    self.say(net, to, &answer);
+                let run = net.nodes[to].core.me().run;
+                if from.is_nobody() || run == from {
+                    // The one that it was given, or one that is made up.
+                    let keepsake = self.keepsakes.get(&run).copied().unwrap_or(Nonce(self.sequence));
+                    self.say(net, to, &[Message::Reply, Message::Reminder { keepsake }, answer.clone()]);
                 }
             }
         }
@@ -193,9 +196,9 @@ fn a_stray_is_given_a_keepsake_when_it_has_been_there_for_long_and_not_before() 
     for observer in 0..2 {
         assert_eq!(where_held(&net, observer, "n2"), (Status::Up, ELSEWHERE), "{}", net.describe());
     }
-    assert!(!thief.is_trusted);
+    assert!(thief.keepsakes.is_empty());
     thief.works(&mut net, SETTLE, |_| ());
-    assert!(thief.is_trusted);
+    assert!(!thief.keepsakes.is_empty());
 }
 
 #[test]
@@ -209,7 +212,7 @@ fn who_left_and_appears_elsewhere_without_a_proof_is_a_stray() {
     for observer in 0..2 {
         assert_eq!(where_held(&net, observer, "n2"), (Status::Up, ELSEWHERE), "{}", net.describe());
     }
-    assert!(!thief.is_trusted);
+    assert!(thief.keepsakes.is_empty());
 }
 
 /// The driver of a node bound another socket, and lost the old one.
@@ -249,6 +252,29 @@ fn a_move_is_proven_to_who_has_moved_itself() {
         let at = |node: &super::net::Node| node.core.record(&id("n1")).map(|held| held.address);
         net.running().all(|node| at(node) == Some(address(71)))
     });
+}
+
+#[test]
+fn a_move_is_followed_by_who_was_restarted_under_other_names() {
+    for n in [3, 5] {
+        let mut net = old_cluster(Profile::Local, n);
+        let mut observer = 2;
+        for nth in 0..3 {
+            net.kill(observer);
+            net.run(ms(500));
+            observer = net.add(&format!("again{nth}"), 2, &[0]);
+            net.run_until(Duration::from_secs(5), "back", |net| net.nodes[observer].core.is_up());
+            net.run(Duration::from_secs(8));
+        }
+        for host in [70, 71] {
+            moves(&mut net, 1, host);
+            net.run_until(Duration::from_secs(1), "known where it is", |net| {
+                let at = |node: &super::net::Node| node.core.record(&id("n1")).map(|held| held.address);
+                net.running().all(|node| at(node) == Some(address(host)))
+            });
+            net.run(ms(10));
+        }
+    }
 }
 
 /// A newcomer says this of everybody to everybody, for five seconds; gives back the worst self-doubt anybody had.

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use rand::SeedableRng;
+
 use super::liars::{ELSEWHERE, Liar, about, old_cluster, update};
 use super::net::{Net, address, id, ms};
 use crate::core::doors::{Command, CommandError, Reply};
-use crate::core::member::{ChangeKind, Record, Status};
+use crate::core::member::{ChangeKind, LeaveReason, Record, Status};
+use crate::core::packet::Prover;
 use crate::core::settings::Profile;
+use crate::core::wire::Message;
 
 /// The driver of a node bound another socket, and lost the old one.
 fn moves(net: &mut Net, node: usize, host: usize) {
@@ -68,4 +72,70 @@ fn a_member_is_not_moved_by_others() {
             assert_eq!((held.address, held.status), (address(1), Status::Up), "{}", net.describe());
         }
     }
+}
+
+/// A newcomer says in one packet that it is at a seed's address, then this, then that it is where it is.
+fn says_as_a_seed(net: &mut Net, liar: usize, round: u64, lie: &Message, to: usize) {
+    let me = about(net, liar, net.nodes[liar].core.me().incarnation + 2 * round + 1, Status::Up);
+    let back = Record { incarnation: me.incarnation + 1, ..me.clone() };
+    let there = Record { address: address(0), ..me };
+    Liar::new(liar).says(net, to, &[update(there), lie.clone(), update(back)]);
+}
+
+#[test]
+fn a_newcomer_that_says_it_is_at_a_seeds_address_has_the_say_of_a_newcomer() {
+    for n in [3, 6, 20] {
+        let mut net = old_cluster(Profile::Local, n);
+        let liar = net.add("liar", 90, &[0]);
+        net.run_until(ms(3_000), "the liar is in", Net::all_agree);
+        net.run(ms(500));
+        net.forget_reports();
+        for round in 0..10 {
+            let removed = Status::Left(LeaveReason::Forced);
+            let lie = update(about(&net, 1, net.nodes[1].core.me().incarnation + 1, removed));
+            for to in 0..n {
+                says_as_a_seed(&mut net, liar, round, &lie, to);
+                let held = net.nodes[to].core.record(&id("liar")).expect("listed");
+                assert_eq!(held.address, address(90), "{n}: at n{to}");
+            }
+            net.run(ms(100));
+        }
+        assert_eq!(net.nodes[1].stopped, None, "{n}: {}", net.describe());
+        for observer in (0..n).filter(|node| *node != 1) {
+            let left = |kind: &ChangeKind| matches!(kind, ChangeKind::Left(_));
+            assert!(!net.reported(observer, "n1").iter().any(left), "{n} at n{observer}");
+        }
+    }
+}
+
+#[test]
+fn a_newcomers_own_word_of_another_address_puts_it_nowhere_else() {
+    let mut net = old_cluster(Profile::Local, 5);
+    let liar = net.add("liar", 90, &[0]);
+    net.run_until(ms(3_000), "the liar is in", Net::all_agree);
+    for at in [address(0), address(1), address(ELSEWHERE)] {
+        let incarnation = net.nodes[liar].core.me().incarnation + 1;
+        let lie = update(Record { address: at, ..about(&net, liar, incarnation, Status::Up) });
+        Liar::new(liar).says_to_all(&mut net, &[lie]);
+        for _ in 0..20 {
+            net.run(ms(50));
+            for node in 0..5 {
+                let held = net.nodes[node].core.record(&id("liar")).expect("listed");
+                assert_eq!(held.address, address(90), "at n{node}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_member_that_says_over_a_link_that_it_moved_needs_no_keepsake() {
+    let mut net = Net::linked(Profile::Local, 4);
+    for (node, seed) in [(0, 7), (2, 8), (3, 9)] {
+        // Nothing that was given counts any more.
+        net.nodes[node].core.prover = Prover::new(&mut rand_chacha::ChaCha8Rng::seed_from_u64(seed));
+    }
+    moves(&mut net, 1, 70);
+    net.run_until(net.settings.down_timeout * 2, "known where it is", |net| {
+        net.running().all(|node| node.core.record(&id("n1")).is_some_and(|held| held.address == address(70)))
+    });
 }

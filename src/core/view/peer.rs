@@ -4,6 +4,7 @@
 
 use super::Hearing;
 use super::refutations::Refutations;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::limits::{MAX_ECHO_HOLD, MAX_SEQUENCE, REPLAY_WINDOW, SEQUENCE_BURST, SEQUENCES_PER_MS};
@@ -38,7 +39,7 @@ pub(in crate::core) struct Peer {
 pub(in crate::core) enum Tie {
     /// It came there, or proved that it moved there.
     Plain,
-    /// It has just brought back its keepsake: what it says of its address now is believed.
+    /// It has just proven that it is at another address, most often by its keepsake: what it says of its address now is believed.
     Reminded,
     /// Others were believed that it moved there.
     Told,
@@ -88,6 +89,8 @@ pub(in crate::core) struct Errands {
     pub(in crate::core) accused_since: Option<Time>,
     /// The last time its incarnation was believed to be far higher, on the word of others.
     pub(in crate::core) last_jump: Option<Time>,
+    /// Where it said that it is by now, from where it is held, and when.
+    pub(in crate::core) announced: Option<(SocketAddr, Time)>,
     /// How often it was suspected and said otherwise.
     pub(in crate::core) refutations: Refutations,
     /// Its accusation is this node's own, made while this node heard nobody (see `deaf`).
