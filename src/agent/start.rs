@@ -87,7 +87,8 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         journal.say(level, warning.to_string());
     }
     let tasks = TaskTracker::new();
-    let durability = memory.store.map_or_else(Durability::none, |store| Durability::of(store, &tasks));
+    let lease = config.leadership.timing.lease_duration;
+    let durability = memory.store.map_or_else(Durability::none, |store| Durability::of(store, &tasks, lease));
 
     let budget = descriptors::links_within_the_limit();
     if budget < MAX_LINK_DESCRIPTORS {

@@ -23,9 +23,23 @@ use tokio_util::task::TaskTracker;
 use super::Store;
 use crate::core::Durable;
 
-/// How long after a failed write the same state is tried again, if no newer one comes first. A full disk seldom
-/// empties sooner, and the bound is stored far enough ahead to wait.
-const RETRY: Duration = Duration::from_secs(5);
+/// How long after a failed write the same state is tried again at the latest, if no newer one comes first. A full disk
+/// seldom empties sooner, and the bound of incarnations is stored far enough ahead to wait.
+const MAX_RETRY: Duration = Duration::from_secs(5);
+/// So often in a lease at least: a voter stands aside until its ballot is stored, and nobody may lead meanwhile.
+const RETRIES_IN_LEASE: u32 = 4;
+/// The first pause is this part of the longest one; each one after it is twice as long.
+const FIRST_RETRY_PART: u32 = 4;
+
+/// The longest pause between two attempts.
+fn longest_retry(lease: Duration) -> Duration {
+    (lease / RETRIES_IN_LEASE).min(MAX_RETRY)
+}
+
+/// The pauses before the attempts after a failed write.
+fn retries(longest: Duration) -> impl Iterator<Item = Duration> {
+    std::iter::successors(Some(longest / FIRST_RETRY_PART), move |pause| Some((*pause * 2).min(longest)))
+}
 
 /// What is on disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -84,9 +98,9 @@ impl Durability {
         Self { target, progress, told: Progress::default(), failures }
     }
 
-    /// Starts the writing task of a store.
-    pub(crate) fn of(store: Store, tasks: &TaskTracker) -> Self {
-        Self::with_retry(store, tasks, RETRY)
+    /// Starts the writing task of a store; what could not be written is tried again within a part of this lease.
+    pub(crate) fn of(store: Store, tasks: &TaskTracker, lease: Duration) -> Self {
+        Self::with_retry(store, tasks, longest_retry(lease))
     }
 
     fn with_retry(store: Store, tasks: &TaskTracker, retry: Duration) -> Self {
@@ -147,6 +161,7 @@ struct Writer {
     wishes: watch::Receiver<Option<Durable>>,
     acknowledge: watch::Sender<Progress>,
     failures: Arc<AtomicU64>,
+    /// The longest pause between two attempts.
     retry: Duration,
 }
 
@@ -154,8 +169,10 @@ impl Writer {
     async fn run(mut self) {
         // Ends when the driver is gone and nothing unseen is left.
         while self.wishes.changed().await.is_ok() {
+            let mut pauses = retries(self.retry);
             while !self.write_newest().await {
-                match timeout(self.retry, self.wishes.changed()).await {
+                let pause = pauses.next().unwrap_or(self.retry);
+                match timeout(pause, self.wishes.changed()).await {
                     // Time to try the same again, or something newer.
                     Err(_) | Ok(Ok(())) => {}
                     Ok(Err(_)) => return,
@@ -193,6 +210,19 @@ mod tests {
     use crate::core::election::{Ballot, Identity};
     use crate::store::{Remembered, STATE_FILE};
 
+    const LEASE: Duration = Duration::from_secs(2);
+
+    #[test]
+    fn a_failed_write_is_tried_again_several_times_in_a_lease_and_every_five_seconds_at_least() {
+        let pauses = |lease_ms| {
+            let longest = longest_retry(Duration::from_millis(lease_ms));
+            retries(longest).take(4).map(|pause| pause.as_millis()).collect::<Vec<_>>()
+        };
+        assert_eq!(pauses(2_000), [125, 250, 500, 500]);
+        assert_eq!(pauses(20_000), [1_250, 2_500, 5_000, 5_000]);
+        assert_eq!(pauses(60_000), [1_250, 2_500, 5_000, 5_000]);
+    }
+
     fn durable(incarnation_bound: u64) -> Durable {
         Durable { incarnation_bound, addresses: Vec::new(), ballot: None }
     }
@@ -222,7 +252,7 @@ mod tests {
     #[tokio::test]
     async fn a_ballot_is_acknowledged_by_its_version_and_never_where_nothing_is_durable() {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut durability = Durability::of(open(directory.path()).0, &TaskTracker::new());
+        let mut durability = Durability::of(open(directory.path()).0, &TaskTracker::new(), LEASE);
         durability.persist(voters(1, 5));
         let expected = Stored { incarnation_bound: 1, ballot_version: 5 };
         assert_eq!(stored(&next_written(&mut durability).await), expected);
@@ -242,7 +272,7 @@ mod tests {
     async fn a_burst_of_wishes_ends_with_the_newest_on_disk() {
         let directory = tempfile::tempdir().expect("a directory");
         let tasks = TaskTracker::new();
-        let mut durability = Durability::of(open(directory.path()).0, &tasks);
+        let mut durability = Durability::of(open(directory.path()).0, &tasks, LEASE);
         for bound in 1..=1_000 {
             durability.persist(durable(bound));
         }
@@ -257,7 +287,7 @@ mod tests {
     async fn the_last_wish_is_written_even_if_the_driver_ends_at_once() {
         let directory = tempfile::tempdir().expect("a directory");
         let tasks = TaskTracker::new();
-        let durability = Durability::of(open(directory.path()).0, &tasks);
+        let durability = Durability::of(open(directory.path()).0, &tasks, LEASE);
         durability.persist(durable(9));
         drop(durability);
         tasks.close();
