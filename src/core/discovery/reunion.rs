@@ -317,8 +317,8 @@ impl Core {
             self.counters.drop(Drop::Malformed);
             return Introduction::Ignored;
         }
-        let is_there = record.address == sender.from && self.prover.is_nonce(nonce, sender.from, self.now);
-        if matches!(sender.standing, Standing::Claimed(_)) && !is_there {
+        let is_answer = record.address == sender.from && self.prover.is_nonce(nonce, sender.from, self.now);
+        if matches!(sender.standing, Standing::Claimed(_)) && !is_answer {
             // A known run is introduced from where it is known to be, or says that it is elsewhere by now.
             self.counters.drop(Drop::Claimed);
             if let Standing::Claimed(slot) = sender.standing
