@@ -402,7 +402,7 @@ pub const MAX_TERMS_BEHIND: u64 = 1 << 10;
 /// How long a node that is to vote is asked who it is, at least.
 pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long it may take, once it is known, to get the leader's view onto its disk and to acknowledge it, at least.
-pub const LEARNING_TIMEOUT: Duration = Duration::from_secs(2);
+pub const LEARNING_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// How long those that would vote after a change are asked whether they are there, before it is put to the voters. All three
 /// times together are shorter than [`FORWARD_TIMEOUT`].
 pub const SOUNDING_TIMEOUT: Duration = Duration::from_millis(900);
@@ -410,13 +410,20 @@ const _: () = assert!(
     IDENTITY_TIMEOUT.as_millis() + LEARNING_TIMEOUT.as_millis() + SOUNDING_TIMEOUT.as_millis()
         < FORWARD_TIMEOUT.as_millis()
 );
-/// How long the last view may wait for the voters' disks before a command that waits for it is refused.
+/// How long the last view may wait for the voters' disks before a command that waits for it is refused, and how long what
+/// takes a change back may, which is over by [`HAND_OVER_TIMEOUT`] where its leader leaves.
 pub const STORING_TIMEOUT: Duration = Duration::from_millis(1_500);
-const _: () = assert!(STORING_TIMEOUT.as_millis() + 2 * CHANGE_TIMEOUT.as_millis() < FORWARD_TIMEOUT.as_millis());
-/// How long a change of the electorate may wait for the voters' disks, and then what takes it back while its leader leaves,
-/// which is over by [`HAND_OVER_TIMEOUT`].
+const _: () = assert!(STORING_TIMEOUT.as_millis() < HAND_OVER_TIMEOUT.as_millis());
+/// How long a change of the electorate may wait for voters that do not acknowledge it, from when the leader told them.
 pub const CHANGE_TIMEOUT: Duration = Duration::from_secs(1);
-const _: () = assert!(2 * CHANGE_TIMEOUT.as_millis() < HAND_OVER_TIMEOUT.as_millis());
+/// How long it may wait for the leader's own disk, and then for those of voters that answer: for two writes of 1 s each with
+/// something to spare, since one may be under way.
+pub const SLOW_DISK_TIMEOUT: Duration = Duration::from_millis(2_500);
+const _: () = assert!(CHANGE_TIMEOUT.as_millis() < SLOW_DISK_TIMEOUT.as_millis());
+const _: () =
+    assert!(2 * STORING_TIMEOUT.as_millis() + 2 * SLOW_DISK_TIMEOUT.as_millis() < FORWARD_TIMEOUT.as_millis());
+/// How long a voter may take to acknowledge a renewal and be there: so often voters with slow disks are asked.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a leader that leaves waits for the end of what it led, before it leaves without releasing its voters.
 pub const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Names in the difference between two agreed views that floods with the news of it, in bytes; longer ones are fetched.
@@ -453,11 +460,11 @@ pub const VIEW_FETCH_RETRY: Duration = Duration::from_millis(50);
 pub const MAX_FETCH_TRIES: u8 = 10;
 /// How long the leader's answer to a change of the electorate is awaited that was asked for at another node: longer than
 /// such a change takes, and shorter than an operator's client waits.
-pub const FORWARD_TIMEOUT: Duration = Duration::from_secs(5);
+pub const FORWARD_TIMEOUT: Duration = Duration::from_secs(9);
 /// Until then the leader is asked again after this long …
 pub const FORWARD_RETRY: Duration = Duration::from_millis(250);
 /// … and this many times at most, whoever leads by then.
-pub const MAX_FORWARD_ASKS: u32 = 16;
+pub const MAX_FORWARD_ASKS: u32 = 32;
 /// Commands at one node that wait for the leader's answer, and questions of one member that a leader remembers: no member
 /// asks for more at once than is remembered of it.
 pub const MAX_FORWARDED_COMMANDS: usize = 16;

@@ -12,14 +12,16 @@
 //! - *Sounding.* The majority that removes a voter need not be one of the electorate that comes after it. So before the change
 //!   is put to the voters, enough of those that would vote then must acknowledge a renewal that was *sent since*: what was
 //!   acknowledged before says nothing of a voter that has fallen silent.
-//! - *Put to the voters.* First the leader's own disk takes it. If that fails, nobody was told of it: the leader withdraws
-//!   it and stands aside, and the voters before the change elect another one.
+//! - *Put to the voters.* First the leader's own disk takes it. If that fails, or takes longer than [`SLOW_DISK_TIMEOUT`],
+//!   nobody was told of it: the leader withdraws it and stands aside, and the voters before the change elect another one.
 //! - *In flight.* The change needs a majority before and after it, and may be taken by too few all the same: voters die
 //!   between their answer and their disk. Meanwhile the claim rests on the electorate in force, the one before: its leader
 //!   leads on.
-//! - *Taken back.* After [`CHANGE_TIMEOUT`], if the electorate in force is there, or when its leader leaves, the leader puts
-//!   that electorate to the voters once more, under the next number. Otherwise whoever has the change on its disk would need
-//!   the votes of the new electorate for good, though the old one is there.
+//! - *Taken back.* [`CHANGE_TIMEOUT`] after the leader told its voters, if the electorate in force is there, or when its
+//!   leader leaves, the leader puts that electorate to the voters once more, under the next number. Otherwise whoever has the
+//!   change on its disk would need the votes of the new electorate for good, though the old one is there. As long as enough
+//!   voters for the change acknowledge renewals, and only their disks are late, it waits for these: for
+//!   [`SLOW_DISK_TIMEOUT`] at most, and asks every [`ANSWER_TIMEOUT`] whether they are still there.
 //!
 //! Why that is safe: electorates that differ by one voter have no two majorities without a voter in common. From when a change
 //! is put to the voters until it, or what takes it back, is agreed, nothing else is numbered, and only those two electorates
@@ -29,8 +31,8 @@
 //! changes.
 //!
 //! What remains: a leader that *dies* while a change is in flight takes nothing back. That is for some milliseconds, or, if a
-//! voter that answered falls silent before it takes the change, for [`CHANGE_TIMEOUT`] and a round. What its
-//! successor does depends on who is left:
+//! voter that answered falls silent before it takes the change, for [`CHANGE_TIMEOUT`] and a round (where its disk is
+//! slow, for [`SLOW_DISK_TIMEOUT`]). What its successor does depends on who is left:
 //!
 //! - Nobody who is left has the change on its disk: the electorate of before elects, and the change is gone.
 //! - Somebody has it: that one votes for nobody who has it not, and is elected by a majority of the electorate after the change,
@@ -40,7 +42,7 @@
 //!   nothing back.
 //!
 //! A voter may answer, and its disk take nothing: if nothing can be agreed without it, the operator hears its name after
-//! [`STORING_TIMEOUT`], or when what takes the change back is not agreed in [`CHANGE_TIMEOUT`] either. That one stays in flight.
+//! [`STORING_TIMEOUT`], or when what takes the change back is not agreed in that time either. That one stays in flight.
 //!
 //! Invariants: one wish at a time; every wish is answered once; "nothing changed" is only said if nothing can have changed.
 //! (But for a write of the leader that failed, is on its disk all the same, and is found there if the leader dies then.)
@@ -52,7 +54,9 @@ use std::sync::Arc;
 use super::electorate::{Electorate, Voter, VoterChange};
 use super::view::{MAX_NUMBER, NumberedView};
 use super::{Action, ChangeError, Election, Role, Surroundings, Unchanged};
-use crate::core::limits::{CHANGE_TIMEOUT, MAX_VOTERS, SOUNDING_TIMEOUT, STORING_TIMEOUT};
+use crate::core::limits::{
+    ANSWER_TIMEOUT, CHANGE_TIMEOUT, MAX_VOTERS, SLOW_DISK_TIMEOUT, SOUNDING_TIMEOUT, STORING_TIMEOUT,
+};
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 
@@ -81,8 +85,9 @@ pub(super) enum What {
     Wanted(VoterChange),
     /// Enough of those that would vote must acknowledge this renewal, or a later one, until then.
     Sounding { change: VoterChange, sequence: u64, until: Time },
-    /// In the view in flight since this renewal, until then.
-    InFlight { change: VoterChange, sequence: u64, until: Time },
+    /// In the view in flight: on its way to the leader's own disk, or since this renewal with the voters, until then. Voters
+    /// that answer have until `latest`.
+    InFlight { change: VoterChange, sequence: u64, until: Time, latest: Time },
     /// The view in flight takes it back, and this is what is answered then.
     TakenBack { change: VoterChange, error: ChangeError, until: Time },
 }
@@ -235,9 +240,10 @@ impl Election {
     }
 
     /// Why there is to be no other change now.
-    pub(super) fn busy(&self) -> ChangeError {
+    pub(super) fn busy(&self, around: &Surroundings<'_>) -> ChangeError {
         let is_answered = self.wish_under_way().is_some_and(|wish| wish.ticket.is_none());
-        if is_answered { ChangeError::NotStored { id: self.who_does_not_store() } } else { ChangeError::Busy }
+        let late = self.who_does_not_store(around).filter(|_| is_answered);
+        late.map_or(ChangeError::Busy, |id| ChangeError::NotStored { id })
     }
 
     /// The error, if a view has been in flight for so long that somebody does not store it.
@@ -245,16 +251,33 @@ impl Election {
         let Role::Leading(leading) = &self.role else { return None };
         let put = leading.numbering.last.unwrap_or(leading.elected_at);
         let is_late = around.now.since(put) >= STORING_TIMEOUT;
-        (is_late && !self.is_newest_agreed()).then(|| ChangeError::NotStored { id: self.who_does_not_store() })
+        (is_late && !self.is_newest_agreed()).then(|| self.not_stored(around))
     }
 
-    /// A voter that acknowledges renewals and does not have the view in flight on its disk; this node itself, if there is none.
-    pub(super) fn who_does_not_store(&self) -> NodeId {
-        let (Role::Leading(leading), newest) = (&self.role, self.newest()) else { return self.me.clone() };
-        let does_not = |voter: &Voter| leading.accepted.get(&voter.identity).copied() != newest;
-        let others = self.others().into_iter().filter(does_not);
-        let last = others.max_by_key(|voter| leading.heard.get(&voter.identity).map(|heard| heard.last));
-        last.map_or_else(|| self.me.clone(), |voter| voter.id)
+    /// The reason why the view in flight is not agreed in time.
+    pub(super) fn not_stored(&self, around: &Surroundings<'_>) -> ChangeError {
+        self.who_does_not_store(around).map_or(ChangeError::NotCarried, |id| ChangeError::NotStored { id })
+    }
+
+    /// The node whose disk keeps the view in flight from being agreed: this one, if its own write is pending, or else a voter
+    /// that acknowledges renewals and does not have the view. A silent voter is never named, since nothing is known of its
+    /// disk.
+    fn who_does_not_store(&self, around: &Surroundings<'_>) -> Option<NodeId> {
+        let (Role::Leading(leading), newest) = (&self.role, self.newest()) else { return None };
+        if self.stored.accepted.as_ref().map(NumberedView::reference) != newest {
+            return Some(self.me.clone());
+        }
+        let put = leading.numbering.last.unwrap_or(leading.elected_at);
+        let asked = leading.renewal_sent_before(around.now - ANSWER_TIMEOUT)?;
+        let is_late = |voter: &Voter| {
+            let has_answered_since = leading.heard.get(&voter.identity).is_some_and(|heard| heard.last >= put);
+            has_answered_since
+                && leading.has_acknowledged(voter.identity, asked)
+                && leading.accepted.get(&voter.identity).copied() != newest
+        };
+        let late = self.others().into_iter().filter(is_late);
+        let last = late.max_by_key(|voter| leading.heard.get(&voter.identity).map(|heard| heard.last));
+        last.map(|voter| voter.id)
     }
 
     fn wish(&mut self, around: &Surroundings<'_>, mut wish: Wish) {
@@ -267,7 +290,7 @@ impl Election {
                 leading.numbering.hasten(around.now, interval);
                 self.number(around);
             }
-            Role::Leading(leading) if leading.has_claim() => self.refuse(ticket, self.busy()),
+            Role::Leading(leading) if leading.has_claim() => self.refuse(ticket, self.busy(around)),
             _ => self.refuse(ticket, ChangeError::NotLeader),
         }
     }
@@ -295,6 +318,15 @@ impl Election {
                 let error = wish.unfinished(change, self.why_not_backed(change, *sequence));
                 self.drop_wish(error);
             }
+            What::InFlight { .. } if self.awaits_own_disk() => {
+                // It may hang for good. Only another term may use this number once more: the change can be on the disk yet.
+                self.store_failed(around);
+            }
+            What::InFlight { sequence, latest, .. }
+                if around.now < *latest && self.waits_for_disks_alone(*sequence) =>
+            {
+                self.wait_for_disks(around);
+            }
             What::InFlight { sequence, .. } => {
                 // Where the electorate in force is lost, that of the change may be enough, as a later leader finds.
                 if self.is_electorate_in_force_there(*sequence) {
@@ -304,12 +336,13 @@ impl Election {
                 }
             }
             What::TakenBack { .. } => {
-                let error = ChangeError::Unsettled { id: self.who_does_not_store() };
+                let late = self.who_does_not_store(around);
+                let error = late.map_or(ChangeError::Interrupted, |id| ChangeError::Unsettled { id });
                 self.answer_early(error);
                 self.wait_on(around);
             }
             What::Wanted(change) if !self.is_newest_agreed() => {
-                let error = wish.unfinished(change, ChangeError::NotStored { id: self.who_does_not_store() });
+                let error = wish.unfinished(change, self.not_stored(around));
                 self.drop_wish(error);
             }
             What::Wanted(_) => self.look_later(around),
@@ -377,9 +410,51 @@ impl Election {
             self.drop_wish(ChangeError::NoChange { reason: Unchanged::OutOfBounds });
             return None;
         };
-        let (sequence, until) = (last + 1, around.now + CHANGE_TIMEOUT);
-        wish.what = What::InFlight { change: change.clone(), sequence, until };
+        let until = around.now + SLOW_DISK_TIMEOUT;
+        wish.what = What::InFlight { change: change.clone(), sequence: last + 1, until, latest: until };
         Some((Arc::new(electorate), Some(change)))
+    }
+
+    /// The leader's own disk has the change: the voters are told now, and their time begins.
+    pub(super) fn begin_voters_time(&mut self, around: &Surroundings<'_>) {
+        let Some(last) = self.last_renewal() else { return };
+        // Whoever has a view that leaves its leader out acknowledges nothing of it any more: time for the way back must be left.
+        let slow = SLOW_DISK_TIMEOUT.min(self.timing.lease_duration * 3 / 4).max(CHANGE_TIMEOUT);
+        let slow = if self.is_voter() { SLOW_DISK_TIMEOUT } else { slow };
+        let Role::Leading(leading) = &mut self.role else { return };
+        if let Some(Wish { what: What::InFlight { sequence, until, latest, .. }, .. }) = &mut leading.numbering.wish {
+            *sequence = last + 1;
+            *until = around.now + CHANGE_TIMEOUT;
+            *latest = around.now + slow;
+        }
+        self.renew(around);
+    }
+
+    /// Whether enough voters for the change in flight have it, or have acknowledged this renewal or a later one: then nothing
+    /// but their disks is late.
+    fn waits_for_disks_alone(&self, sequence: u64) -> bool {
+        let (Role::Leading(leading), Some(view)) = (&self.role, &self.ballot.accepted) else { return false };
+        let newest = Some(view.reference());
+        let is_there =
+            |voter| leading.has_acknowledged(voter, sequence) || leading.accepted.get(&voter).copied() == newest;
+        view.is_carried_by(true, is_there)
+    }
+
+    /// Gives slow disks more time, and asks the voters whether they are still there, unless they could not answer a leader
+    /// that is to go.
+    fn wait_for_disks(&mut self, around: &Surroundings<'_>) {
+        let Some(last) = self.last_renewal() else { return };
+        let may_ask = self.is_voter();
+        let Role::Leading(leading) = &mut self.role else { return };
+        if let Some(Wish { what: What::InFlight { sequence, until, latest, .. }, .. }) = &mut leading.numbering.wish {
+            if may_ask {
+                *sequence = last + 1;
+            }
+            *until = (around.now + ANSWER_TIMEOUT).min(*latest);
+        }
+        if may_ask {
+            self.renew(around);
+        }
     }
 
     /// Puts the electorate in force to the voters once more, in place of the change that is in flight; this is answered when
@@ -401,7 +476,7 @@ impl Election {
         }
         let change = change.clone();
         let error = wish.unfinished(&change, error);
-        wish.what = What::TakenBack { change, error, until: around.now + CHANGE_TIMEOUT };
+        wish.what = What::TakenBack { change, error, until: around.now + STORING_TIMEOUT };
         let electorate = Arc::clone(&agreed.electorate);
         self.put_to_voters(around, agreed, number, (around.members)().into(), (electorate, None));
     }

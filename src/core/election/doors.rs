@@ -107,8 +107,10 @@ pub enum ChangeError {
         /// The voter that was to be added.
         id: NodeId,
     },
-    /// The change was given up half-way, or a leader before may have made it: whether it holds is not known.
-    #[error("leadership was lost meanwhile: look at the list of voters before you try again")]
+    /// The change was given up half-way, too few voters answered to settle it, or a leader before may have made it: whether it holds is not known.
+    #[error(
+        "leadership was lost, or too few voters answered, meanwhile: look at the list of voters before you try again"
+    )]
     Interrupted,
     /// A recovery was asked for while a majority of the old electorate answers.
     #[error("a majority of the old electorate answers: nothing is lost; use voters add and voters remove")]

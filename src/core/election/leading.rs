@@ -128,6 +128,12 @@ impl Leading {
         }
     }
 
+    /// The newest renewal that was sent by then; the oldest that is remembered, if all were sent since.
+    pub(super) fn renewal_sent_before(&self, time: Time) -> Option<u64> {
+        let sent = self.sent.iter().rev().find(|(_, at)| *at <= time);
+        sent.or(self.sent.front()).map(|(sequence, _)| *sequence)
+    }
+
     fn sent_at(&self, sequence: u64) -> Option<Time> {
         self.sent.iter().find(|(sent, _)| *sent == sequence).map(|(_, at)| *at)
     }
@@ -198,7 +204,7 @@ impl Election {
         self.expire_confirms(around);
         self.number(around);
         let Role::Leading(leading) = &self.role else { return };
-        if around.now >= leading.renew_at {
+        if around.now >= leading.renew_at && leading.resigning.is_none() {
             self.renew(around);
         }
     }
@@ -505,7 +511,7 @@ impl Election {
             return Err(ChangeError::NotLeader);
         }
         if self.has_change_in_flight() {
-            return Err(self.busy());
+            return Err(self.busy(around));
         }
         if let Some(error) = self.is_stuck(around) {
             return Err(error);

@@ -64,11 +64,8 @@ impl Election {
             // It may have done its part, and wait for others.
             let has_learnt = leading.accepted.get(&learner.identity).copied() == self.newest();
             let waits_for_others = has_learnt && !self.is_newest_agreed();
-            let error = if waits_for_others {
-                ChangeError::NotStored { id: self.who_does_not_store() }
-            } else {
-                ChangeError::LearnerSilent { id: learner.id }
-            };
+            let error =
+                if waits_for_others { self.not_stored(around) } else { ChangeError::LearnerSilent { id: learner.id } };
             return self.refuse(ticket, error);
         }
         if around.now >= *ask_at {

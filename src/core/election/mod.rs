@@ -390,7 +390,7 @@ impl Election {
         let awaited_own_disk = self.awaits_own_disk();
         self.stored = self.ballot.clone();
         if awaited_own_disk {
-            self.renew(around);
+            self.begin_voters_time(around);
         }
         self.pay_debts();
         self.announce_recovery();

@@ -6,7 +6,7 @@ use super::parliament::{LEASE, MS, Parliament, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{ChangeError, Election};
-use crate::core::limits::{CHANGE_TIMEOUT, LEARNING_TIMEOUT, STORING_TIMEOUT};
+use crate::core::limits::{CHANGE_TIMEOUT, LEARNING_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT};
 use crate::core::member::NodeId;
 
 /// Commands that change the electorate of three voters; the fourth node is none.
@@ -170,7 +170,7 @@ fn a_command_that_waits_for_a_voter_that_stores_nothing_is_refused_with_its_name
 #[test]
 fn a_change_that_is_neither_made_nor_taken_back_for_a_disk_is_answered_with_the_voters_name_and_settled_later() {
     for command in COMMANDS {
-        let most = LEARNING_TIMEOUT + CHANGE_TIMEOUT * 2 + Duration::from_millis(MS / 5_000);
+        let most = LEARNING_TIMEOUT + SLOW_DISK_TIMEOUT + STORING_TIMEOUT + Duration::from_millis(MS / 5_000);
         let give = |parliament: &mut Parliament, leader: usize| give(parliament, leader, 2, 1, command);
         let (error, other, mut parliament) = answer_where_one_of_two_stores_nothing(false, most, give);
         assert_eq!(error, ChangeError::Unsettled { id: other.clone() }, "{command:?}");

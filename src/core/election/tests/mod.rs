@@ -20,5 +20,6 @@ mod removing;
 mod replacing;
 mod resigning;
 mod scenarios;
+mod slow_disks;
 mod storm;
 mod watch;

@@ -1,0 +1,155 @@
+//! Electorates that change while disks are slow or hang: a slow disk carries the change, and a command that fails names the
+//! node whose disk it was, never one that is merely silent.
+
+use std::time::Duration;
+
+use super::parliament::{LEASE, MS, Nanos, Parliament, id};
+use super::scenarios::{SECOND, led};
+use crate::core::election::{ChangeError, Election};
+use crate::core::limits::{
+    ANSWER_TIMEOUT, CHANGE_TIMEOUT, FORWARD_TIMEOUT, LEARNING_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT,
+};
+
+/// Longer than any test.
+const FOR_GOOD: Nanos = 3_600_000 * MS;
+
+/// Nodes whose disks are slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slow {
+    Leader,
+    Others,
+    All,
+}
+
+/// Commands to the leader of three voters; the fourth node is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Command {
+    Remove,
+    RemoveLeader,
+    Add,
+    Replace,
+}
+
+fn with_newcomer(seed: u64) -> (Parliament, usize) {
+    let (mut parliament, leader) = led(seed, 3);
+    let new = parliament.add(Vec::new());
+    parliament.start(new);
+    parliament.run_for(SECOND);
+    (parliament, leader)
+}
+
+fn give(parliament: &mut Parliament, leader: usize, command: Command) {
+    let (other, new) = (id((leader + 1) % 3), id(3));
+    parliament.with(leader, |election, around| match command {
+        Command::Remove => election.remove_voter(around, 1, &other),
+        Command::RemoveLeader => election.remove_voter(around, 1, &id(leader)),
+        Command::Add => election.add_voter(around, 1, new),
+        Command::Replace => election.replace_voter(around, 1, &other, &new),
+    });
+}
+
+fn set_disk(parliament: &mut Parliament, node: usize, write: Nanos) {
+    parliament.nodes[node].write_delay = Some((write, write));
+}
+
+#[test]
+fn slow_disks_change_voters_whosever_they_are() {
+    let commands = [Command::Remove, Command::RemoveLeader, Command::Add, Command::Replace];
+    let disks = [Slow::Leader, Slow::Others, Slow::All];
+    for (write_ms, slow) in [300, 600, 1_000].into_iter().flat_map(|ms| disks.map(|slow| (ms, slow))) {
+        for command in commands {
+            let (mut parliament, leader) = with_newcomer(write_ms);
+            for node in 0..4 {
+                if slow == Slow::All || (node == leader) == (slow == Slow::Leader) {
+                    set_disk(&mut parliament, node, write_ms * MS);
+                }
+            }
+            give(&mut parliament, leader, command);
+            parliament.run_until(FORWARD_TIMEOUT, |p| !p.answers.is_empty());
+            let what = format!("{command:?}, {slow:?}: {write_ms} ms");
+            assert!(matches!(&parliament.answers[..], [(1, Ok(_))]), "{what}: {:?}", parliament.answers);
+            parliament.assert_safe();
+        }
+    }
+}
+
+#[test]
+fn a_change_on_a_leaders_disk_that_hangs_fails_in_time_with_its_name_and_another_voter_leads() {
+    for (seed, is_one_dead) in (0..4).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let (mut parliament, leader) = with_newcomer(seed);
+        if is_one_dead {
+            parliament.crash((leader + 2) % 3);
+        }
+        set_disk(&mut parliament, leader, FOR_GOOD);
+        give(&mut parliament, leader, Command::Add);
+        parliament.run_for(SLOW_DISK_TIMEOUT - ANSWER_TIMEOUT);
+        assert_eq!(parliament.answers, [], "it may be slow");
+        parliament.run_for(ANSWER_TIMEOUT * 2);
+        assert_eq!(parliament.answers, [(1, Err(ChangeError::OwnDisk { id: id(leader) }))], "{is_one_dead}");
+        let voters = |node: usize| parliament.election(node).electorate().expect("it has formed").voters.len();
+        assert_eq!([leader, (leader + 1) % 3].map(voters), [3; 2]);
+        let is_led = parliament.run_until(LEASE * 2, |p| p.leader().is_some_and(|now| now != leader));
+        assert_eq!(is_led, !is_one_dead, "whose disk hangs stands aside");
+        parliament.assert_safe();
+    }
+}
+
+#[test]
+fn a_command_that_waits_for_the_leaders_own_disk_names_it_and_not_a_voter_that_is_dead() {
+    let (mut parliament, leader) = with_newcomer(2);
+    set_disk(&mut parliament, leader, FOR_GOOD);
+    parliament.crash((leader + 1) % 3);
+    parliament.members.push(id(30));
+    parliament.with(leader, Election::members_changed);
+    parliament.run_for(STORING_TIMEOUT);
+    give(&mut parliament, leader, Command::Add);
+    parliament.run_for(LEARNING_TIMEOUT + Duration::from_millis(100));
+    assert_eq!(parliament.answers, [(1, Err(ChangeError::NotStored { id: id(leader) }))]);
+}
+
+#[test]
+fn of_two_voters_without_the_view_the_one_that_answers_is_named() {
+    for dead in [1, 2] {
+        let (mut parliament, leader) = with_newcomer(2);
+        let (dead, full) = ((leader + dead) % 3, (leader + 3 - dead) % 3);
+        parliament.nodes[full].is_disk_full = true;
+        parliament.members.push(id(30));
+        parliament.with(leader, Election::members_changed);
+        parliament.run_for(STORING_TIMEOUT);
+        parliament.crash(dead);
+        parliament.members.push(id(31));
+        parliament.with(leader, Election::members_changed);
+        parliament.run_for(SECOND);
+        give(&mut parliament, leader, Command::Add);
+        parliament.run_for(LEARNING_TIMEOUT + Duration::from_millis(100));
+        assert_eq!(parliament.answers, [(1, Err(ChangeError::NotStored { id: id(full) }))]);
+    }
+}
+
+/// When a removal is taken back that one of the voters acknowledges and does not store, from when it was given.
+fn taken_back_after(is_silent_then: bool) -> Duration {
+    let (mut parliament, leader) = with_newcomer(4);
+    let away = (leader + 2) % 3;
+    set_disk(&mut parliament, away, FOR_GOOD);
+    give(&mut parliament, leader, Command::Remove);
+    let given = parliament.now;
+    parliament.run_for(Duration::from_millis(500));
+    if is_silent_then {
+        parliament.crash_when_written(away, 0);
+    }
+    parliament.run_until(FORWARD_TIMEOUT, |p| !p.answers.is_empty());
+    assert_eq!(parliament.answers, [(1, Err(ChangeError::NotCarried))]);
+    assert_eq!(parliament.leader(), Some(leader));
+    parliament.assert_safe();
+    Duration::from_nanos(parliament.now - given)
+}
+
+#[test]
+fn a_voter_that_answers_gets_the_time_of_a_slow_disk_and_one_that_falls_silent_does_not() {
+    let round = Duration::from_millis(100);
+    let answers = taken_back_after(false);
+    assert!(SLOW_DISK_TIMEOUT <= answers && answers < SLOW_DISK_TIMEOUT + round, "{answers:?}");
+    let silent = taken_back_after(true);
+    let most = CHANGE_TIMEOUT + ANSWER_TIMEOUT + round;
+    assert!(CHANGE_TIMEOUT <= silent && silent < most, "{silent:?}");
+}
