@@ -96,7 +96,8 @@ pub const DEFAULT_MAX_CONNECTIONS: usize = 1_024;
 pub const DEFAULT_MAX_STREAMS: usize = 1_024;
 /// The head of a request is there within this time after the connection was opened, or the last answer sent.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// A request is answered, its body read, within this time. More than the slowest call takes: a join waits for 5 s.
+/// A request is answered, its body read, within this time. More than the slowest call takes: a change of voters that is asked
+/// for at another node waits for 9 s ([`FORWARD_TIMEOUT`](crate::core::limits::FORWARD_TIMEOUT)).
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection on which not one byte was answered for this long is closed: readers that do not read above all. Event
 /// streams stay because of their comments.

@@ -82,7 +82,7 @@ fn a_change_on_a_leaders_disk_that_hangs_fails_in_time_with_its_name_and_another
         }
         set_disk(&mut parliament, leader, FOR_GOOD);
         give(&mut parliament, leader, Command::Add);
-        parliament.run_for(SLOW_DISK_TIMEOUT - ANSWER_TIMEOUT);
+        parliament.run_for(SLOW_DISK_TIMEOUT.saturating_sub(ANSWER_TIMEOUT));
         assert_eq!(parliament.answers, [], "it may be slow");
         parliament.run_for(ANSWER_TIMEOUT * 2);
         assert_eq!(parliament.answers, [(1, Err(ChangeError::OwnDisk { id: id(leader) }))], "{is_one_dead}");
