@@ -8,6 +8,7 @@ use std::fmt;
 
 use super::invariants::Observation;
 use crate::core::{Birth, Durable, Leadership, Output, Sizes};
+use crate::lease;
 
 /// Changes what a core did. Every method does nothing unless it is written.
 pub trait Tamper: fmt::Debug + Send {
@@ -42,6 +43,12 @@ pub trait Tamper: fmt::Debug + Send {
     /// What is seen of a core's leadership instead.
     fn leadership(&mut self, node: usize, told: &mut Leadership) {
         let _ = (node, told);
+    }
+
+    /// What comes out of a contender for leases instead of this output.
+    fn contender(&mut self, node: usize, output: lease::Output) -> Vec<lease::Output> {
+        let _ = node;
+        vec![output]
     }
 
     /// What is seen of the sizes of a core's tables instead.

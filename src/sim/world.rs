@@ -31,6 +31,7 @@ mod cuts;
 mod drive;
 mod expect;
 mod form;
+mod leases;
 mod life;
 mod links;
 mod sizes;
@@ -41,6 +42,8 @@ pub use cuts::PartitionSighting;
 pub(crate) use expect::Began;
 use expect::Expectations;
 pub use expect::Judged;
+pub(crate) use leases::Happening;
+pub use leases::{LeaseOptions, WayFault};
 pub use voting::{ElectionSighting, LeaderNews};
 
 /// What a world is made of.
@@ -69,6 +72,8 @@ pub struct WorldOptions {
     pub led_work: Duration,
     /// Chance that it hardly ends within the lease, or does not.
     pub hanging_work: f64,
+    /// Which nodes contend for leases in a database, if any do.
+    pub leases: Option<LeaseOptions>,
     /// Whether addresses are IPv6.
     pub ipv6: bool,
     /// Clock rates are wrong by up to so many parts per million.
@@ -105,6 +110,7 @@ impl WorldOptions {
             voter_clock_error_ppm: 200,
             led_work: Duration::from_millis(20),
             hanging_work: 0.0,
+            leases: None,
             ipv6: false,
             clock_error_ppm: 200,
             diskless: 0.0,
@@ -176,6 +182,7 @@ pub struct World {
     moved: BTreeMap<SocketAddr, usize>,
     expectations: Expectations,
     stranger: stranger::Stranger,
+    leases: Option<Box<leases::Leases>>,
     has_failed: bool,
 }
 
@@ -250,6 +257,7 @@ enum Event {
     /// What was expected should be so by now.
     Expect(expect::Due),
     Stream(links::StreamEvent),
+    Lease(leases::LeaseEvent),
 }
 
 impl World {
@@ -297,9 +305,11 @@ impl World {
             moved: BTreeMap::new(),
             expectations: Expectations::default(),
             stranger: stranger::Stranger::default(),
+            leases: None,
             has_failed: false,
             options,
         };
+        world.open_leases();
         for _ in 0..world.options.nodes {
             world.add_node();
         }
@@ -545,6 +555,7 @@ impl World {
         self.network.heal_all();
         self.set_tcp(Tcp::Open);
         self.free_disks();
+        self.heal_store();
         self.network_calm_since = Some(self.now);
         for place in &mut self.nodes {
             place.troubles = 0;

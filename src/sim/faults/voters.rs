@@ -128,7 +128,8 @@ impl fmt::Display for VoterFault {
 }
 
 impl Schedule {
-    /// The schedule of a seed of the campaign: every other one has three, five or seven voters, a third of these operators.
+    /// The schedule of a seed of the campaign: every other one has three, five or seven voters, a third of these operators;
+    /// every sixth one has contenders for a lease.
     pub fn of_seed(seed: u64) -> Self {
         match seed % 12 {
             1 => Self::with_voters(seed, 3),
@@ -136,6 +137,7 @@ impl Schedule {
             5 | 11 => Self::with_voters(seed, 7),
             7 => Self::with_operators(seed, 3),
             9 => Self::with_operators(seed, 5),
+            4 | 8 => Self::with_contenders(seed),
             _ => Self::random(seed),
         }
     }
