@@ -8,6 +8,9 @@ mod cluster;
 mod faces;
 mod faults;
 mod library;
+#[path = "../lease_store/pgbouncer.rs"]
+mod pgbouncer;
+mod pooler;
 #[path = "../lease_store/server.rs"]
 mod server;
 mod succession;
