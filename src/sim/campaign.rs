@@ -82,9 +82,9 @@ pub struct Outcome {
     pub led_after: Option<Duration>,
     /// Terms in which somebody claimed to lead.
     pub terms: usize,
-    /// How long after the healing a lease in a database was first led anew, if there are contenders.
+    /// The time after the healing until a lease was first led anew, if there are contenders.
     pub lease_led_after: Option<Duration>,
-    /// What contenders came to.
+    /// Figures of contenders.
     pub leases: LeaseReached,
     /// The hash of everything that happened.
     pub trace: u64,

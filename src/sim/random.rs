@@ -30,7 +30,7 @@ pub enum Purpose {
     Operators = 8,
     /// What programs say in a schedule with talk.
     Talk = 9,
-    /// What leases in a database need: tokens, delays, what is lost on the way.
+    /// Needs of leases in a database: tokens, delays, losses on the way.
     Leases = 10,
     /// The faults of a schedule with contenders.
     LeaseFaults = 11,

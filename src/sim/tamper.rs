@@ -45,7 +45,7 @@ pub trait Tamper: fmt::Debug + Send {
         let _ = (node, told);
     }
 
-    /// What comes out of a contender for leases instead of this output.
+    /// Changes an output of a contender for leases.
     fn contender(&mut self, node: usize, output: lease::Output) -> Vec<lease::Output> {
         let _ = node;
         vec![output]

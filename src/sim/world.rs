@@ -72,7 +72,7 @@ pub struct WorldOptions {
     pub led_work: Duration,
     /// Chance that it hardly ends within the lease, or does not.
     pub hanging_work: f64,
-    /// Which nodes contend for leases in a database, if any do.
+    /// Contenders for leases in a database, if there are any.
     pub leases: Option<LeaseOptions>,
     /// Whether addresses are IPv6.
     pub ipv6: bool,

@@ -11,7 +11,7 @@ use crate::support::{Agent, wait_for};
 /// Generous: what a succession by notification takes is printed.
 const SOON: Duration = Duration::from_secs(15);
 
-/// How long until some of these agents leads in a term above this one, looked at all the time.
+/// The time until some of these agents leads in a term above this one.
 fn until_led(agents: &[Agent], above: u64) -> Duration {
     let since = Instant::now();
     wait_for("another one leads", || {

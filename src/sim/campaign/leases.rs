@@ -1,4 +1,4 @@
-//! What must come about among contenders once everything is healed: a leader in time, who stays, and whom all of them name.
+//! Contenders once everything is healed: a leader comes in time, stays, and all of them name it.
 //!
 //! Must not know: what went wrong before.
 
@@ -9,10 +9,10 @@ use crate::sim::faults::Schedule;
 use crate::sim::invariants::Invariant;
 use crate::sim::world::{LeaseOptions, World};
 
-/// How long nothing is wrong before what was told must agree.
+/// The time of peace after which all must agree.
 const QUIET: Duration = Duration::from_secs(8);
 
-/// What the nodes of this schedule contend for, if they do.
+/// The leases of this schedule, if nodes contend in it.
 pub(super) fn options(seed: u64, schedule: &Schedule) -> Option<LeaseOptions> {
     let variation = &schedule.variation;
     let lease = Duration::from_millis([600, 1_000, 2_000][(seed / 4 % 3) as usize]);
@@ -23,13 +23,13 @@ pub(super) fn options(seed: u64, schedule: &Schedule) -> Option<LeaseOptions> {
     })
 }
 
-/// How long a lease stays vacant at most once everything is well: what stands in the database is seen within a renewal
+/// The most time that a lease is vacant once everything is well: what stands in the database is seen within a renewal
 /// interval, by a clock that may be one percent slow, and then waited for; and a look at the next one is as far away.
 pub(super) fn vacancy(timing: &LeaseTiming) -> Duration {
     timing.lease_duration * 102 / 100 + timing.renewal_interval + Duration::from_millis(100)
 }
 
-/// How long after the healing what went wrong before may still show: a leader whose row is lost or has expired steps down
+/// The time after the healing in which earlier faults may still show: a leader whose row is lost or has expired steps down
 /// once it notices, and another one is waited for.
 pub(super) fn aftermath(timing: &LeaseTiming) -> Duration {
     (timing.lease_duration + timing.renewal_interval) * 3

@@ -1,6 +1,6 @@
 //! Faults for contenders: what can go wrong with a database of leases and on the way to it, among the usual faults.
 //!
-//! Whoever leads when a fault is due is its victim. The faults come from a stream of their own, among the faults that the
+//! The victim of many is the leader at that time. The faults come from a stream of their own, among the faults that the
 //! same seed has without them.
 //!
 //! Must not know: what comes of it.

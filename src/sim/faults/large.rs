@@ -31,7 +31,7 @@ pub struct Variation {
     pub ipv6: bool,
     /// The longest pause.
     pub longest_pause: Duration,
-    /// How many of the first nodes contend for a lease in a database.
+    /// The number of nodes that contend for a lease in a database: the first ones.
     pub contenders: usize,
     /// A rule that contenders leave out.
     #[cfg(test)]

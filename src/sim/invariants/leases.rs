@@ -1,4 +1,4 @@
-//! What contenders for leases promise: seen by true time, across nodes, runs and restarts.
+//! The promises of contenders for leases: seen by true time, across nodes, runs and restarts.
 //!
 //! A claim counts for as long as the clock of the process that holds it says, whether or not that process runs. Two at one
 //! time are a violation, but for what the rules do not reach after lost commits: a second one whose node saw nothing of the
@@ -18,7 +18,7 @@ use crate::lease::{Claim, LeaseName, Outcome, Seen, Token};
 use crate::sim::network::Nanos;
 use crate::sim::node::Clock;
 
-/// How long after its time a claim may still be shown: the rounding of clocks of different rates.
+/// The time after its end for which a claim may be shown: the rounding of clocks of different rates.
 const ROUNDING: Duration = Duration::from_micros(1);
 
 /// A claim of a process, as it sees it.
@@ -51,7 +51,7 @@ impl Process {
     }
 }
 
-/// What contenders came to, in a run or in many.
+/// Figures of contenders, in a run or in many.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseReached {
     /// Claims that began.
@@ -107,16 +107,16 @@ impl AddAssign for LeaseReached {
 #[derive(Debug, Default)]
 pub(crate) struct LeaseWatch {
     processes: BTreeMap<usize, Process>,
-    /// What the database has granted, and whether that began a term …
+    /// Grants of the database, true for those that began a term …
     granted: BTreeMap<Token, bool>,
-    /// … and what of it it has lost.
+    /// … and those of them that it has lost.
     erased: BTreeMap<Token, bool>,
     /// The first claim in each term: whose, of which process, and on what grant.
     leaders: BTreeMap<(LeaseName, u64), (usize, u64, Option<Token>)>,
     given: BTreeSet<(LeaseName, u64)>,
     /// Terms that were given again after the commit was lost that gave them first: word of them may be of either.
     twice: BTreeSet<(LeaseName, u64)>,
-    /// When claims began that were not there before.
+    /// The times at which new claims began.
     starts: Vec<(Nanos, LeaseName)>,
     pub(crate) reached: LeaseReached,
 }
@@ -345,12 +345,12 @@ impl LeaseWatch {
         holders.next().is_none().then_some(*leader)
     }
 
-    /// When the first claim to a lease began since then.
+    /// The time at which the first claim since then began.
     pub(crate) fn first_claim_since(&self, since: Nanos, lease: &LeaseName) -> Option<Nanos> {
         self.starts.iter().find(|(at, of)| *at >= since && of == lease).map(|(at, _)| *at)
     }
 
-    /// What a contender tells of a lease.
+    /// The claim that a contender tells of.
     pub(crate) fn shown(&self, node: usize, lease: &LeaseName) -> Option<&Claim> {
         self.processes.get(&node)?.shown.get(lease)
     }

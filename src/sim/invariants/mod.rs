@@ -128,13 +128,13 @@ pub enum Invariant {
     LeaseTermsNeverFall,
     /// A process that says that it leads by a lease holds a claim that its own clock has not passed.
     LeaseClaimsEndInTime,
-    /// Whom the database rejects, or who hears of a higher term, leads by that lease no more.
+    /// A leader that the database rejects, or that hears of a higher term, leads by that lease no more.
     DeposedLeadersStop,
     /// A lease is released, or led in a new term, only when all that was led by it has ended.
     LedWorkEndsFirst,
     /// Once the database answers, a lease is led within its duration and a renewal interval, if somebody contends for it.
     LeaseIsLed,
-    /// Where nothing is wrong a lease goes on being led in its term.
+    /// A lease goes on being led in its term as long as nothing is wrong.
     LeaseLeaderStays,
     /// A while after everything was healed, all contenders show the leader and the term that the database holds, and no word
     /// of a higher one goes about.

@@ -24,17 +24,17 @@ pub use way::WayFault;
 
 /// The largest error of a clock's rate that leases are made for: one percent.
 const WORST_CLOCK_PPM: u64 = 10_000;
-/// How long whoever leaves tries to release what it holds, as an agent does.
+/// The time that a leaving node has to release its leases, as an agent has.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// Which nodes contend for which leases, and how.
+/// The nodes that contend, their leases, and their pace.
 #[derive(Debug, Clone)]
 pub struct LeaseOptions {
-    /// How many of the first nodes contend.
+    /// The number of contenders: the first nodes.
     pub contenders: usize,
     /// Their pace.
     pub timing: LeaseTiming,
-    /// What they contend for; the first one is what is measured.
+    /// The leases contended for; the first one is measured.
     pub leases: Vec<LeaseName>,
     /// A rule that all of them leave out.
     #[cfg(test)]
@@ -67,7 +67,7 @@ pub(super) struct Leases {
     places: Vec<Place>,
 }
 
-/// What a node has of leases beside its process.
+/// The part of a node's leases that outlives its process, and the part that does not.
 #[derive(Debug, Default)]
 struct Place {
     disk: BTreeMap<LeaseName, u64>,
@@ -81,9 +81,9 @@ struct Place {
 struct Agent {
     process: u64,
     contender: Contender,
-    /// Since when its node is a member, so that it may lead.
+    /// The time at which its node became a member, so that it may lead.
     member_since: Option<Nanos>,
-    /// Which of its wakings is the valid one.
+    /// The number of the valid waking.
     epoch: u64,
     rounds: u64,
     /// The number of the round under way, and what it asks about.
@@ -92,7 +92,7 @@ struct Agent {
     is_leaving: bool,
 }
 
-/// What happens to the contender of a process.
+/// An input of the contender of a process.
 #[derive(Debug)]
 pub(crate) enum Happening {
     Wake {
@@ -124,7 +124,7 @@ pub(crate) enum Happening {
     Farewell,
 }
 
-/// What is going to happen because of leases.
+/// An event of leases in the world's queue.
 #[derive(Debug)]
 pub(super) enum LeaseEvent {
     Happens {
@@ -235,7 +235,7 @@ impl World {
         }
     }
 
-    /// Who has become a member may lead.
+    /// Lets the contender of a node lead once the node is a member.
     pub(super) fn let_members_lead(&mut self, node: usize) {
         let now = self.now;
         let is_up = self.core(node).is_some_and(Core::is_up);
@@ -318,7 +318,7 @@ impl World {
         self.checker.as_ref()?.leases.leader(self.now, lease)
     }
 
-    /// What contenders came to so far, if promises are checked.
+    /// The figures of contenders so far, if promises are checked.
     pub fn leases_reached(&self) -> LeaseReached {
         self.checker.as_ref().map_or_else(LeaseReached::default, |checker| checker.leases.reached)
     }
@@ -329,7 +329,7 @@ impl World {
         Some(Duration::from_nanos(found))
     }
 
-    /// Since when some member has contended.
+    /// The earliest time since which a member contends.
     pub(crate) fn contended_since(&self) -> Option<Duration> {
         let leases = self.leases.as_ref()?;
         let agents = (0..leases.places.len()).filter_map(|node| leases.places[node].agent.as_ref());
@@ -337,7 +337,7 @@ impl World {
         since.map(Duration::from_nanos)
     }
 
-    /// Why not all contenders show what the database holds; `None` if they do.
+    /// The first difference between a contender and the database; `None` if all agree with it.
     pub(crate) fn lease_divergence(&self) -> Option<String> {
         let (leases, checker) = (self.leases.as_ref()?, self.checker.as_ref()?);
         for lease in &leases.options.leases {
@@ -369,7 +369,7 @@ impl World {
         self.nodes[node].process.as_ref().map(|process| process.clock.local(self.now))
     }
 
-    /// Whoever leads by the first lease gives it up for others; whether somebody does.
+    /// Has the leader by the first lease give it up for others. Returns true if there is one.
     pub fn resign_lease(&mut self) -> bool {
         let Some(leader) = self.lease_leader() else { return false };
         self.offer(leader, Waiting::Lease(Box::new(Happening::Resign)));

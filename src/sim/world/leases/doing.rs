@@ -1,4 +1,4 @@
-//! What a contender is handed, and what becomes of what comes out of it: the agent's part, in virtual time.
+//! The agent's part, in virtual time: inputs are handed to a contender, and its outputs carried out.
 //!
 //! Must not know: what happens on the way to the database.
 
@@ -16,7 +16,7 @@ use crate::sim::world::{Event, Waiting};
 
 /// Within this time after word of a new leader all look who it is, as agents do.
 const MOST_LOOK_SPREAD: Duration = Duration::from_secs(1);
-/// Whoever asks to be woken at once, again and again, does not stop time.
+/// The least time until a waking: a contender that is due at once, again and again, does not stop time.
 const LEAST_NAP: Nanos = 1_000;
 
 impl World {
@@ -158,7 +158,7 @@ impl World {
         }
     }
 
-    /// What was told of the first lease is kept for whoever measures successions.
+    /// Keeps events of the first lease for the measurement of successions.
     fn saw_lease(&mut self, observer: usize, lease: &LeaseName, leader: NodeId, term: u64, news: LeaderNews) {
         let is_first = self.leases.as_ref().is_some_and(|leases| leases.options.leases[0] == *lease);
         if let Some(seen) = self.elections_seen.as_mut().filter(|_| is_first) {
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    /// What an agent makes of word of others.
+    /// Takes word of another node, as an agent does.
     fn hear(&mut self, node: usize, word: &LeaseWord, is_of_elder: bool) {
         let Ok(lease) = LeaseName::new(word.lease.as_str()) else { return };
         let Some(agent) = self.agent(node) else { return };

@@ -13,10 +13,10 @@ use crate::sim::random::{Random, nanos};
 
 /// The least time that something is under way.
 const LEAST_DELAY: Duration = Duration::from_micros(200);
-/// What it is at most, usually.
+/// The most time that something is under way, usually.
 const MOST_DELAY: Duration = Duration::from_millis(2);
 
-/// What the way is like; chances and the slowest delay.
+/// A bad way to the database: chances, and the longest delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WayFault {
     /// Requests that never arrive.
@@ -38,7 +38,7 @@ pub(super) struct Way {
     until: Nanos,
     down_until: Nanos,
     read_only_until: Nanos,
-    /// What was sent before that arrives no more.
+    /// The time of the last healing: requests sent before it arrive no more.
     healed_at: Nanos,
 }
 
