@@ -57,15 +57,15 @@ pub struct LostElectorate {
 /// The reason why a leader leads no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LossReason {
-    /// Its lease ran out, or nobody heard of it for a lease.
+    /// The lease ran out, or nobody heard of the leader for a lease.
     Expired,
-    /// It gave leadership up.
+    /// The leader gave leadership up.
     Resigned,
-    /// Another one leads in a later term.
+    /// Another node leads in a later term.
     Superseded,
-    /// Its store turned its renewal down (leases in a database).
+    /// The store rejected the renewal (leases in a database).
     Rejected,
-    /// Too few voters acknowledged its renewals.
+    /// Too few voters acknowledged the renewals.
     QuorumLost,
 }
 

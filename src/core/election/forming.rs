@@ -38,7 +38,7 @@ const ROUNDS_UNTIL_TOLD: u32 = 8;
 /// The answers gathered so far.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Forming {
-    /// The other configured voters that spoke.
+    /// The last answers of the other configured voters.
     heard: BTreeMap<NodeId, Heard>,
     ask_at: Time,
     /// The number of rounds of questions so far: they become rarer.

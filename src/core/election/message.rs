@@ -112,14 +112,14 @@ pub enum Body {
         /// The sender's term.
         term: Term,
     },
-    /// "I leave, and acknowledge nothing any more: can you do without my promise?"
+    /// A farewell: "I leave, and acknowledge nothing any more: can you do without my promise?"
     Farewell {
         /// The sender's term.
         term: Term,
         /// The sequence number of the renewal that the sender acknowledged last.
         sequence: u64,
     },
-    /// "Your promise is not needed: you are free of it."
+    /// The answer to a farewell: "Your promise is not needed: you are free of it."
     Freed {
         /// The sender's term.
         term: Term,

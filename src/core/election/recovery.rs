@@ -45,7 +45,7 @@ pub(super) struct Recovery {
     lineage: Lineage,
     named: Vec<NodeId>,
     identities: BTreeMap<NodeId, Identity>,
-    /// Voters of the old electorate that answered.
+    /// The voters of the old electorate that answered.
     answered: BTreeSet<Identity>,
     /// The voter that said that it hears a leader: then a majority is there, if out of this voter's reach.
     led_by_word_of: Option<NodeId>,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// A term of leadership, and the fencing token of its leader.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Term(
-    /// Below 2^53, so that every JSON reader holds it exactly.
+    /// The number, below 2^53, so that every JSON reader holds it exactly.
     pub u64,
 );
 

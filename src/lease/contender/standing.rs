@@ -46,11 +46,11 @@ pub(super) struct ClockStep {
 /// The ways in which an acquisition may be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taking {
-    /// Not at all.
+    /// The lease may not be asked for.
     No,
-    /// Only of a free lease.
+    /// The lease may be acquired if it is free.
     Free,
-    /// Also of a lease that is held by this token, once it has expired.
+    /// The lease may be acquired if it is free, or held by this token and expired.
     FreeOrExpired(Token),
 }
 

@@ -19,7 +19,7 @@ pub(super) const NOTICE_JITTER: Duration = Duration::from_millis(20);
 pub(super) const MIN_PAUSE: Duration = Duration::from_millis(10);
 /// The divisor of the time that a claim has left: after a failure, a held lease is tried for again within that part.
 pub(super) const TRIES_IN_WHAT_IS_LEFT: u32 = 4;
-/// The difference between a store's clock and ours above which it is called stepped, beside the difference of bad
+/// The difference between a store's clock and this node's above which it is called stepped, beside the difference of bad
 /// clocks.
 pub(super) const STEP_TOLERANCE: Duration = Duration::from_secs(1);
 

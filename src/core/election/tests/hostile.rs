@@ -27,7 +27,7 @@ fn founded() -> Electorate {
     Electorate::founded_by((0..3).map(voter).collect())
 }
 
-/// Few names, so that they meet; strangers among them.
+/// Returns one of few names, so that they meet; strangers are among them.
 fn some_id() -> impl Strategy<Value = NodeId> {
     (0..6usize).prop_map(id)
 }
@@ -74,7 +74,7 @@ fn some_change() -> impl Strategy<Value = VoterChange> {
     })
 }
 
-/// Names in any order, some of them twice.
+/// Returns names in any order, some of them twice.
 fn some_ids() -> impl Strategy<Value = Vec<NodeId>> {
     prop::collection::vec(some_id(), 0..6)
 }

@@ -38,9 +38,9 @@ impl From<StoreError> for Trouble {
 /// The stage of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Its commit has not been sent: it will not happen.
+    /// The commit has not been sent: the transaction will not happen.
     Before,
-    /// Its commit has been sent.
+    /// The commit has been sent.
     Committing,
 }
 
