@@ -19,8 +19,8 @@ pub(super) const NOTICE_JITTER: Duration = Duration::from_millis(20);
 pub(super) const MIN_PAUSE: Duration = Duration::from_millis(10);
 /// The divisor of the time that a claim has left: after a failure, a held lease is tried for again within that part.
 pub(super) const TRIES_IN_WHAT_IS_LEFT: u32 = 4;
-/// The difference between a store's clock and this node's above which it is called stepped, beside the difference of bad
-/// clocks.
+/// The difference between a store's clock and this node's above which it is called stepped, beside the difference that
+/// bad clocks make.
 pub(super) const STEP_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// The length of leases, the time between questions to the store, and the limits of silence.

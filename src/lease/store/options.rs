@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::StoreError;
 use crate::core::check_name;
 
-/// The longest schema or table prefix, in bytes: PostgreSQL cuts names after 63, and the tables' own parts add some twenty.
+/// The longest schema or table prefix, in bytes: PostgreSQL cuts names after 63, and the rest of a name takes some
+/// twenty.
 pub const MAX_IDENTIFIER: usize = 40;
 /// The shortest statement or connect timeout.
 pub const MIN_TIMEOUT: Duration = Duration::from_millis(100);
