@@ -5,8 +5,8 @@
 //! - Errors of the system, such as too many open files, are survived, counted, and logged once until they are over.
 //!   Only a listener that will never accept again ends the loop, with its error.
 //! - If descriptors are short, a connection that waits to be accepted gets one: the spare one that is kept for this, or
-//!   that of another connection, see [`Table::shed_for_descriptor`]. So a health check is answered however long
-//!   the shortage lasts. One connection is shed at a time, and the loop waits until it is closed; if there is none to shed,
+//!   that of another connection, see [`Table::shed_for_descriptor`]. So a health check is answered however long the
+//!   shortage lasts. One connection is shed at a time, and the loop waits until it is closed; if there is none to shed,
 //!   it pauses.
 //! - After `shutdown` no connection is accepted, and open ones get [`STOP_TIMEOUT`] to end.
 //!
@@ -74,7 +74,7 @@ pub(super) async fn run(
             }
             // The peer was gone before its connection was accepted.
             Err(error) if is_of_the_peer(&error) => table.count_accept_error(),
-            // The listener was closed by somebody else.
+            // The listener itself was closed.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => break Err(error),
             Err(error) => {
                 table.count_accept_error();

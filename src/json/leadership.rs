@@ -26,8 +26,8 @@ pub struct Leader {
     pub state: String,
     /// The time for which this stays true without news, in milliseconds, rounded down: counted from before the request
     /// was sent, it never outlives the claim, unless the leader gives its claim up (it leaves, resigns, is voted out):
-    /// then another node may lead at once. A caller that acts on it for longer than a moment uses `POST
-    /// /v1/leader/work`, for which a hand-over waits.
+    /// then another node may lead at once. A caller that acts on it for longer than a moment uses
+    /// `POST /v1/leader/work`, for which a hand-over waits.
     pub lease_remaining_ms: Option<u64>,
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::time::{instant, millis};
 use crate::core::DeliveryKind;
 
-/// One message, as the event stream shows it to whoever asks for the kind `message`.
+/// One message, as the event stream shows it to a client that asks for the kind `message`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Message {
