@@ -110,7 +110,7 @@ impl Default for LogConfig {
 }
 
 impl LogFormat {
-    /// Its name in configuration files and on the command line.
+    /// Returns the format's name in configuration files and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             LogFormat::Text => "text",

@@ -139,7 +139,7 @@ pub struct Counters {
     pub frames_received: u64,
     /// Bytes of frames received over links, without TCP's own.
     pub frame_bytes_received: u64,
-    /// Links that broke without a goodbye.
+    /// Links that broke without having been ended by either side.
     pub links_lost: u64,
     /// Crashed processes that this node was the first to report, because their ports refused connections.
     pub crashes_detected: u64,

@@ -23,7 +23,7 @@ use crate::core::settings::Timing;
 /// The status of a node, in rank order: within one incarnation a record only moves to the right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Status {
-    /// Its sponsor is handing it the view; known to the sponsor alone.
+    /// Being served the view by its sponsor; known to the sponsor alone.
     Joining,
     /// Present, and a full member.
     Up,
