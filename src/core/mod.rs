@@ -21,7 +21,7 @@
 //!
 //! | idea | room |
 //! |---|---|
-//! | time as a number; bounds; pace and sizes | `time`, `limits`, `settings/` |
+//! | time as a number; bounds; which numbers of a sender were seen; pace and sizes | `time`, `limits`, `window`, `settings/` |
 //! | names, records, and how two records merge | `member/` |
 //! | topics, ids and payloads of messages between programs | `envelope/` |
 //! | electing leaders among voters, apart from all this | `election/` |
@@ -67,6 +67,7 @@ mod sizes;
 mod time;
 mod timers;
 mod view;
+mod window;
 pub mod wire;
 
 #[cfg(test)]

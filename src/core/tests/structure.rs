@@ -6,9 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms, from the ground up: each may name those before it, and the state machine itself (`Core`, `Phase`).
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 25] = [
     "time",
     "limits",
+    "window",
     "settings",
     "member",
     "envelope",
