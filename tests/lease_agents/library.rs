@@ -79,9 +79,96 @@ async fn where_no_database_is_asked_there_are_no_leases() {
     let directory = tempfile::tempdir().expect("a directory");
     let agent = start("b", &format!("sqlite://{}", directory.path().join("a.db").display()), &[]).await;
     assert!(matches!(agent.lease("a b"), Err(LeaseError::Name(_))));
-    for at in 1..headcount::lease::MAX_LEASES {
-        agent.lease(&format!("l{at}")).expect("few enough");
-    }
+    let held: Vec<_> =
+        (1..headcount::lease::MAX_LEASES).map(|at| agent.lease(&format!("l{at}")).expect("few enough")).collect();
     assert!(matches!(agent.lease("one-more"), Err(LeaseError::TooMany(_))));
     assert!(agent.lease("l1").is_ok(), "it is there already");
+    drop(held);
+    in_time(async {
+        while agent.lease("one-more").is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
+/// What was asked about a lease so far.
+fn asked(agent: &Agent, lease: &str) -> Option<u64> {
+    let figures = *agent.info().leases.get(&lease.parse().expect("a name"))?;
+    Some(figures.acquisitions + figures.acquisition_failures + figures.renewals + figures.renewal_failures)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_whose_last_handle_is_dropped_is_released_and_asked_about_no_more() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let url = format!("sqlite://{}", directory.path().join("a.db").display());
+    let a = start("a", &url, &[]).await;
+    let b = start("b", &url, &[&a.gossip_address().to_string()]).await;
+    let first = a.lease("billing").expect("a lease");
+    let second = first.clone();
+    in_time(first.leadership().wait_for(|seen| seen.is_me)).await.expect("it lives");
+    let other = b.lease("billing").expect("a lease");
+    let (mut watch, term) = (second.leadership(), second.leadership().get().term);
+
+    // Led work that keeps a handle keeps the lease; the hand-over waits for its end.
+    let (began, begins) = tokio::sync::oneshot::channel();
+    let mut began = Some(began);
+    let work = tokio::spawn(async move {
+        second
+            .while_leader(|_| {
+                let began = began.take();
+                async move {
+                    let _ = began.map(|began| began.send(()));
+                    std::future::pending::<()>().await;
+                }
+            })
+            .await
+    });
+    in_time(begins).await.expect("it begins");
+    drop(first);
+    let renewed = asked(&a, "billing").expect("contended for");
+    in_time(async {
+        while asked(&a, "billing").expect("contended for") < renewed + 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    assert!(watch.get().is_me, "one handle is left");
+
+    work.abort();
+    let led = in_time(other.leadership().wait_for(|seen| seen.is_me)).await.expect("it lives");
+    assert_eq!(led.term, term + 1);
+    in_time(async { while watch.changed().await.is_some() {} }).await;
+    let name = "billing".parse().expect("a name");
+    assert!(a.contended_lease(&name).is_none());
+    // From here on nothing is asked about it, although rounds go on.
+    assert_eq!(asked(&a, "billing"), None);
+    let rounds = asked(&a, "default").expect("configured");
+    in_time(async {
+        while asked(&a, "default").expect("configured") < rounds + 3 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    assert_eq!(asked(&a, "billing"), None);
+
+    // And it can be had again.
+    let again = a.lease("billing").expect("a lease");
+    drop(other);
+    let led = in_time(again.leadership().wait_for(|seen| seen.is_me)).await.expect("it lives");
+    assert_eq!(led.term, term + 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configured_lease_is_contended_for_handle_or_not() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let a = start("a", &format!("sqlite://{}", directory.path().join("a.db").display()), &[]).await;
+    let lease = a.lease("default").expect("a lease");
+    in_time(lease.leadership().wait_for(|seen| seen.is_me)).await.expect("it lives");
+    let (mut watch, term) = (a.leadership(), a.leadership().get().term);
+    drop(lease);
+    for _ in 0..3 {
+        let seen = in_time(watch.changed()).await.expect("it lives");
+        assert!(seen.is_me && seen.term == term, "{seen:?}");
+    }
 }
