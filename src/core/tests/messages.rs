@@ -470,6 +470,32 @@ fn a_request_ends_at_its_deadline_and_a_late_answer_is_nobodys() {
 }
 
 #[test]
+fn an_answer_on_its_way_at_the_deadline_is_dropped_and_answers_no_later_request() {
+    let mut net = Net::linked(Profile::Local, 2);
+    let timeout = Duration::from_secs(1);
+    ask(&mut net, 0, "n1", timeout);
+    net.run(timeout - Duration::from_nanos(1));
+    let first = net.nodes[1].messages[0].1.id;
+    // In time for the node that answers; the deadline of the one that asks is over before it arrives.
+    net.command(1, Command::Answer { ticket: 5, request: first, payload: payload(b"late") });
+    net.run(Duration::from_nanos(1));
+    assert_eq!(net.nodes[0].replies, [Reply::Refused(CommandError::NoAnswer { id: id("n1") })]);
+    ask(&mut net, 0, "n1", timeout);
+    net.run(ms(100));
+    assert_eq!(net.nodes[0].replies.len(), 1, "the next one waits for its own answer");
+    let counters = net.nodes[0].core.counters();
+    assert_eq!((counters.dropped(Drop::Unasked), counters.messages.dropped, counters.messages.delivered), (1, 1, 0));
+    // Its agent has it, which is all that whoever answers is told.
+    assert!(matches!(net.nodes[1].replies[..], [Reply::Delivered { .. }]), "{:?}", net.nodes[1].replies);
+    let second = net.nodes[1].messages[1].1.id;
+    net.command(1, Command::Answer { ticket: 6, request: second, payload: payload(b"in time") });
+    net.run(ms(100));
+    assert_eq!(net.nodes[0].replies[1..], [Reply::Answered { id: second, payload: payload(b"in time") }]);
+    assert_eq!(net.nodes[0].core.counters().messages.failed, 1);
+    assert_sums(&net);
+}
+
+#[test]
 fn who_dies_or_leaves_in_mid_request_is_not_waited_for() {
     for is_graceful in [false, true] {
         let mut net = Net::linked(Profile::Local, 5);
@@ -500,15 +526,18 @@ fn who_leaves_answers_its_own_programs_first() {
 #[test]
 fn letters_that_are_repeated_are_delivered_once_and_acknowledged_again() {
     let mut net = Net::linked(Profile::Local, 2);
-    // The receipts are lost: what n1 says does not come back.
-    net.pause(0, true);
-    net.pause(0, false);
     for n in 0..40 {
         send(&mut net, 0, "n1", &[n]);
     }
-    net.run(ms(200));
+    // The link breaks when the first letters have arrived, and their receipts have not: they are sent again over the next.
+    net.run_until(Duration::from_secs(1), "some arrive", |net| !net.nodes[1].messages.is_empty());
+    assert!(net.nodes[0].replies.is_empty(), "no receipt yet");
+    net.reset_links(0, 1);
+    net.run(Duration::from_secs(4));
     assert_eq!(net.nodes[1].messages.len(), 40, "more than may be under way at one time");
     assert_eq!(net.nodes[0].replies.len(), 40);
+    assert!(net.nodes[0].replies.iter().all(|reply| matches!(reply, Reply::Delivered { .. })));
+    assert!(net.nodes[1].core.counters().messages.duplicate > 0, "or nothing was repeated");
     assert_sums(&net);
 }
 
