@@ -29,6 +29,8 @@ use tracing::Level;
 use super::clock::Clock;
 use super::error::{Failure, Stop};
 use super::shared::{Figures, Shared};
+#[cfg(feature = "agent")]
+use crate::core::Direct;
 use crate::core::election::{Election, Electorate, Term};
 use crate::core::limits::MAX_PENDING_COMMANDS;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -81,6 +83,9 @@ pub(super) enum Say {
     Request { to: NodeId, topic: Topic, payload: Payload, timeout: Duration },
     /// [`Command::Answer`].
     Answer { request: MessageId, payload: Payload },
+    /// [`Command::Deliver`].
+    #[cfg(feature = "agent")]
+    Deliver(Direct),
 }
 
 impl Say {
@@ -90,6 +95,8 @@ impl Say {
             Say::Send { to, topic, payload } => Command::Send { ticket, to, topic, payload },
             Say::Request { to, topic, payload, timeout } => Command::Request { ticket, to, topic, payload, timeout },
             Say::Answer { request, payload } => Command::Answer { ticket, request, payload },
+            #[cfg(feature = "agent")]
+            Say::Deliver(direct) => Command::Deliver { ticket, direct },
         }
     }
 }
@@ -522,7 +529,11 @@ impl Driver {
             }
             #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
             Output::LeaseWord { .. } => {}
-            Output::Message(message) => shared.mailroom.deliver(*message, SystemTime::now()),
+            Output::Message(message) => {
+                #[cfg(feature = "agent")]
+                shared.outbox.look_at(&message, core.me().run, now);
+                shared.mailroom.deliver(*message, SystemTime::now());
+            }
             Output::Notice(notice) => shared.journal.notice(notice),
             Output::Stopped(reason) => {
                 let level = if reason == StopReason::Left { Level::INFO } else { Level::ERROR };

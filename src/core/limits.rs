@@ -503,6 +503,12 @@ pub const ORIGIN_MEMORY: Duration = Duration::from_secs(120);
 const _: () = assert!(ORIGIN_MEMORY.as_secs() >= BROADCAST_LIFE.as_secs() + MAX_REQUEST_TIMEOUT.as_secs());
 /// … of so many origins, half a kibibyte each. Others are not heard until one of these was silent for as long.
 pub const MAX_ORIGINS: usize = 1_024;
+/// What came by calls of other agents is recognised for this long after the last of its neighbours …
+pub const DIRECT_MEMORY: Duration = ORIGIN_MEMORY;
+/// … in so many blocks of 64 numbers of one origin …
+pub const MAX_DIRECT_BLOCKS: usize = 4_096;
+/// … of which a full table is searched for old ones at most so often.
+pub const DIRECT_SWEEP: Duration = Duration::from_secs(1);
 /// Broadcasts kept to be given to who lacks them …
 pub const MAX_KEPT_MESSAGES: usize = 8_192;
 /// … and their payloads in all; the oldest go first.

@@ -79,8 +79,8 @@ use rand_chacha::ChaCha8Rng;
 
 pub use counters::{Counters, Drop, MessageCounters, TickLateness};
 pub use doors::{
-    Birth, Command, CommandError, Contacted, Delivery, DeliveryKind, Durable, Input, Leadership, LeadershipState,
-    LinkEvent, LinkId, Notice, Output, QuorumBirth, Reply, SelfDoubt, StopReason, Ticket,
+    Birth, Command, CommandError, Contacted, Delivery, DeliveryKind, Direct, Durable, Input, Leadership,
+    LeadershipState, LinkEvent, LinkId, Notice, Output, QuorumBirth, Reply, SelfDoubt, StopReason, Ticket,
 };
 pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
 pub use member::{Change, ChangeKind};
@@ -300,7 +300,7 @@ impl Core {
             removals: Removals::default(),
             notices: NoticeRate::default(),
             lease_words: LeaseWords::default(),
-            messaging: Messaging::default(),
+            messaging: Messaging::new(now),
             leading: None,
             settings: birth.settings,
             rng,
@@ -427,9 +427,11 @@ impl Core {
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
             Command::FoundAnew { ticket, voters } => self.found_anew(ticket, voters),
             Command::TellLease(word) => self.tell_lease_word(word),
-            Command::Broadcast { .. } | Command::Send { .. } | Command::Request { .. } | Command::Answer { .. } => {
-                self.message_command(command);
-            }
+            Command::Broadcast { .. }
+            | Command::Send { .. }
+            | Command::Request { .. }
+            | Command::Answer { .. }
+            | Command::Deliver { .. } => self.message_command(command),
         }
     }
 

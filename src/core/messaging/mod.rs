@@ -7,6 +7,7 @@
 //! | … sent on at once, along the rings of news | `spread` |
 //! | … and what that missed, found by what others hold | `repair` |
 //! | to one node, acknowledged; questions and their answers | `letter` |
+//! | brought by a call of the origin's agent, past all members | `direct` |
 //! | how much one member may bring | `allowance` |
 //!
 //! ```text
@@ -41,6 +42,7 @@
 
 mod allowance;
 mod broadcast;
+mod direct;
 mod letter;
 mod repair;
 mod spread;
@@ -50,16 +52,20 @@ use crate::core::time::Time;
 
 use allowance::Allowances;
 use broadcast::Broadcasts;
+use direct::Called;
 use letter::Letters;
 use repair::Repair;
 use spread::Spreading;
 
 /// Everything that this node knows of messages.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::core) struct Messaging {
+    /// When this process began: what was said before was not said to it.
+    born_at: Time,
     /// When this node became Up: what was said to everybody before was not said to it.
     up_since: Option<Time>,
     broadcasts: Broadcasts,
+    called: Called,
     spreading: Spreading,
     repair: Repair,
     letters: Letters,
@@ -67,6 +73,20 @@ pub(in crate::core) struct Messaging {
 }
 
 impl Messaging {
+    /// Nothing said, nothing heard.
+    pub(in crate::core) fn new(now: Time) -> Self {
+        Self {
+            born_at: now,
+            up_since: None,
+            broadcasts: Broadcasts::default(),
+            called: Called::default(),
+            spreading: Spreading::default(),
+            repair: Repair::default(),
+            letters: Letters::default(),
+            allowances: Allowances::default(),
+        }
+    }
+
     /// This node is a member from now on.
     pub(in crate::core) fn begin(&mut self, now: Time) {
         self.up_since = Some(now);
@@ -75,6 +95,7 @@ impl Messaging {
     /// How much is kept.
     pub(in crate::core) fn size(&self) -> usize {
         self.broadcasts.size()
+            + self.called.size()
             + self.spreading.size()
             + self.repair.size()
             + self.letters.size()
