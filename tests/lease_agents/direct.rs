@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use headcount::agent::Inbox;
+use headcount::core::MessageId;
 use headcount::http::{self, HttpSettings, Token};
-use headcount::{Agent, Config, MessageId, Profile};
+use headcount::{Agent, Config, Profile};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 

@@ -11,21 +11,22 @@
 //!      sure ── and a second observer is sure, or there is no other ──▶ Suspect, and at once Down (`connection_lost`)
 //! ```
 //!
-//! Each step needs positive evidence: a connection that breaks is no verdict, one that cannot be opened in silence is none
-//! (that is what a firewall does), and a refused one is none alone (a proxy that died refuses for a living node, whose
-//! datagrams then refute it).
+//! Each step needs positive evidence: a connection that breaks is no verdict, nor is one that cannot be opened because
+//! nobody answers (a firewall does that), and a refused one is none alone (a proxy that died refuses for a living node,
+//! whose datagrams then refute it).
 //!
 //! Invariants:
 //! - Only an observer that was refused itself, and whose own probes stayed unanswered, may pronounce.
-//! - Who is alone has no one to ask, and probes longer.
-//! - One packet of the subject's run that this node, or an elder (see `removal`) that it asked, received after the refusal
-//!   ends the case. Others that were asked may be mistaken or invented: where no elder was asked, their word has it looked
-//!   into once more, and where one was it counts for nothing.
-//! - Where nothing is decided, silence is judged by the timeouts as always.
+//! - An observer that is alone has nobody to ask, and probes longer.
+//! - One packet of the subject's run that this node, or an elder (see `removal`) that it asked, received after the
+//!   refusal ends the case. Other members that were asked may be mistaken or invented: if no elder was asked, their
+//!   word causes one more review; if one was, it counts for nothing.
+//! - If nothing is decided, silence is judged by the timeouts as always.
 //!
-//! Signs are compared with the moment of the refusal, not of the break: packets may still have been under way then. And
-//! each has to be news: a packet's number above all that were known. On a busy machine the last packets of the dead are
-//! read late, by one observer after the other, and the word of that arrives later still; the dead send no new ones.
+//! Signs of life are compared with the moment of the refusal, not of the break: packets may still have been under way
+//! then. And each has to be news: a packet's number above all that were known. On a busy machine the last packets of a
+//! dead process are read late, by one observer after the other, and the reports of that arrive later still; but it
+//! sends no new ones.
 
 mod signs;
 
@@ -44,12 +45,12 @@ use crate::core::view::{Slot, View, is_due};
 use crate::core::wire::Message;
 use crate::core::{Core, Phase};
 
-/// Probes that must stay unanswered.
+/// The number of probes that must stay unanswered …
 const PROBES: u32 = 3;
-/// … and so many, where there is nobody else who could have heard the subject.
+/// … and their number if there is no other member that could have heard the subject.
 const PROBES_ALONE: u32 = 5;
 
-/// Members that may have crashed, by run. At most one case per neighbour.
+/// The cases of members that may have crashed, by run. At most one per neighbour.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Crashes {
     cases: BTreeMap<Run, Case>,
@@ -58,17 +59,17 @@ pub(in crate::core) struct Crashes {
 #[derive(Debug)]
 struct Case {
     stage: Stage,
-    /// Observers that are sure, and when they last said so.
+    /// The observers that are sure, and the times at which they last said so.
     sure: BTreeMap<Run, Time>,
-    /// Observers that cannot reach it either, and want to know whether this one heard it.
+    /// The observers that cannot reach it either, and ask if this one heard it.
     askers: BTreeSet<Run>,
-    /// The highest number of its packets that anybody is known to have received.
+    /// The highest sequence number of its packets that any member is known to have received.
     sequence: u64,
-    /// How often it is still looked into again after a sign of life.
+    /// The number of reviews that are left after signs of life.
     reviews: u8,
-    /// Observers that were asked for a sign of life. At most [`MAX_CRASH_WITNESSES`].
+    /// The observers that were asked for a sign of life. At most [`MAX_CRASH_WITNESSES`].
     asked: BTreeSet<Run>,
-    /// It was looked into again at the word of somebody who is no elder.
+    /// True once the case was reviewed at the word of a member that is no elder.
     has_heeded_newcomer: bool,
 }
 
@@ -76,42 +77,42 @@ struct Case {
 enum Stage {
     /// A link is being opened.
     Reopening,
-    /// The port refused; so many rounds of probes and questions are over.
+    /// The port refused; this many rounds of probes and questions are over.
     Refused { at: Time, rounds: u32 },
-    /// It seemed to live.
+    /// The process seemed to live: the case is reviewed in a moment.
     Reviewing,
 }
 
 impl Crashes {
-    /// How much is kept.
+    /// Returns the number of cases.
     pub(in crate::core) fn size(&self) -> usize {
         self.cases.len()
     }
 
-    /// The member is gone, or its process is another one.
+    /// Closes the case of a member that is gone, or whose process is another one.
     pub(super) fn close(&mut self, run: Run) {
         self.cases.remove(&run);
     }
 
-    /// No link to the member is wanted any more. A case that waits for the outcome of one would wait for ever.
+    /// Closes a case that waits for a link that is not wanted any more: it would wait for ever.
     pub(in crate::core) fn await_no_link(&mut self, run: Run) {
         if self.cases.get(&run).is_some_and(|case| matches!(case.stage, Stage::Reopening)) {
             self.close(run);
         }
     }
 
-    /// Whether the port refused and this many probes were in vain.
+    /// Returns true if the port refused and this many probes were in vain.
     fn were_in_vain(&self, run: Run, probes: u32) -> bool {
         let case = self.cases.get(&run);
         case.is_some_and(|case| matches!(case.stage, Stage::Refused { rounds, .. } if rounds > probes))
     }
 
-    /// Whether the port refused, and a probe was in vain.
+    /// Returns true if the port refused, and a probe was in vain.
     pub(super) fn is_in_vain(&self, run: Run) -> bool {
         self.were_in_vain(run, 1)
     }
 
-    /// All those.
+    /// Returns the members whose ports refused while a probe was in vain.
     pub(super) fn in_vain(&self) -> impl Iterator<Item = Run> {
         self.cases.keys().copied().filter(|run| self.is_in_vain(*run))
     }
@@ -120,7 +121,7 @@ impl Crashes {
         self.were_in_vain(run, PROBES)
     }
 
-    /// Of how many observers words are kept: that they are sure, that they ask.
+    /// Returns the numbers of observers that are kept as sure, and as asking.
     #[cfg(test)]
     pub(in crate::core) fn words_about(&self, run: Run) -> (usize, usize) {
         self.cases.get(&run).map_or((0, 0), |case| (case.sure.len(), case.askers.len()))
@@ -135,7 +136,7 @@ impl Crashes {
 }
 
 impl Core {
-    /// The link to a member broke, and is being opened again.
+    /// Opens a case: the link to a member broke, and is being opened again.
     pub(in crate::core) fn lost_link(&mut self, run: Run) {
         self.open_case(run, CRASH_REVIEWS);
     }
@@ -157,15 +158,15 @@ impl Core {
         );
     }
 
-    /// A case that is still worth looking into.
+    /// Returns the member, if its case is still worth looking into.
     fn suspect_of_crash(&self, run: Run) -> Option<Slot> {
         let slot = self.view.slot_of_run(run)?;
         let is_live = matches!(self.view.record(slot).status, Status::Up | Status::Suspect);
         (is_live && matches!(self.phase, Phase::Up)).then_some(slot)
     }
 
-    /// The port of a member refused a link. `is_first`: no other attempt has failed since a link stood, or since ever; that
-    /// may be how the end of a process shows that had no link yet.
+    /// Notes that the port of a member refused a link. `is_first`: no other attempt has failed since a link stood, or
+    /// since ever; that may be how the end of a process shows that had no link yet.
     pub(in crate::core) fn refused_link(&mut self, run: Run, is_first: bool) {
         if self.suspect_of_crash(run).is_none() {
             return self.crashes.close(run);
@@ -179,8 +180,8 @@ impl Core {
         }
     }
 
-    /// A link could not be opened, but nobody refused it: no evidence. If another process answered there, it is asked
-    /// who it is, which ends the old one.
+    /// Closes a case: a link could not be opened, but nobody refused it, which is no evidence. If another process
+    /// answered there, it is asked for its identity, which ends the old one.
     pub(in crate::core) fn no_link(&mut self, run: Run) {
         if self.crashes.cases.remove(&run).is_some() {
             self.timers.cancel(Timer::Crash(run));
@@ -190,9 +191,9 @@ impl Core {
         }
     }
 
-    /// A link was opened, and closed before the process answered over it. That is a proxy, another run, or a process that is
-    /// just dying: a kernel may close its connections before the port that still takes new ones. So a case is looked into
-    /// again in a moment.
+    /// Notes that a link was opened, and closed before the process answered over it. That is a proxy, another run, or a
+    /// process that is just dying: a kernel may close its connections before the port that still takes new ones. So the
+    /// case is reviewed in a moment.
     pub(in crate::core) fn closed_unanswered(&mut self, run: Run, is_first: bool) {
         if is_first && !self.is_case(run) && self.suspect_of_crash(run).is_some() {
             self.open_case(run, CRASH_REVIEWS);
@@ -208,13 +209,13 @@ impl Core {
         }
     }
 
-    /// The process answered over a link.
+    /// Closes a case: the process answered over a link.
     pub(in crate::core) fn process_answers(&mut self, run: Run) {
         self.crashes.close(run);
         self.timers.cancel(Timer::Crash(run));
     }
 
-    /// The next step of a case.
+    /// Takes the next step of a case.
     pub(in crate::core) fn investigate(&mut self, run: Run) {
         let Some(slot) = self.suspect_of_crash(run) else { return self.crashes.close(run) };
         let Some(case) = self.crashes.cases.get_mut(&run) else { return };
@@ -232,7 +233,7 @@ impl Core {
                 }
                 let patience = if self.observers.walk.is_on() { MANY_CRASHES_PATIENCE } else { CRASH_PATIENCE };
                 if over >= PROBES + patience {
-                    // Nobody else is sure: its silence will tell.
+                    // No other observer is sure: the member's silence will tell.
                     return self.crashes.close(run);
                 }
                 self.probe(slot);
@@ -246,14 +247,14 @@ impl Core {
         }
     }
 
-    /// How long an answer is awaited: a crash must be decided within a second in every profile, over round trips of a
-    /// tenth of a second too.
+    /// Returns the time for which an answer is awaited: a crash must be decided within a second in every profile, also
+    /// over round trips of a tenth of a second.
     fn crash_probe_gap(&self, slot: Slot) -> Duration {
         let rtt = self.view.entry(slot).peer.rtt().unwrap_or_default();
         self.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
     }
 
-    /// Tells the other observers what this one found so far.
+    /// Tells the other observers what this one has found so far.
     fn say_severed(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
         let Some(refused_at) = self.crashes.refused_at(run) else { return };
@@ -270,10 +271,10 @@ impl Core {
         }
     }
 
-    /// Another observer cannot reach a member's process.
+    /// Takes another observer's report that it cannot reach a member's process.
     pub(in crate::core) fn told_severed(&mut self, witness: Slot, run: Run, age_ms: u64, is_sure: bool) {
         if run == self.run {
-            // Our answer is a sign of life.
+            // This node's answer is a sign of life.
             let packet = self.packet_to(witness);
             return self.send_to(witness, packet);
         }
@@ -296,8 +297,8 @@ impl Core {
         }
     }
 
-    /// Finds out for itself whether what another one says is so: asks the subject for a sign of life, and tries to reach
-    /// its process, unless a link to it still stands.
+    /// Checks another observer's report: asks the subject for a sign of life, and tries to reach its process, unless a
+    /// link to it still stands.
     fn look_into_hearsay(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
         let now = self.now;
@@ -320,7 +321,7 @@ impl Core {
         }
     }
 
-    /// A process near this one is gone: a link to it tells at once whether this one is, too.
+    /// Opens a case, since a process near this one is gone: a link to it shows at once if this one is gone, too.
     pub(super) fn look_for_crash(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
         if self.suspect_of_crash(run).is_some() && !self.is_linked(run) && !self.is_case(run) {
@@ -337,7 +338,7 @@ impl Core {
         }
     }
 
-    /// Whether others were asked about this run, so that their testimony counts.
+    /// Returns true if others were asked about this run, so that their testimony counts.
     pub(in crate::core) fn is_case(&self, run: Run) -> bool {
         self.crashes.cases.contains_key(&run)
     }
@@ -348,7 +349,7 @@ impl Core {
         if !self.crashes.is_sure(run) {
             return false;
         }
-        // Who is sure says so again and again; who fell silent about it has changed his mind.
+        // An observer that is sure says so again and again; one that has stopped saying so is sure no more.
         let fresh = self.now - self.crash_probe_gap(subject) * 2;
         let is_confirmed =
             self.crashes.cases.get(&run).is_some_and(|case| case.sure.values().any(|said| *said >= fresh));

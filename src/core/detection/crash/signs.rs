@@ -1,11 +1,11 @@
-//! Signs of life of a member whose process seems to be gone: heard here, or told by others.
+//! Signs of life of a member whose process seems to be gone: heard by this node, or reported by others.
 //!
-//! What this node hears itself counts, and what an elder says (see `removal`) that was asked in this case. Others that were
-//! asked may have been invented to hide a crash: their word counts for nothing where an elder was asked, too; where none
-//! was, it has the case looked into once more.
+//! Signs that this node hears itself count, and those reported by an elder (see `removal`) that was asked in this case.
+//! Others that were asked may have been invented to hide a crash: their word counts for nothing if an elder was asked,
+//! too; if none was, it causes one more review of the case.
 //!
 //! Invariants:
-//! - Nobody's word counts who was not asked in this case.
+//! - The word of a member that was not asked in this case does not count.
 //! - Newcomers, however many, delay a verdict by one review at most.
 //!
 //! Must not know: how a verdict is reached.
@@ -14,7 +14,7 @@ use super::{Core, Drop, Message, Run, Slot, Stage, Timer};
 use crate::core::limits::CRASH_REVIEW;
 
 impl Core {
-    /// A member says that it received this packet of the subject after a refusal.
+    /// Takes a member's report that it received this packet of the subject after a refusal.
     pub(in crate::core) fn told_alive(&mut self, witness: Slot, run: Run, sequence: u64) {
         let by = self.view.record(witness).run;
         let Some(case) = self.crashes.cases.get(&run).filter(|case| case.asked.contains(&by)) else {
@@ -30,13 +30,13 @@ impl Core {
         if has_asked_elder || case.has_heeded_newcomer || case.reviews == 0 || !is_news {
             return self.counters.drop(Drop::Unproven);
         }
-        // The number that it tells of is not taken over: true ones would not be news any more.
+        // The sequence number that it reports is not taken over: true ones would not be news any more.
         case.has_heeded_newcomer = true;
         self.review(run);
     }
 
-    /// This packet of the subject came after a refusal: if no higher number was known, it lives, or did so when that packet
-    /// left.
+    /// Takes a packet of the subject that came after a refusal: if no higher number was known, the subject lives, or
+    /// did so when that packet left.
     fn was_alive(&mut self, run: Run, sequence: u64) {
         let is_refused = self.crashes.refused_at(run).is_some();
         let Some(case) = self.crashes.cases.get_mut(&run) else { return };
@@ -44,7 +44,7 @@ impl Core {
             return;
         }
         case.sequence = sequence;
-        // Whoever was sure before that was wrong.
+        // An observer that was sure before was wrong.
         case.sure.clear();
         if !is_refused {
             return;
@@ -52,7 +52,7 @@ impl Core {
         self.review(run);
     }
 
-    /// The subject seems to live: looked into again in a moment, or not any more.
+    /// Reviews the case in a moment, since the subject seems to live, or closes it after the last review.
     fn review(&mut self, run: Run) {
         self.counters.crashes_refuted += 1;
         if let Some(slot) = self.view.slot_of_run(run) {
@@ -67,7 +67,8 @@ impl Core {
         self.timers.set(Timer::Crash(run), self.now + CRASH_REVIEW);
     }
 
-    /// This node heard the subject of a case itself: it says so at once, since others may be about to pronounce.
+    /// Tells the other observers at once that this node heard the subject of a case itself, since they may be about to
+    /// pronounce.
     pub(in crate::core) fn heard_suspected_crash(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
         let is_refused = self.crashes.refused_at(run).is_some();
