@@ -210,7 +210,7 @@ impl From<AgentError> for Refusal {
             AgentError::NotGivenUp => {
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "leader-silent", "The leader did not give leadership up", detail)
             }
-            AgentError::NoSuccessor => Self::value(detail),
+            AgentError::NoSuccessor | AgentError::Refused(CommandError::NoBroadcast { .. }) => Self::value(detail),
             AgentError::TooManyAddresses { .. } | AgentError::Refused(CommandError::Unreachable { .. }) => {
                 Self::value(detail)
             }
@@ -221,7 +221,6 @@ impl From<AgentError> for Refusal {
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "no-answer", "No answer in time", detail)
             }
             AgentError::Refused(CommandError::NoSuchRequest { id }) => Self::no_such_request(&id.to_string()),
-            AgentError::Refused(CommandError::NoBroadcast { .. }) => Self::value(detail),
             AgentError::Refused(CommandError::OtherOrigin { .. }) => {
                 Self::new(StatusCode::CONFLICT, "other-origin", "Another node's message", detail)
             }

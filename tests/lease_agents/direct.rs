@@ -144,6 +144,7 @@ async fn islands_that_share_a_table_hear_each_others_broadcasts_once_and_in_orde
     b.hear(1, "a").await;
     let counted = b.agent.info().counters.messages;
     assert_eq!((counted.delivered - counted.delivered_here, counted.duplicate), (31, 0));
+    a.until_called(31).await;
     assert_eq!(a.agent.info().counters.messages.copies_sent, 31);
     assert!(b.inbox.try_recv().expect("none is missed").is_none_or(|message| message.from.as_str() == "b"));
 }
@@ -211,7 +212,7 @@ async fn a_node_that_hangs_one_that_is_down_and_one_that_records_nothing_keep_it
 async fn who_has_another_token_or_another_name_is_brought_nothing() {
     let table = Table::new();
     let a = table.node("a", &[], Door::Open, Some(TOKEN)).await;
-    let stranger = table.node("b", &[], Door::Open, Some("another token of that length")).await;
+    let stranger = table.node("b", &[], Door::Open, Some("fedcba9876543210")).await;
     // Its address has been somebody else's since: that one is not taken for it.
     let c = table.node("c", &[], Door::Open, Some(TOKEN)).await;
     let at_c = a.agent.lease_nodes(&headcount::lease::LeaseName::default()).await.expect("listed");

@@ -172,3 +172,29 @@ async fn a_configured_lease_is_contended_for_handle_or_not() {
         assert!(seen.is_me && seen.term == term, "{seen:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_no_member_yet_never_leads() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let url = format!("sqlite://{}", directory.path().join("a.db").display());
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a port");
+    let config = Config::new("a").expect("a name").with_profile(Profile::Local).with_lease(&url);
+    let config = config.with_bind("127.0.0.1:0".parse().expect("an address")).with_seeds([nobody.to_string()]);
+    let joining = Agent::start(config).await.expect("it starts");
+    // Its rounds write its row; none of them asks for the lease.
+    in_time(async {
+        while !joining
+            .lease_nodes(&"default".parse().expect("a name"))
+            .await
+            .is_ok_and(|listed| !listed.nodes.is_empty())
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    assert_eq!(joining.me().status, headcount::Status::Joining);
+    let b = start("b", &url, &[]).await;
+    let led = in_time(b.leadership().wait_for(|seen| seen.is_me)).await.expect("it lives");
+    assert_eq!(led.term, 1, "nobody led before");
+    assert!(!joining.leadership().get().is_me);
+}

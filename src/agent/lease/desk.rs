@@ -162,7 +162,7 @@ impl Leases {
         }
     }
 
-    /// Whether a lease is to be contended for.
+    /// Returns true if a lease is to be contended for.
     pub(super) fn is_wanted(&self, lease: &LeaseName) -> bool {
         self.configured.contains(lease) || self.lock().get(lease).is_some_and(|seat| seat.holds > 0)
     }

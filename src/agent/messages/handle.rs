@@ -68,6 +68,9 @@ impl Agent {
     /// partition keeps away for longer than ten seconds stays away, so it is a hint to act at once, not a log. Payloads of up
     /// to 736 bytes go in datagrams, larger ones (64 KiB at most) over TCP.
     ///
+    /// With leases in a database, nodes that its table lists as active and that this node's view lacks are called directly, where
+    /// `http::deliver_directly` runs (the binary runs it).
+    ///
     /// ```
     /// use headcount::{Agent, Config, Profile};
     ///

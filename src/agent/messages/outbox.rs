@@ -14,11 +14,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::core::{Delivery, DeliveryKind, MessageId, Payload, Run, Time, Topic};
 
-/// Broadcasts that wait to be looked at.
+/// The greatest number of broadcasts that wait to be looked at.
 pub(crate) const MAX_SAID: usize = 256;
-/// The payloads of all that are kept for calls, together; each counts for [`LEAST_WEIGHT`] at least.
+/// The greatest size of the payloads that are kept for calls, in bytes together; each counts for [`LEAST_WEIGHT`] at least.
 pub(crate) const MAX_SAID_BYTES: usize = 8 * 1024 * 1024;
-/// The least that one counts for, in bytes.
+/// The least size that a payload counts for, in bytes.
 const LEAST_WEIGHT: usize = 256;
 
 /// One broadcast of this node.
@@ -27,12 +27,12 @@ pub(crate) struct Said {
     pub(crate) id: MessageId,
     pub(crate) topic: Topic,
     pub(crate) payload: Payload,
-    /// When it was said.
+    /// The time at which it was said.
     pub(crate) at: Time,
     _weight: OwnedSemaphorePermit,
 }
 
-/// What became of direct calls, each to one node with one broadcast.
+/// The outcomes of direct calls, each to one node with one broadcast.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirectFigures {

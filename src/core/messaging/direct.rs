@@ -37,14 +37,14 @@ const BLOCK: u64 = u64::BITS as u64;
 #[derive(Debug, Default)]
 pub(super) struct Called {
     blocks: BTreeMap<(Run, u64), Block>,
-    /// When there was no room, and old blocks were looked for.
+    /// The last time at which old blocks were looked for, because there was no room.
     swept_at: Option<Time>,
 }
 
 #[derive(Debug)]
 struct Block {
     seen: u64,
-    /// When something new came last.
+    /// The time at which something new came last.
     fresh_at: Time,
 }
 
@@ -53,12 +53,12 @@ impl Called {
         self.blocks.len()
     }
 
-    /// Whether nothing that came by calls is remembered.
+    /// Returns true if nothing that came by calls is remembered.
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// Whether a broadcast came by a call.
+    /// Returns true if a broadcast came by a call.
     pub(super) fn contains(&self, id: MessageId) -> bool {
         let (block, bit) = place(id);
         self.blocks.get(&(id.run, block)).is_some_and(|block| block.seen & bit != 0)
@@ -89,7 +89,7 @@ impl Called {
         self.blocks.retain(|_, block| now.since(block.fresh_at) < DIRECT_MEMORY);
     }
 
-    /// When [`Called::expire`] has something to do next.
+    /// Returns the next time at which [`Called::expire`] has something to do.
     pub(super) fn next_end(&self) -> Option<Time> {
         self.blocks.values().map(|block| block.fresh_at + DIRECT_MEMORY).min()
     }

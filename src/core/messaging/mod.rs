@@ -60,7 +60,7 @@ use spread::Spreading;
 /// Everything that this node knows of messages.
 #[derive(Debug)]
 pub(in crate::core) struct Messaging {
-    /// When this process began: what was said before was not said to it.
+    /// The time at which this process began: what was said before was not said to it.
     born_at: Time,
     /// When this node became Up: what was said to everybody before was not said to it.
     up_since: Option<Time>,

@@ -22,14 +22,14 @@ use crate::core::limits::BROADCAST_LIFE;
 use crate::json;
 use crate::text::{MAX_SHOWN, visible};
 
-/// What all calls of this agent have in common.
+/// The parts that all calls of this agent have in common.
 #[derive(Debug)]
 pub(super) struct Caller {
     agent: Agent,
     authorization: Option<header::HeaderValue>,
 }
 
-/// Why a call brought nothing.
+/// The reason for which a call brought nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
     /// There is no connection, or it broke.
@@ -60,7 +60,7 @@ fn hint(status: StatusCode) -> &'static str {
 }
 
 impl CallError {
-    /// Whether the same call may fare better in a moment.
+    /// Returns true if the same call may fare better in a moment.
     pub(super) fn is_passing(&self) -> bool {
         match self {
             CallError::Broken(_) => true,

@@ -42,25 +42,26 @@ use crate::agent::{Agent, Outbox, Said};
 use crate::core::{NodeId, Status};
 use crate::trouble::Trouble;
 
-/// Nodes that are called at one time.
+/// The greatest number of nodes that are called at one time.
 const MAX_CALLED_NODES: usize = 256;
-/// Messages that wait for one node.
+/// The greatest number of messages that wait for one node.
 const MAX_WAITING_CALLS: usize = 64;
-/// A call ends within this time, its connection included.
+/// The time within which a call ends, its connection included.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Times that one message is tried at one node. A node at which the one before failed gets a single try.
+/// The greatest number of times that one message is tried at one node, beside a try over a kept connection that turns out to
+/// be closed. A node at which the message before failed gets a single try.
 const MAX_TRIES: u32 = 2;
 /// The pause before the next try.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// A connection without calls is closed after this time: before the other side does.
+/// The time after which a connection without calls is closed: before the other side does.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 const _: () = assert!(IDLE_TIMEOUT.as_secs() < super::HEAD_TIMEOUT.as_secs());
-/// The largest answer that is read.
+/// The largest answer that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 4 * 1024;
-/// What the table lists is looked at again after this time.
+/// The age at which the list of nodes is read from the table again.
 const ROSTER_AGE: Duration = Duration::from_secs(1);
 
-/// Brings this node's broadcasts to nodes that the table of leases lists and its view lacks, until `shutdown` or until the
+/// Delivers this node's broadcasts to nodes that the table of leases lists and its view lacks, until `shutdown` or until the
 /// agent has stopped; presents `token` to them. Ends at once where leadership does not come from a database.
 ///
 /// Agents of one cluster share a token, or have none. It goes to the addresses that the table lists, in clear text: whoever may

@@ -68,19 +68,18 @@ struct Task {
     outbox: Arc<Outbox>,
     connection: Option<Connection>,
     trouble: Trouble,
-    /// The last message did not arrive.
+    /// True if the last message did not arrive.
     is_failing: bool,
 }
 
 impl Task {
     async fn run(mut self, mut queue: mpsc::Receiver<Arc<Said>>) {
         loop {
-            let next = match timeout(IDLE_TIMEOUT, queue.recv()).await {
-                Ok(next) => next,
-                Err(_) => {
-                    self.connection = None;
-                    queue.recv().await
-                }
+            let next = if let Ok(next) = timeout(IDLE_TIMEOUT, queue.recv()).await {
+                next
+            } else {
+                self.connection = None;
+                queue.recv().await
             };
             let Some(said) = next else { return };
             let called = self.bring(&said).await;
@@ -108,15 +107,14 @@ impl Task {
 
     /// Brings one message, by as many calls as it may take.
     async fn bring(&mut self, said: &Said) -> Result<bool, CallError> {
-        let tries = if self.is_failing { 1 } else { MAX_TRIES };
-        let mut tried = 1;
+        let mut left = if self.is_failing { 1 } else { MAX_TRIES };
         loop {
             // What was kept may have been closed by the other side in this very moment.
             let was_kept = self.connection.is_some();
             match self.caller.call(&mut self.connection, &self.id, self.address, said).await {
                 Err(CallError::Broken(_)) if was_kept => {}
-                Err(error) if error.is_passing() && tried < tries => {
-                    tried += 1;
+                Err(error) if error.is_passing() && left > 1 => {
+                    left -= 1;
                     sleep(RETRY_PAUSE).await;
                 }
                 called => return called,

@@ -16,7 +16,7 @@ use crate::core::NodeId;
 use crate::lease::LeaseName;
 use crate::trouble::Trouble;
 
-/// How long the table is waited for: more than a statement takes, and less than a message lives.
+/// The time for which the answer of the table is awaited: more than a statement takes, and less than a message lives.
 const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
@@ -120,9 +120,10 @@ mod tests {
     async fn the_table_is_asked_once_in_a_while() {
         let mut roster = Roster::with_window(Duration::from_secs(10));
         roster.asked_at = Some(Instant::now());
-        tokio::time::advance(ROSTER_AGE - Duration::from_millis(1)).await;
+        let moment = Duration::from_millis(1);
+        tokio::time::advance(ROSTER_AGE.saturating_sub(moment)).await;
         assert!(!roster.is_due());
-        tokio::time::advance(Duration::from_millis(1)).await;
+        tokio::time::advance(moment).await;
         assert!(roster.is_due());
     }
 }
