@@ -196,5 +196,32 @@ async fn a_node_that_is_no_member_yet_never_leads() {
     let b = start("b", &url, &[]).await;
     let led = in_time(b.leadership().wait_for(|seen| seen.is_me)).await.expect("it lives");
     assert_eq!(led.term, 1, "nobody led before");
+    // The lease of the local profile lasts two seconds, and a claim ends 2 % before it.
+    let left = led.valid_until.expect("a claim has an end").remaining();
+    assert!(left <= Duration::from_millis(1_960), "{left:?}");
     assert!(!joining.leadership().get().is_me);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_the_dead_are_swept_by_whoever_leads_and_watches_end_with_the_agent() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let url = format!("sqlite://{}", directory.path().join("a.db").display());
+    let a = start("a", &url, &[]).await;
+    in_time(a.leadership().wait_for(|seen| seen.is_me)).await.expect("it lives");
+    let b = start("b", &url, &[]).await;
+    let name = "default".parse().expect("a name");
+    let until_listed = async |count: usize| {
+        in_time(async {
+            while !a.lease_nodes(&name).await.is_ok_and(|listed| listed.nodes.len() == count) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+    };
+    until_listed(2).await;
+    let billing = b.lease("billing").expect("a lease");
+    let mut watch = billing.leadership();
+    b.shutdown();
+    in_time(async { while watch.changed().await.is_some() {} }).await;
+    until_listed(1).await;
 }

@@ -8,9 +8,9 @@ use crate::core::counters::Drop;
 use crate::core::doors::{Command, CommandError, DeliveryKind, Input, Reply};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{
-    ALLOWANCE_INTERVAL, BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_FLOODED_PAYLOAD, MAX_KEPT_MESSAGES, MAX_LETTERS,
-    MAX_OPEN_REQUESTS_PER_MEMBER, MAX_ORIGINS, MAX_PAYLOAD_BYTES, MAX_UNSPREAD, MESSAGE_WINDOW, ORIGIN_MEMORY,
-    REPAIR_PACKETS, SEND_TIMEOUT, SPREAD_PACKETS,
+    ALLOWANCE_INTERVAL, BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_FLOODED_PAYLOAD, MAX_KEPT_MESSAGES, MAX_LETTER_BYTES,
+    MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_OPEN_REQUESTS_PER_MEMBER, MAX_ORIGINS, MAX_PAYLOAD_BYTES, MAX_UNSPREAD,
+    MESSAGE_WINDOW, ORIGIN_MEMORY, REPAIR_PACKETS, SEND_TIMEOUT, SPREAD_PACKETS,
 };
 use crate::core::member::{Run, Status};
 use crate::core::settings::Profile;
@@ -597,6 +597,39 @@ fn receipts_and_answers_count_only_from_the_process_that_the_letter_went_to() {
     net.pause(1, false);
     net.run(Duration::from_secs(2));
     assert!(matches!(net.nodes[0].replies[..], [Reply::Delivered { .. }]), "{:?}", net.nodes[0].replies);
+    assert_sums(&net);
+}
+
+#[test]
+fn few_letters_are_under_way_to_one_node_and_what_has_arrived_takes_no_room() {
+    let mut net = Net::linked(Profile::Local, 2);
+    let before = net.nodes[0].core.counters().frames_sent;
+    for _ in 0..3 * MAX_LETTERS_UNDER_WAY {
+        send(&mut net, 0, "n1", b"x");
+    }
+    let frames = net.nodes[0].core.counters().frames_sent - before;
+    assert_eq!(frames as usize, MAX_LETTERS_UNDER_WAY, "the others wait for receipts");
+    net.run(Duration::from_secs(1));
+    let largest = vec![0; MAX_PAYLOAD_BYTES];
+    let most = MAX_LETTER_BYTES / MAX_PAYLOAD_BYTES;
+    for _ in 0..2 {
+        for _ in 0..most {
+            send(&mut net, 0, "n1", &largest);
+        }
+        net.run(Duration::from_secs(3));
+    }
+    assert_eq!(net.nodes[0].replies.len(), 3 * MAX_LETTERS_UNDER_WAY + 2 * most);
+    assert!(net.nodes[0].replies.iter().all(|reply| matches!(reply, Reply::Delivered { .. })));
+    assert_sums(&net);
+}
+
+#[test]
+fn nobody_says_anything_to_a_node_in_its_own_name() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let run = net.nodes[0].core.me().run;
+    forge(&mut net, 1, 0, &[broadcast(run, 5, Duration::ZERO)]);
+    assert!(net.nodes[0].messages.is_empty());
+    assert_eq!(net.nodes[0].core.counters().messages.duplicate, 1);
     assert_sums(&net);
 }
 
