@@ -71,6 +71,10 @@ pub struct Info {
     pub message_listeners: usize,
     /// Messages lost on the way to listeners that were too slow.
     pub messages_lost: u64,
+    /// Calls of this node with its broadcasts, to nodes that the table of leases lists and its view lacks. The core's counters
+    /// of messages, as they are shown here, include those that failed, and the copies that these were.
+    #[cfg(feature = "agent")]
+    pub direct: super::DirectFigures,
     /// Log lines lost on the way to the tracing subscriber, which was too slow or panicked.
     pub log_lines_lost: u64,
 }
@@ -80,6 +84,8 @@ impl Agent {
     pub fn info(&self) -> Info {
         let Inner { shared, config, .. } = &*self.inner;
         let figures = shared.figures();
+        #[cfg(feature = "agent")]
+        let (figures, direct) = with_calls(figures, &shared.outbox);
         let (message_listeners, messages_lost) = shared.mailroom.figures();
         Info {
             me: self.me(),
@@ -111,6 +117,8 @@ impl Agent {
             leases: self.leases().map(|leases| leases.figures()).unwrap_or_default(),
             message_listeners,
             messages_lost,
+            #[cfg(feature = "agent")]
+            direct,
             log_lines_lost: shared.journal.lost(),
         }
     }
@@ -127,4 +135,17 @@ impl Agent {
     const fn leaders_by_lease(&self) -> u64 {
         0
     }
+}
+
+/// The core counts messages, and does not know of calls.
+#[cfg(feature = "agent")]
+fn with_calls(
+    mut figures: super::shared::Figures,
+    outbox: &super::Outbox,
+) -> (super::shared::Figures, super::DirectFigures) {
+    let direct = outbox.figures();
+    let messages = &mut figures.counters.messages;
+    messages.failed += direct.failed;
+    messages.copies_sent += direct.delivered + direct.duplicate;
+    (figures, direct)
 }

@@ -152,7 +152,7 @@ impl LeadershipWatch {
     }
 
     /// Waits until something is published after the last call of this, or of [`Self::wait_for`]: a change, or a renewal of
-    /// what is so. `None` once the agent has stopped. Cancel safe.
+    /// what is so. `None` once the agent has stopped, or once the lease was given up for good. Cancel safe.
     pub async fn changed(&mut self) -> Option<Leadership> {
         if self.published.borrow().is_over {
             return None;

@@ -65,10 +65,16 @@ pub use self::leader::AgreedView;
 pub use self::leadership::{Confirmed, Leadership, LeadershipWatch, LeaseInstant};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::lease::{Lease, LeaseError, LeaseFigures, LeaseNode, LeaseNodes, LeaseNodesError};
+#[cfg(feature = "agent")]
+pub use self::messages::DirectFigures;
+#[cfg(all(test, feature = "agent"))]
+pub(crate) use self::messages::test_said;
 pub use self::messages::{
     Broadcasted, Inbox, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES, Message, MessageError, Messages, ReceiveError,
     Received,
 };
+#[cfg(feature = "agent")]
+pub(crate) use self::messages::{Outbox, Said};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
 #[cfg(feature = "agent")]
 pub(crate) use self::work::{LedWork, Permit};

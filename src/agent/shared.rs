@@ -23,6 +23,8 @@ use super::leadership::{Leadership, Office};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use super::lease::Leases;
 use super::messages::Mailroom;
+#[cfg(feature = "agent")]
+use super::messages::Outbox;
 use crate::core::election::{Electorate, NumberedView, VoterStandings};
 use crate::core::{self, Change, Counters, NodeId, Status};
 use crate::event::{Event, EventKind};
@@ -84,6 +86,9 @@ pub(super) struct Shared {
     leases: OnceLock<Arc<Leases>>,
     /// Messages, and who listens to them.
     pub(super) mailroom: Arc<Mailroom>,
+    /// This node's own broadcasts, for nodes that its view lacks.
+    #[cfg(feature = "agent")]
+    pub(super) outbox: Arc<Outbox>,
     pub(super) journal: Journal,
 }
 
@@ -115,6 +120,8 @@ impl Shared {
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
             leases: OnceLock::new(),
             mailroom: Arc::default(),
+            #[cfg(feature = "agent")]
+            outbox: Arc::default(),
             journal,
         }
     }

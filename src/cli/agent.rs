@@ -162,6 +162,12 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
     let announcement = Announcement::new(&agent, door.as_ref().map(|door| door.address));
     let _ = announcement.print(out, running.args.format);
     let stopping = CancellationToken::new();
+    // Also by a node that serves no HTTP itself.
+    let token = match &door {
+        Some(door) => door.settings.token.clone(),
+        None => running.loaded.agent.http.token_file.as_deref().map(read_token).transpose()?,
+    };
+    tokio::spawn(http::deliver_directly(agent.clone(), token, stopping.clone()));
     let mut serving = door.map(|door| tokio::spawn(door.serve(agent.clone(), stopping.clone())));
     let stop = loop {
         tokio::select! {

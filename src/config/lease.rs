@@ -40,7 +40,7 @@ pub struct LeaseConfig {
     /// The age at which rows are deleted. `None`: two leases.
     pub row_ttl: Option<Duration>,
     /// The address at which other agents' calls reach this node, kept in its row. An unspecified address stands for the
-    /// one that is advertised.
+    /// one that is advertised; a loopback address of a node that advertises another one is not kept.
     pub rpc_address: Option<SocketAddr>,
 }
 

@@ -119,9 +119,11 @@ impl Core {
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
             Command::FoundAnew { ticket, voters } => self.found_anew(ticket, voters),
             Command::TellLease(word) => self.tell_lease_word(word),
-            Command::Broadcast { .. } | Command::Send { .. } | Command::Request { .. } | Command::Answer { .. } => {
-                self.message_command(command);
-            }
+            Command::Broadcast { .. }
+            | Command::Send { .. }
+            | Command::Request { .. }
+            | Command::Answer { .. }
+            | Command::Deliver { .. } => self.message_command(command),
         }
     }
 }

@@ -82,8 +82,8 @@ use rand_chacha::ChaCha8Rng;
 
 pub use counters::{Counters, Drop, MessageCounters, TickLateness};
 pub use doors::{
-    Birth, Command, CommandError, Contacted, Delivery, DeliveryKind, Durable, Input, Leadership, LeadershipState,
-    LinkEvent, LinkId, Notice, Output, QuorumBirth, Reply, SelfDoubt, StopReason, Ticket,
+    Birth, Command, CommandError, Contacted, Delivery, DeliveryKind, Direct, Durable, Input, Leadership,
+    LeadershipState, LinkEvent, LinkId, Notice, Output, QuorumBirth, Reply, SelfDoubt, StopReason, Ticket,
 };
 pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
 pub use member::{Change, ChangeKind};
@@ -303,7 +303,7 @@ impl Core {
             removals: Removals::default(),
             notices: NoticeRate::default(),
             lease_words: LeaseWords::default(),
-            messaging: Messaging::default(),
+            messaging: Messaging::new(now),
             leading: None,
             settings: birth.settings,
             rng,

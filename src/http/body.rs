@@ -16,7 +16,7 @@ use futures_util::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problem::Refusal;
-use super::{MAX_BODY_BYTES, MAX_LARGE_BODIES, SMALL_BODY_BYTES};
+use super::{MAX_LARGE_BODIES, SMALL_BODY_BYTES};
 
 /// Returns the permits for bodies that are not small.
 pub(super) fn permits() -> Arc<Semaphore> {
@@ -31,10 +31,10 @@ pub(super) struct Whole {
     pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Reads a body to its end.
-pub(super) async fn whole(body: Body, permits: &Arc<Semaphore>) -> Result<Whole, Refusal> {
+/// Reads a body to its end, of so many bytes at most.
+pub(super) async fn whole(body: Body, most: usize, permits: &Arc<Semaphore>) -> Result<Whole, Refusal> {
     let announced = body.size_hint().lower();
-    if announced > MAX_BODY_BYTES as u64 {
+    if announced > most as u64 {
         return Err(Refusal::body_too_large("the header `Content-Length` says so"));
     }
     let mut permit = None;
@@ -49,7 +49,7 @@ pub(super) async fn whole(body: Body, permits: &Arc<Semaphore>) -> Result<Whole,
             Refusal::new(StatusCode::BAD_REQUEST, "syntax", "Malformed body", format!("the body breaks off: {error}"))
         })?;
         let length = bytes.len() + piece.len();
-        if length > MAX_BODY_BYTES {
+        if length > most {
             return Err(Refusal::body_too_large("more bytes came than any body may have"));
         }
         if length > SMALL_BODY_BYTES && permit.is_none() {
@@ -72,6 +72,7 @@ mod tests {
     use axum::response::IntoResponse as _;
     use futures_util::{FutureExt as _, stream};
 
+    use super::super::{MAX_BODY_BYTES, MAX_DELIVERY_BYTES};
     use super::*;
 
     /// Returns a body of so many bytes, each a piece of its own, that then ends or hangs.
@@ -83,15 +84,19 @@ mod tests {
     #[tokio::test]
     async fn large_bodies_that_never_end_are_few_and_hold_up_no_small_ones() {
         let permits = permits();
-        let mut reading: Vec<_> =
-            (0..=MAX_LARGE_BODIES).map(|_| Box::pin(whole(dribbled(SMALL_BODY_BYTES + 1, false), &permits))).collect();
+        let mut reading: Vec<_> = (0..=MAX_LARGE_BODIES)
+            .map(|_| Box::pin(whole(dribbled(SMALL_BODY_BYTES + 1, false), MAX_BODY_BYTES, &permits)))
+            .collect();
         for reading in &mut reading {
             assert!(reading.as_mut().now_or_never().is_none());
         }
         assert_eq!(permits.available_permits(), 0);
-        let small = whole(dribbled(SMALL_BODY_BYTES, true), &permits).now_or_never().expect("at once").expect("read");
+        let small = whole(dribbled(SMALL_BODY_BYTES, true), MAX_BODY_BYTES, &permits)
+            .now_or_never()
+            .expect("at once")
+            .expect("read");
         assert!(small.bytes.len() == SMALL_BODY_BYTES && small.permit.is_none());
-        let mut large = Box::pin(whole(Body::from(vec![0; SMALL_BODY_BYTES + 1]), &permits));
+        let mut large = Box::pin(whole(Body::from(vec![0; SMALL_BODY_BYTES + 1]), MAX_BODY_BYTES, &permits));
         assert!(large.as_mut().now_or_never().is_none(), "it waits");
         drop(reading);
         let large = large.await.expect("read");
@@ -101,12 +106,14 @@ mod tests {
     #[tokio::test]
     async fn a_body_has_a_bound_whether_it_is_announced_or_not() {
         let permits = permits();
-        for at_limit in [dribbled(MAX_BODY_BYTES, true), Body::from(vec![0; MAX_BODY_BYTES])] {
-            assert_eq!(whole(at_limit, &permits).await.expect("read").bytes.len(), MAX_BODY_BYTES);
-        }
-        for beyond in [dribbled(MAX_BODY_BYTES + 1, false), Body::from(vec![0; MAX_BODY_BYTES + 1])] {
-            let refusal = whole(beyond, &permits).await.expect_err("refused");
-            assert_eq!(refusal.into_response().status(), StatusCode::PAYLOAD_TOO_LARGE);
+        for most in [MAX_BODY_BYTES, MAX_DELIVERY_BYTES] {
+            for at_limit in [dribbled(most, true), Body::from(vec![0; most])] {
+                assert_eq!(whole(at_limit, most, &permits).await.expect("read").bytes.len(), most);
+            }
+            for beyond in [dribbled(most + 1, false), Body::from(vec![0; most + 1])] {
+                let refusal = whole(beyond, most, &permits).await.expect_err("refused");
+                assert_eq!(refusal.into_response().status(), StatusCode::PAYLOAD_TOO_LARGE);
+            }
         }
         assert_eq!(permits.available_permits(), MAX_LARGE_BODIES);
     }

@@ -24,7 +24,9 @@ use super::body::{self, Whole};
 use super::host::Names;
 use super::problem::Refusal;
 use super::table::{Kind, Line};
-use super::{App, MAX_ANSWER_WAIT, MAX_FREE_BYTES, MAX_WEIGHED_BYTES, REQUEST_TIMEOUT, Token};
+use super::{
+    App, MAX_ANSWER_WAIT, MAX_BODY_BYTES, MAX_DELIVERY_BYTES, MAX_FREE_BYTES, MAX_WEIGHED_BYTES, REQUEST_TIMEOUT, Token,
+};
 
 /// The paths that never ask for a token.
 const OPEN: [&str; 3] = ["/healthz", "/readyz", "/leaderz"];
@@ -51,11 +53,13 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     // A request to another program waits for that program's answer.
     let waits = request.uri().path().starts_with("/v1/request/");
     let patience = if waits { REQUEST_TIMEOUT + MAX_ANSWER_WAIT } else { REQUEST_TIMEOUT };
+    // A payload in JSON takes more room than its bytes.
+    let most = if request.uri().path() == "/v1/deliver" { MAX_DELIVERY_BYTES } else { MAX_BODY_BYTES };
     let answer = async {
         let is_command = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         let (parts, body) = request.into_parts();
         let (body, _permit) = if is_command {
-            let Whole { bytes, permit } = body::whole(body, &app.bodies).await?;
+            let Whole { bytes, permit } = body::whole(body, most, &app.bodies).await?;
             (Body::from(bytes), permit)
         } else {
             (body, None)

@@ -13,7 +13,7 @@ use crate::config::LeadershipMode;
 use crate::core::{LeadershipState, Status};
 
 /// Method, path with its parameters or body, and description of each call.
-const CALLS: [(&str, &str, &str); 28] = [
+const CALLS: [(&str, &str, &str); 29] = [
     ("GET", "/v1/members?status=&tag=", "all members"),
     ("GET", "/v1/members/{id}", "one member"),
     ("DELETE", "/v1/members/{id}?force=", "take a member out"),
@@ -37,6 +37,7 @@ const CALLS: [(&str, &str, &str); 28] = [
     ("POST", "/v1/send/{node}/{topic}", "say something to one member, and wait until its agent has it"),
     ("POST", "/v1/request/{node}/{topic}?timeout_ms=", "ask one member something, and wait for the answer"),
     ("POST", "/v1/reply/{id}", "answer a request; those come with GET /v1/events?kind=message&topic="),
+    ("POST", r#"/v1/deliver {"id":"","topic":"","payload":""}"#, "a broadcast of another agent, past all gossip"),
     ("GET", "/v1/info", "this node"),
     ("GET", "/metrics", "OpenMetrics"),
     ("GET", "/healthz", "are all parts alive?"),

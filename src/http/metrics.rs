@@ -180,10 +180,17 @@ impl Collector for Figures {
             ("messages_received", "Copies of messages received", counters.messages.received),
             ("messages_delivered", "Messages given to this node's programs", counters.messages.delivered),
             ("messages_delivered_here", "Those of them that began here", counters.messages.delivered_here),
-            ("messages_failed", "Messages refused, or without a receipt or answer in time", counters.messages.failed),
+            (
+                "messages_failed",
+                "Messages refused, or without a receipt or answer in time, and direct calls that failed",
+                counters.messages.failed,
+            ),
             ("messages_duplicate", "Copies of messages seen before or too old", counters.messages.duplicate),
             ("messages_dropped", "Copies of messages not taken for another reason", counters.messages.dropped),
             ("message_copies_sent", "Copies of broadcasts sent to other members", counters.messages.copies_sent),
+            ("direct_calls_delivered", "Direct calls by which a node had a broadcast first", info.direct.delivered),
+            ("direct_calls_duplicate", "Direct calls to nodes that had the broadcast already", info.direct.duplicate),
+            ("direct_calls_failed", "Direct calls refused, not answered, or not made", info.direct.failed),
             ("messages_lost", "Messages lost because their listener was too slow", info.messages_lost),
             ("pauses", "Times this process stood still", counters.pauses),
             (

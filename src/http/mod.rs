@@ -9,6 +9,7 @@
 //! GET    /v1/voters                   POST /v1/voters           DELETE /v1/voters/{id}
 //! POST   /v1/broadcast/{topic}        POST /v1/send/{node}/{topic}
 //! POST   /v1/request/{node}/{topic}?timeout_ms=              POST   /v1/reply/{id}
+//! POST   /v1/deliver                 (from other agents)
 //! GET    /v1/info   /healthz   /readyz   /metrics   /            POST   /v1/recover
 //! ```
 //!
@@ -20,9 +21,9 @@
 //!   - led work that callers run: 64 pieces, each until it ends or the time granted to it last has passed;
 //!   - event streams: [`HttpSettings::max_streams`]; large answers: [`MAX_LARGE_ANSWERS`]; commands: [`MAX_COMMANDS`];
 //!     each of these leaves connections free for the others, all of them for short answers;
-//!   - requests: heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of [`MAX_BODY_BYTES`], all of it
-//!     answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`] for a request that waits for another program's
-//!     answer), and bytes taken at least every [`SILENCE_TIMEOUT`];
+//!   - requests: heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of [`MAX_BODY_BYTES`]
+//!     (payloads in JSON: [`MAX_DELIVERY_BYTES`]), all of it answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`]
+//!     for a request that waits for another program's answer), and bytes taken at least every [`SILENCE_TIMEOUT`];
 //!   - memory: members of a large view are encoded once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]),
 //!     events once for all streams ([`MAX_SHARED_FRAMES`], [`MAX_SHARED_BYTES`]), other answers beyond
 //!     [`MAX_FREE_BYTES`] together weigh at most [`MAX_WEIGHED_BYTES`]; at most [`MAX_LARGE_BODIES`] bodies of requests
@@ -37,6 +38,7 @@
 mod body;
 mod calls;
 mod connection;
+mod direct;
 mod events;
 mod frames;
 mod guard;
@@ -66,6 +68,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::config::{BadToken, Token};
+pub use direct::deliver_directly;
 pub use frames::{MAX_SHARED_BYTES, MAX_SHARED_FRAMES};
 pub use listing::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
 pub use messages::MAX_ANSWER_WAIT;
@@ -79,9 +82,12 @@ use crate::agent::{Agent, LedWork};
 
 /// The largest body of a request, in bytes: a full set of addresses or tags is well below.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
+/// The largest body of `POST /v1/deliver`, in bytes: the largest payload in base64, and the other keys.
+pub const MAX_DELIVERY_BYTES: usize = 88 * 1024;
+const _: () = assert!(MAX_DELIVERY_BYTES >= crate::core::limits::MAX_PAYLOAD_BYTES.div_ceil(3) * 4 + 1_024);
 /// The largest body that is read without a permit, in bytes: most commands are smaller.
 pub const SMALL_BODY_BYTES: usize = 4 * 1024;
-/// The number of larger bodies read at one time, 4 MiB together; others wait within [`REQUEST_TIMEOUT`].
+/// The number of larger bodies read at one time, less than 6 MiB together; others wait within [`REQUEST_TIMEOUT`].
 pub const MAX_LARGE_BODIES: usize = 64;
 /// The largest head of a request, and the most that waits to be sent on one connection beside one page or frame, in
 /// bytes.
@@ -250,6 +256,7 @@ fn router(
         .route("/v1/send/{node}/{topic}", post(messages::send))
         .route("/v1/request/{node}/{topic}", post(messages::request))
         .route("/v1/reply/{id}", post(messages::reply))
+        .route("/v1/deliver", post(messages::deliver).layer(DefaultBodyLimit::max(MAX_DELIVERY_BYTES)))
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .layer(guarded)

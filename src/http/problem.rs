@@ -136,9 +136,18 @@ impl Refusal {
         .hint("try again soon")
     }
 
+    /// A call that was meant for another node, or for a node of another cluster.
+    pub(super) fn not_me(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "not-me", "Meant for another node", detail)
+            .hint("whoever recorded this address is gone, and this node has it now")
+    }
+
     pub(super) fn body_too_large(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Body too large", detail)
-            .hint(format!("a body has at most {} bytes", super::MAX_BODY_BYTES))
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Body too large", detail).hint(format!(
+            "a body has at most {} bytes, that of POST /v1/deliver {}",
+            super::MAX_BODY_BYTES,
+            super::MAX_DELIVERY_BYTES
+        ))
     }
 
     pub(super) fn timeout(seconds: u64) -> Self {
@@ -201,7 +210,7 @@ impl From<AgentError> for Refusal {
             AgentError::NotGivenUp => {
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "leader-silent", "The leader did not give leadership up", detail)
             }
-            AgentError::NoSuccessor => Self::value(detail),
+            AgentError::NoSuccessor | AgentError::Refused(CommandError::NoBroadcast { .. }) => Self::value(detail),
             AgentError::TooManyAddresses { .. } | AgentError::Refused(CommandError::Unreachable { .. }) => {
                 Self::value(detail)
             }
@@ -212,6 +221,9 @@ impl From<AgentError> for Refusal {
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "no-answer", "No answer in time", detail)
             }
             AgentError::Refused(CommandError::NoSuchRequest { id }) => Self::no_such_request(&id.to_string()),
+            AgentError::Refused(CommandError::OtherOrigin { .. }) => {
+                Self::new(StatusCode::CONFLICT, "other-origin", "Another node's message", detail)
+            }
             AgentError::Refused(CommandError::Leaving) | AgentError::Stopped => Self::stopping(detail),
         }
     }

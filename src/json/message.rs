@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::time::{instant, millis};
-use crate::core::DeliveryKind;
+use crate::core::{DeliveryKind, NodeId};
 
 /// One message, as the event stream shows it to a client that asks for the kind `message`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,5 +107,72 @@ impl Answered {
     /// Returns an answer with this payload.
     pub fn new(bytes: &[u8]) -> Self {
         Self { payload: STANDARD.encode(bytes) }
+    }
+}
+
+/// A broadcast that the agent of its origin brings by a call: the body of `POST /v1/deliver`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Deliver {
+    /// The message's id, as its listeners see it: `run-sequence` of its sender.
+    pub id: String,
+    /// What it is about.
+    pub topic: String,
+    /// What it says, in base64.
+    pub payload: String,
+    /// The node that said it.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// The time since it was said; what is older than ten seconds is not taken.
+    #[serde(default)]
+    pub age_ms: u64,
+    /// The cluster that it was said in; another one refuses it.
+    #[serde(default)]
+    pub cluster: Option<String>,
+    /// The node that is meant; another one refuses it.
+    #[serde(default)]
+    pub to: Option<String>,
+}
+
+impl Deliver {
+    /// A broadcast of one node of a cluster, said so long ago, for another.
+    pub(crate) fn new(
+        said: &crate::agent::Said,
+        age: std::time::Duration,
+        cluster: &NodeId,
+        node: &NodeId,
+        to: &NodeId,
+    ) -> Self {
+        Self {
+            id: said.id.to_string(),
+            topic: said.topic.to_string(),
+            payload: STANDARD.encode(&*said.payload),
+            node: Some(node.to_string()),
+            age_ms: millis(age),
+            cluster: Some(cluster.to_string()),
+            to: Some(to.to_string()),
+        }
+    }
+
+    /// The payload's bytes; `None` if it is not base64.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        STANDARD.decode(&self.payload).ok()
+    }
+}
+
+/// The answer to [`Deliver`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Delivered {
+    /// The message's id.
+    pub id: String,
+    /// It was given to the programs of this node now. Otherwise they had it before, or it is too old for them.
+    pub delivered: bool,
+}
+
+impl Delivered {
+    /// Now, or before.
+    pub fn new(id: crate::core::MessageId, delivered: bool) -> Self {
+        Self { id: id.to_string(), delivered }
     }
 }

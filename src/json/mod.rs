@@ -23,6 +23,6 @@ pub use calls::{
 };
 pub use leadership::{AddVoter, Leader, LedWork, Recover, Resign, View, Voter, Voters};
 pub use lease::{LeaseNode, LeaseNodes};
-pub use message::{Answered, Message, Missed, Sent};
+pub use message::{Answered, Deliver, Delivered, Message, Missed, Sent};
 pub use time::{parse_rfc3339, rfc3339};
 pub use view::{BadEventId, Event, EventId, Lagged, Member, Snapshot};

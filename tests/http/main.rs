@@ -2,6 +2,7 @@
 #![cfg(feature = "agent")]
 
 mod broken;
+mod deliver;
 mod events;
 mod hosts;
 mod limits;

@@ -5,6 +5,7 @@
 #![allow(unreachable_pub, dead_code, reason = "modules of one test binary, some of them shared with others")]
 
 mod cluster;
+mod direct;
 mod faces;
 mod faults;
 mod library;

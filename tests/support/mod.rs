@@ -74,13 +74,15 @@ impl Agent {
             panic!("no ready line ({error}): {line:?}, {status:?}, log:\n{}", log.lock().expect("log"))
         });
         let text = |key: &str| ready[key].as_str().expect("a text").to_owned();
-        Self { child, name: text("node"), gossip: text("gossip"), http: text("http"), log, prefix: prefix.to_vec() }
+        // Off, if it says nothing.
+        let http = ready["http"].as_str().unwrap_or("-").to_owned();
+        Self { child, name: text("node"), gossip: text("gossip"), http, log, prefix: prefix.to_vec() }
     }
 
     /// Starts an agent on loopback ports that are free, in the local profile.
     pub fn start(name: &str, seeds: &[&str], more: &[&str]) -> Self {
-        let mut arguments = vec!["--name", name, "--http", "127.0.0.1:0"];
-        for (flag, usual) in [("--profile", "local"), ("--bind", "127.0.0.1:0")] {
+        let mut arguments = vec!["--name", name];
+        for (flag, usual) in [("--profile", "local"), ("--bind", "127.0.0.1:0"), ("--http", "127.0.0.1:0")] {
             if !more.contains(&flag) {
                 arguments.extend([flag, usual]);
             }

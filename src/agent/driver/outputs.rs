@@ -88,7 +88,11 @@ impl Driver {
             }
             #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
             Output::LeaseWord { .. } => {}
-            Output::Message(message) => shared.mailroom.deliver(*message, SystemTime::now()),
+            Output::Message(message) => {
+                #[cfg(feature = "agent")]
+                shared.outbox.look_at(&message, core.me().run, now);
+                shared.mailroom.deliver(*message, SystemTime::now());
+            }
             Output::Notice(notice) => shared.journal.notice(notice),
             Output::Stopped(reason) => {
                 let level = if reason == StopReason::Left { Level::INFO } else { Level::ERROR };

@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Driver;
+#[cfg(feature = "agent")]
+use crate::core::Direct;
 use crate::core::limits::MAX_PENDING_COMMANDS;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::core::wire::LeaseWord;
@@ -27,6 +29,9 @@ pub(in crate::agent) enum Say {
     Request { to: NodeId, topic: Topic, payload: Payload, timeout: Duration },
     /// [`Command::Answer`].
     Answer { request: MessageId, payload: Payload },
+    /// [`Command::Deliver`].
+    #[cfg(feature = "agent")]
+    Deliver(Direct),
 }
 
 impl Say {
@@ -36,6 +41,8 @@ impl Say {
             Say::Send { to, topic, payload } => Command::Send { ticket, to, topic, payload },
             Say::Request { to, topic, payload, timeout } => Command::Request { ticket, to, topic, payload, timeout },
             Say::Answer { request, payload } => Command::Answer { ticket, request, payload },
+            #[cfg(feature = "agent")]
+            Say::Deliver(direct) => Command::Deliver { ticket, direct },
         }
     }
 }

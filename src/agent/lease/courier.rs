@@ -128,6 +128,29 @@ mod tests {
         courier.run(errand()).expect("room again");
     }
 
+    #[cfg(feature = "sqlite")]
+    #[tokio::test]
+    async fn a_round_goes_before_errands_that_came_first() {
+        use crate::lease::store::{StoreOptions, StoreUrl};
+        let directory = tempfile::tempdir().expect("a directory");
+        let url: StoreUrl = format!("sqlite://{}", directory.path().join("a.db").display()).parse().expect("a url");
+        let store = Store::new(&url, StoreOptions::new("c").expect("a name")).expect("a store");
+        let (mut courier, ends) = open();
+        for _ in 0..2 {
+            courier.run(Errand::Sweep { row_ttl: Duration::from_secs(30) }).expect("room");
+        }
+        let round = Round {
+            node: crate::NodeId::new("a").expect("a name"),
+            rpc_address: None,
+            lease_duration: Duration::from_secs(15),
+            steps: Vec::new(),
+        };
+        assert!(courier.carry(round));
+        tokio::spawn(run(store, ends));
+        assert!(matches!(courier.brought().await, Some(Brought::Round(Ok(_)))));
+        assert!(matches!(courier.brought().await, Some(Brought::Swept(Ok(_)))));
+    }
+
     #[tokio::test]
     async fn nobody_hears_of_a_courier_that_is_gone() {
         let (mut courier, ends) = open();

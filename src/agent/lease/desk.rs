@@ -1,14 +1,16 @@
 //! What handles share with the task of leases: an office for each lease, the asks of handles, the words of other agents.
 //!
-//! Invariants: an office is made once for each lease, and stays; at most [`MAX_LEASES`]. Whoever asks waits on a channel of
+//! Invariants: an office is made once for each lease, and stays for as long as the configuration names it, a handle holds it,
+//! or something of it is still to be released; at most [`MAX_LEASES`]. Whoever asks waits on a channel of
 //! its own; words beyond [`MAX_WORDS`] are lost, as they may be on the way.
 //!
 //! Must not know: the contender, the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use super::figures::{Counted, LeaseFigures};
@@ -27,8 +29,8 @@ pub(super) const MAX_WORDS: usize = 256;
 /// What handles want of the task.
 #[derive(Debug)]
 pub(in crate::agent) enum Ask {
-    /// Contend for this lease, too.
-    Contend(LeaseName),
+    /// Handles of this lease came or went: see whether it is to be contended for.
+    Handles(LeaseName),
     /// Give this lease up, and leave it to others for a while.
     Resign(LeaseName),
     /// Prove by a round that begins now that this node holds the lease; answered with the term and the end of the claim.
@@ -63,10 +65,35 @@ pub(super) struct Doors {
     pub(super) words: mpsc::Receiver<Heard>,
 }
 
+/// A lease's office, and how many hold it.
+#[derive(Debug)]
+struct Seat {
+    office: Arc<Office>,
+    holds: usize,
+}
+
+/// Keeps a lease contended for; counts as one handle until it is dropped.
+#[derive(Debug)]
+pub(super) struct Hold {
+    leases: Arc<Leases>,
+    runtime: Handle,
+    lease: LeaseName,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.leases.let_go(&self.lease) {
+            self.leases.tell_of_handles(&self.runtime, &self.lease);
+        }
+    }
+}
+
 /// What handles share with the task.
 #[derive(Debug)]
 pub(in crate::agent) struct Leases {
-    offices: Mutex<BTreeMap<LeaseName, Arc<Office>>>,
+    offices: Mutex<BTreeMap<LeaseName, Seat>>,
+    /// Leases that are contended for whether or not anybody holds a handle.
+    configured: BTreeSet<LeaseName>,
     clock: Clock,
     asks: mpsc::Sender<Ask>,
     words: mpsc::Sender<Heard>,
@@ -80,11 +107,13 @@ impl Leases {
         let (words, word_door) = mpsc::channel(MAX_WORDS);
         // The cluster's is shown also where this node does not contend for it: as vacant.
         office.publish(vacant());
-        let offices = BTreeMap::from([(LeaseName::default(), office)]);
-        let opened = Self { offices: Mutex::new(offices), clock, asks, words, counted: Mutex::default() };
+        let mut offices = BTreeMap::from([(LeaseName::default(), Seat { office, holds: 0 })]);
         for lease in leases {
-            opened.office_for(lease).expect("the configuration names few enough");
+            offices.entry(lease.clone()).or_insert_with(Seat::vacant);
         }
+        let configured = leases.iter().cloned().collect();
+        let offices = Mutex::new(offices);
+        let opened = Self { offices, configured, clock, asks, words, counted: Mutex::default() };
         (opened, Doors { asks: ask_door, words: word_door })
     }
 
@@ -94,22 +123,67 @@ impl Leases {
 
     /// Where the leadership of a lease is published, if anybody here contends for it.
     pub(in crate::agent) fn office(&self, lease: &LeaseName) -> Option<Arc<Office>> {
-        self.lock().get(lease).cloned()
+        self.lock().get(lease).map(|seat| Arc::clone(&seat.office))
     }
 
-    /// The same, made if need be.
-    pub(in crate::agent) fn office_for(&self, lease: &LeaseName) -> Result<Arc<Office>, TooManyLeases> {
+    /// A hold on a lease, and where its leadership is published. The task hears of it if it may have to do something.
+    pub(super) fn hold(
+        self: &Arc<Self>,
+        runtime: &Handle,
+        lease: &LeaseName,
+    ) -> Result<(Hold, Arc<Office>), TooManyLeases> {
         let mut offices = self.lock();
-        if let Some(office) = offices.get(lease) {
-            return Ok(Arc::clone(office));
-        }
-        if offices.len() >= MAX_LEASES {
+        if !offices.contains_key(lease) && offices.len() >= MAX_LEASES {
             return Err(TooManyLeases);
         }
-        let office = Office::new();
-        office.publish(vacant());
-        offices.insert(lease.clone(), Arc::clone(&office));
-        Ok(office)
+        let seat = offices.entry(lease.clone()).or_insert_with(Seat::vacant);
+        seat.holds += 1;
+        let (is_first, office) = (seat.holds == 1, Arc::clone(&seat.office));
+        drop(offices);
+        if is_first && !self.configured.contains(lease) {
+            self.tell_of_handles(runtime, lease);
+        }
+        Ok((Hold { leases: Arc::clone(self), runtime: runtime.clone(), lease: lease.clone() }, office))
+    }
+
+    /// One hold less; says whether that was the last reason to contend.
+    fn let_go(&self, lease: &LeaseName) -> bool {
+        let mut offices = self.lock();
+        let Some(seat) = offices.get_mut(lease) else { return false };
+        seat.holds -= 1;
+        seat.holds == 0 && !self.configured.contains(lease)
+    }
+
+    /// The order in which such words come does not matter: the task looks at what is so then.
+    fn tell_of_handles(&self, runtime: &Handle, lease: &LeaseName) {
+        if let Err(mpsc::error::TrySendError::Full(ask)) = self.asks.try_send(Ask::Handles(lease.clone())) {
+            let asks = self.asks.clone();
+            runtime.spawn(async move { asks.send(ask).await.is_ok() });
+        }
+    }
+
+    /// Returns true if a lease is to be contended for.
+    pub(super) fn is_wanted(&self, lease: &LeaseName) -> bool {
+        self.configured.contains(lease) || self.lock().get(lease).is_some_and(|seat| seat.holds > 0)
+    }
+
+    /// Nothing of a lease is held any more: its office is closed, unless somebody wants it again. That of the cluster stays.
+    pub(super) fn forget(&self, lease: &LeaseName) -> bool {
+        if self.is_wanted(lease) {
+            return false;
+        }
+        let mut offices = self.lock();
+        match offices.get(lease) {
+            Some(seat) if seat.holds > 0 => return false,
+            Some(seat) if *lease == LeaseName::default() => seat.office.publish(vacant()),
+            _ => {
+                if let Some(seat) = offices.remove(lease) {
+                    seat.office.close();
+                }
+            }
+        }
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner).leases.remove(lease);
+        true
     }
 
     /// What was counted about each lease.
@@ -119,8 +193,8 @@ impl Leases {
 
     /// The agent has ended, or the task: no claim is renewed any more.
     pub(in crate::agent) fn close(&self) {
-        for office in self.lock().values() {
-            office.close();
+        for seat in self.lock().values() {
+            seat.office.close();
         }
     }
 
@@ -150,9 +224,17 @@ impl Leases {
         let _ = self.words.try_send(Heard { word, is_of_elder });
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<LeaseName, Arc<Office>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<LeaseName, Seat>> {
         // Nothing that runs under the lock leaves it half done.
         self.offices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    fn vacant() -> Self {
+        let office = Office::new();
+        office.publish(vacant());
+        Self { office, holds: 0 }
     }
 }
 
@@ -168,19 +250,46 @@ mod tests {
         LeaseName::new(text).expect("a name")
     }
 
-    #[test]
-    fn there_are_so_many_offices_and_each_lease_has_one() {
-        let office = Office::new();
+    #[tokio::test]
+    async fn there_are_so_many_offices_and_each_lease_has_one() {
+        let (office, runtime) = (Office::new(), Handle::current());
         let (leases, _doors) = Leases::open(Arc::clone(&office), Clock::start(), &[name("billing")]);
+        let leases = Arc::new(leases);
         assert!(Arc::ptr_eq(&leases.office(&LeaseName::default()).expect("always"), &office));
         let billing = leases.office(&name("billing")).expect("configured");
-        assert!(Arc::ptr_eq(&leases.office_for(&name("billing")).expect("there"), &billing));
+        assert!(Arc::ptr_eq(&leases.hold(&runtime, &name("billing")).expect("there").1, &billing));
         assert_eq!(billing.watch().get().state, LeadershipState::Vacant);
         assert!(leases.office(&name("other")).is_none());
-        for more in 2..MAX_LEASES {
-            assert!(leases.office_for(&name(&format!("l{more}"))).is_ok());
-        }
-        assert_eq!(leases.office_for(&name("one-more")).err(), Some(TooManyLeases));
+        let hold = |at: usize| leases.hold(&runtime, &name(&format!("l{at}")));
+        let mut holds: Vec<_> = (2..MAX_LEASES).map(|at| hold(at).expect("room").0).collect();
+        assert_eq!(hold(1).err(), Some(TooManyLeases));
+        holds.pop();
+        assert_eq!(hold(1).err(), Some(TooManyLeases), "something of it may still be held");
+        assert!(leases.forget(&name(&format!("l{}", MAX_LEASES - 1))));
+        assert!(hold(1).is_ok());
+    }
+
+    #[tokio::test]
+    async fn the_task_hears_of_the_first_handle_and_of_the_last_unless_the_lease_is_configured() {
+        let (leases, mut doors) = Leases::open(Office::new(), Clock::start(), &[name("billing")]);
+        let (leases, runtime) = (Arc::new(leases), Handle::current());
+        let mut told = || std::iter::from_fn(|| doors.asks.try_recv().ok()).count();
+        drop(leases.hold(&runtime, &name("billing")).expect("there"));
+        assert_eq!((told(), leases.is_wanted(&name("billing"))), (0, true));
+        assert!(!leases.forget(&name("billing")), "never");
+        let (first, office) = leases.hold(&runtime, &name("other")).expect("room");
+        let (second, _) = leases.hold(&runtime, &name("other")).expect("room");
+        assert_eq!((told(), leases.is_wanted(&name("other"))), (1, true));
+        drop(first);
+        assert_eq!(told(), 0);
+        assert!(!leases.forget(&name("other")), "one is left");
+        drop(second);
+        assert_eq!((told(), leases.is_wanted(&name("other"))), (1, false));
+        assert!(leases.forget(&name("other")) && leases.office(&name("other")).is_none());
+        assert_eq!(office.watch().changed().await, None, "who still looks is told that this is all");
+        // The cluster's is shown also where nobody contends for it.
+        drop(leases.hold(&runtime, &LeaseName::default()).expect("there"));
+        assert!(leases.forget(&LeaseName::default()) && leases.office(&LeaseName::default()).is_some());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use tokio::sync::oneshot;
 
-use super::desk::{Ask, Leases, Unproven};
+use super::desk::{Ask, Hold, Leases, Unproven};
 use super::nodes::{LeaseNodes, LeaseNodesError};
 use crate::agent::driver::Request;
 use crate::agent::leadership::{Confirmed, LeadershipWatch, LeaseInstant, Office};
@@ -37,7 +37,11 @@ pub enum LeaseError {
     TooMany(#[from] TooManyLeases),
 }
 
-/// One lease that this agent contends for. Cheap to clone; it is contended for until the agent ends, handle or not.
+/// One lease that this agent contends for. Cheap to clone.
+///
+/// A lease that the configuration names is contended for until the agent ends. Any other one is until its last handle is
+/// dropped: then its led work ends, it is released for others to take at once, and nothing more is asked about it. Watches of
+/// its leadership keep no lease, and end with it; [`Lease::while_leader`] keeps it.
 ///
 /// ```no_run
 /// # async fn run(agent: headcount::Agent) -> Result<(), Box<dyn std::error::Error>> {
@@ -52,6 +56,7 @@ pub struct Lease {
     agent: Agent,
     name: LeaseName,
     office: Arc<Office>,
+    _hold: Arc<Hold>,
 }
 
 impl Lease {
@@ -102,25 +107,23 @@ impl Lease {
 }
 
 impl Agent {
-    /// Returns a lease to contend for from now on, beside those of the configuration, with a leader of its own. The lease `default` is
-    /// the one by which the cluster is led.
+    /// Returns a lease to contend for, beside those of the configuration, with a leader of its own, until its last handle is dropped.
+    /// The lease `default` is the one by which the cluster is led.
     pub fn lease(&self, name: &str) -> Result<Lease, LeaseError> {
         let leases = self.leases().ok_or(LeaseError::NotLeaseMode)?;
         let name = LeaseName::new(name)?;
-        let is_new = leases.office(&name).is_none() || !self.inner.config.leadership.lease.leases.contains(&name);
-        let office = leases.office_for(&name)?;
-        if is_new {
-            let (leases, name) = (Arc::clone(leases), name.clone());
-            // The task takes it up as soon as it has a turn; nothing changes if it has already.
-            self.inner.runtime.spawn(async move { leases.ask(Ask::Contend(name)).await.is_ok() });
-        }
-        Ok(Lease { agent: self.clone(), name, office })
+        self.hold(leases, name).map_err(LeaseError::TooMany)
     }
 
-    /// Returns a lease that is contended for here already.
+    /// Returns a lease that is contended for here already. It counts as a handle like any other.
     pub fn contended_lease(&self, name: &LeaseName) -> Option<Lease> {
-        let office = self.leases()?.office(name)?;
-        Some(Lease { agent: self.clone(), name: name.clone(), office })
+        let leases = self.leases().filter(|leases| leases.office(name).is_some())?;
+        self.hold(leases, name.clone()).ok()
+    }
+
+    fn hold(&self, leases: &Arc<Leases>, name: LeaseName) -> Result<Lease, TooManyLeases> {
+        let (hold, office) = leases.hold(&self.inner.runtime, &name)?;
+        Ok(Lease { agent: self.clone(), name, office, _hold: Arc::new(hold) })
     }
 
     pub(in crate::agent) fn leases(&self) -> Option<&Arc<Leases>> {

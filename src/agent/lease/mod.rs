@@ -40,6 +40,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tracing::Level;
 
 use super::clock::Clock;
 use super::driver::Request;
@@ -74,10 +75,14 @@ pub(super) async fn start(
     }
     let store = Store::new(&url, options)?;
     let terms = terms::open(config.data_dir.as_deref(), config.cluster.as_str(), &shared.journal).await?;
-    let rpc_address = lease.rpc_address.map(|address| {
-        let ip = if address.ip().is_unspecified() { advertised.ip() } else { address.ip() };
-        SocketAddr::new(ip, address.port())
-    });
+    let rpc_address = lease.rpc_address.and_then(|bound| reachable(bound, advertised));
+    if let (Some(bound), None) = (lease.rpc_address, rpc_address) {
+        let text = format!(
+            "calls come in at {bound}, which only this machine reaches: nodes that gossip does not reach cannot bring it their \
+             broadcasts; serve HTTP on another address (http.bind) if they should"
+        );
+        shared.journal.say(Level::INFO, text);
+    }
     let birth = ContenderBirth {
         node: config.name.clone(),
         rpc_address,
@@ -112,4 +117,37 @@ pub(super) async fn start(
         leases.close();
     });
     Ok(())
+}
+
+/// Where others reach what is bound there: an unspecified address stands for the one that is advertised. `None`: a loopback
+/// address of a node that advertises another one, where each machine would call itself.
+fn reachable(bound: SocketAddr, advertised: SocketAddr) -> Option<SocketAddr> {
+    if bound.ip().is_unspecified() {
+        return Some(SocketAddr::new(advertised.ip(), bound.port()));
+    }
+    let is_local = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+    (!is_local(bound) || is_local(advertised)).then_some(bound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recorded_address_is_one_that_others_reach() {
+        for (bound, advertised, recorded) in [
+            ("0.0.0.0:7118", "10.0.0.1:7117", Some("10.0.0.1:7118")),
+            ("[::]:7118", "10.0.0.1:7117", Some("10.0.0.1:7118")),
+            ("[::]:7118", "[fd00::1]:7117", Some("[fd00::1]:7118")),
+            ("0.0.0.0:7118", "127.0.0.1:7117", Some("127.0.0.1:7118")),
+            ("10.0.0.2:7118", "10.0.0.1:7117", Some("10.0.0.2:7118")),
+            ("127.0.0.1:7118", "127.0.0.1:7117", Some("127.0.0.1:7118")),
+            ("127.0.0.1:7118", "10.0.0.1:7117", None),
+            ("[::1]:7118", "10.0.0.1:7117", None),
+            ("[::ffff:127.0.0.1]:7118", "10.0.0.1:7117", None),
+        ] {
+            let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
+            assert_eq!(reachable(address(bound), address(advertised)), recorded.map(address), "{bound} {advertised}");
+        }
+    }
 }

@@ -83,6 +83,23 @@ impl LeaseNodes {
 }
 
 #[cfg(test)]
+impl LeaseNode {
+    /// A row of that age by a clock that nobody set.
+    pub(crate) fn for_tests(node: NodeId, rpc_address: Option<SocketAddr>, heartbeat_age: Duration) -> Self {
+        let (is_active, is_leader) = (true, false);
+        Self { node, rpc_address, is_active, is_leader, term: None, heartbeat_age, expires_in: None }
+    }
+}
+
+#[cfg(test)]
+impl LeaseNodes {
+    /// These rows, of the cluster's lease.
+    pub(crate) fn for_tests(nodes: Vec<LeaseNode>) -> Self {
+        Self { lease: LeaseName::default(), nodes }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::lease::Token;

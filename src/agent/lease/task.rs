@@ -8,6 +8,7 @@
 //!
 //! Must not know: what a lease is worth, how a database is asked.
 
+use std::collections::BTreeSet;
 use std::mem::Discriminant;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
@@ -76,6 +77,8 @@ pub(super) struct Task {
     told: Vec<(Told, Instant)>,
     /// Leases whose led work is to end, and has not yet.
     ending: usize,
+    /// Leases that nobody wants any more, and of which something may still be held.
+    going: BTreeSet<LeaseName>,
     /// Answered when nothing is held any more.
     stopping: Vec<oneshot::Sender<()>>,
     /// Rounds that failed since then.
@@ -99,6 +102,7 @@ impl Task {
             sweep_at: Instant::now() + sweep_interval(&parts.timing),
             told: Vec::new(),
             ending: 0,
+            going: BTreeSet::new(),
             stopping: Vec::new(),
             failed_farewells: 0,
             is_over: false,
@@ -148,6 +152,7 @@ impl Task {
         let now = self.parts.clock.now();
         self.parts.contender.tick(now);
         self.carry_out();
+        self.close_offices(now);
         if self.flight.is_none()
             && let Some(round) = self.parts.contender.begin(now)
         {
@@ -233,10 +238,7 @@ impl Task {
     fn ask(&mut self, ask: Ask) {
         let now = self.parts.clock.now();
         match ask {
-            Ask::Contend(lease) => {
-                // Offices are as few as leases: there is room.
-                let _ = self.parts.contender.add_lease(now, lease);
-            }
+            Ask::Handles(lease) => self.look_at_handles(now, lease),
             Ask::Resign(lease) => self.parts.contender.resign(now, &lease),
             Ask::Confirm(lease, answer) => {
                 let claim = self.claim(&lease).cloned();
@@ -255,6 +257,30 @@ impl Task {
             }
         }
         self.carry_out();
+    }
+
+    /// Begins to contend for a lease that is wanted, or ends it.
+    fn look_at_handles(&mut self, now: Time, lease: LeaseName) {
+        if self.parts.leases.is_wanted(&lease) {
+            self.going.remove(&lease);
+            // Offices are as few as leases: there is room.
+            let _ = self.parts.contender.add_lease(now, lease);
+        } else {
+            self.parts.contender.remove_lease(now, &lease);
+            self.going.insert(lease);
+        }
+    }
+
+    /// Closes the offices of leases of which nothing is held any more.
+    fn close_offices(&mut self, now: Time) {
+        let is_gone = |lease: &LeaseName| !self.parts.contender.claims().any(|claim| claim.lease == *lease);
+        for lease in self.going.iter().filter(|lease| is_gone(lease)).cloned().collect::<Vec<_>>() {
+            self.going.remove(&lease);
+            if !self.parts.leases.forget(&lease) {
+                // Somebody wants it again, and its word is on the way.
+                let _ = self.parts.contender.add_lease(now, lease);
+            }
+        }
     }
 
     fn list_nodes(&mut self, lease: LeaseName, answer: oneshot::Sender<Result<LeaseNodes, LeaseNodesError>>) {

@@ -1,14 +1,22 @@
 //! What the handle does with messages.
 
 use std::collections::BTreeSet;
+#[cfg(feature = "agent")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+#[cfg(feature = "agent")]
+use tokio::sync::mpsc;
 
 use super::inbox::{Inbox, Messages};
+#[cfg(feature = "agent")]
+use super::{Outbox, Said};
 use crate::agent::Agent;
 use crate::agent::driver::{Request, Say};
 use crate::core::{CommandError, InvalidTopic, MessageId, NodeId, Payload, Reply, TooLarge, Topic};
+#[cfg(feature = "agent")]
+use crate::core::{Direct, Time};
 
 /// What became of a broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +68,9 @@ impl Agent {
     /// partition keeps away for longer than ten seconds stays away, so it is a hint to act at once, not a log. Payloads of up
     /// to 736 bytes go in datagrams, larger ones (64 KiB at most) over TCP.
     ///
+    /// With leases in a database, nodes that its table lists as active and that this node's view lacks are called directly, where
+    /// `http::deliver_directly` runs (the binary runs it).
+    ///
     /// ```
     /// use headcount::{Agent, Config, Profile};
     ///
@@ -99,6 +110,8 @@ impl Agent {
 
     /// Asks one member something and waits for the answer of a program there, for a minute at most.
     ///
+    /// An answer that comes after `timeout` is dropped and counted (as dropped, unasked): it answers no later request.
+    ///
     /// ```
     /// # use headcount::{Agent, Config, Profile};
     /// # use std::time::Duration;
@@ -135,7 +148,8 @@ impl Agent {
         }
     }
 
-    /// Answers a request, and waits until the agent that asked has the answer. The first answer counts.
+    /// Answers a request, and waits until the agent that asked has the answer. The first answer counts; one that arrives when
+    /// the asking program waits no more is dropped there.
     pub async fn reply(&self, request: MessageId, payload: &[u8]) -> Result<(), MessageError> {
         let payload = Payload::new(payload)?;
         match self.say(Say::Answer { request, payload }).await? {
@@ -154,6 +168,34 @@ impl Agent {
     /// The messages of one topic from now on, their payloads read as JSON.
     pub fn messages<T: DeserializeOwned>(&self, topic: &str) -> Result<Messages<T>, InvalidTopic> {
         self.listen([topic]).map(Messages::new)
+    }
+
+    /// Gives this node's programs a broadcast that another agent brought by a call; says whether it came first by that.
+    #[cfg(feature = "agent")]
+    pub(crate) async fn deliver(&self, direct: Direct) -> Result<bool, MessageError> {
+        match self.say(Say::Deliver(direct)).await? {
+            Reply::Taken { is_new } => Ok(is_new),
+            _ => Err(MessageError::Stopped),
+        }
+    }
+
+    /// This node's own broadcasts from now on, for nodes that its view lacks and the table of a database lists. `None` where
+    /// there is no table, or if somebody has them already.
+    #[cfg(feature = "agent")]
+    pub(crate) fn own_broadcasts(&self) -> Option<mpsc::Receiver<Said>> {
+        self.leases().and_then(|_| self.inner.shared.outbox.open())
+    }
+
+    /// Where calls with them are counted.
+    #[cfg(feature = "agent")]
+    pub(crate) fn outbox(&self) -> Arc<Outbox> {
+        Arc::clone(&self.inner.shared.outbox)
+    }
+
+    /// The time since then by the agent's clock.
+    #[cfg(feature = "agent")]
+    pub(crate) fn time_since(&self, then: Time) -> Duration {
+        self.inner.shared.clock.now().since(then)
     }
 
     async fn say(&self, what: Say) -> Result<Reply, MessageError> {

@@ -3,6 +3,7 @@
 //! ```text
 //! driver ──Delivery──▶ mailroom ──▶ Inbox (raw) ──▶ Messages<T> (decoded)
 //! handle ──Say──▶ driver ──▶ core
+//! driver ──own broadcasts──▶ outbox ──▶ whoever calls nodes that the view lacks
 //! ```
 //!
 //! Invariants:
@@ -14,8 +15,16 @@
 mod handle;
 mod inbox;
 mod mailroom;
+#[cfg(feature = "agent")]
+mod outbox;
 
 pub use handle::{Broadcasted, MessageError};
 pub use inbox::{Inbox, Message, Messages, ReceiveError, Received};
 pub(super) use mailroom::Mailroom;
 pub use mailroom::{MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
+#[cfg(feature = "agent")]
+pub use outbox::DirectFigures;
+#[cfg(all(test, feature = "agent"))]
+pub(crate) use outbox::test_said;
+#[cfg(feature = "agent")]
+pub(crate) use outbox::{Outbox, Said};

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::Direct;
 use crate::core::election::{ChangeError, Electorate, Term, Unconfirmed};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::member::{NodeId, Tags};
@@ -145,6 +146,14 @@ pub enum Command {
         /// The payload of the answer.
         payload: Payload,
     },
+    /// Give this node's programs a broadcast that another agent brought by a call, unless they had it already. The caller was
+    /// allowed to command this node; who wrote the message is not proven.
+    Deliver {
+        /// For the reply.
+        ticket: Ticket,
+        /// The broadcast.
+        direct: Direct,
+    },
 }
 
 /// The replies to commands.
@@ -191,6 +200,11 @@ pub enum Reply {
         id: MessageId,
         /// The payload of the answer.
         payload: Payload,
+    },
+    /// To [`Command::Deliver`]: it was given to this node's programs, now or before.
+    Taken {
+        /// It was now. Otherwise it came before, or is too old.
+        is_new: bool,
     },
     /// The command was not carried out; nothing changed, unless the error says that this is unknown.
     Refused(CommandError),
@@ -307,6 +321,20 @@ pub enum CommandError {
     NoSuchRequest {
         /// The request.
         id: MessageId,
+    },
+    /// An id that no broadcast has.
+    #[error("{id} is the id of no broadcast: those have even sequences from 2 on, as POST /v1/broadcast answers")]
+    NoBroadcast {
+        /// The id.
+        id: MessageId,
+    },
+    /// A message is said to be of another node than its run belongs to.
+    #[error("message {id} is not of {node:?}: its run is another node's, or the name is this node's own")]
+    OtherOrigin {
+        /// The message.
+        id: MessageId,
+        /// The node that it is said to be of.
+        node: NodeId,
     },
     /// Too many commands are waiting for their answers.
     #[error("too many commands are waiting for their answers: try again in a second")]

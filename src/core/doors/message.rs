@@ -1,4 +1,4 @@
-//! A message for this node's programs.
+//! A message for this node's programs, and one that another agent brings by a call.
 
 use std::time::Duration;
 
@@ -33,4 +33,19 @@ pub enum DeliveryKind {
         /// The time from now within which the answer is awaited.
         within: Duration,
     },
+}
+
+/// A broadcast that another agent brings by a call of its own, for [`Command::Deliver`](super::Command::Deliver).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Direct {
+    /// The identity of the broadcast.
+    pub id: MessageId,
+    /// The name of the node that said it; `None` if the caller does not tell.
+    pub from: Option<NodeId>,
+    /// The time since it was said.
+    pub age: Duration,
+    /// What it is about.
+    pub topic: Topic,
+    /// What it says.
+    pub payload: Payload,
 }

@@ -22,6 +22,6 @@ pub use birth::{Birth, QuorumBirth};
 pub use command::{Command, CommandError, Contacted, Reply, Ticket};
 pub use input::{Input, LinkEvent, LinkId};
 pub use leadership::{Leadership, LeadershipState};
-pub use message::{Delivery, DeliveryKind};
+pub use message::{Delivery, DeliveryKind, Direct};
 pub use notice::{Notice, SelfDoubt};
 pub use output::{Durable, Output, StopReason};

@@ -213,6 +213,7 @@ impl Core {
                 self.send_request(ticket, &to, topic, payload, timeout);
             }
             Command::Answer { ticket, request, payload } => self.send_answer(ticket, request, payload),
+            Command::Deliver { ticket, direct } => self.take_direct(ticket, direct),
             _ => debug_assert!(false, "not about messages"),
         }
     }
@@ -287,7 +288,7 @@ impl Core {
         self.take(id, Kept { topic, payload, since: now, age, from: Some(from) });
     }
 
-    /// A broadcast is new here: it is delivered, and sent on.
+    /// A broadcast is new in packets: it is sent on, and delivered if no call brought it before.
     fn take(&mut self, id: MessageId, kept: Kept) {
         let slot = self.view.slot_of_run(id.run).unwrap_or(View::ME);
         let from = self.view.record(slot).id.clone();
@@ -296,6 +297,9 @@ impl Core {
         self.messaging.broadcasts.keep(id, kept);
         self.spread_soon(id, is_large);
         self.repair_later();
+        if self.messaging.called.contains(id) {
+            return self.counters.messages.duplicate += 1;
+        }
         self.deliver(Delivery { id, from, topic, payload, kind: DeliveryKind::Broadcast });
     }
 

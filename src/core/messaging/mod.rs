@@ -6,6 +6,7 @@
 //! | … sent on at once, along the rings of news | `spread` |
 //! | … and what that missed, found by what others hold | `repair` |
 //! | to one node, acknowledged; questions and their answers | `letter` |
+//! | brought by a call of the origin's agent, past all members | `direct` |
 //! | how much one member may bring | `allowance` |
 //!
 //! ```text
@@ -40,6 +41,7 @@
 
 mod allowance;
 mod broadcast;
+mod direct;
 mod letter;
 mod repair;
 mod spread;
@@ -50,6 +52,7 @@ use crate::core::window::Window;
 
 use allowance::Allowances;
 use broadcast::Broadcasts;
+use direct::Called;
 use letter::Letters;
 use repair::Repair;
 use spread::Spreading;
@@ -58,11 +61,14 @@ use spread::Spreading;
 type Numbers = Box<Window<{ (MESSAGE_WINDOW / 64) as usize }>>;
 
 /// Everything that this node knows of messages.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::core) struct Messaging {
+    /// The time at which this process began: what was said before was not said to it.
+    born_at: Time,
     /// The time at which this node became Up: what was said to everybody before was not said to it.
     up_since: Option<Time>,
     broadcasts: Broadcasts,
+    called: Called,
     spreading: Spreading,
     repair: Repair,
     letters: Letters,
@@ -70,6 +76,20 @@ pub(in crate::core) struct Messaging {
 }
 
 impl Messaging {
+    /// Nothing said, nothing heard.
+    pub(in crate::core) fn new(now: Time) -> Self {
+        Self {
+            born_at: now,
+            up_since: None,
+            broadcasts: Broadcasts::default(),
+            called: Called::default(),
+            spreading: Spreading::default(),
+            repair: Repair::default(),
+            letters: Letters::default(),
+            allowances: Allowances::default(),
+        }
+    }
+
     /// Takes note that this node is a member from now on.
     pub(in crate::core) fn begin(&mut self, now: Time) {
         self.up_since = Some(now);
@@ -78,6 +98,7 @@ impl Messaging {
     /// Returns the number of entries kept.
     pub(in crate::core) fn size(&self) -> usize {
         self.broadcasts.size()
+            + self.called.size()
             + self.spreading.size()
             + self.repair.size()
             + self.letters.size()

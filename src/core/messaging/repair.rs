@@ -85,7 +85,8 @@ impl Core {
     pub(in crate::core) fn repair_messages(&mut self) {
         let now = self.now;
         self.messaging.broadcasts.expire(now);
-        if self.messaging.broadcasts.is_empty() {
+        self.messaging.called.expire(now);
+        if self.messaging.broadcasts.is_empty() && self.messaging.called.is_empty() {
             self.messaging.allowances.clear();
         }
         if self.messaging.repair.tell_at.is_some_and(|at| at <= now) {
@@ -96,7 +97,8 @@ impl Core {
         }
         self.ask_again();
         let repair = &self.messaging.repair;
-        let next = [repair.tell_at, repair.next_question(), self.messaging.broadcasts.next_end()];
+        let called = self.messaging.called.next_end();
+        let next = [repair.tell_at, repair.next_question(), self.messaging.broadcasts.next_end(), called];
         if let Some(next) = next.into_iter().flatten().min() {
             // Never at once: a figure that is due and stays so would turn in circles.
             self.timers.set(Timer::RepairMessages, next.max(now + Duration::from_millis(1)));

@@ -8,8 +8,9 @@ use crate::core::counters::Drop;
 use crate::core::doors::{Command, CommandError, DeliveryKind, Input, Reply};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{
-    BROADCAST_LIFE, MAX_FLOODED_PAYLOAD, MAX_KEPT_MESSAGES, MAX_LETTERS, MAX_OPEN_REQUESTS_PER_MEMBER, MAX_ORIGINS,
-    MAX_PAYLOAD_BYTES, MAX_UNSPREAD, MESSAGE_WINDOW, ORIGIN_MEMORY, REPAIR_PACKETS, SEND_TIMEOUT, SPREAD_PACKETS,
+    ALLOWANCE_INTERVAL, BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_FLOODED_PAYLOAD, MAX_KEPT_MESSAGES, MAX_LETTER_BYTES,
+    MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_OPEN_REQUESTS_PER_MEMBER, MAX_ORIGINS, MAX_PAYLOAD_BYTES, MAX_UNSPREAD,
+    MESSAGE_WINDOW, ORIGIN_MEMORY, REPAIR_PACKETS, SEND_TIMEOUT, SPREAD_PACKETS,
 };
 use crate::core::member::{Run, Status};
 use crate::core::settings::Profile;
@@ -470,6 +471,32 @@ fn a_request_ends_at_its_deadline_and_a_late_answer_is_nobodys() {
 }
 
 #[test]
+fn an_answer_on_its_way_at_the_deadline_is_dropped_and_answers_no_later_request() {
+    let mut net = Net::linked(Profile::Local, 2);
+    let timeout = Duration::from_secs(1);
+    ask(&mut net, 0, "n1", timeout);
+    net.run(timeout - Duration::from_nanos(1));
+    let first = net.nodes[1].messages[0].1.id;
+    // In time for the node that answers; the deadline of the one that asks is over before it arrives.
+    net.command(1, Command::Answer { ticket: 5, request: first, payload: payload(b"late") });
+    net.run(Duration::from_nanos(1));
+    assert_eq!(net.nodes[0].replies, [Reply::Refused(CommandError::NoAnswer { id: id("n1") })]);
+    ask(&mut net, 0, "n1", timeout);
+    net.run(ms(100));
+    assert_eq!(net.nodes[0].replies.len(), 1, "the next one waits for its own answer");
+    let counters = net.nodes[0].core.counters();
+    assert_eq!((counters.dropped(Drop::Unasked), counters.messages.dropped, counters.messages.delivered), (1, 1, 0));
+    // Whoever answers in the last moment is told that nobody knows whether it came in time.
+    assert_eq!(net.nodes[1].replies, [Reply::Refused(CommandError::NoAnswer { id: id("n0") })]);
+    let second = net.nodes[1].messages[1].1.id;
+    net.command(1, Command::Answer { ticket: 6, request: second, payload: payload(b"in time") });
+    net.run(ms(100));
+    assert_eq!(net.nodes[0].replies[1..], [Reply::Answered { id: second, payload: payload(b"in time") }]);
+    assert_eq!(net.nodes[0].core.counters().messages.failed, 1);
+    assert_sums(&net);
+}
+
+#[test]
 fn who_dies_or_leaves_in_mid_request_is_not_waited_for() {
     for is_graceful in [false, true] {
         let mut net = Net::linked(Profile::Local, 5);
@@ -500,15 +527,18 @@ fn who_leaves_answers_its_own_programs_first() {
 #[test]
 fn letters_that_are_repeated_are_delivered_once_and_acknowledged_again() {
     let mut net = Net::linked(Profile::Local, 2);
-    // The receipts are lost: what n1 says does not come back.
-    net.pause(0, true);
-    net.pause(0, false);
     for n in 0..40 {
         send(&mut net, 0, "n1", &[n]);
     }
-    net.run(ms(200));
+    // The link breaks when the first letters have arrived, and their receipts have not: they are sent again over the next.
+    net.run_until(Duration::from_secs(1), "some arrive", |net| !net.nodes[1].messages.is_empty());
+    assert!(net.nodes[0].replies.is_empty(), "no receipt yet");
+    net.reset_links(0, 1);
+    net.run(Duration::from_secs(4));
     assert_eq!(net.nodes[1].messages.len(), 40, "more than may be under way at one time");
     assert_eq!(net.nodes[0].replies.len(), 40);
+    assert!(net.nodes[0].replies.iter().all(|reply| matches!(reply, Reply::Delivered { .. })));
+    assert!(net.nodes[1].core.counters().messages.duplicate > 0, "or nothing was repeated");
     assert_sums(&net);
 }
 
@@ -536,6 +566,91 @@ fn letters_and_requests_have_their_bounds() {
     net.command(1, Command::Answer { ticket: 5, request: first, payload: payload(b"fine") });
     net.run(Duration::from_secs(3));
     assert_eq!(net.nodes[1].messages.len(), MAX_OPEN_REQUESTS_PER_MEMBER + 1);
+    assert_sums(&net);
+}
+
+/// A letter that comes to a node over the link from another.
+fn hand_in(net: &mut Net, to: usize, from: &str, letter: &Letter) {
+    let core = &mut net.nodes[to].core;
+    let slot = core.view.slot_of(from).expect("a member");
+    let way = core.best_way(slot);
+    core.heard_letter(slot, way, letter);
+}
+
+#[test]
+fn receipts_and_answers_count_only_from_the_process_that_the_letter_went_to() {
+    let mut net = Net::linked(Profile::Local, 3);
+    net.pause(1, true);
+    ask(&mut net, 0, "n1", Duration::from_secs(30));
+    send(&mut net, 0, "n1", b"x");
+    net.run(ms(50));
+    // The third numbers its letters as it likes, and names those of others.
+    for to in [1, 2] {
+        let answer = Letter { number: 70 + to, purpose: Purpose::Answer { to }, payload: payload(b"liar") };
+        hand_in(&mut net, 0, "n2", &answer);
+        let liar = net.nodes[0].core.view.slot_of("n2").expect("a member");
+        net.nodes[0].core.heard_receipt(liar, to);
+    }
+    net.run(ms(50));
+    assert!(net.nodes[0].replies.is_empty(), "{:?}", net.nodes[0].replies);
+    assert_eq!(net.nodes[0].core.counters().dropped(Drop::Unasked), 2);
+    net.pause(1, false);
+    net.run(Duration::from_secs(2));
+    assert!(matches!(net.nodes[0].replies[..], [Reply::Delivered { .. }]), "{:?}", net.nodes[0].replies);
+    assert_sums(&net);
+}
+
+#[test]
+fn few_letters_are_under_way_to_one_node_and_what_has_arrived_takes_no_room() {
+    let mut net = Net::linked(Profile::Local, 2);
+    let before = net.nodes[0].core.counters().frames_sent;
+    for _ in 0..3 * MAX_LETTERS_UNDER_WAY {
+        send(&mut net, 0, "n1", b"x");
+    }
+    let frames = net.nodes[0].core.counters().frames_sent - before;
+    assert_eq!(frames as usize, MAX_LETTERS_UNDER_WAY, "the others wait for receipts");
+    net.run(Duration::from_secs(1));
+    let largest = vec![0; MAX_PAYLOAD_BYTES];
+    let most = MAX_LETTER_BYTES / MAX_PAYLOAD_BYTES;
+    for _ in 0..2 {
+        for _ in 0..most {
+            send(&mut net, 0, "n1", &largest);
+        }
+        net.run(Duration::from_secs(3));
+    }
+    assert_eq!(net.nodes[0].replies.len(), 3 * MAX_LETTERS_UNDER_WAY + 2 * most);
+    assert!(net.nodes[0].replies.iter().all(|reply| matches!(reply, Reply::Delivered { .. })));
+    assert_sums(&net);
+}
+
+#[test]
+fn nobody_says_anything_to_a_node_in_its_own_name() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let run = net.nodes[0].core.me().run;
+    forge(&mut net, 1, 0, &[broadcast(run, 5, Duration::ZERO)]);
+    assert!(net.nodes[0].messages.is_empty());
+    assert_eq!(net.nodes[0].core.counters().messages.duplicate, 1);
+    assert_sums(&net);
+}
+
+#[test]
+fn letters_beyond_the_allowance_of_their_sender_are_not_taken_until_it_has_a_new_one() {
+    let mut net = Net::linked(Profile::Local, 3);
+    let most = (MAX_BYTES_PER_MEMBER / MAX_PAYLOAD_BYTES) as u64;
+    let largest = payload(&vec![0; MAX_PAYLOAD_BYTES]);
+    let letter = |number| Letter { number, purpose: Purpose::Tell { topic: topic("t") }, payload: largest.clone() };
+    for number in 1..=most + 1 {
+        hand_in(&mut net, 0, "n1", &letter(number));
+    }
+    net.run(ms(1));
+    assert_eq!(net.nodes[0].messages.len() as u64, most);
+    assert_eq!(net.nodes[0].core.counters().dropped(Drop::RateLimited), 1);
+    hand_in(&mut net, 0, "n2", &letter(1));
+    net.run(ALLOWANCE_INTERVAL);
+    assert_eq!(net.nodes[0].messages.len() as u64, most + 1, "another member has its own");
+    hand_in(&mut net, 0, "n1", &letter(most + 1));
+    net.run(ms(1));
+    assert_eq!(net.nodes[0].messages.len() as u64, most + 2, "it was not taken for seen");
     assert_sums(&net);
 }
 

@@ -16,6 +16,7 @@ mod deaf;
 mod departures;
 mod detection;
 mod detours;
+mod direct;
 mod doubt;
 mod forgetting;
 mod forming;

@@ -4,8 +4,8 @@
 
 use super::World;
 use crate::core::limits::{
-    MAX_ALIASES, MAX_ALLOWANCES, MAX_JOINERS, MAX_KEPT_MESSAGES, MAX_LETTERS, MAX_LINKS, MAX_NAME_PROBES,
-    MAX_OPEN_REQUESTS, MAX_ORIGINS, MAX_TOMBSTONES, MAX_UNSPREAD, MAX_WANTED,
+    MAX_ALIASES, MAX_ALLOWANCES, MAX_DIRECT_BLOCKS, MAX_JOINERS, MAX_KEPT_MESSAGES, MAX_LETTERS, MAX_LINKS,
+    MAX_NAME_PROBES, MAX_OPEN_REQUESTS, MAX_ORIGINS, MAX_TOMBSTONES, MAX_UNSPREAD, MAX_WANTED,
 };
 use crate::core::{NodeId, Sizes};
 use crate::sim::invariants::Invariant;
@@ -23,6 +23,7 @@ const MAX_MESSAGES: usize = MAX_KEPT_MESSAGES
     + MAX_LETTERS
     + MAX_OPEN_REQUESTS
     + 2 * MAX_ORIGINS
+    + MAX_DIRECT_BLOCKS
     + MAX_ALLOWANCES;
 /// Number of members invented by an adversary that may stand in a view at one time: no more than it ever invents at
 /// once, and those of the last minutes that are Down and not forgotten yet.

@@ -1,0 +1,218 @@
+//! Broadcasts that other agents bring by calls, in virtual time: at most once beside those in packets, and whoever calls in
+//! another's name harms nobody but itself.
+
+use std::time::Duration;
+
+use super::net::{Net, id, ms};
+use crate::core::counters::Drop;
+use crate::core::doors::{Command, CommandError, Direct, Reply};
+use crate::core::envelope::{MessageId, Payload, Topic};
+use crate::core::limits::{BROADCAST_LIFE, DIRECT_MEMORY, MAX_BYTES_PER_MEMBER, MAX_DIRECT_BLOCKS, MESSAGE_WINDOW};
+use crate::core::member::{NodeId, Run, Status};
+use crate::core::settings::Profile;
+
+/// A process that nobody has in view.
+const STRANGER: Run = Run(0xbad);
+
+fn direct(id: MessageId, from: Option<NodeId>, age: Duration) -> Direct {
+    let (topic, payload) = (Topic::new("t").expect("a topic"), Payload::new(b"x").expect("small"));
+    Direct { id, from, age, topic, payload }
+}
+
+/// Brings a broadcast to a node by a call; its answer.
+fn bring(net: &mut Net, node: usize, direct: Direct) -> Reply {
+    net.command(node, Command::Deliver { ticket: 9, direct });
+    net.nodes[node].replies.pop().expect("an answer at once")
+}
+
+fn bring_number(net: &mut Net, node: usize, run: Run, number: u64) -> Reply {
+    bring(net, node, direct(MessageId::broadcast(run, number), None, Duration::ZERO))
+}
+
+fn say(net: &mut Net, node: usize) {
+    let (topic, payload) = (Topic::new("t").expect("a topic"), Payload::new(b"x").expect("small"));
+    net.command(node, Command::Broadcast { ticket: 1, topic, payload });
+}
+
+const NEW: Reply = Reply::Taken { is_new: true };
+const KNOWN: Reply = Reply::Taken { is_new: false };
+
+fn heard(net: &Net, node: usize) -> Vec<MessageId> {
+    net.nodes[node].messages.iter().map(|(_, message)| message.id).collect()
+}
+
+fn assert_sums(net: &Net) {
+    for node in &net.nodes {
+        let counted = node.core.counters().messages;
+        let taken = counted.delivered + counted.duplicate + counted.dropped;
+        assert_eq!(taken, counted.received + counted.delivered_here, "{counted:?}");
+    }
+}
+
+#[test]
+fn whichever_way_comes_first_is_delivered_and_the_other_is_a_duplicate() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let run = net.nodes[0].core.me().run;
+    // By a call first: the packets come a moment later.
+    say(&mut net, 0);
+    assert_eq!(bring_number(&mut net, 1, run, 1), NEW);
+    net.run(Duration::from_secs(2));
+    assert_eq!(heard(&net, 1), [MessageId::broadcast(run, 1)]);
+    assert_eq!(net.nodes[1].messages[0].1.from, id("n0"), "the view knows whose run it is");
+    // In packets first.
+    say(&mut net, 0);
+    net.run(Duration::from_secs(2));
+    assert_eq!(bring_number(&mut net, 1, run, 2), KNOWN);
+    assert_eq!(bring_number(&mut net, 1, run, 1), KNOWN, "a second call");
+    assert_eq!(heard(&net, 1), [1, 2].map(|number| MessageId::broadcast(run, number)));
+    assert!(net.nodes[1].core.counters().messages.duplicate >= 3);
+    assert_sums(&net);
+}
+
+#[test]
+fn a_call_is_not_sent_on_and_a_copy_in_packets_that_comes_after_it_is() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    assert_eq!(bring_number(&mut net, 1, STRANGER, 1), NEW);
+    net.run(Duration::from_secs(3));
+    assert!(heard(&net, 0).is_empty() && heard(&net, 2).is_empty());
+    // n2 hears n0 through n1 alone, which had it by a call before.
+    net.cut(0, 2, true);
+    let run = net.nodes[0].core.me().run;
+    assert_eq!(bring_number(&mut net, 1, run, 1), NEW);
+    say(&mut net, 0);
+    net.run(Duration::from_secs(3));
+    assert_eq!(heard(&net, 2), [MessageId::broadcast(run, 1)]);
+    assert_eq!(heard(&net, 1).len(), 2);
+    assert_sums(&net);
+}
+
+#[test]
+fn who_is_in_nobodys_view_is_heard_by_calls_under_the_name_that_it_gives() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let number = |number| MessageId::broadcast(STRANGER, number);
+    assert_eq!(bring(&mut net, 1, direct(number(1), Some(id("far")), ms(20))), NEW);
+    assert_eq!(bring(&mut net, 1, direct(number(2), None, ms(20))), NEW);
+    let names: Vec<_> = net.nodes[1].messages.iter().map(|(_, message)| message.from.to_string()).collect();
+    assert_eq!(names, ["far".to_owned(), STRANGER.to_string()]);
+    assert_sums(&net);
+}
+
+#[test]
+fn nobody_is_called_as_another_member_is_or_as_the_node_itself() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let run = net.nodes[0].core.me().run;
+    let first = MessageId::broadcast(run, 1);
+    let forged = bring(&mut net, 1, direct(first, Some(id("n2")), Duration::ZERO));
+    assert_eq!(forged, Reply::Refused(CommandError::OtherOrigin { id: first, node: id("n2") }));
+    let strange = MessageId::broadcast(STRANGER, 1);
+    let forged = bring(&mut net, 1, direct(strange, Some(id("n1")), Duration::ZERO));
+    assert_eq!(forged, Reply::Refused(CommandError::OtherOrigin { id: strange, node: id("n1") }));
+    assert_eq!(net.nodes[1].core.counters().dropped(Drop::Claimed), 2);
+    let mine = net.nodes[1].core.me().run;
+    assert_eq!(bring_number(&mut net, 1, mine, 1), KNOWN, "what it said itself");
+    assert!(heard(&net, 1).is_empty());
+    assert_eq!(bring(&mut net, 1, direct(first, Some(id("n0")), Duration::ZERO)), NEW);
+    assert_sums(&net);
+}
+
+#[test]
+fn numbers_out_of_all_bounds_carry_no_origins_window_away() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let run = net.nodes[0].core.me().run;
+    say(&mut net, 0);
+    net.run(Duration::from_secs(1));
+    let forged = [MESSAGE_WINDOW, 2 * MESSAGE_WINDOW, 1 << 40, MessageId::MAX_NUMBER];
+    for number in forged {
+        assert_eq!(bring_number(&mut net, 1, run, number), NEW, "{number}");
+    }
+    for _ in 0..3 {
+        say(&mut net, 0);
+    }
+    net.run(Duration::from_secs(1));
+    for number in 1..=4 {
+        let times = heard(&net, 1).iter().filter(|heard| **heard == MessageId::broadcast(run, number)).count();
+        assert_eq!(times, 1, "{number}");
+    }
+    // And calls of the true origin are heard as before.
+    assert_eq!(bring_number(&mut net, 1, run, 5), NEW);
+    assert_sums(&net);
+}
+
+#[test]
+fn what_has_no_number_of_a_broadcast_is_refused() {
+    let mut net = Net::cluster(Profile::Local, 1);
+    let too_large = MessageId { run: STRANGER, sequence: (MessageId::MAX_NUMBER + 1) * 2 };
+    let last = MessageId { run: STRANGER, sequence: u64::MAX - 1 };
+    for id in [MessageId::broadcast(STRANGER, 0), MessageId::letter(STRANGER, 1), too_large, last] {
+        assert_eq!(
+            bring(&mut net, 0, direct(id, None, Duration::ZERO)),
+            Reply::Refused(CommandError::NoBroadcast { id })
+        );
+    }
+    assert_eq!(bring_number(&mut net, 0, STRANGER, MessageId::MAX_NUMBER), NEW);
+    assert_sums(&net);
+}
+
+#[test]
+fn what_is_too_old_is_a_duplicate_and_what_was_said_before_this_process_is_not_for_it() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    net.run(BROADCAST_LIFE);
+    let number = |number| MessageId::broadcast(STRANGER, number);
+    assert_eq!(bring(&mut net, 1, direct(number(1), None, BROADCAST_LIFE + ms(1))), KNOWN);
+    assert_eq!(bring(&mut net, 1, direct(number(2), None, BROADCAST_LIFE)), NEW);
+    let newcomer = net.add("late", 9, &[0]);
+    net.run(ms(100));
+    assert_eq!(bring(&mut net, newcomer, direct(number(3), None, ms(101))), KNOWN);
+    assert_eq!(net.nodes[newcomer].core.counters().dropped(Drop::Outdated), 1);
+    assert_eq!(bring(&mut net, newcomer, direct(number(4), None, ms(100))), NEW);
+    assert_sums(&net);
+}
+
+#[test]
+fn who_looks_for_its_cluster_in_vain_hears_calls_and_who_leaves_does_not() {
+    let mut net = Net::new(Profile::Local);
+    let lonely = net.add("lonely", 1, &[7]);
+    net.run(Duration::from_secs(2));
+    assert_eq!(net.status(lonely, "lonely"), Some(Status::Joining));
+    assert_eq!(bring_number(&mut net, lonely, STRANGER, 1), NEW);
+    let mut net = Net::cluster(Profile::Local, 3);
+    net.command(1, Command::Leave);
+    assert_eq!(bring_number(&mut net, 1, STRANGER, 1), Reply::Refused(CommandError::Leaving));
+    assert_sums(&net);
+}
+
+#[test]
+fn a_full_memory_refuses_and_forgets_only_what_no_copy_is_left_of() {
+    let mut net = Net::cluster(Profile::Local, 1);
+    for block in 0..MAX_DIRECT_BLOCKS as u64 {
+        assert_eq!(bring_number(&mut net, 0, STRANGER, block * 64 + 1), NEW);
+    }
+    let before = net.nodes[0].messages.len();
+    assert_eq!(bring_number(&mut net, 0, Run(1), 1), Reply::Refused(CommandError::Busy));
+    assert_eq!(net.nodes[0].core.counters().dropped(Drop::TableFull), 1);
+    assert_eq!(net.nodes[0].messages.len(), before, "nothing was delivered that would not be recognised again");
+    net.run(DIRECT_MEMORY - ms(10));
+    assert_eq!(bring_number(&mut net, 0, STRANGER, 1), KNOWN, "still");
+    net.run(ms(20));
+    assert_eq!(net.nodes[0].core.sizes().messages, 0, "all is forgotten, although nobody called");
+    assert_eq!(bring_number(&mut net, 0, Run(1), 1), NEW);
+    assert_sums(&net);
+}
+
+#[test]
+fn all_calls_together_have_the_allowance_of_one_member() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    let most = MAX_BYTES_PER_MEMBER / 65_536;
+    let payload = Payload::new(&vec![0; 65_536]).expect("the largest");
+    for number in 1..=most as u64 {
+        // However many runs are named.
+        let id = MessageId::broadcast(Run(0xbad + number % 7), number);
+        assert_eq!(bring(&mut net, 1, Direct { payload: payload.clone(), ..direct(id, None, ms(0)) }), NEW);
+    }
+    assert_eq!(bring_number(&mut net, 1, STRANGER, 5_000), Reply::Refused(CommandError::Busy));
+    assert_eq!(net.nodes[1].core.counters().dropped(Drop::RateLimited), 1);
+    say(&mut net, 0);
+    net.run(ms(200));
+    assert_eq!(heard(&net, 1).len(), most + 1, "and members have theirs");
+    assert_sums(&net);
+}

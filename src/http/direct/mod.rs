@@ -1,0 +1,139 @@
+//! Direct calls: this node's broadcasts, brought to nodes that the table of leases lists as active and that the view lacks.
+//!
+//! ```text
+//!   driver ──own broadcasts──▶ dispatcher ──▶ a queue for each node ──▶ POST /v1/deliver at its recorded address
+//!                                  │ asks, at most once in ROSTER_AGE
+//!                                  ▼
+//!                        the table of leases: active, with an address; not Up in the view
+//! ```
+//!
+//! Only the origin calls: it alone knows who was not in its view when it spoke, and every node that the table lists gets a
+//! call of its own, islands and all who are on them. A relay that called, too, would bring each of them as many copies as the
+//! cluster has nodes.
+//!
+//! Invariants:
+//! - A node is called once at a time, in the order in which messages were said; one that hangs delays nobody else. At most
+//!   [`MAX_CALLED_NODES`] are, each with at most [`MAX_WAITING_CALLS`] messages in its queue.
+//! - Each call ends within [`CALL_TIMEOUT`], is made at most [`MAX_TRIES`] times, and none begins for a message that nobody
+//!   would take any more. Repeating one is safe: the other node takes each message once.
+//! - Each message is counted once for each node: delivered, a duplicate, or failed. Trouble with a node is told once.
+//! - Without broadcasts the database is not asked, and without nodes that the view lacks nobody is called.
+//!
+//! Must not know: how a broadcast spreads, what a lease is.
+
+mod call;
+mod node;
+mod roster;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use self::call::Caller;
+use self::node::Node;
+use self::roster::Roster;
+use super::Token;
+use crate::agent::{Agent, Outbox, Said};
+use crate::core::{NodeId, Status};
+use crate::trouble::Trouble;
+
+/// The greatest number of nodes that are called at one time.
+const MAX_CALLED_NODES: usize = 256;
+/// The greatest number of messages that wait for one node.
+const MAX_WAITING_CALLS: usize = 64;
+/// The time within which a call ends, its connection included.
+const CALL_TIMEOUT: Duration = Duration::from_secs(2);
+/// The greatest number of times that one message is tried at one node, beside a try over a kept connection that turns out to
+/// be closed. A node at which the message before failed gets a single try.
+const MAX_TRIES: u32 = 2;
+/// The pause before the next try.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// The time after which a connection without calls is closed: before the other side does.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+const _: () = assert!(IDLE_TIMEOUT.as_secs() < super::HEAD_TIMEOUT.as_secs());
+/// The largest answer that is read, in bytes.
+const MAX_ANSWER_BYTES: usize = 4 * 1024;
+/// The age at which the list of nodes is read from the table again.
+const ROSTER_AGE: Duration = Duration::from_secs(1);
+
+/// Delivers this node's broadcasts to nodes that the table of leases lists and its view lacks, until `shutdown` or until the
+/// agent has stopped; presents `token` to them. Ends at once where leadership does not come from a database.
+///
+/// Agents of one cluster share a token, or have none. It goes to the addresses that the table lists, in clear text: whoever may
+/// write to the table can have it sent anywhere.
+pub async fn deliver_directly(agent: Agent, token: Option<Token>, shutdown: CancellationToken) {
+    let Some(said) = agent.own_broadcasts() else { return };
+    tokio::select! {
+        () = shutdown.cancelled() => {}
+        _ = agent.stopped() => {}
+        () = dispatch(&agent, token.as_ref(), said) => {}
+    }
+}
+
+async fn dispatch(agent: &Agent, token: Option<&Token>, mut said: mpsc::Receiver<Said>) {
+    let mut dispatcher = Dispatcher {
+        me: agent.config().name.clone(),
+        caller: Arc::new(Caller::new(agent.clone(), token)),
+        outbox: agent.outbox(),
+        nodes: BTreeMap::new(),
+        tasks: JoinSet::new(),
+        crowd: Trouble::default(),
+    };
+    let mut roster = Roster::new(agent);
+    while let Some(said) = said.recv().await {
+        let listed = roster.active(agent).await;
+        dispatcher.retain(&listed);
+        let is_up = |id: &NodeId| agent.member(id).is_some_and(|member| member.status == Status::Up);
+        dispatcher.hand_out(said, listed.into_iter().filter(|(id, _)| !is_up(id)));
+        while dispatcher.tasks.try_join_next().is_some() {}
+    }
+}
+
+/// The nodes that are called.
+struct Dispatcher {
+    me: NodeId,
+    caller: Arc<Caller>,
+    outbox: Arc<Outbox>,
+    nodes: BTreeMap<NodeId, Node>,
+    /// Ends with this.
+    tasks: JoinSet<()>,
+    /// More nodes than are called.
+    crowd: Trouble,
+}
+
+impl Dispatcher {
+    /// Lets go of nodes that are listed no more; what waits for them is still tried.
+    fn retain(&mut self, listed: &[(NodeId, SocketAddr)]) {
+        self.nodes.retain(|id, node| listed.iter().any(|(other, address)| other == id && *address == node.address()));
+    }
+
+    /// Puts a message into the queue of each of these.
+    fn hand_out(&mut self, said: Said, to: impl Iterator<Item = (NodeId, SocketAddr)>) {
+        let said = Arc::new(said);
+        for (id, address) in to.filter(|(id, _)| *id != self.me) {
+            if !self.nodes.contains_key(&id) {
+                if self.nodes.len() >= MAX_CALLED_NODES {
+                    self.outbox.failed();
+                    if self.crowd.begins() {
+                        tracing::warn!(
+                            "the table of leases lists more than {MAX_CALLED_NODES} nodes that {} does not see: broadcasts reach \
+                             {id} and others no more; see that their gossip gets through",
+                            self.me
+                        );
+                    }
+                    continue;
+                }
+                let node = Node::start(&mut self.tasks, &self.caller, &self.outbox, &id, address);
+                self.nodes.insert(id.clone(), node);
+            }
+            if self.nodes.get(&id).is_none_or(|node| !node.put(&said)) {
+                self.outbox.failed();
+            }
+        }
+    }
+}

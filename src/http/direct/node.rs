@@ -1,0 +1,142 @@
+//! One node that is called: its queue, and the task that empties it.
+//!
+//! Invariant: each message that was put in is counted once. What waits when the dispatcher lets go is still tried.
+//!
+//! Must not know: why the node is called.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::call::{CallError, Caller, Connection};
+use super::{IDLE_TIMEOUT, MAX_TRIES, MAX_WAITING_CALLS, RETRY_PAUSE};
+use crate::agent::{Outbox, Said};
+use crate::core::NodeId;
+use crate::trouble::Trouble;
+
+/// The dispatcher's end of a node.
+#[derive(Debug)]
+pub(super) struct Node {
+    address: SocketAddr,
+    queue: mpsc::Sender<Arc<Said>>,
+}
+
+impl Node {
+    pub(super) fn start(
+        tasks: &mut JoinSet<()>,
+        caller: &Arc<Caller>,
+        outbox: &Arc<Outbox>,
+        id: &NodeId,
+        address: SocketAddr,
+    ) -> Self {
+        let (node, queue) = Self::open(address);
+        let task = Task {
+            id: id.clone(),
+            address,
+            caller: Arc::clone(caller),
+            outbox: Arc::clone(outbox),
+            connection: None,
+            trouble: Trouble::default(),
+            is_failing: false,
+        };
+        tasks.spawn(task.run(queue));
+        node
+    }
+
+    fn open(address: SocketAddr) -> (Self, mpsc::Receiver<Arc<Said>>) {
+        let (queue, waiting) = mpsc::channel(MAX_WAITING_CALLS);
+        (Self { address, queue }, waiting)
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Puts a message into its queue; `false` if there is no room.
+    pub(super) fn put(&self, said: &Arc<Said>) -> bool {
+        self.queue.try_send(Arc::clone(said)).is_ok()
+    }
+}
+
+struct Task {
+    id: NodeId,
+    address: SocketAddr,
+    caller: Arc<Caller>,
+    outbox: Arc<Outbox>,
+    connection: Option<Connection>,
+    trouble: Trouble,
+    /// True if the last message did not arrive.
+    is_failing: bool,
+}
+
+impl Task {
+    async fn run(mut self, mut queue: mpsc::Receiver<Arc<Said>>) {
+        loop {
+            let next = if let Ok(next) = timeout(IDLE_TIMEOUT, queue.recv()).await {
+                next
+            } else {
+                self.connection = None;
+                queue.recv().await
+            };
+            let Some(said) = next else { return };
+            let called = self.bring(&said).await;
+            self.is_failing = called.is_err();
+            match called {
+                Ok(is_new) => {
+                    self.outbox.called(is_new);
+                    if self.trouble.is_over() {
+                        tracing::info!("broadcasts reach {} at {} again", self.id, self.address);
+                    }
+                }
+                Err(error) => {
+                    self.outbox.failed();
+                    if self.trouble.begins() {
+                        tracing::warn!(
+                            "gossip does not reach {}, and a broadcast could not be brought to it at {}: {error}",
+                            self.id,
+                            self.address
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Brings one message, by as many calls as it may take.
+    async fn bring(&mut self, said: &Said) -> Result<bool, CallError> {
+        let mut left = if self.is_failing { 1 } else { MAX_TRIES };
+        loop {
+            // What was kept may have been closed by the other side in this very moment.
+            let was_kept = self.connection.is_some();
+            match self.caller.call(&mut self.connection, &self.id, self.address, said).await {
+                Err(CallError::Broken(_)) if was_kept => {}
+                Err(error) if error.is_passing() && left > 1 => {
+                    left -= 1;
+                    sleep(RETRY_PAUSE).await;
+                }
+                called => return called,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::test_said;
+
+    #[test]
+    fn so_many_messages_wait_for_a_node_and_one_more_does_not() {
+        let (node, mut waiting) = Node::open(SocketAddr::from(([127, 0, 0, 1], 1)));
+        let said = Arc::new(test_said());
+        for _ in 0..MAX_WAITING_CALLS {
+            assert!(node.put(&said));
+        }
+        assert!(!node.put(&said));
+        waiting.try_recv().expect("one");
+        assert!(node.put(&said));
+    }
+}

@@ -1,0 +1,129 @@
+//! The roster: nodes that the table lists as active, with the addresses that they recorded.
+//!
+//! Invariants: the table is asked at most once in [`ROSTER_AGE`]. A node counts until its last heartbeat is older than the
+//! liveness window, whether or not the table can be asked again.
+//!
+//! Must not know: who is called.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::ROSTER_AGE;
+use crate::agent::{Agent, LeaseNodes};
+use crate::core::NodeId;
+use crate::lease::LeaseName;
+use crate::trouble::Trouble;
+
+/// The time for which the answer of the table is awaited: more than a statement takes, and less than a message lives.
+const LIST_TIMEOUT: Duration = Duration::from_secs(3);
+
+#[derive(Debug)]
+struct Listed {
+    node: NodeId,
+    address: SocketAddr,
+    /// Until when it counts without another heartbeat.
+    until: Instant,
+}
+
+/// What the table listed last.
+#[derive(Debug)]
+pub(super) struct Roster {
+    window: Duration,
+    listed: Vec<Listed>,
+    asked_at: Option<Instant>,
+    trouble: Trouble,
+}
+
+impl Roster {
+    pub(super) fn new(agent: &Agent) -> Self {
+        let leadership = &agent.config().leadership;
+        Self::with_window(leadership.lease.timing(leadership.timing).liveness_window)
+    }
+
+    fn with_window(window: Duration) -> Self {
+        Self { window, listed: Vec::new(), asked_at: None, trouble: Trouble::default() }
+    }
+
+    /// Nodes that are active now and have recorded an address, as far as is known.
+    pub(super) async fn active(&mut self, agent: &Agent) -> Vec<(NodeId, SocketAddr)> {
+        if self.is_due() {
+            let asked_at = Instant::now();
+            match timeout(LIST_TIMEOUT, agent.lease_nodes(&LeaseName::default())).await {
+                Ok(Ok(nodes)) => self.read(asked_at, nodes),
+                Ok(Err(error)) => self.tell(&error),
+                Err(_) => self.tell(&"the database did not answer in time"),
+            }
+            // Also after an error: a database in trouble is not asked for each message.
+            self.asked_at = Some(Instant::now());
+        }
+        self.now()
+    }
+
+    fn is_due(&self) -> bool {
+        self.asked_at.is_none_or(|at| at.elapsed() >= ROSTER_AGE)
+    }
+
+    fn read(&mut self, asked_at: Instant, nodes: LeaseNodes) {
+        let _ = self.trouble.is_over();
+        let listed = nodes.nodes.into_iter().filter_map(|row| {
+            let left = self.window.checked_sub(row.heartbeat_age)?;
+            Some(Listed { node: row.node, address: row.rpc_address?, until: asked_at + left })
+        });
+        self.listed = listed.collect();
+    }
+
+    fn tell(&mut self, why: &dyn std::fmt::Display) {
+        if self.trouble.begins() {
+            tracing::warn!(
+                "broadcasts reach only nodes that gossip reaches: the table of leases cannot be read: {why}"
+            );
+        }
+    }
+
+    fn now(&self) -> Vec<(NodeId, SocketAddr)> {
+        let now = Instant::now();
+        self.listed.iter().filter(|row| row.until >= now).map(|row| (row.node.clone(), row.address)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::LeaseNode;
+
+    fn name(text: &str) -> NodeId {
+        NodeId::new(text).expect("a name")
+    }
+
+    fn row(text: &str, age: u64, port: Option<u16>) -> LeaseNode {
+        let rpc_address = port.map(|port| SocketAddr::from(([10, 0, 0, 1], port)));
+        LeaseNode::for_tests(name(text), rpc_address, Duration::from_secs(age))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_active_and_has_an_address_counts_until_its_heartbeat_is_too_old() {
+        let mut roster = Roster::with_window(Duration::from_secs(10));
+        assert!(roster.is_due());
+        let rows = vec![row("a", 2, Some(1)), row("b", 11, Some(2)), row("c", 2, None), row("d", 10, Some(4))];
+        roster.read(Instant::now(), LeaseNodes::for_tests(rows));
+        let names = |roster: &Roster| roster.now().into_iter().map(|(node, _)| node).collect::<Vec<_>>();
+        assert_eq!(names(&roster), [name("a"), name("d")]);
+        tokio::time::advance(Duration::from_secs(8)).await;
+        assert_eq!(names(&roster), [name("a")], "nobody could ask again");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(names(&roster).is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_table_is_asked_once_in_a_while() {
+        let mut roster = Roster::with_window(Duration::from_secs(10));
+        roster.asked_at = Some(Instant::now());
+        let moment = Duration::from_millis(1);
+        tokio::time::advance(ROSTER_AGE.saturating_sub(moment)).await;
+        assert!(!roster.is_due());
+        tokio::time::advance(moment).await;
+        assert!(roster.is_due());
+    }
+}
