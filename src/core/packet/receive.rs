@@ -194,6 +194,10 @@ impl Core {
                 let arrived = self.arrived_at();
                 if sender.way == Way::Datagrams {
                     self.view.peer_mut(slot).heard_by_datagram(arrived);
+                    if self.detours.is_any() {
+                        // Be it the later copy of what came by the link.
+                        self.end_detour(slot);
+                    }
                 }
                 let freshness = self.view.entry(slot).peer.freshness(arrived, header.sequence);
                 if freshness != Freshness::Fresh && !self.is_restarted(slot, sender, freshness, &messages, inbox) {
@@ -205,6 +209,10 @@ impl Core {
                     peer.restart_window(header.sequence);
                 }
                 peer.receive(arrived, header.sequence, header.fingerprint);
+                if sender.way == Way::Datagrams {
+                    // The first one of all began what is known of the member.
+                    peer.heard_by_datagram(arrived);
+                }
                 self.sign_of_life(slot, arrived);
             }
             _ if self.is_awaited(sender) => self.read_whole(messages, inbox)?,
