@@ -151,6 +151,8 @@ pub const MAX_KEEPSAKES: usize = 256;
 pub const MAX_KEEPSAKE_QUESTIONS: u8 = 5;
 /// … and not before this long after the last time.
 pub const KEEPSAKE_INTERVAL: Duration = Duration::from_secs(1);
+/// Members whose homes are remembered, because they were gone and appeared elsewhere without a proof (see `homes`).
+pub const MAX_HOMES: usize = 1_024;
 /// Other addresses of one run …
 pub const MAX_ALIASES_PER_RUN: usize = 4;
 /// … and of all members together.

@@ -18,6 +18,7 @@
 //! | a known run at another address, where it is watched | never: it is asked there itself, and proves it (see `keepsakes`) |
 //! | the same, where it is not watched | when two elders say so |
 //! | a member, of itself, that it is at another address | when its run answers there, too |
+//! | a run that was gone, of itself, that it is elsewhere, without a proof | as if others said so of it: up to its owner's reach |
 //! | a run that is gone lives again | when an elder says so; else it is asked itself, where it was |
 //!
 //! Invariants:
@@ -88,7 +89,8 @@ impl Core {
         let voice = self.view.record(from).run;
         let is_own_word = voice == record.run || from == slot;
         if is_own_word {
-            return self.doubts_own_move(slot, record);
+            let is_stray = self.homes.of(record.run).is_some();
+            return (is_stray && self.doubts_incarnation(slot, record)) || self.doubts_own_move(slot, record);
         }
         if self.doubts_incarnation(slot, record) {
             self.counters.drop(Drop::Implausible);
@@ -115,7 +117,8 @@ impl Core {
         }
     }
 
-    fn doubts_incarnation(&mut self, slot: Slot, record: &Record) -> bool {
+    /// Returns true if a record is farther ahead of the held one than another's word may put it.
+    pub(in crate::core) fn doubts_incarnation(&mut self, slot: Slot, record: &Record) -> bool {
         let held = self.view.record(slot);
         let is_same_run = held.run == record.run;
         let jump = record.incarnation.saturating_sub(held.incarnation);

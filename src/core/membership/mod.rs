@@ -6,6 +6,7 @@
 //! | what is not believed on one member's word | `belief` |
 //! | this node's own life: incarnations, refutation, leaving; what others say of departures | `lifecycle`, `departures` |
 //! | removing others, and being told that one was removed | `remove`, `removal` |
+//! | where members were before somebody appeared elsewhere in their names | `homes` |
 //! | knowing that others know | `confirm` |
 //! | forgetting the dead | `reap` |
 //!
@@ -16,6 +17,7 @@
 mod belief;
 mod confirm;
 mod departures;
+mod homes;
 mod lifecycle;
 mod merge;
 mod reap;
@@ -25,5 +27,6 @@ mod remove;
 pub(in crate::core) use belief::Claims;
 pub(in crate::core) use confirm::Confirmations;
 pub(in crate::core) use departures::Departures;
+pub(in crate::core) use homes::Homes;
 pub(in crate::core) use lifecycle::Incarnation;
 pub(in crate::core) use removal::{Acquaintance, Removals};

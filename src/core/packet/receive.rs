@@ -20,7 +20,7 @@ use crate::core::counters::Drop;
 use crate::core::doors::{Notice, Output};
 use crate::core::election::{Founded, Word};
 use crate::core::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
-use crate::core::member::{NodeId, ProtocolRange, Record, Run, Status};
+use crate::core::member::{LeaveReason, NodeId, ProtocolRange, Record, Run, Status};
 use crate::core::time::Time;
 use crate::core::view::{Freshness, Slot, is_due};
 use crate::core::wire::{
@@ -402,7 +402,8 @@ impl Core {
             Message::Holds { nonce, run } => self.told_holder(sender.from, nonce, run),
             Message::Pull { after, pages } => self.serve(*sender, after.as_ref(), pages),
             Message::Told { run, incarnation, status, age_ms }
-                if answer.introduction.is_some_and(Introduction::is_unlisted) && !matches!(status, Status::Left(_)) =>
+                if answer.introduction.is_some_and(Introduction::is_unlisted)
+                    && status != Status::Left(LeaveReason::Forced) =>
             {
                 // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
                 // Removals are only obeyed from members.
@@ -440,7 +441,10 @@ impl Core {
         let from = self.member(sender, answer);
         if answer.is_page && self.is_pulling_from(*sender) {
             answer.last_on_page = Some(self.subject(&news).id.clone());
-        } else if (from.is_none() || matches!(self.phase, Phase::Joining(_))) && !self.is_joiner_up(sender, &news) {
+        } else if (from.is_none() || matches!(self.phase, Phase::Joining(_)))
+            && !self.is_joiner_up(sender, &news)
+            && !self.is_objection(sender, &news, answer)
+        {
             answer.stranger = true;
             return;
         }
@@ -453,6 +457,18 @@ impl Core {
     /// A joiner of ours says that it is Up: its address is proven, it need not introduce itself again.
     fn is_joiner_up(&self, sender: &Sender, news: &News) -> bool {
         self.joiners.is_admitted(sender.run, sender.from, self.subject(news))
+    }
+
+    /// Somebody that proved its address, and is not listed, says who has this node's name where it is. As with its other words,
+    /// no more is heard than can be refuted at once.
+    fn is_objection(&mut self, sender: &Sender, news: &News, answer: &Answer) -> bool {
+        let subject = self.subject(news);
+        let is_rival = subject.id == self.me().id && subject.run != self.run;
+        answer.introduction.is_some_and(Introduction::is_unlisted)
+            && matches!(self.phase, Phase::Up)
+            && is_rival
+            && self.is_plausible(subject.incarnation)
+            && self.objections.allow(self.now, sender.from, false)
     }
 
     fn dispatch_from_member(&mut self, slot: Slot, sender: Sender, message: &Message, answer: &mut Answer) {
@@ -672,7 +688,13 @@ impl Core {
                     let nonce = self.prover.nonce(sender.from, self.now);
                     packet.push(&Message::WhoAreYou { nonce, echo: None });
                 }
-                self.push_update(&mut packet, newer);
+                let Record { run, incarnation, status, .. } = **self.view.record(newer);
+                if run == sender.run {
+                    // It may hold this node elsewhere, too, and reads no news from here then.
+                    packet.push(&Message::Told { run, incarnation, status, age_ms: 0 });
+                } else {
+                    self.push_update(&mut packet, newer);
+                }
             }
             _ => {}
         }

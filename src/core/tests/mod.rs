@@ -23,6 +23,7 @@ mod forwarding;
 mod founding;
 mod hearsay;
 mod hostile;
+mod islands;
 mod joining;
 mod jumps;
 mod keepsakes;
