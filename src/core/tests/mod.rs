@@ -41,6 +41,7 @@ mod net;
 mod paces;
 mod partition;
 mod reachable;
+mod replays;
 mod reunion;
 mod sleeping;
 mod strangers;
