@@ -1,14 +1,14 @@
-//! How often the healthy are suspected where datagrams are lost: a formed cluster in which nothing happens but loss.
+//! False suspicions of healthy nodes under datagram loss: a formed cluster in which nothing happens but loss.
 //!
 //! `cargo bench --bench alarms -- 100 50000 0.05 default 8` runs 100 nodes, of the default profile, at 5 % loss on all
 //! links, for 50,000 node-hours in eight clusters of different seeds; without arguments, a short look at `default` and
 //! `lan` at 5 % and 25 %.
 //!
-//! With `HEADCOUNT_ALARMS` in the environment, the first report of each is printed.
+//! With `HEADCOUNT_ALARMS` in the environment, the first report of each alarm is printed.
 //!
-//! One alarm is a node at an incarnation that anybody held Suspect (or Down): its refutation raises the incarnation. Alarms
-//! are counted where they are believed, and so are those who believed them. The
-//! upper bounds are those of a Poisson process at 95 % confidence, which for no alarm at all is three in the whole time.
+//! One alarm is an incarnation of a node that any other node held Suspect (or Down): the refutation raises the
+//! incarnation. Alarms are counted, and so are the nodes that believed them. The upper bounds are those of a Poisson
+//! process at 95 % confidence, which for no alarm at all is three in the whole time.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -83,7 +83,7 @@ fn measure(nodes: usize, node_hours: f64, loss: f64, profile: Profile, clusters:
     );
 }
 
-/// The largest mean of a Poisson process that shows so few events in one of twenty cases.
+/// Returns the largest mean for which a Poisson process shows this few events in one of twenty cases.
 fn most(events: u64) -> f64 {
     let at_most = |mean: f64| {
         let mut term = (-mean).exp();

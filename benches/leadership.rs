@@ -1,5 +1,5 @@
-//! What elections take and cost: times in virtual time, bytes on the wire, and whether a thousand members keep seeing
-//! their leader.
+//! The time and cost of elections: durations in virtual time, bytes on the wire, and the number of times that any of a
+//! thousand members loses sight of the leader.
 //!
 //! `cargo bench --bench leadership` prints everything; `-- times`, `-- renewals` and `-- members` one of the tables;
 //! `--quick` is a smoke test. Everything but processor time is the same on every machine.
@@ -18,7 +18,7 @@ use headcount::sim::{LeaderNews, Purpose, Random, World, WorldOptions};
 
 const SECOND: Duration = Duration::from_secs(1);
 const VOTERS: usize = 5;
-/// Headers of IPv4 and UDP.
+/// Bytes of the headers of IPv4 and UDP.
 const HEADER_BYTES: u64 = 28;
 
 fn main() {
@@ -37,11 +37,11 @@ fn main() {
     }
 }
 
-/// A network far or near.
+/// A near or a far network.
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
-    /// There and back.
+    /// Round trip time.
     rtt: Duration,
     loss: f64,
 }
@@ -61,7 +61,7 @@ fn options(seed: u64, nodes: usize, profile: Profile, way: Way) -> WorldOptions 
     }
 }
 
-/// How long it took from `from` until somebody else than `but` claimed to lead, and until all that run named it.
+/// Returns the time from `from` until a node other than `but` claimed to lead, and until all running nodes named it.
 fn succession(world: &World, from: Duration, but: Option<usize>) -> Option<(Duration, Duration)> {
     let seen: Vec<_> = world
         .elections_seen()
@@ -116,7 +116,7 @@ impl Times {
     }
 }
 
-/// Elections among five.
+/// Prints the times of elections among five voters.
 fn times(runs: u64) {
     println!("Five voters, {runs} runs each; p50 / p99 / max until somebody claims to lead, and until all know it\n");
     println!("| | claimed after | known to all after | budget (p99) |\n|---|---|---|---|");
@@ -159,7 +159,7 @@ fn run(seed: u64, profile: Profile, way: Way, first: &mut Times, crash: &mut Tim
     over.add(succession(&world, began, Some(leader)));
 }
 
-/// Counts datagrams with words of voters.
+/// Counts the datagrams with messages between voters, and their bytes.
 #[derive(Debug, Default)]
 struct Tap(std::sync::Arc<std::sync::Mutex<(u64, u64)>>);
 
@@ -177,7 +177,7 @@ impl Tamper for Tap {
     }
 }
 
-/// What a renewal costs.
+/// Prints the cost of renewals.
 fn renewals(wanted: u32) {
     println!("One renewal among five voters, nothing else going on ({wanted} renewals)\n");
     println!(
@@ -212,7 +212,8 @@ fn renewals(wanted: u32) {
     println!();
 }
 
-/// What every member pays, and sees.
+/// Prints the cost of elections for each member, the number of times that the leader was out of sight, and the age of
+/// the oldest news of it.
 fn members(quick: bool) {
     let lasting = if quick { SECOND * 60 } else { SECOND * 600 };
     println!("Five voters among many members, {lasting:?} in which nothing happens\n");
@@ -271,7 +272,7 @@ fn member(profile: Profile, nodes: usize, loss: f64, lasting: Duration) {
     );
 }
 
-/// What this thread has used of a processor; nothing where that is not known.
+/// Returns the processor time that this thread has used; zero if that is unknown.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = text.split_whitespace().next().and_then(|figure| figure.parse().ok());

@@ -1,8 +1,8 @@
-//! What a known member costs in memory: bytes that stay allocated in the core, per member. And how often the core asks
-//! for memory to handle one packet.
+//! Memory per known member: bytes that stay allocated in the core; and the number of allocations in which the core
+//! handles one packet.
 //!
-//! Counted are the bytes asked for; an allocator rounds each allocation up and adds its own header, so the number of
-//! allocations is printed too. The budget is 250 bytes at 100,000 members.
+//! The bytes counted are those that were asked for; an allocator rounds each allocation up and adds its own header, so
+//! the number of allocations is printed too. The budget is 250 bytes at 100,000 members.
 //!
 //! `cargo bench --bench memory`
 
@@ -37,7 +37,7 @@ fn main() {
     }
 }
 
-/// As an operator might have it.
+/// Returns a member with realistic tags.
 fn tagged(i: usize) -> Record {
     let mut record = member(i);
     let tags = [("zone", "eu-1a"), ("role", "cache")].map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -46,7 +46,8 @@ fn tagged(i: usize) -> Record {
     record
 }
 
-/// What stays allocated by getting to know all members but the first, and then by hearing each of them once.
+/// Measures the allocations that remain after learning of all members but the first, and after then hearing each of
+/// them once.
 fn cost(members: usize, record: fn(usize) -> Record) -> (AllocationInfo, AllocationInfo) {
     let mut crowd = Crowd::meeting((0..members).map(record).collect());
     let introductions = crowd.tell_of_all();
@@ -54,7 +55,7 @@ fn cost(members: usize, record: fn(usize) -> Record) -> (AllocationInfo, Allocat
         for datagram in &introductions {
             crowd.hand_in(datagram);
         }
-        // The news has been spread, and gossip has begun its round.
+        // By then the news has been spread, and gossip has begun its round.
         crowd.pass(Duration::from_secs(10));
     });
     crowd.assert_all_known();
@@ -70,7 +71,7 @@ fn cost(members: usize, record: fn(usize) -> Record) -> (AllocationInfo, Allocat
     (known, heard)
 }
 
-/// What is allocated, whether it stays or not, to handle one packet of a member that was heard before.
+/// Measures all allocations, lasting or not, of handling one packet of a member that was heard before.
 fn packets(members: usize) -> [(&'static str, AllocationInfo); 3] {
     let mut crowd = Crowd::of((0..members).map(member).collect());
     let handle = |crowd: &mut Crowd, updates| {

@@ -1,5 +1,5 @@
-//! What a broadcast takes and costs: when it is known everywhere, how many packets and bytes each node spends on it, how
-//! many copies come twice, and what is lost for good.
+//! The time and cost of broadcasts: the time until all nodes know one, the packets and bytes that each node spends on
+//! it, the number of duplicate copies, and the messages lost for good.
 //!
 //! `cargo bench --bench messages` prints the table; `--quick` is a smoke test. Everything is in virtual time, and the same
 //! on every machine.
@@ -14,9 +14,9 @@ use headcount::sim::network::{Conditions, Latency};
 use headcount::sim::tamper::Tamper;
 use headcount::sim::{World, WorldOptions};
 
-/// Headers of IPv4 and UDP.
+/// Bytes of the headers of IPv4 and UDP.
 const HEADER_BYTES: u64 = 28;
-/// A broadcast is everywhere by then, or never.
+/// Time within which a broadcast reaches every node, if it ever does.
 const LIFE: Duration = Duration::from_secs(11);
 const STEP: Duration = Duration::from_millis(1);
 
@@ -37,7 +37,7 @@ fn main() {
     }
 }
 
-/// Who was given which message, since somebody looked last.
+/// Messages given to each node since the list was last emptied.
 type Heard = Arc<Mutex<Vec<(usize, MessageId)>>>;
 
 #[derive(Debug)]
@@ -116,7 +116,7 @@ fn measure(nodes: usize, loss: f64, rounds: usize) {
     );
 }
 
-/// Copies that all nodes received.
+/// Returns the number of copies that all nodes received.
 fn received(world: &World) -> u64 {
     (0..world.nodes()).filter_map(|node| world.core(node)).map(|core| core.counters().messages.received).sum()
 }

@@ -1,12 +1,13 @@
-//! The simulator at scale: how fast it is, what it holds in memory, and what the protocol does among so many.
+//! The simulator at scale: its speed, its memory, and the traffic and detection times of the protocol in large
+//! clusters.
 //!
-//! `cargo bench --bench scale` runs 100 and 1,000 nodes; `cargo bench --bench scale -- 10000` runs what is asked for.
-//! 10,000 nodes are 100 million entries of views: about 9 GB, because equal records of all cores are one in memory. So
-//! much memory is found faster in large pages: `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` asks Linux for them.
+//! `cargo bench --bench scale` runs 100 and 1,000 nodes; `cargo bench --bench scale -- 10000` runs the sizes given.
+//! 10,000 nodes are 100 million entries of views: about 9 GB, because equal records of all cores are one in memory.
+//! Access to so much memory is faster in large pages: `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` asks Linux for them.
 //!
-//! Everything is one run with one seed: the figures of the protocol are the same everywhere, only speed and memory are of
-//! the machine. Speed is told by the wall clock and by the processor time of this thread, which is what an idle machine
-//! would need.
+//! Everything is one run with one seed: the figures of the protocol are the same everywhere, only speed and memory
+//! depend on the machine. Speed is given by the wall clock and by the processor time of this thread, which is the time
+//! that an idle machine would need.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use headcount::sim::{World, WorldOptions};
 
 /// Virtual time in which nothing happens.
 const IDLE: Duration = Duration::from_secs(30);
-/// How many nodes crash at once.
+/// Number of nodes that crash at once.
 const CRASHES: usize = 10;
 
 fn main() {
@@ -35,7 +36,7 @@ fn scale(nodes: usize) {
     let mut world = World::formed(options);
     println!("  formed                     {}, {:.0} MB resident", clock.read(), resident());
 
-    // Everybody hears everybody for the first time; what that costs is not idle.
+    // All nodes hear each other for the first time; the cost of that is not idle traffic.
     let clock = Clock::start();
     world.run_for(Duration::from_secs(20));
     println!("  first 20 s                 {}", clock.speed(Duration::from_secs(20)));
@@ -59,7 +60,7 @@ fn scale(nodes: usize) {
     println!("  trace                      {:016x}\n", world.trace());
 }
 
-/// Ten nodes die; who notices when, and when do all agree.
+/// Crashes ten nodes; prints when observers notice, and when all agree.
 fn crash(world: &mut World) {
     let nodes = world.nodes();
     world.watch();
@@ -68,7 +69,7 @@ fn crash(world: &mut World) {
         world.crash(node);
     }
     let clock = Clock::start();
-    // Until the last has noticed, and a while longer to see that nobody takes it back.
+    // Until the last observer has noticed, and a while longer to see that none takes it back.
     let down_timeout = world.options().settings.down_timeout;
     let lasting = down_timeout + Duration::from_secs(5);
     world.run_for(lasting);
@@ -104,7 +105,7 @@ fn crash(world: &mut World) {
     let clock = Clock::start();
     world.add_node();
     let agreed = world.run_while(began + Duration::from_secs(30), Duration::from_millis(20), |world| {
-        // All views at once are only compared when it may be so: it takes a while.
+        // Comparing all views takes a while, so that is only done if they may agree.
         let (running, agreeing) = world.concord();
         running != agreeing || world.divergence().is_some()
     });
@@ -119,7 +120,7 @@ fn sent(world: &World) -> (u64, u64) {
     (0..world.nodes()).map(|node| world.sent(node)).fold((0, 0), |sum, sent| (sum.0 + sent.packets, sum.1 + sent.bytes))
 }
 
-/// Real time and processor time.
+/// Measures real time and processor time.
 struct Clock {
     wall: Instant,
     cpu: Duration,
@@ -149,14 +150,14 @@ impl Clock {
     }
 }
 
-/// What this thread has used of a processor; nothing where that is not known.
+/// Returns the processor time that this thread has used; zero if that is unknown.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = text.split_whitespace().next().and_then(|figure| figure.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
 }
 
-/// Resident memory in MB; nothing where that is not known.
+/// Returns the resident memory in MB; zero if that is unknown.
 fn resident() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,8 +1,8 @@
 //! Packets per second between two real cores: handed over in memory, and through two UDP sockets on the loopback device.
 //!
-//! Both cores live in virtual time, which runs as fast as they can go: everything that a node does for a packet is in the
-//! figures (timers, gossip, heartbeats, judging), on both ends, in one thread. The difference is what the sockets cost.
-//! What one packet costs a core that knows thousands is in `core.rs`.
+//! Both cores live in virtual time, which runs as fast as they can go: the figures include all of a node's work for a
+//! packet (timers, gossip, heartbeats, judging), on both ends, in one thread. The difference is the cost of the
+//! sockets. The cost of one packet for a core that knows thousands of members is in `peers/core/main.rs`.
 //!
 //! `cargo bench --bench throughput`
 
@@ -15,11 +15,11 @@ use headcount::core::limits::INCARNATION_STEP;
 use headcount::core::{Birth, Core, Input, NodeId, Output, Run, Time};
 use headcount::{Profile, Tags};
 
-/// Packets in one measurement.
+/// Number of packets in one measurement.
 const PACKETS: usize = 200_000;
-/// Before it, so that everything has been said that is said only once.
+/// Number of packets before the measurement, so that one-time messages are over.
 const WARM_UP: usize = 2_000;
-/// No datagram is larger.
+/// Size of the receive buffer, in bytes: no datagram is larger.
 const BUFFER: usize = 2_048;
 
 fn main() {
@@ -30,9 +30,9 @@ fn main() {
     println!("\nof a packet over UDP, the cores take {:.0} %", 100.0 * in_memory / over_udp);
 }
 
-/// What carries packets from one core to the other.
+/// The carrier of packets from one core to the other.
 enum Wire {
-    /// What is under way to each.
+    /// Packets under way to each core.
     Memory([VecDeque<Vec<u8>>; 2]),
     Udp([UdpSocket; 2], Box<[u8; BUFFER]>),
 }
@@ -65,7 +65,7 @@ impl Wire {
         }
     }
 
-    /// Hands over the next packet for this node, if one is there.
+    /// Hands over the next packet for this node, if there is one; returns true if so.
     fn receive(&mut self, node: usize, take: impl FnOnce(&[u8])) -> bool {
         match self {
             Wire::Memory(packets) => {
@@ -82,7 +82,7 @@ impl Wire {
     }
 }
 
-/// Two cores that are a cluster.
+/// A cluster of two cores.
 struct Pair {
     cores: [Core; 2],
     wire: Wire,
@@ -126,7 +126,7 @@ impl Pair {
         pair
     }
 
-    /// Nanoseconds per packet.
+    /// Measures and prints the throughput; returns the nanoseconds per packet.
     fn measure(&mut self, what: &str) -> f64 {
         let bytes = self.bytes;
         let start = Instant::now();
@@ -140,7 +140,7 @@ impl Pair {
         time / packets * 1e9
     }
 
-    /// Lives until so many more packets have arrived.
+    /// Runs until this many more packets have arrived.
     fn run(&mut self, packets: usize) {
         let until = self.received + packets;
         while self.received < until {
@@ -175,7 +175,7 @@ impl Pair {
             match output {
                 Output::Transmit { to, bytes } => self.wire.send(node, to, bytes),
                 Output::Persist(durable) => stored = Some(durable.incarnation_bound),
-                // Nobody listens, and there are no links: they are tried again and again, as behind a firewall.
+                // Events have no consumer, and there are no links: they are tried repeatedly, as behind a firewall.
                 _ => {}
             }
         }

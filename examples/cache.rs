@@ -1,9 +1,11 @@
-//! Three services that each cache what a fourth place holds, and tell each other what has changed.
+//! Three services cache data that is kept elsewhere, and tell each other of changes.
 //!
-//! A broadcast says which key is old, so that a stale answer lives for milliseconds. It is a hint and no log: what a cut
-//! keeps away stays away. So each entry also has a time to live, which bounds how stale an answer can ever be.
+//! A broadcast names the key that is out of date, so that a stale answer lives for milliseconds. It is a hint and no
+//! log: a broadcast that a cut keeps away is not repeated later. So each entry also has a time to live, which bounds
+//! the age of a stale answer in any case.
 //!
-//! `cargo run --example cache` runs all three in one process; beside your own service there is one agent per process.
+//! `cargo run --example cache` runs all three in one process; in production each service's process has an agent of its
+//! own.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -13,11 +15,11 @@ use std::time::{Duration, Instant};
 use headcount::agent::ReceiveError;
 use headcount::{Agent, Config, Profile};
 
-/// How stale an answer may be at the very most, if no word comes.
+/// The longest time for which an answer may be stale, if no broadcast arrives.
 const TIME_TO_LIVE: Duration = Duration::from_secs(60);
 const TOPIC: &str = "cache.changed";
 
-/// What this service remembers, and since when.
+/// The cached entries of this service, each with the time at which it was cached.
 #[derive(Clone, Default)]
 struct Cache(Arc<Mutex<HashMap<String, (String, Instant)>>>);
 
@@ -43,14 +45,14 @@ impl Cache {
     }
 }
 
-/// Forgets what others say is old, for as long as the agent runs.
+/// Forgets the keys that others name as out of date, for as long as the agent runs.
 fn follow(agent: &Agent, cache: Cache) -> Result<(), Box<dyn Error>> {
     let mut changed = agent.messages::<Vec<String>>(TOPIC)?;
     tokio::spawn(async move {
         loop {
             match changed.recv().await {
                 Ok(message) => cache.forget(&message.value),
-                // What was missed may have been about anything.
+                // The missed messages may have named any key.
                 Err(ReceiveError::Lagged { .. }) => cache.forget_all(),
                 Err(ReceiveError::Closed) => return,
                 Err(error) => eprintln!("{error}"),
@@ -81,7 +83,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
-    // The price is changed where it is kept, then everybody is told.
+    // The price is changed where it is kept, then all services are told.
     let sent = services[0].broadcast(TOPIC, br#"["price of tea"]"#).await?;
     println!("{} is on its way to {} services", sent.id, sent.addressed);
     let began = Instant::now();

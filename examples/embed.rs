@@ -1,4 +1,4 @@
-//! Embeds a node in a program and follows who comes and goes, until Ctrl-C.
+//! Embeds a node in a program and follows members that come and go, until Ctrl-C.
 //!
 //! In two terminals, the second joining through the first:
 //!
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let agent = Agent::start(config).await?;
     agent.wait_until_up().await?;
     let (snapshot, mut events) = agent.subscribe_from_snapshot();
-    // Those that are Up or Suspect may be given work; the snapshot has the dead and the departed, too.
+    // Members that are Up or Suspect may be given work; the snapshot lists the Down and the Left, too.
     let here = |members: &[Member]| members.iter().filter(|member| member.may_work()).count();
     println!("{} members here", here(&snapshot.members));
     loop {
@@ -30,10 +30,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
             event = events.recv() => match event {
                 Ok(event) => match event.kind.node() {
                     Some(node) => println!("{} {node}", event.kind.name()),
-                    // Partitions are about many: `EventKind::PartitionSuspected` says who is on which side.
+                    // Partitions concern many members: `EventKind::PartitionSuspected` lists both sides.
                     None => println!("{}", event.kind.name()),
                 },
-                // Too slow a reader misses events, never the state: it begins again from the members as they are now.
+                // A reader that is too slow misses events, never the state: it begins again from the present members.
                 Err(RecvError::Lagged { .. }) => println!("{} members now", here(&events.resync().members)),
                 Err(_) => return Err(agent.stopped().await.into()),
             },

@@ -1,9 +1,9 @@
-//! A write that arrives too late, and a store that is not fooled by it: the term as a fencing token.
+//! The term as a fencing token: a store refuses a write that arrives too late.
 //!
 //! Three nodes elect a leader, whose job is to write to a store. The first leader sends a write that gets stuck on its
-//! way, in a network or in a process that is stopped between its check and its write: the window that no lock service can
-//! close. Meanwhile it hands over, and its successor writes under a higher term. When the late write arrives, the store
-//! refuses it, since it has seen a higher term before.
+//! way, in a network or in a process that is stopped between its check and its write: the window that no lock service
+//! can close. Meanwhile it hands over, and its successor writes under a higher term. When the late write arrives, the
+//! store refuses it, since it has seen a higher term before.
 //!
 //! ```text
 //! cargo run --example fencing
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use headcount::{Agent, Config, Profile};
 
-/// What the leader writes to: a database, a file, the API of a machine. One rule makes it safe.
+/// The store that the leader writes to: a database, a file, the API of a machine. One rule makes it safe.
 #[derive(Debug, Clone, Default)]
 struct Store(Arc<Mutex<Contents>>);
 
@@ -26,7 +26,7 @@ struct Contents {
 }
 
 impl Store {
-    /// Writes, unless a later leader has been here. In SQL: `update t set value = $1, term = $2 where term <= $2`.
+    /// Writes, unless a later leader has written before. In SQL: `update t set value = $1, term = $2 where term <= $2`.
     fn write(&self, term: u64, value: &str) -> Result<(), String> {
         let mut contents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if term < contents.highest_term {
@@ -63,7 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The job of whoever leads.
+/// Runs the leader's job whenever this node leads.
 async fn lead(agent: Agent, store: Store) {
     let name = agent.me().id.to_string();
     let job = |term| {
@@ -71,7 +71,7 @@ async fn lead(agent: Agent, store: Store) {
         async move {
             println!("{name} leads in term {term}");
             if term == 1 {
-                // On its way, nothing can call it back: not even that its sender leads no more.
+                // Once on its way, a write cannot be called back, not even when its sender leads no more.
                 tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_secs(2)).await;
                     match store.write(term, &format!("late, by {name}")) {
@@ -88,11 +88,11 @@ async fn lead(agent: Agent, store: Store) {
             std::future::pending::<()>().await;
         }
     };
-    // Ends when the agent does.
+    // Ends with the agent.
     let _ = agent.while_leader(job).await;
 }
 
-/// Who leads, as soon as somebody does.
+/// Returns the leader's name, as soon as there is a leader.
 async fn leader_of(agent: &Agent) -> Result<String, Box<dyn Error>> {
     let mut leadership = agent.leadership();
     let led = leadership.wait_for(|leadership| leadership.leader.is_some()).await.ok_or("the agent has stopped")?;

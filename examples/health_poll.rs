@@ -1,7 +1,7 @@
-//! Asking every member how it is: a request to each, its answer or that there was none.
+//! Asks every member for its health: a request to each, and the answer or the lack of one.
 //!
-//! Membership says who is there; this says what the programs there think of themselves. An answer that does not come in
-//! time says nothing about what happened to the question.
+//! Membership says which members are there; the answers say how the programs there judge themselves. If an answer does
+//! not come in time, the request may have been carried out or not.
 //!
 //! `cargo run --example health_poll` runs three nodes in one process, one of which does not answer.
 
@@ -13,14 +13,14 @@ use headcount::{Agent, Config, Profile};
 
 const TOPIC: &str = "health";
 
-/// Answers for as long as the agent runs.
+/// Answers requests for as long as the agent runs.
 fn answer(agent: &Agent, word: &'static [u8]) -> Result<(), Box<dyn Error>> {
     let mut questions = agent.listen([TOPIC])?;
     let agent = agent.clone();
     tokio::spawn(async move {
         while let Ok(question) = questions.recv().await {
             if question.is_request() {
-                // Whoever asked may be gone by now.
+                // The node that asked may be gone by now.
                 let _ = agent.reply(question.id, word).await;
             }
         }
@@ -28,7 +28,7 @@ fn answer(agent: &Agent, word: &'static [u8]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What each member says.
+/// Returns each member's answer.
 async fn poll(agent: &Agent) -> Vec<(String, String)> {
     let mut answers = Vec::new();
     for member in agent.live_members() {
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let nodes = [a, start("b", &seeds).await?, start("c", &seeds).await?];
     answer(&nodes[0], b"fine")?;
     answer(&nodes[1], b"disk nearly full")?;
-    // Nobody listens on c.
+    // No program listens on c.
     while nodes.iter().any(|node| node.live_members().len() < nodes.len()) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

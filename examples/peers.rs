@@ -1,4 +1,4 @@
-//! A web service that knows its live peers: each instance tells the others where its own HTTP is, and lists them.
+//! A web service that knows its live peers: each instance tells the others its own HTTP address, and lists them.
 //!
 //! In two terminals, then `curl http://127.0.0.1:8102/peers`:
 //!
@@ -7,7 +7,7 @@
 //! cargo run --example peers -- shop-2 127.0.0.1:7102 127.0.0.1:8102 127.0.0.1:7101
 //! ```
 //!
-//! Reading the members asks nobody: a handler costs a copy of the table, whatever the cluster is doing.
+//! Reading the members sends nothing: a handler costs a copy of the table, whatever the state of the cluster.
 
 use std::error::Error;
 
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (Some(name), Some(gossip), Some(http)) = (args.next(), args.next(), args.next()) else {
         return Err("usage: peers NAME GOSSIP_ADDRESS:PORT HTTP_ADDRESS:PORT [SEED...]".into());
     };
-    // Bound first, so that nobody is sent to an address that does not answer.
+    // Bound first, so that no peer is sent to an address that does not answer.
     let listener = TcpListener::bind(&http).await?;
     let mut config = Config::new(&name)?
         .with_profile(Profile::Local)
@@ -37,13 +37,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let service = Router::new().route("/peers", get(peers)).route("/ready", get(ready)).with_state(agent.clone());
     axum::serve(listener, service).with_graceful_shutdown(end(agent.clone())).await?;
-    // Still a member while the last requests are answered, and gone without being missed.
+    // The node is still a member while the last requests are answered; then it leaves, so that no peer takes it for
+    // dead.
     let stop = agent.leave().await;
     println!("{stop}");
     Ok(())
 }
 
-/// Everybody else who runs this service and is here. A suspect is still listed: it has not had its chance to answer.
+/// Lists all other live instances of this service. A suspect is still listed: it has not had its chance to refute.
 async fn peers(State(agent): State<Agent>) -> Json<Value> {
     let members = agent.live_members();
     let peers =
@@ -58,12 +59,12 @@ async fn peers(State(agent): State<Agent>) -> Json<Value> {
     Json(peers.collect())
 }
 
-/// For a load balancer: ready when this instance is a full member, with a whole view of its peers.
+/// Readiness for a load balancer: this instance is a full member, with a whole view of its peers.
 async fn ready(State(agent): State<Agent>) -> StatusCode {
     if agent.me().status == Status::Up { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
-/// Ctrl-C, or the end of the agent: removed by an operator, or its name in use elsewhere.
+/// Waits for Ctrl-C, or for the end of the agent: it was removed by an operator, or its name is in use elsewhere.
 async fn end(agent: Agent) {
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}

@@ -1,37 +1,39 @@
-//! A pace of one's own, set in code: quicker than the profile `lan` where that is safe, and what each figure costs.
+//! Custom timing, set in code: quicker than the profile `lan` where that is safe, with the cost of each figure.
 //!
-//! `cargo run --example tuned` shows the figures, and what happens to some that make no sense.
+//! `cargo run --example tuned` prints the figures, and the refusal of some that do not go together.
 
 use std::error::Error;
 use std::time::Duration;
 
 use headcount::{Agent, Config, Profile, Settings};
 
-/// Three racks with a quiet network between them, and a need to know within four seconds that a host is gone.
+/// Returns settings for three racks with a quiet network between them, and a need to know within four seconds that a
+/// host is gone.
 fn three_racks() -> Settings {
     Settings {
-        // Every node is judged by its *own* figures, wherever it is judged: they travel in its record, so nodes may
-        // differ, and these can be rolled out one by one.
+        // Every node is judged by its *own* figures at all observers: they travel in its record, so nodes may differ,
+        // and these can be rolled out one by one.
         //
-        // A sign of life per peer and second. Halving this doubles the packets; what is noticed when is up to the next
-        // two.
+        // One sign of life a second to each peer. Halving this doubles the packets; the time of detection depends on
+        // the next two.
         heartbeat_interval: Duration::from_secs(1),
-        // Silence for three heartbeats before anybody says so. The last fifth of it is spent on probing, so that a few
-        // lost packets end in an answered probe and not in a suspicion. Twice the heartbeat is the least allowed.
+        // Silence for three heartbeats before a suspicion. The last fifth of it is spent on probing, so that a few lost
+        // packets end in an answered probe and not in a suspicion. Twice the heartbeat is the minimum.
         suspect_timeout: Duration::from_secs(3),
-        // What remains is the suspect's chance to say otherwise. A second is many round trips here; across an ocean, or
-        // where processes pause for their garbage, it would bury the living.
+        // The time between the two is the suspect's chance to refute. A second is many round trips here; across an
+        // ocean, or with long pauses for garbage collection, it would declare healthy nodes dead.
         down_timeout: Duration::from_secs(4),
-        // Three probes must fit into that last fifth: suspect_timeout / 15 is the most. Far above any round trip here.
+        // Three probes must fit into that last fifth: suspect_timeout / 15 is the maximum. Far above any round trip
+        // here.
         probe_timeout: Duration::from_millis(100),
-        // What got lost in the first flood of news is found by gossip, so a shorter interval only shortens the tail.
-        // Gossip stands in for heartbeats: at this pace few travel alone.
+        // Gossip repairs what got lost in the first flood of news, so a shorter interval only shortens the tail. Gossip
+        // stands in for heartbeats: at this interval few heartbeats travel alone.
         gossip_interval: Duration::from_millis(500),
-        // How often lost members and seeds are looked for: soon after a cut has healed, its sides find each other.
+        // Interval at which lost members and seeds are tried: soon after a cut has healed, its sides find each other.
         retry_interval: Duration::from_secs(2),
-        // The racks' operators want to see for a week who has gone.
+        // The racks' operators want to see for a week which nodes have gone.
         reap_after: Duration::from_secs(7 * 24 * 3600),
-        // Everything else as in the profile: named here, so that a later release may improve it.
+        // Everything else as in the profile: by reference, so that a later release may improve it.
         ..Profile::Lan.settings()
     }
 }
@@ -40,7 +42,7 @@ fn three_racks() -> Settings {
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut config = Config::new("tuned")?.with_profile(Profile::Lan).with_bind("127.0.0.1:0".parse()?);
     config.settings = three_racks();
-    // Starting checks this anyway; checking by hand tells of mistakes before anything runs.
+    // Starting checks this anyway; checking first reports mistakes before anything runs.
     config.check()?;
     let agent = Agent::start(config).await?;
     agent.wait_until_up().await?;

@@ -1,31 +1,32 @@
-//! Open files: how many this process may have, and how they are shared out.
+//! File descriptors: the limit of this process, and the shares of links and HTTP.
 //!
-//! Purpose: links and HTTP connections come from outside, and could take every descriptor that the state file, name lookups
-//! and each other need. So each gets a number at the start, from the limit as it is, and no more.
+//! Purpose: links and HTTP connections are opened from outside, and could take every descriptor that the state file,
+//! name lookups and each other need. So each gets a fixed share at the start, calculated from the limit at that time.
 //!
-//! Invariant: the shares of links and HTTP together leave [`RESERVE`] descriptors, or what there is, for everything else.
+//! Invariant: the shares of links and HTTP together leave [`RESERVE`] descriptors, or as many as there are, for
+//! everything else.
 //!
 //! Must not know: what the descriptors are used for.
 
-/// Descriptors for what is opened for a moment: the state file, a name lookup or two, and slack.
+/// Descriptors for files that are open for a moment: the state file, a name lookup or two, and slack.
 const RESERVE: usize = 6;
 
-/// Links of one agent that are worth a descriptor: those that the core keeps, some that it is about to end, and
+/// The greatest share of one agent's links: the links that the core keeps, some that it is about to end, and
 /// connections that have not said anything yet.
 pub(crate) const MAX_LINK_DESCRIPTORS: usize = 384;
 
-/// The share of links is never less: one link tells of one crash.
+/// The least share of links: one link is enough to detect one crash.
 const LEAST_LINKS: usize = 1;
-/// The share of HTTP is never less, where there are so many at all: a connection for a stream, a listing, a command and a
-/// health check each. It takes them from the reserve.
+/// The least share of HTTP, if there are so many descriptors at all: a connection for a stream, a listing, a command
+/// and a health check each. It is taken from the reserve if need be.
 #[cfg(any(test, feature = "agent"))]
 const LEAST_HTTP: usize = 4;
 
-/// What is assumed to be open where the system does not tell.
+/// The number of descriptors assumed to be open if the system does not tell.
 const ASSUMED_OPEN: usize = 24;
 
-/// Raises the soft limit to the hard one, as servers do; what is not allowed stays as it is. For binaries: a library
-/// leaves the limits of its process alone.
+/// Raises the soft limit to the hard one, as servers do; if that is not allowed, the limit stays as it is. For
+/// binaries: a library leaves the limits of its process alone.
 #[cfg(feature = "agent")]
 pub(crate) fn raise_limit() {
     #[cfg(unix)]
@@ -39,7 +40,7 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// The soft limit; nothing where there is none.
+/// Returns the soft limit; `None` if there is none.
 pub(crate) fn limit() -> Option<usize> {
     #[cfg(unix)]
     {
@@ -51,14 +52,14 @@ pub(crate) fn limit() -> Option<usize> {
     None
 }
 
-/// Descriptors that are open now, as far as the system tells.
+/// Returns the number of descriptors that are open now, as far as the system tells.
 fn open_now() -> usize {
-    // Reading the directory takes one itself.
+    // Reading the directory takes a descriptor itself.
     let listed = std::fs::read_dir("/proc/self/fd").map(|entries| entries.count().saturating_sub(1));
     listed.unwrap_or(ASSUMED_OPEN)
 }
 
-/// How many connections links may have, if `limit` descriptors are allowed and `open` are in use: half of what is left.
+/// Returns the share of links if `limit` descriptors are allowed and `open` are in use: half of the rest.
 const fn share_of_links(limit: usize, open: usize) -> usize {
     let share = limit.saturating_sub(open + RESERVE) / 2;
     if share < LEAST_LINKS {
@@ -70,17 +71,18 @@ const fn share_of_links(limit: usize, open: usize) -> usize {
     }
 }
 
-/// How many connections links may have.
+/// Returns the number of connections that links may have.
 pub(crate) fn links_within_the_limit() -> usize {
     limit().map_or(MAX_LINK_DESCRIPTORS, |limit| share_of_links(limit, open_now()))
 }
 
-/// The descriptor that HTTP keeps in hand for whoever waits to be accepted.
+/// The descriptor that HTTP keeps in reserve for a connection that waits to be accepted.
 #[cfg(any(test, feature = "agent"))]
 const SPARE: usize = 1;
 
-/// How many connections HTTP may have, if `wanted` are configured and links may have so many: what is left. That is what
-/// there is: where not even the least is there, it is less, and one in any case.
+/// Returns the share of HTTP if `wanted` connections are configured and links may have `links`: the rest. If the rest
+/// is less than the least share, HTTP gets that from the reserve; if there are not even so many, as many as there are,
+/// and one in any case.
 #[cfg(any(test, feature = "agent"))]
 const fn share_of_http(limit: usize, open: usize, links: usize, wanted: usize) -> usize {
     let left = limit.saturating_sub(open + RESERVE + links);
@@ -94,8 +96,8 @@ const fn share_of_http(limit: usize, open: usize, links: usize, wanted: usize) -
     if share < wanted { share } else { wanted }
 }
 
-/// How many connections HTTP may have, of `wanted`, beside agents whose links may have so many. To be asked when
-/// everything else is open.
+/// Returns the number of connections that HTTP may have, of `wanted`, beside agents whose links may have `links`. To be
+/// called when everything else is open.
 #[cfg(feature = "agent")]
 pub(crate) fn http_within_the_limit(links: usize, wanted: usize) -> usize {
     limit().map_or(wanted, |limit| share_of_http(limit, open_now(), links, wanted))

@@ -1,4 +1,4 @@
-//! [`Event`]: what subscribers receive.
+//! [`Event`]: the changes that subscribers receive.
 
 use std::time::SystemTime;
 
@@ -10,16 +10,16 @@ use crate::member::Member;
 /// One observed transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its number in this run, from 1, without gaps.
+    /// The event's number in this run, from 1, without gaps.
     pub sequence: u64,
-    /// When this node observed it.
+    /// Time of observation by this node.
     pub at: SystemTime,
-    /// What happened.
+    /// The transition.
     pub kind: EventKind,
 }
 
-/// What happened. Each transition is reported once per node that observes it, in order, events about oneself included;
-/// folding the events over a snapshot always gives the view.
+/// A transition. Each is reported once per node that observes it, in order, events about oneself included; folding the
+/// events over a snapshot always gives the view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -33,52 +33,52 @@ pub enum EventKind {
         /// The member.
         member: Member,
     },
-    /// A member says goodbye.
+    /// A member is leaving, and said so.
     NodeLeaving {
         /// The member.
         member: Member,
     },
-    /// A member left on purpose.
+    /// A member left, by itself or by an operator's removal.
     NodeLeft {
         /// The member.
         member: Member,
-        /// Whose purpose.
+        /// Graceful (it left by itself) or forced (an operator removed it).
         reason: LeaveReason,
     },
-    /// A member is gone without a word.
+    /// A member went Down without leaving.
     NodeDetectedDown {
         /// The member.
         member: Member,
-        /// How it was found out.
+        /// The way in which it was detected.
         method: DetectionMethod,
     },
-    /// A member is silent for its suspect timeout.
+    /// A member has been silent for its suspect timeout.
     NodeSuspected {
         /// The member.
         member: Member,
     },
-    /// A suspected member refuted.
+    /// A suspected member refuted the suspicion.
     NodeRecovered {
         /// The member.
         member: Member,
     },
     /// Any other change of a record.
     NodeUpdated {
-        /// The member as it is now.
+        /// The member after the change.
         member: Member,
-        /// The member as it was.
+        /// The member before the change.
         previous: Member,
     },
-    /// A member that was gone is forgotten, or a joiner gave up.
+    /// A member that was gone is reaped, or a joiner gave up.
     NodeRemoved {
-        /// The member as it was last.
+        /// The member's last state.
         member: Member,
     },
-    /// At least two members, and at least a third of the live ones, fell silent within one suspect timeout: it looks like a
-    /// cut in the network (or like that many hosts that lost power together, which nobody can tell apart). Said again if
-    /// more join them. Their deaths are reported with [`DetectionMethod::NetworkPartition`].
+    /// At least two members, and at least a third of the live ones, fell silent within one suspect timeout: this looks
+    /// like a cut in the network (or like that many hosts that lost power together, which cannot be told apart).
+    /// Reported again if more members join them. Their deaths are reported with [`DetectionMethod::NetworkPartition`].
     PartitionSuspected {
-        /// Those that are silent or gone, sorted.
+        /// The members that are silent or gone, sorted.
         unreachable: Vec<NodeId>,
         /// The other live members, this node included, sorted.
         reachable: Vec<NodeId>,
@@ -86,37 +86,37 @@ pub enum EventKind {
     /// A suspected partition is over: all of its members are back or gone for good, or the few that are still missing
     /// would be no partition and stay away although the others have found each other again.
     PartitionHealed {
-        /// Those that did not come back, sorted.
+        /// The members that did not come back, sorted.
         unreachable: Vec<NodeId>,
         /// The live members, this node included, sorted.
         reachable: Vec<NodeId>,
     },
-    /// Somebody leads from now on, perhaps this node. For how long is in
+    /// A node leads from now on, perhaps this one. The length of its claim is in
     /// [`Agent::leadership`](crate::Agent::leadership).
     LeaderElected {
-        /// Who.
+        /// The leader's name.
         leader: NodeId,
-        /// The same as it is listed now, if it is.
+        /// The leader as a member, if it is listed.
         member: Option<Member>,
         /// The fencing token of its leadership.
         term: u64,
         /// The lease in a database by which it leads; `None`: voters elected it.
         lease: Option<LeaseName>,
     },
-    /// Whoever led does so no more, perhaps this node.
+    /// A node no longer leads, perhaps this one.
     LeaderLost {
-        /// Who.
+        /// The former leader's name.
         leader: NodeId,
-        /// The same as it is listed now, if it is.
+        /// The former leader as a member, if it is listed.
         member: Option<Member>,
         /// The term that ended.
         term: u64,
-        /// Why.
+        /// The reason for the loss.
         reason: LossReason,
         /// The lease in a database by which it led; `None`: voters had elected it.
         lease: Option<LeaseName>,
     },
-    /// Too few voters can be reached: nobody can be elected.
+    /// Too few voters can be reached to elect a leader.
     QuorumLost {
         /// The latest term known.
         term: u64,
@@ -126,18 +126,18 @@ pub enum EventKind {
         /// The latest term known.
         term: u64,
     },
-    /// The voters agreed on who the members are: nobody ever sees others under this number. See
+    /// The voters agreed on a view: no other members are ever agreed under this number. See
     /// [`Agent::agreed_view`](crate::Agent::agreed_view).
     ViewAgreed {
-        /// In which term it was put to the voters, last.
+        /// The term in which the view was put to the voters last.
         term: u64,
-        /// Its number.
+        /// The view's number.
         number: u64,
     },
 }
 
 impl EventKind {
-    /// Its name in the JSON contract, for example `node_joined`.
+    /// Returns the kind's name in the JSON contract, for example `node_joined`.
     pub const fn name(&self) -> &'static str {
         match self {
             EventKind::NodeJoining { .. } => "node_joining",
@@ -159,7 +159,7 @@ impl EventKind {
         }
     }
 
-    /// All names.
+    /// The names of all kinds.
     pub const NAMES: [&'static str; 16] = [
         "node_joining",
         "node_joined",
@@ -179,7 +179,7 @@ impl EventKind {
         "view_agreed",
     ];
 
-    /// The member it is about, if it is about one: folding these over a snapshot gives the view.
+    /// Returns the member that the event is about, if there is one: folding these over a snapshot gives the view.
     pub const fn member(&self) -> Option<&Member> {
         match self {
             EventKind::NodeJoining { member }
@@ -200,7 +200,7 @@ impl EventKind {
         }
     }
 
-    /// The name of the node it is about, if it is about one.
+    /// Returns the name of the node that the event is about, if there is one.
     pub fn node(&self) -> Option<&NodeId> {
         match self {
             EventKind::LeaderElected { leader, .. } | EventKind::LeaderLost { leader, .. } => Some(leader),
@@ -208,7 +208,7 @@ impl EventKind {
         }
     }
 
-    /// Whether it is about this node: as its member, or on either side of a partition.
+    /// Returns true if the event concerns this node: as its member, or on either side of a partition.
     pub fn concerns(&self, id: &NodeId) -> bool {
         match self {
             EventKind::PartitionSuspected { unreachable, reachable }

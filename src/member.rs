@@ -5,52 +5,52 @@ use std::time::{Duration, SystemTime};
 
 use crate::core::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status, Tags, Timing};
 
-/// One member, as this node sees it: the record that all share, and what is local to this observer.
+/// One member, as this node sees it: the record that all nodes share, and the observations of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Member {
-    /// Its name.
+    /// The member's name.
     pub id: NodeId,
-    /// The process behind the name.
+    /// The run of the member's process.
     pub run: Run,
-    /// Its record's version; only the member itself raises it.
+    /// The incarnation of its record; only the member itself raises it.
     pub incarnation: u64,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
-    /// Where its gossip goes.
+    /// The address of its gossip.
     pub address: SocketAddr,
-    /// Where its users reach it.
+    /// The address at which its users reach it; `None` if it advertises none.
     pub api_address: Option<String>,
-    /// What it tells about itself.
+    /// The tags in its record.
     pub tags: Tags,
-    /// The pace by which everybody judges it.
+    /// Its heartbeat interval and timeouts, by which every observer judges it.
     pub timing: Timing,
     /// Its software version.
     pub version: String,
-    /// Since when this node has seen it in this status.
+    /// Time at which this node first saw it in this status.
     pub since: SystemTime,
-    /// How long ago this node last heard it; `None` if never, and for the node itself.
+    /// The time since this node last heard it; `None` if never, and for the node itself.
     pub last_heard: Option<Duration>,
-    /// Smoothed round trip time to it.
+    /// The smoothed round-trip time to it.
     pub rtt: Option<Duration>,
-    /// Whether it is this node.
+    /// True if the member is this node.
     pub is_me: bool,
-    /// How its silence or death was found out, while it is Suspect or Down.
+    /// The way in which its silence or death was detected, while it is Suspect or Down.
     pub method: Option<DetectionMethod>,
 }
 
 impl Member {
-    /// Whether it is listed among the living: Joining, Up, Suspect or Leaving.
+    /// Returns true if it is listed as live: Joining, Up, Suspect or Leaving.
     pub fn is_live(&self) -> bool {
         self.status.is_live()
     }
 
-    /// Whether it may be given work: it is Up, or Suspect and not yet known to be gone.
+    /// Returns true if it may be given work: it is Up, or Suspect and not yet known to be gone.
     pub fn may_work(&self) -> bool {
         matches!(self.status, Status::Up | Status::Suspect)
     }
 
-    /// Why it left, if it has.
+    /// Returns the reason why it left, if it did.
     pub fn reason(&self) -> Option<LeaveReason> {
         match self.status {
             Status::Left(reason) => Some(reason),
@@ -58,7 +58,7 @@ impl Member {
         }
     }
 
-    /// A member from its record, seen in this status since `since`.
+    /// Builds a member from its record, in this status since `since`.
     pub(crate) fn from_record(
         record: &Record,
         method: Option<DetectionMethod>,

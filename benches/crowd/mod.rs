@@ -1,8 +1,8 @@
-//! A core in a crowd: a real core, and any number of members that exist only as the packets they send.
+//! A real core in a crowd: any number of members that exist only as the packets they send.
 //!
-//! Everything goes through the two doors. The first member introduces itself as a stranger must; the others are told of
-//! by its packets. Every packet has a fresh sequence number and the fingerprint of a sender that knows what the packet
-//! says, so that the core never thinks that views differ.
+//! The core is driven through its input and output alone. The first member introduces itself as a stranger must; the
+//! others are told of by its packets. Every packet has a fresh sequence number and the fingerprint of a sender that
+//! knows the packet's content, so that the core never sees views that differ.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -14,34 +14,34 @@ use headcount::core::{Birth, Core, Input, NodeId, Output, ProtocolRange, Record,
 use headcount::{Profile, Settings, Tags};
 
 const CLUSTER: &str = "crowd";
-/// What every member starts with.
+/// The incarnation of member 0; member number `i` starts at `i` more.
 const INCARNATION: u64 = 1_700_000_000_000;
-/// The largest packet.
+/// The largest packet, in bytes.
 const MTU: usize = 1_400;
-/// As many as fit even if they have tags.
+/// Number of records that fit into a packet even if they have tags.
 const RECORDS_PER_PACKET: usize = 10;
 
-/// The core, and what its members know.
+/// A core, and the state of its members.
 pub(crate) struct Crowd {
     pub(crate) core: Core,
     pub(crate) now: Time,
-    /// Everybody's newest record, whether the core knows it yet or not.
+    /// The newest record of each member, known to the core or not.
     pub(crate) members: Vec<Record>,
     /// The last sequence number of each member.
     sequences: Vec<u64>,
-    /// Of a view that holds all that was told.
+    /// Fingerprint of a view that holds everything that was told.
     fingerprint: u64,
 }
 
-/// A datagram and where it comes from.
+/// Source address and bytes of a datagram.
 pub(crate) type Datagram = (SocketAddr, Vec<u8>);
 
-/// Member number `i`, with a name and an address as they are in production.
+/// Returns member number `i`, with a realistic name and address.
 pub(crate) fn member(i: usize) -> Record {
     let [_, a, b, c] = (i as u32).to_be_bytes();
     Record {
         id: name(&format!("node-{i:05}.eu-1")),
-        // An odd factor makes different runs of different numbers, and spreads them as dice would.
+        // An odd factor gives different numbers different runs, spread like random ones.
         run: Run((i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
         incarnation: INCARNATION + i as u64,
         status: Status::Up,
@@ -54,7 +54,7 @@ pub(crate) fn member(i: usize) -> Record {
     }
 }
 
-/// So patient that nobody is suspected while a benchmark runs: the members do not heartbeat.
+/// Returns settings so patient that no member is suspected while a benchmark runs: the members do not heartbeat.
 fn settings() -> Settings {
     Settings {
         heartbeat_interval: Duration::from_secs(60),
@@ -69,7 +69,7 @@ fn name(text: &str) -> NodeId {
 }
 
 impl Crowd {
-    /// A core that is Up and knows `members[0]`, who has introduced itself; it has heard of nobody else.
+    /// Creates a core that is Up and knows `members[0]`, which has introduced itself, and no other member.
     pub(crate) fn meeting(members: Vec<Record>) -> Self {
         let birth = Birth {
             leadership: None,
@@ -97,7 +97,7 @@ impl Crowd {
         crowd
     }
 
-    /// A core that knows all of `members`, and has spread the news.
+    /// Creates a core that knows all of `members`, and has spread the news.
     pub(crate) fn of(members: Vec<Record>) -> Self {
         let mut crowd = Self::meeting(members);
         for datagram in crowd.tell_of_all() {
@@ -108,7 +108,7 @@ impl Crowd {
         crowd
     }
 
-    /// What the first member sends until everybody is told of, in the order of names.
+    /// Returns the packets by which the first member tells of all others, in the order of names.
     pub(crate) fn tell_of_all(&mut self) -> Vec<Datagram> {
         let others: Vec<usize> = (1..self.members.len()).collect();
         let tell = |some: &[usize]| {
@@ -120,7 +120,7 @@ impl Crowd {
         others.chunks(RECORDS_PER_PACKET).map(tell).collect()
     }
 
-    /// A member raises its incarnation; the core has not heard of it yet.
+    /// Raises a member's incarnation; the core has not heard of it yet.
     pub(crate) fn change(&mut self, member: usize) {
         let record = &mut self.members[member];
         let before = record.hash();
@@ -128,7 +128,7 @@ impl Crowd {
         self.fingerprint = self.fingerprint.wrapping_sub(before).wrapping_add(record.hash());
     }
 
-    /// A packet of one member: a heartbeat, and updates about these others.
+    /// Builds a packet of one member: a heartbeat, and updates about these others.
     pub(crate) fn packet(&mut self, sender: usize, about: impl IntoIterator<Item = usize>) -> Datagram {
         self.sequences[sender] += 1;
         let mut packet = PacketBuilder::new(&self.header(sender, self.fingerprint), MTU);
@@ -148,7 +148,7 @@ impl Crowd {
         }
     }
 
-    /// Hands a packet in and carries out what comes out of it, which is what the benchmarks time.
+    /// Hands a packet in and carries out the outputs, which is the work that the benchmarks time.
     pub(crate) fn hand_in(&mut self, (from, bytes): &Datagram) {
         self.core.handle(self.now, Input::Packet { from: *from, bytes });
         while let Some(output) = self.core.poll() {
@@ -166,7 +166,7 @@ impl Crowd {
         self.now = until;
     }
 
-    /// Hands in that time has passed, and is the disk.
+    /// Hands in the passing of time, and acknowledges writes as a disk does.
     pub(crate) fn tick(&mut self) {
         self.core.handle(self.now, Input::Tick);
         let mut stored = None;
@@ -182,13 +182,14 @@ impl Crowd {
         }
     }
 
-    /// The core holds everybody's newest record, and nobody is suspected of anything.
+    /// Asserts that the core holds the newest record of every member, all of them Up.
     pub(crate) fn assert_all_known(&self) {
         assert_eq!(self.core.counts()[Status::Up.index()], self.members.len() + 1, "all Up, the core included");
         assert_eq!(self.core.fingerprint(), self.fingerprint, "the core holds the newest records");
     }
 
-    /// A stranger asks who is there, is asked who it is, and says so with the nonce that it was sent.
+    /// Introduces the first member: it asks for the core's identity, is asked for its own, and answers with the nonce
+    /// that it was sent.
     fn introduce_first(&mut self) {
         let from = self.members[0].address;
         self.sequences[0] += 1;

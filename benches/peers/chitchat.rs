@@ -1,10 +1,10 @@
 //! chitchat: its whole server over a transport of ours, on tokio's paused clock, which its detector reads.
 //!
-//! Its messages can only be sized and copied by its own `ChannelTransport`, so each goes through one of those on its way
-//! out: encoded, decoded and counted. Datagrams above 1,472 bytes travel as IP fragments: each has its header, each may be
-//! lost, and one that is lost takes the others with it. There is no duplication, as messages cannot be copied. Arrivals
-//! are rounded up to whole milliseconds, tokio's grain. Its choices come from the system's randomness, which it does not
-//! let us seed: its rows are the only ones that differ a little from run to run.
+//! Its messages can only be sized and copied by its own `ChannelTransport`, so each goes through one of those on its
+//! way out: encoded, decoded and counted. Datagrams above 1,472 bytes travel as IP fragments: each has its header, each
+//! may be lost, and a lost one takes the others with it. There is no duplication, as messages cannot be copied.
+//! Arrivals are rounded up to whole milliseconds, the resolution of tokio's timers. Its choices come from the system's
+//! randomness, which it does not let us seed: its rows are the only ones that differ a little from run to run.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,11 +21,11 @@ use tokio::time::Instant;
 
 use super::cluster::{Cluster, Conditions, Death, Sighting, Traffic, Verdict};
 
-/// What fits into one Ethernet frame with the headers of IPv4 and UDP.
+/// Bytes that fit into one Ethernet frame with the headers of IPv4 and UDP.
 const FRAGMENT: usize = 1_472;
-/// Fragments after the first have no header of UDP.
+/// Bytes of the header of UDP, which fragments after the first do not have.
 const UDP_HEADER: usize = 8;
-/// How many of the first nodes are everybody's seeds.
+/// Number of seeds of every node, which are the first nodes.
 const SEEDS: usize = 3;
 
 type Message = RecvOutcome;
@@ -39,21 +39,21 @@ fn node(address: SocketAddr) -> Option<usize> {
     headcount::sim::node_at(address)
 }
 
-/// The network and what is under way in it.
+/// The network, and the messages under way in it.
 struct Wire {
     started: Instant,
     network: Network,
     /// By time of arrival, then in the order in which they were sent.
     under_way: BTreeMap<(Instant, u64), (usize, Message)>,
     order: u64,
-    /// Where the messages of each node arrive.
+    /// The channel by which each node receives its messages.
     ends: BTreeMap<usize, mpsc::UnboundedSender<Message>>,
 }
 
 #[derive(Clone)]
 struct Air {
     wire: Arc<Mutex<Wire>>,
-    /// Told of everything that is sent.
+    /// Notified of each message that is sent.
     sent: Arc<Notify>,
 }
 
@@ -70,7 +70,7 @@ impl Wire {
         let to = node(to).expect("nodes know only nodes");
         let rest = message.num_bytes_received.saturating_sub(FRAGMENT);
         let more = rest.div_ceil(FRAGMENT + UDP_HEADER);
-        // The network counts a header of UDP for every fragment, so the later ones are made shorter by as much.
+        // The network counts a UDP header for every fragment, so the later ones are made shorter by as much.
         let later = (0..more).map(|i| (rest - i * (FRAGMENT + UDP_HEADER)).min(FRAGMENT + UDP_HEADER));
         let sizes = later.map(|size| size.saturating_sub(UDP_HEADER)).chain([message.num_bytes_received - rest]);
         let mut latest = Some(0);
@@ -109,7 +109,7 @@ struct Antenna {
     number: usize,
     air: Air,
     arrived: mpsc::UnboundedReceiver<Message>,
-    /// Sends to itself, and says how much it was.
+    /// A socket that sends each message to itself, and so tells its size.
     scale: Box<dyn Socket>,
 }
 
@@ -135,12 +135,12 @@ impl Socket for Antenna {
 struct Server {
     handle: ChitchatHandle,
     live: watch::Receiver<Live>,
-    /// Who is live, and what it says.
+    /// The live nodes, and the note of each.
     seen: BTreeMap<usize, Option<String>>,
     is_alive: bool,
 }
 
-/// chitchat's servers in one thread.
+/// chitchat's servers, in one thread.
 pub(crate) struct Nodes {
     runtime: Runtime,
     started: Instant,
@@ -160,14 +160,14 @@ impl Nodes {
         let air = Air { wire: Arc::new(Mutex::new(wire)), sent: Arc::default() };
         let mut cluster = Self { runtime, started, air, servers: Vec::new(), sightings: Vec::new(), changes: 0 };
         for _ in 0..nodes {
-            // Nobody starts all nodes in the same millisecond.
+            // The starts of the nodes are spread over a second.
             cluster.advance(Duration::from_secs(1) / nodes as u32);
             cluster.boot();
         }
         cluster
     }
 
-    /// Takes down who sees whom.
+    /// Records the changes in each node's list of live nodes.
     fn look(&mut self, now: Instant) {
         let at = now - self.started;
         for (observer, watcher) in self.servers.iter_mut().enumerate().filter(|(_, node)| node.is_alive) {

@@ -1,7 +1,7 @@
-//! What every system under comparison has to offer: nodes that come, die and stand still in a virtual network.
+//! The interface of every system under comparison: nodes that start, die and are disturbed in a virtual network.
 //!
-//! The scenarios know nothing else, so that no system is measured by other means than its neighbour: what a node
-//! reports is taken at the instant at which its own code reports it, and what it sends is counted by the same
+//! The scenarios know nothing else, so that all systems are measured by the same means: a node's report is taken at the
+//! instant at which its own code makes it, and its traffic is counted by the same
 //! [`Network`](headcount::sim::network::Network) with the same headers.
 
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ pub(crate) use headcount::sim::network::{Conditions, Traffic};
 
 use super::{chitchat, foca, headcount as ours, swim};
 
-/// What one node says about another.
+/// One node's report about another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is here, for the first time or again.
+    /// The node is live, for the first time or again.
     Up,
-    /// It has failed.
+    /// The node has failed.
     Down,
-    /// It tells something else about itself than before.
+    /// The node's own data changed.
     Changed,
 }
 
@@ -32,29 +32,29 @@ pub(crate) struct Sighting {
     pub(crate) verdict: Verdict,
 }
 
-/// How a node goes without a word.
+/// The ways in which a node dies without a goodbye.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Death {
-    /// Power or network is gone: nothing more comes from its address, no kernel answers for it.
+    /// Power or network is lost: nothing more comes from its address, and no kernel answers for it.
     Host,
-    /// `kill -9`: the kernel lives on and closes what the process had open.
+    /// `kill -9`: the kernel lives on and closes the process's connections.
     Process,
 }
 
-/// What can ail a process that does not die of it.
+/// The disturbances that a process survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ailment {
-    /// It is not scheduled at all: datagrams wait in its socket's buffer, all timers are late.
+    /// The process is not scheduled at all: datagrams wait in its socket's buffer, all timers are late.
     Stopped,
-    /// It is starved: every datagram and every timer is late by up to so much, each by itself.
+    /// The process is starved: every datagram and every timer is late by up to the duration, each independently.
     Starved(Duration),
-    /// Its datagrams wait in both directions while its timers run.
+    /// The process's datagrams wait in both directions while its timers run.
     Blocked,
-    /// Its network is gone in both directions while its timers run.
+    /// The process's network is lost in both directions while its timers run.
     CutOff,
 }
 
-/// A cluster of one system in the virtual network. Nodes are numbered in the order in which they came.
+/// A cluster of one system in the virtual network. Nodes are numbered in the order in which they were started.
 pub(crate) trait Cluster {
     /// Virtual time since the beginning.
     fn now(&self) -> Duration;
@@ -62,30 +62,30 @@ pub(crate) trait Cluster {
     /// Lets time pass.
     fn advance(&mut self, by: Duration);
 
-    /// Starts one more node, which is told of a seed or of as many as the first ones were; its number.
+    /// Starts one more node, which is given a seed or as many seeds as the first nodes had; returns its number.
     fn boot(&mut self) -> usize;
 
-    /// A node dies.
+    /// Kills a node.
     fn kill(&mut self, node: usize, death: Death);
 
-    /// A node fares badly for a while. Not every system is put through that.
+    /// Disturbs a node for a while. Not every system is put through that.
     fn ail(&mut self, node: usize, ailment: Ailment, lasting: Duration) {
         panic!("node {node} was not meant to be {ailment:?} for {lasting:?}");
     }
 
-    /// A node changes what it tells about itself.
+    /// Changes a node's own data.
     fn change(&mut self, node: usize);
 
-    /// What the network is like from now on.
+    /// Sets the conditions of the network from now on.
     fn disturb(&mut self, conditions: Conditions);
 
-    /// Whether a node holds another one to be alive.
+    /// Returns true if a node holds another one to be alive.
     fn lists(&self, observer: usize, subject: usize) -> bool;
 
-    /// What was reported since the last call.
+    /// Returns the reports since the last call.
     fn sightings(&mut self) -> Vec<Sighting>;
 
-    /// What a node has sent since the beginning.
+    /// Returns the traffic that a node has sent since the beginning.
     fn traffic(&self, node: usize) -> Traffic;
 }
 
@@ -102,10 +102,10 @@ pub(crate) enum System {
 }
 
 impl System {
-    /// A cluster in which everybody knows everybody, a while after it was formed.
+    /// Creates a cluster in which all nodes know each other, a while after it was formed.
     ///
     /// # Panics
-    /// If it is not formed within ten minutes.
+    /// Panics if it is not formed within ten minutes.
     pub(crate) fn form(self, nodes: usize, seed: u64, conditions: Conditions) -> Box<dyn Cluster> {
         use headcount::Profile;
         let mut cluster: Box<dyn Cluster> = match self {
@@ -127,7 +127,7 @@ impl System {
         cluster
     }
 
-    /// Whom it is compared with: the system to which its ratios refer.
+    /// Returns the system to which its ratios refer.
     pub(crate) fn yardstick(self) -> System {
         match self {
             System::FocaWan | System::HeadcountWan => System::HeadcountWan,
@@ -135,7 +135,7 @@ impl System {
         }
     }
 
-    /// Its settings in words.
+    /// Describes the settings.
     pub(crate) fn settings(self) -> &'static str {
         match self {
             System::HeadcountLan => "profile `lan`: heartbeat 2 s, Suspect 6 s, Down 10 s",
@@ -149,7 +149,7 @@ impl System {
     }
 }
 
-/// How long a cluster is left alone after everybody knows everybody.
+/// Time for which a cluster is left alone after all nodes know each other.
 const SETTLING: Duration = Duration::from_secs(30);
 
 fn is_formed(cluster: &dyn Cluster, nodes: usize) -> bool {
@@ -170,7 +170,7 @@ impl fmt::Display for System {
     }
 }
 
-/// Sightings about one subject by many observers, to see when the last one knows.
+/// Sightings of one subject by many observers, to see when the last one knows.
 #[derive(Debug)]
 pub(crate) struct Spread {
     since: Duration,
@@ -184,7 +184,7 @@ impl Spread {
         Self { since, subject, verdict, seen: BTreeMap::new() }
     }
 
-    /// Takes in what is about it; the first report of each observer counts.
+    /// Takes in a sighting if it is about the subject; the first report of each observer counts.
     pub(crate) fn take(&mut self, sighting: &Sighting) {
         let is_about = sighting.subject == self.subject && sighting.verdict == self.verdict;
         if let Some(after) = sighting.at.checked_sub(self.since).filter(|_| is_about) {
@@ -192,17 +192,17 @@ impl Spread {
         }
     }
 
-    /// Whether all of them know.
+    /// Returns true if all of these observers know.
     pub(crate) fn reached(&self, all: impl IntoIterator<Item = usize>) -> bool {
         all.into_iter().all(|observer| self.seen.contains_key(&observer))
     }
 
-    /// When the first of them knew.
+    /// Returns the time until the first of these observers knew.
     pub(crate) fn first(&self, all: impl IntoIterator<Item = usize>) -> Option<Duration> {
         all.into_iter().filter_map(|observer| self.seen.get(&observer).copied()).min()
     }
 
-    /// When the last of them knew; `None` if one does not.
+    /// Returns the time until the last of these observers knew; `None` if one does not.
     pub(crate) fn last(&self, all: impl IntoIterator<Item = usize>) -> Option<Duration> {
         let times: Option<Vec<_>> = all.into_iter().map(|observer| self.seen.get(&observer).copied()).collect();
         times?.into_iter().max()

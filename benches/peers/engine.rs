@@ -1,9 +1,9 @@
-//! Drives state machines without sockets and clocks through the simulator's network, as [`World`](headcount::sim::World)
-//! drives headcount's cores: one heap of events, one seed, and a process that stands still keeps its datagrams in a
-//! bounded buffer.
+//! Drives state machines without sockets and clocks through the simulator's network, as
+//! [`World`](headcount::sim::World) drives headcount's cores: one heap of events, one seed, and a bounded buffer for
+//! the datagrams of a suspended process.
 //!
-//! After a pause a process finds datagrams and late timers at once; it takes one or the other by the toss of a coin, as
-//! `tokio::select!` and Go's `select` do. (That datagrams come first is headcount's own loop's doing.)
+//! After a pause a process finds datagrams and late timers at once; it takes either at random, as `tokio::select!` and
+//! Go's `select` do. (In headcount, datagrams come first because its own loop sees to that.)
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -14,16 +14,16 @@ use headcount::sim::{Purpose, Random};
 
 use super::cluster::{Ailment, Cluster, Conditions, Death, Sighting, Traffic, Verdict};
 
-/// Datagrams that wait for a paused process at most, as in headcount's simulator.
+/// The largest number of datagrams that wait for a paused process, as in headcount's simulator.
 const MAX_WAITING: usize = 256;
-/// Headers of IPv4 and UDP.
+/// Bytes of the headers of IPv4 and UDP.
 const HEADER_BYTES: u64 = 28;
 
 /// A node of a protocol.
 pub(crate) trait Process {
     type Timer;
 
-    /// The process starts, and is told whom it may ask.
+    /// Starts the process, with a seed that it may ask.
     fn start(&mut self, seed: Option<usize>, out: &mut Outbox<Self::Timer>);
     fn packet(&mut self, from: usize, bytes: &[u8], out: &mut Outbox<Self::Timer>);
     fn timer(&mut self, timer: Self::Timer, out: &mut Outbox<Self::Timer>);
@@ -31,7 +31,7 @@ pub(crate) trait Process {
     fn lists(&self, subject: usize) -> bool;
 }
 
-/// What a process wants done.
+/// The outputs of a process.
 pub(crate) struct Outbox<T> {
     pub(crate) packets: Vec<(usize, Vec<u8>)>,
     pub(crate) timers: Vec<(Duration, T)>,
@@ -58,10 +58,11 @@ struct Place<P: Process> {
     is_paused: bool,
     packets: VecDeque<(usize, Vec<u8>)>,
     timers: VecDeque<P::Timer>,
-    /// How late it is with everything at most, and until when that is so.
+    /// The largest delay of its inputs, in nanoseconds.
     slowness: u64,
+    /// Time until which its inputs are delayed.
     slow_until: u64,
-    /// When its last late timer fires: late timers fire in the order in which they were due.
+    /// Time at which its last late timer fires: late timers fire in the order in which they were due.
     timers_until: u64,
 }
 
@@ -69,7 +70,7 @@ struct Place<P: Process> {
 pub(crate) struct Engine<P: Process> {
     now: u64,
     order: u64,
-    /// Sorted by time, then by the order in which events were made.
+    /// Events by time, then in the order in which they were made.
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     events: BTreeMap<u64, Event<P::Timer>>,
     places: Vec<Place<P>>,
@@ -81,7 +82,7 @@ pub(crate) struct Engine<P: Process> {
 }
 
 impl<P: Process> Engine<P> {
-    /// `nodes` processes, made knowing each other, which start within the first second.
+    /// Creates `nodes` processes, made knowing each other, which start within the first second.
     pub(crate) fn new(
         nodes: usize,
         seed: u64,
@@ -162,7 +163,7 @@ impl<P: Process> Engine<P> {
         }
     }
 
-    /// How late the next thing is that a process gets.
+    /// Draws the delay of the next input of a process, in nanoseconds.
     fn lateness(&mut self, node: usize) -> u64 {
         let Place { slowness, slow_until, .. } = self.places[node];
         if self.now < slow_until { self.random.below(slowness) } else { 0 }
@@ -186,7 +187,7 @@ impl<P: Process> Engine<P> {
         }
     }
 
-    /// One input, and everything that comes of it.
+    /// Hands in one input, and carries out all outputs.
     fn step(&mut self, node: usize, input: impl FnOnce(&mut P, &mut Outbox<P::Timer>)) {
         if !self.places[node].is_alive {
             return;

@@ -1,8 +1,9 @@
-//! foca 2: its state machine in the [`engine`](super::engine), with the leanest identity that a real cluster can do with.
+//! foca 2: its state machine in the [`engine`](super::engine), with the leanest identity with which a real cluster can
+//! work.
 //!
-//! The first nodes are born knowing each other, since foca's periodic announcements take a quarter of an hour to tell a
-//! node about a thousand others. It has no metadata apart from the identity, so a change is a change of identity, as its
-//! documentation advises. Errors that it returns are ignored, as in its example agent.
+//! The first nodes know each other from the start, since foca's periodic announcements take a quarter of an hour to
+//! tell a node about a thousand others. It has no metadata apart from the identity, so a change is a change of
+//! identity, as its documentation advises. Errors that it returns are ignored, as in its example agent.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::cluster::{Conditions, Verdict};
 use super::engine::{Engine, Outbox, Process};
 
-/// Which of its sets of defaults.
+/// The sets of defaults that foca has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pace {
     Lan,
@@ -33,7 +34,7 @@ impl Pace {
     }
 }
 
-/// An address, and a generation so that the node can come back.
+/// The identity: an address, and a generation so that the node can come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Address {
     ip: [u8; 4],
@@ -87,11 +88,11 @@ impl Runtime<Address> for Outbox<Timer<Address>> {
     }
 }
 
-/// A node, and the members that it knows before it starts.
+/// A node, and the number of members that it knows before it starts.
 pub(crate) struct Node {
     foca: Foca<Address, PostcardCodec, ChaCha8Rng, NoCustomBroadcast>,
     known: usize,
-    /// Who is active, as its notifications tell.
+    /// The active members, by its notifications.
     active: BTreeSet<usize>,
 }
 
@@ -152,7 +153,7 @@ impl Process for Node {
     }
 }
 
-/// Nodes that know each other.
+/// Creates nodes that know each other.
 pub(crate) fn cluster(nodes: usize, seed: u64, conditions: Conditions, pace: Pace) -> Engine<Node> {
     let config = pace.config(nodes);
     let later = config.clone();

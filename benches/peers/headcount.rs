@@ -8,7 +8,7 @@ use headcount::{Profile, Tags};
 
 use super::cluster::{Ailment, Cluster, Conditions, Death, Sighting, Traffic, Verdict};
 
-/// Longer than anything takes here.
+/// Longer than any measurement here.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
 /// A world of headcount's cores.
@@ -46,7 +46,7 @@ impl Cluster for Nodes {
 
     fn kill(&mut self, node: usize, death: Death) {
         if death == Death::Host {
-            // What a kernel would still say for the dead process does not get out either.
+            // Nor does anything get out that a kernel would still send for the dead process.
             self.world.partition(&[node], None);
         }
         assert!(self.world.crash(node), "only the living die");

@@ -1,11 +1,12 @@
-//! The question of "Lifeguard: Local Health Awareness for More Accurate Failure Detection" (DSN 2018, section 5): some of
-//! 128 nodes fare badly, and how many of the healthy ones are declared Down for that?
+//! The question of "Lifeguard: Local Health Awareness for More Accurate Failure Detection" (DSN 2018, section 5): some
+//! of 128 nodes are disturbed, and how many of the healthy ones are declared Down for that?
 //!
 //! The paper blocks all messages of a process for `D`, lets them go for an interval, and repeats that for two minutes.
-//! That is done here, and worse: the process is stopped, or cut off, in the same rhythm; or it is starved throughout, `D`
-//! being how late it is at most. See [`Ailment`]. Counted are false positives: reports at any node that a node is Down which was never made ail.
-//! The reporter is a healthy node or one of those that ail, who may be excused for thinking that all others are gone when
-//! they are cut off. In the middle of it a healthy node dies, and the other healthy ones should notice as fast as ever.
+//! The same is done here, and worse: the process is stopped, or cut off, in the same rhythm; or it is starved
+//! throughout, with delays of up to `D`. See [`Ailment`]. Counted are false positives: reports at any node that a node
+//! is Down which was never disturbed. The observer is a healthy node or a disturbed one, which may be excused for
+//! thinking that all others are gone while it is cut off. In the middle of it a healthy node dies, and the other
+//! healthy ones should notice as fast as ever.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,27 +16,28 @@ use headcount::sim::{Purpose, Random};
 use super::cluster::{Ailment, Cluster, Conditions, Death, Spread, System, Verdict};
 
 const NODES: usize = 128;
-/// How many ail at the same time.
+/// Numbers of nodes that are disturbed at the same time.
 const TOGETHER: [usize; 4] = [1, 4, 16, 32];
-/// For how long, or how late they are.
+/// Durations of a disturbance, or the largest delays, in milliseconds.
 const DURATIONS_MS: [u64; 5] = [128, 512, 2_048, 8_192, 32_768];
-/// How long they run in between: three of the paper's eight.
+/// Durations between two disturbances, in milliseconds: three of the paper's eight.
 const INTERVALS_MS: [u64; 3] = [4, 256, 4_096];
-/// Rounds go on until so much time has passed.
+/// Total time of the rounds.
 const LASTING: Duration = Duration::from_secs(120);
-/// When the healthy node dies.
+/// Time at which the healthy node dies.
 const DEATH: Duration = Duration::from_secs(20);
-/// The last of it is waited for at most so long after the rounds.
+/// The longest time after the rounds for which the last report of the death is awaited.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What happened in one or more runs.
+/// The outcome of one or more runs.
 #[derive(Debug, Default)]
 struct Outcome {
     runs: u32,
-    /// Reports about the healthy by the healthy, and by those that ail.
+    /// Reports by healthy nodes about healthy ones.
     by_healthy: u64,
+    /// Reports by disturbed nodes about healthy ones.
     by_ailing: u64,
-    /// Healthy nodes that some healthy one held Down.
+    /// Healthy nodes that any healthy one held Down.
     victims: u64,
     first: Vec<Option<Duration>>,
     everywhere: Vec<Option<Duration>>,
@@ -52,7 +54,7 @@ impl Outcome {
     }
 }
 
-/// Runs the grid for each system and prints what came out in total, and at each of its points if that is asked for.
+/// Runs the grid for each system and prints the totals, and each point of the grid if `is_grid`.
 pub(crate) fn run(systems: &[System], seed: u64, conditions: Conditions, is_quick: bool, is_grid: bool) {
     let (together, durations, intervals) = if is_quick {
         (&TOGETHER[2..3], &DURATIONS_MS[2..4], &INTERVALS_MS[1..2])
@@ -102,13 +104,14 @@ struct Rhythm {
     interval: Duration,
 }
 
-/// One cluster and what befalls it.
+/// One cluster, and its disturbed nodes.
 struct Ward {
     cluster: Box<dyn Cluster>,
     healthy: Vec<usize>,
     ailing: BTreeSet<usize>,
-    /// The healthy node that dies, and who has noticed since it did.
+    /// The healthy node that dies.
     mortal: usize,
+    /// The sightings of its death, from the moment at which it died.
     about: Option<Spread>,
     by_healthy: u64,
     by_ailing: u64,
@@ -193,7 +196,7 @@ fn print(system: &str, together: &str, duration: &str, outcome: &Outcome) {
     println!("| {system} | {together} | {duration} | {all} | {by_healthy} | {victims} | {first} | {everywhere} |");
 }
 
-/// The middle and the worst.
+/// Formats the median and the largest of these times.
 fn spread(times: &[Option<Duration>]) -> String {
     let mut sorted: Vec<Duration> = times.iter().map(|time| time.unwrap_or(Duration::MAX)).collect();
     sorted.sort_unstable();

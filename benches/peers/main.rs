@@ -9,8 +9,8 @@
 //!   lifeguard          the experiment of the Lifeguard paper, see `lifeguard.rs`; `--grid` for every point
 //! ```
 //!
-//! Time is virtual; the seed (`--seed`) determines every figure but chitchat's. What is compared with what, and how each
-//! system is driven, is said at the top of each adapter.
+//! Time is virtual; the seed (`--seed`) determines every figure but chitchat's. The top of each adapter says which
+//! settings are compared, and how the system is driven.
 
 mod chitchat;
 mod cluster;
@@ -58,7 +58,7 @@ struct Options {
 
 impl Options {
     /// # Panics
-    /// If the command line makes no sense.
+    /// Panics if the command line makes no sense.
     fn parse(mut arguments: impl Iterator<Item = String>) -> Self {
         let mut options = Self {
             scenarios: Vec::new(),
@@ -72,7 +72,7 @@ impl Options {
         while let Some(argument) = arguments.next() {
             let mut number = || -> String { arguments.next().expect("a value follows") };
             match argument.as_str() {
-                // cargo says it by itself.
+                // Added by cargo itself.
                 "--bench" => {}
                 "--quick" => options.is_quick = true,
                 "--far" => options.is_far = true,

@@ -1,4 +1,4 @@
-//! What happens to the clusters, and what is measured of it. Every figure is in virtual time.
+//! The scenarios of the comparison, and their measurements. Every figure is in virtual time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,29 +8,29 @@ use headcount::sim::{Purpose, Random};
 use super::cluster::{Cluster, Conditions, Death, Spread, System, Verdict};
 use super::table::Figure;
 
-/// How often the scenarios look whether something is over.
+/// Interval at which the scenarios look if something is over.
 const STEP: Duration = Duration::from_millis(250);
-/// How long nodes idle while their traffic is counted; four of foca's rarest periodic messages.
+/// Time for which nodes idle while their traffic is counted; four of foca's rarest periodic messages.
 const IDLING: Duration = Duration::from_secs(120);
-/// What happens after this is called "never".
+/// Time after which an event that has not happened is called "never".
 const PATIENCE: Duration = Duration::from_secs(300);
-/// The same for joining: foca takes a quarter of an hour to tell a joiner about a thousand others.
+/// Time after which a join is called "never": foca takes a quarter of an hour to tell a joiner about a thousand others.
 const PATIENCE_JOINING: Duration = Duration::from_secs(1_800);
-/// How long false alarms are waited for in one cluster.
+/// Time for which false alarms are awaited in one cluster.
 const WATCH: Duration = Duration::from_secs(600);
 
-/// How much of everything.
+/// The size of the measurements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
     pub(crate) nodes: usize,
     pub(crate) seed: u64,
     pub(crate) conditions: Conditions,
-    /// A tenth of it, to see that everything works.
+    /// True to take about a tenth of the samples, to see that everything works.
     pub(crate) is_quick: bool,
 }
 
 impl Effort {
-    /// Clusters, and events in each of them.
+    /// Returns the number of clusters, and of events in each of them.
     fn repeated(&self, system: System) -> (u64, usize) {
         match (self.is_quick, system, self.nodes) {
             (true, _, _) => (1, 2),
@@ -47,10 +47,10 @@ impl Effort {
     }
 }
 
-/// One line of the table: what it is called, and how it is measured. Each measurement may give several lines.
+/// Lines of the table: the name and the figure of each. One measurement may give several lines.
 pub(crate) type Lines = Vec<(&'static str, Figure)>;
 
-/// Nothing happens: what a node sends, headers of IP and UDP included.
+/// Measures the traffic of a node while nothing happens, headers of IP and UDP included.
 pub(crate) fn idle(system: System, effort: &Effort) -> Lines {
     let (mut cluster, _) = effort.form(system, 0);
     let before: Vec<_> = (0..effort.nodes).map(|node| cluster.traffic(node)).collect();
@@ -71,7 +71,7 @@ pub(crate) fn idle(system: System, effort: &Effort) -> Lines {
     ]
 }
 
-/// Nodes join a formed cluster, one after the other.
+/// Measures joins: nodes join a formed cluster, one after the other.
 pub(crate) fn join(system: System, effort: &Effort) -> Lines {
     let (clusters, events) = effort.repeated(system);
     let (clusters, events) = if effort.nodes > 200 { (1, 3) } else { (clusters.min(20), events.min(5)) };
@@ -109,7 +109,7 @@ pub(crate) fn join(system: System, effort: &Effort) -> Lines {
     vec![("joiner known to all", Figure::times(&heard_of)), ("joiner knows all", Figure::times(&has_heard))]
 }
 
-/// A node changes its tags, its value, or its identity: whatever the system has.
+/// Measures changes of a node's tags, value, or identity, as the system has it.
 pub(crate) fn change(system: System, effort: &Effort) -> Lines {
     let (clusters, events) = effort.repeated(system);
     let mut known = Vec::new();
@@ -133,7 +133,7 @@ pub(crate) fn change(system: System, effort: &Effort) -> Lines {
     vec![("change known to all", Figure::times(&known))]
 }
 
-/// The host of a node falls silent.
+/// Measures silent hosts.
 pub(crate) fn silence(system: System, effort: &Effort) -> Lines {
     let [first, everywhere, false_alarms] = deaths(system, effort, Death::Host);
     vec![
@@ -143,7 +143,7 @@ pub(crate) fn silence(system: System, effort: &Effort) -> Lines {
     ]
 }
 
-/// The process of a node is killed. To a system that only sends datagrams that is a silent host.
+/// Measures killed processes. To a system that only sends datagrams that is a silent host.
 pub(crate) fn kill(system: System, effort: &Effort) -> Lines {
     let same = || Figure::reference("as silent");
     let [first, everywhere] = match system {
@@ -164,7 +164,7 @@ fn deaths(system: System, effort: &Effort, death: Death) -> [Figure; 3] {
         let (mut cluster, mut random) = effort.form(system, number);
         let mut living: Vec<usize> = (0..effort.nodes).collect();
         for _ in 0..events {
-            // Whatever phase the others are in, and time enough for the last one to be forgotten by gossip.
+            // Random, so that the phases of the others vary, and long enough for gossip to forget the last one.
             let pause = random.duration(Duration::from_secs(10), Duration::from_secs(20));
             cluster.advance(pause);
             let victim = living.swap_remove(random.index(living.len()));
@@ -187,7 +187,8 @@ fn deaths(system: System, effort: &Effort, death: Death) -> [Figure; 3] {
     [Figure::times(&first), Figure::times(&last), Figure::number(f64::from(false_alarms), 0)]
 }
 
-/// Datagrams get lost, each by itself, and one in a hundred arrives twice; nobody dies.
+/// Measures false alarms under loss: datagrams are lost independently, one in a hundred arrives twice, and no node
+/// dies.
 pub(crate) fn loss(system: System, effort: &Effort, loss: f64) -> Lines {
     let clusters = match (effort.is_quick, system, effort.nodes) {
         (false, _, ..=20) => 30,

@@ -1,9 +1,9 @@
-//! SWIM as its paper (DSN 2002) has it, and nothing that came later: the yardstick of the Lifeguard experiment.
+//! SWIM as its paper (DSN 2002) has it, without later additions: the yardstick of the Lifeguard experiment.
 //!
-//! A probe a period in shuffled rounds, `k` indirect probes, suspicion with a fixed timeout, incarnations, updates
+//! One probe a period in shuffled rounds, `k` indirect probes, suspicion with a fixed timeout, incarnations, updates
 //! piggybacked on everything. From memberlist it has what Lifeguard's authors measured as "SWIM": the figures, gossip
-//! between the probes, and that a member held dead may come back with a higher incarnation. It takes its own slowness for
-//! the silence of others, as they did.
+//! between the probes, and that a member held dead may come back with a higher incarnation. A slow node takes its own
+//! slowness for the silence of others, as theirs did.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,14 +18,14 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 const INDIRECT_PROBES: usize = 3;
 const GOSSIP_INTERVAL: Duration = Duration::from_millis(200);
 const GOSSIP_FANOUT: usize = 3;
-/// Suspicion lasts so many periods, times the decimal logarithm of the cluster's size.
+/// Duration of a suspicion, in periods, for each unit of the decimal logarithm of the cluster's size.
 const SUSPICION: f64 = 5.0;
-/// An update is sent so many times, times the decimal logarithm of the cluster's size.
+/// Number of times that an update is sent, for each unit of the decimal logarithm of the cluster's size.
 const RETRANSMISSIONS: f64 = 4.0;
-/// The largest datagram.
+/// The largest datagram, in bytes.
 const MTU: usize = 1_400;
 
-/// In the order in which they override each other at the same incarnation.
+/// States in the order in which they override each other at the same incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Alive,
@@ -39,7 +39,7 @@ struct Claim {
     state: State,
 }
 
-/// What a packet says before its updates.
+/// The message at the head of a packet, before the updates.
 #[derive(Debug, Clone, Copy)]
 enum Message {
     Ping(u32),
@@ -64,7 +64,7 @@ impl Message {
         bytes
     }
 
-    /// The message, and the updates behind it.
+    /// Decodes the message; returns it with the bytes of the updates behind it.
     fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (head, rest) = bytes.split_at_checked(5)?;
         let sequence = u32::from_be_bytes(head[1..].try_into().ok()?);
@@ -80,7 +80,7 @@ impl Message {
     }
 }
 
-/// A member on the wire: IPv4 address and port.
+/// Returns the address of a member on the wire: IPv4 address and port.
 fn address(node: usize) -> [u8; 6] {
     let [a, b, c, d] = (0x0a00_0000 + node as u32).to_be_bytes();
     [a, b, c, d, 0x1b, 0xcd]
@@ -90,7 +90,7 @@ fn node(address: &[u8]) -> usize {
     usize::from(address[1]) << 16 | usize::from(address[2]) << 8 | usize::from(address[3])
 }
 
-/// Address, incarnation, state.
+/// Bytes of an update: address, incarnation, state.
 const UPDATE_BYTES: usize = 6 + 4 + 1;
 
 pub(crate) enum Timer {
@@ -98,7 +98,7 @@ pub(crate) enum Timer {
     ProbeTimeout(u32),
     Gossip,
     Suspicion(usize, u32),
-    /// A relayed probe is forgotten.
+    /// The time at which a relayed probe is forgotten.
     Relay(u32),
 }
 
@@ -107,14 +107,14 @@ pub(crate) struct Node {
     random: Random,
     incarnation: u32,
     members: Vec<Claim>,
-    /// Who is probed in this round, last first.
+    /// The members still to be probed in this round, last first.
     round: Vec<usize>,
     sequence: u32,
-    /// The probe under way, and whether it was answered.
+    /// The probe under way: its sequence number, its target, and true if it was answered.
     probe: Option<(u32, usize, bool)>,
-    /// Probes on behalf of others: who asked, and with which number.
+    /// Probes on behalf of others: the node that asked, and its sequence number.
     relays: BTreeMap<u32, (usize, u32)>,
-    /// Updates still to be sent, and how often each was.
+    /// Updates still to be sent, and the number of times that each was sent.
     updates: BTreeMap<usize, u32>,
 }
 
@@ -140,7 +140,7 @@ impl Node {
 
     fn send(&mut self, to: usize, message: Message, out: &mut Outbox<Timer>) {
         let mut bytes = message.encode();
-        // A member that is held dead hears of it, or it could never refute.
+        // A member that is held dead is told so, or it could never refute.
         if self.members[to].state == State::Dead {
             self.updates.entry(to).or_insert(0);
         }
@@ -214,7 +214,7 @@ impl Node {
         }
     }
 
-    /// Everybody who is not held dead, in random order.
+    /// Returns all members that are not held dead, in random order.
     fn others(&mut self, except: Option<usize>) -> Vec<usize> {
         let is_other = |node: &usize| *node != self.me && Some(*node) != except;
         let mut others: Vec<usize> = (0..self.members.len()).filter(is_other).collect();
@@ -309,7 +309,7 @@ impl Process for Node {
     }
 }
 
-/// Nodes that know each other. There is no joining.
+/// Creates nodes that know each other. There is no joining.
 pub(crate) fn cluster(nodes: usize, seed: u64, conditions: Conditions) -> Engine<Node> {
     let make = move |number, seed| Node::new(number, seed, nodes);
     Engine::new(nodes, seed, conditions, make, make)

@@ -10,7 +10,7 @@ use super::cluster::System;
 #[derive(Debug, Clone)]
 pub(crate) struct Figure {
     text: String,
-    /// What ratios are taken of.
+    /// The value from which ratios are computed.
     value: Option<f64>,
 }
 
@@ -19,8 +19,8 @@ impl Figure {
         Self { text: format!("{value:.decimals$}"), value: Some(value) }
     }
 
-    /// The median and the 99th percentile by the nearest rank; ratios are taken of the median. What never happened is
-    /// later than everything.
+    /// The median and the 99th percentile by the nearest rank; ratios are computed from the median. Events that never
+    /// happened sort after all others.
     pub(crate) fn times(times: &[Option<Duration>]) -> Self {
         let mut sorted: Vec<Duration> = times.iter().map(|time| time.unwrap_or(Duration::MAX)).collect();
         sorted.sort_unstable();
@@ -42,7 +42,7 @@ impl Figure {
         Self { text: text.to_owned(), value: None }
     }
 
-    /// Events in a number of node-hours.
+    /// The rate of events in a number of node-hours.
     pub(crate) fn rate(events: u32, node_hours: f64) -> Self {
         let rate = f64::from(events) / node_hours;
         let decimals = if rate >= 10.0 { 0 } else { 2 };
@@ -59,7 +59,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// Rows in the order in which they came, columns by system.
+/// Rows in the order in which they were added, columns by system.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<(usize, &'static str)>,
@@ -74,7 +74,7 @@ impl Table {
         self.cells.insert((nodes, row, system), figure);
     }
 
-    /// Prints it, a table for each size, with each figure's ratio to headcount's.
+    /// Prints one table for each size, with each figure's ratio to headcount's.
     pub(crate) fn print(&self, systems: &[System]) {
         let sizes: BTreeSet<usize> = self.rows.iter().map(|(nodes, _)| *nodes).collect();
         let heads: Vec<String> = systems.iter().map(ToString::to_string).collect();
@@ -100,7 +100,7 @@ impl Table {
     }
 }
 
-/// Milliseconds where a tenth of a second is not reached.
+/// Formats a time, in milliseconds if it is below a tenth of a second.
 fn in_words(time: Duration) -> String {
     match time.as_secs_f64() {
         _ if time == Duration::MAX => "never".to_owned(),
@@ -109,7 +109,7 @@ fn in_words(time: Duration) -> String {
     }
 }
 
-/// Two digits that matter.
+/// Formats a ratio in two significant digits.
 fn in_short(ratio: f64) -> String {
     match ratio {
         0.0..0.095 => format!("{ratio:.2}"),

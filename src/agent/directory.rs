@@ -4,17 +4,16 @@
 //! - Only the driver writes. [`Directory::apply`] is called with the bus's lock held, so that events and directory move
 //!   together; [`Directory::heard`] needs no lock, because what it touches is in no event's contract.
 //! - No lock lives across an await, and none is visible outside: readers get copies.
+//! - Readers hold the lock for as long as it takes to copy pointers: the driver never waits while a listing of a thousand
+//!   members is put together.
 //! - An entry is small: the record is shared with the core, and a [`Member`] is only made for somebody who asks.
 //!
 //! Must not know: the core, sockets, subscribers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, SystemTime};
-
-use dashmap::DashMap;
-use dashmap::mapref::entry::Entry as Slot;
 
 use super::clock::Clock;
 use super::translate::event_kind;
@@ -27,10 +26,14 @@ use crate::member::Member;
 pub(crate) struct Directory {
     me: NodeId,
     clock: Clock,
-    members: DashMap<NodeId, Entry>,
+    /// Entries are replaced, never changed in place but for their signs of life.
+    members: RwLock<Entries>,
     by_status: [AtomicUsize; Status::NAMES.len()],
 }
 
+type Entries = BTreeMap<NodeId, Arc<Entry>>;
+
+/// One member as it is published.
 #[derive(Debug)]
 struct Entry {
     record: Arc<Record>,
@@ -55,25 +58,23 @@ impl Entry {
         member
     }
 
-    /// Takes the change in. `since` is when the *status* changed: a new tag does not make a node younger.
-    fn update(&mut self, change: &Change, at: SystemTime) {
-        if self.record.status != change.record.status {
-            self.since = at;
+    /// The entry after the change. `since` is when the *status* changed: a new tag does not make a node younger.
+    fn updated(&self, change: &Change, at: SystemTime) -> Self {
+        let since = if self.record.status == change.record.status { self.since } else { at };
+        let next = Self::new(Arc::clone(&change.record), change.method, since);
+        // Signs of life stay with the process that gave them. Only the driver writes, here and there, so none gets lost.
+        if self.record.run == change.record.run {
+            next.heard.store(self.heard.load(Ordering::Relaxed), Ordering::Relaxed);
+            next.rtt.store(self.rtt.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-        if self.record.run != change.record.run {
-            // What was heard was heard from another process.
-            *self.heard.get_mut() = 0;
-            *self.rtt.get_mut() = 0;
-        }
-        self.record = Arc::clone(&change.record);
-        self.method = change.method;
+        next
     }
 }
 
 impl Directory {
     /// An empty directory of the node `me`.
     pub(crate) fn new(me: NodeId, clock: Clock) -> Self {
-        Self { me, clock, members: DashMap::new(), by_status: Default::default() }
+        Self { me, clock, members: RwLock::default(), by_status: Default::default() }
     }
 
     /// The node whose directory it is.
@@ -81,17 +82,17 @@ impl Directory {
         &self.me
     }
 
-    /// One member.
+    /// The member of this name, if it is listed.
     pub(crate) fn member(&self, id: &NodeId) -> Option<Member> {
-        self.members.get(id).map(|entry| entry.member(&self.me, self.clock.now()))
+        let entry = self.entries().get(id).map(Arc::clone)?;
+        Some(entry.member(&self.me, self.clock.now()))
     }
 
     /// All members, sorted by name.
     pub(crate) fn members(&self) -> Vec<Member> {
+        let entries: Vec<_> = self.entries().values().map(Arc::clone).collect();
         let now = self.clock.now();
-        let mut members: Vec<_> = self.members.iter().map(|entry| entry.member(&self.me, now)).collect();
-        members.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        members
+        entries.iter().map(|entry| entry.member(&self.me, now)).collect()
     }
 
     /// All members by name.
@@ -99,14 +100,14 @@ impl Directory {
         self.members().into_iter().map(|member| (member.id.clone(), member)).collect()
     }
 
-    /// How many members stand where, in the order of [`Status::NAMES`].
+    /// The numbers of members by status, in the order of [`Status::NAMES`].
     pub(crate) fn by_status(&self) -> [usize; Status::NAMES.len()] {
         std::array::from_fn(|index| self.by_status[index].load(Ordering::Relaxed))
     }
 
     /// A packet of this member was a sign of life.
     pub(crate) fn heard(&self, id: &NodeId, now: Time, rtt: Option<Duration>) {
-        if let Some(entry) = self.members.get(id) {
+        if let Some(entry) = self.entries().get(id) {
             entry.heard.store(now.as_nanos(), Ordering::Relaxed);
             if let Some(rtt) = rtt {
                 let micros = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
@@ -118,34 +119,37 @@ impl Directory {
     /// Takes a change in and says it in public words.
     pub(super) fn apply(&self, change: &Change, at: SystemTime) -> EventKind {
         let now = self.clock.now();
-        let fresh = || Entry::new(Arc::clone(&change.record), change.method, at);
+        let fresh = || Arc::new(Entry::new(Arc::clone(&change.record), change.method, at));
+        let id = &change.record.id;
+        let held = self.entries().get(id).map(Arc::clone);
+        let status = held.as_ref().map(|held| held.record.status);
         if change.kind == ChangeKind::Removed {
-            let held = self.members.remove(&change.record.id);
-            if let Some((_, held)) = &held {
-                self.count(held.record.status, None);
-            }
-            let last = held.map_or_else(fresh, |(_, held)| held);
-            return event_kind(change, last.member(&self.me, now), None);
+            self.write(|entries| entries.remove(id));
+            self.count(status, None);
+            return event_kind(change, held.unwrap_or_else(fresh).member(&self.me, now), None);
         }
-        let status = change.record.status;
-        let (member, previous) = match self.members.entry(change.record.id.clone()) {
-            Slot::Occupied(mut held) => {
-                let previous = held.get().member(&self.me, now);
-                self.count(previous.status, Some(status));
-                held.get_mut().update(change, at);
-                (held.get().member(&self.me, now), Some(previous))
-            }
-            Slot::Vacant(free) => {
-                self.by_status[status.index()].fetch_add(1, Ordering::Relaxed);
-                (free.insert(fresh()).member(&self.me, now), None)
-            }
-        };
-        event_kind(change, member, previous)
+        let entry = held.as_ref().map_or_else(fresh, |held| Arc::new(held.updated(change, at)));
+        let member = entry.member(&self.me, now);
+        self.write(|entries| entries.insert(id.clone(), entry));
+        self.count(status, Some(change.record.status));
+        event_kind(change, member, held.map(|held| held.member(&self.me, now)))
     }
 
-    /// One member moved on, or away.
-    fn count(&self, from: Status, to: Option<Status>) {
-        self.by_status[from.index()].fetch_sub(1, Ordering::Relaxed);
+    /// The published entries. A reader that panicked cannot have left them half-written.
+    fn entries(&self) -> RwLockReadGuard<'_, Entries> {
+        self.members.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the published entries in one step.
+    fn write<T>(&self, change: impl FnOnce(&mut Entries) -> T) -> T {
+        change(&mut self.members.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts one member out of a status and into another; `None` is not being listed.
+    fn count(&self, from: Option<Status>, to: Option<Status>) {
+        if let Some(from) = from {
+            self.by_status[from.index()].fetch_sub(1, Ordering::Relaxed);
+        }
         if let Some(to) = to {
             self.by_status[to.index()].fetch_add(1, Ordering::Relaxed);
         }

@@ -1,8 +1,8 @@
 //! `headcount agent`: one node in this process, from its configuration to its exit code; and the commands about
 //! configuration.
 //!
-//! Invariants: the line on standard output is printed when both doors are open, with the addresses really bound. The
-//! agent is the reason to live: when it ends the process ends, and when HTTP ends the process goes on and says so.
+//! Invariants: the line on standard output is printed once gossip and HTTP both listen, with the addresses really
+//! bound. When the agent ends, the process ends; when HTTP ends, the process goes on and reports it.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ use crate::config::{Config, HttpConfig, LoadError, Loaded, Loader, check_file};
 use crate::descriptors;
 use crate::http::{self, HttpSettings};
 
-/// How long reading the configuration again may take.
+/// Time limit for reading the configuration again.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn check(file: &Path, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -62,22 +62,22 @@ pub(super) fn run(args: &AgentArgs) -> Result<Exit, Failure> {
     )
 }
 
-/// What is worth a word although it is accepted.
+/// Logs the warnings about a configuration that was accepted.
 fn warn(loaded: &Loaded) {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
 }
 
-/// What a process that runs nodes has beside them.
+/// The parts of a process that runs nodes, beside the nodes.
 pub(super) struct Process {
     pub(super) signals: Signals,
     pub(super) logs: Logs,
     pub(super) out: Output,
 }
 
-/// Runs nodes in this process: the frame of `agent` and `dev`. Signals are heard from the beginning, nobody who reads what
-/// is printed is waited for, and at the end nothing that hangs.
+/// Runs nodes in this process, for `agent` and `dev`. Signals are heard from the beginning; a slow reader of the output
+/// is not waited for, and at the end nothing that hangs.
 pub(super) fn run_nodes<C>(
     prepare: impl FnOnce() -> Result<(Logs, C), Failure>,
     live: impl AsyncFnOnce(&mut Process, C) -> Result<Exit, Failure>,
@@ -103,7 +103,7 @@ fn load(args: &NodeArgs) -> Result<Loaded, Failure> {
     loader(args).load().map_err(|error| refused(&error))
 }
 
-/// The layers: flags, environment, file.
+/// Returns the layers of the configuration: flags, environment, file.
 fn loader(args: &NodeArgs) -> Loader {
     let mut loader = Loader::new().process_environment();
     if let Some(path) = &args.config {
@@ -158,7 +158,7 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
     let mut config = config.config.clone();
     config.leadership.lease.rpc_address = door.as_ref().map(|door| door.address);
     let Some(agent) = start(config, signals).await? else { return Ok(Exit::DONE) };
-    // Nobody may be reading: the node does not depend on it.
+    // The announcement may have no reader: the node does not depend on one.
     let announcement = Announcement::new(&agent, door.as_ref().map(|door| door.address));
     let _ = announcement.print(out, running.args.format);
     let stopping = CancellationToken::new();
@@ -180,16 +180,16 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
         }
     };
     stopping.cancel();
-    // Why it ended is told by its journal, if it ended by itself.
+    // If the agent ended by itself, its journal says why.
     agent.flush_journal().await;
     if let Some(serving) = serving {
-        // Answers under way are finished. It has its own deadline, and does not get a second one.
+        // Answers under way are finished. That has a deadline of its own, and does not get a second one.
         let _ = tokio::time::timeout(http::STOP_TIMEOUT + Duration::from_secs(1), serving).await;
     }
     end(&stop)
 }
 
-/// What a node runs with, and how it was told so.
+/// The configuration, flags and logs of a running node.
 struct Running<'a> {
     loaded: Loaded,
     args: &'a AgentArgs,
@@ -197,11 +197,11 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Reads the configuration again, takes up what can be taken up, and names what cannot. One that is refused changes
-    /// nothing.
+    /// Reads the configuration again, applies the keys that can be changed at run time, and names those that cannot. A
+    /// configuration that is refused changes nothing.
     async fn reload(&mut self, agent: &Agent) {
         let loader = loader(&self.args.node);
-        // A disk that hangs must not keep the process from hearing that it is to stop.
+        // A disk that hangs must not keep the process from hearing a request to stop.
         let load = tokio::task::spawn_blocking(move || loader.load());
         let newer = match tokio::time::timeout(RELOAD_TIMEOUT, load).await {
             Ok(Ok(Ok(newer))) => newer,
@@ -223,7 +223,7 @@ impl Running<'_> {
             match self.take_up(agent, &newer, change.key).await {
                 Some(Ok(())) => tracing::info!("reloaded {change}"),
                 Some(Err(error)) => tracing::error!("{change} was not taken up: {error}"),
-                // It is named again the next time: it still waits.
+                // It is named again at the next reload: it still waits for a restart.
                 None => tracing::warn!(
                     "changed, and counts only after a restart: {}: {} -> {}",
                     change.key,
@@ -234,7 +234,7 @@ impl Running<'_> {
         }
     }
 
-    /// Takes up one key; `None` if that needs a restart.
+    /// Applies one key; returns `None` if that needs a restart.
     async fn take_up(&mut self, agent: &Agent, newer: &Loaded, key: &str) -> Option<Result<(), String>> {
         match key {
             "tags" => {
@@ -258,7 +258,8 @@ impl Running<'_> {
     }
 }
 
-/// Starts a node; `None` if the process is told to stop meanwhile. A data directory or a name that hangs is left to itself.
+/// Starts a node; returns `None` if the process is told to stop meanwhile. A data directory or a look-up that hangs is
+/// then not waited for.
 async fn start(config: Config, signals: &mut Signals) -> Result<Option<Agent>, Failure> {
     let starting = Agent::start(config);
     let mut starting = std::pin::pin!(starting);
@@ -273,7 +274,7 @@ async fn start(config: Config, signals: &mut Signals) -> Result<Option<Agent>, F
     }
 }
 
-/// Waits for the end of a server that nobody told to stop; for ever if there is none, or its end was told already.
+/// Waits for a server to end by itself; for ever if there is none, or its end was reported before.
 async fn ended(serving: &mut Option<JoinHandle<std::io::Result<()>>>) -> agent::Failure {
     let Some(task) = serving else { return std::future::pending().await };
     let ended = task.await;
@@ -289,14 +290,14 @@ pub(super) fn not_started(error: &StartError) -> Failure {
     Failure::new(Exit::from(error), error.to_string())
 }
 
-/// How the agent's end looks to the shell. What the log has said already is not said again.
+/// Returns the exit code of an agent's end, as an error if it has to be printed: not if the log has said it already.
 fn end(stop: &Stop) -> Result<Exit, Failure> {
     let exit = Exit::from(stop);
     let is_logged = matches!(stop, Stop::Core(_) | Stop::Failed(_)) && LevelFilter::current() >= LevelFilter::ERROR;
     if exit == Exit::DONE || is_logged { Ok(exit) } else { Err(Failure::new(exit, stop.to_string())) }
 }
 
-/// The line on standard output: where the node really listens.
+/// The line on standard output: the addresses at which the node really listens.
 #[derive(Debug, Serialize)]
 struct Announcement {
     node: String,
@@ -326,7 +327,7 @@ impl Announcement {
     }
 }
 
-/// An HTTP listener, and whom it lets in.
+/// An HTTP listener, with its access rules.
 #[derive(Debug)]
 pub(super) struct Door {
     pub(super) address: SocketAddr,
@@ -335,7 +336,7 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Listens where the configuration says; `None` where it says nowhere.
+    /// Listens at the configured address; returns `None` if there is none.
     pub(super) async fn open(config: &HttpConfig) -> Result<Option<Self>, Failure> {
         let Some(address) = config.bind else { return Ok(None) };
         let token = config.token_file.as_deref().map(read_token).transpose()?;
@@ -351,7 +352,7 @@ impl Door {
         Ok(Some(Self { address, listener, settings }))
     }
 
-    /// Serves until told to stop, within what the limit on open files leaves beside the agent's links.
+    /// Serves until told to stop, within the part of the limit on open files that the agent's links leave.
     pub(super) async fn serve(self, agent: Agent, stopping: CancellationToken) -> std::io::Result<()> {
         let Self { listener, mut settings, .. } = self;
         let wanted = settings.max_connections;

@@ -1,8 +1,8 @@
 //! The HTTP client of the client commands.
 //!
 //! Invariants:
-//! - It talks to the agent that was named and to nobody else: no proxy, no redirects.
-//! - Whatever goes wrong becomes one [`Failure`] that names the agent and says what to try.
+//! - It talks to the given agent only: no proxy, no redirects.
+//! - Every error becomes one [`Failure`] that names the agent and says what to try.
 
 use std::io::{BufReader, ErrorKind};
 use std::path::Path;
@@ -20,18 +20,18 @@ use super::sse::Frames;
 use crate::config::{DEFAULT_HTTP_PORT, Token, TokenFileError};
 use crate::json::{LeaderAddress, Problem};
 
-/// An agent accepts at once or not at all.
+/// Time limit for a connection: an agent accepts at once or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// More than the slowest call takes.
+/// Time limit for a call, longer than the slowest call takes.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
-/// An event stream says something every 15 s; one that was silent for this long is broken.
+/// Time limit for silence on an event stream, on which something comes every 15 s.
 const STREAM_SILENCE: Duration = Duration::from_secs(45);
-/// The largest answer: the members of a very large cluster.
+/// The largest answer, in bytes: the members of a very large cluster.
 const MAX_ANSWER_BYTES: u64 = 256 * 1024 * 1024;
-/// The header that says where a stream starts, and where to go on.
+/// Name of the header that says where a stream starts, and where to go on.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// An agent to talk to.
+/// A client of one agent.
 #[derive(Debug)]
 pub(super) struct Client {
     agent: ureq::Agent,
@@ -42,7 +42,7 @@ pub(super) struct Client {
 /// An event stream.
 pub(super) struct Stream {
     pub(super) frames: Frames<BufReader<BodyReader<'static>>>,
-    /// After which event it starts.
+    /// Id of the event after which the stream starts.
     pub(super) start: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl Client {
         Ok(Self { agent: config.new_agent(), address, authorization })
     }
 
-    /// The agent's address, as in messages.
+    /// Returns the agent's address, as it is shown in messages.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
@@ -69,7 +69,7 @@ impl Client {
         self.get_within(path, CALL_TIMEOUT)
     }
 
-    /// The same with less patience, for those who ask again and again.
+    /// Gets an answer within a shorter time limit, for callers that ask repeatedly.
     pub(super) fn get_within<T: DeserializeOwned>(&self, path: &str, timeout: Duration) -> Result<T, Failure> {
         self.read(self.call("GET", path, None, (), timeout.min(CALL_TIMEOUT))?, path)
     }
@@ -107,24 +107,24 @@ impl Client {
         self.read(self.call(method, path, Some("application/json"), &body[..], timeout)?, path)
     }
 
-    /// Raw bytes there, JSON back.
+    /// Posts raw bytes and reads JSON.
     pub(super) fn post_bytes<T: DeserializeOwned>(&self, path: &str, body: &[u8]) -> Result<T, Failure> {
         self.read(self.call("POST", path, Some("application/octet-stream"), body, CALL_TIMEOUT)?, path)
     }
 
-    /// Raw bytes there and back.
+    /// Posts raw bytes and reads raw bytes.
     pub(super) fn exchange_bytes(&self, path: &str, body: &[u8], timeout: Duration) -> Result<Vec<u8>, Failure> {
         let response = self.call("POST", path, Some("application/octet-stream"), body, timeout)?;
         let answer = response.into_body().into_with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
         answer.map_err(|error| self.unreachable(error))
     }
 
-    /// A question and an answer without bodies.
+    /// Posts without a body, and ignores the body of the answer.
     pub(super) fn post_nothing(&self, path: &str) -> Result<(), Failure> {
         self.call("POST", path, None, (), CALL_TIMEOUT).map(drop)
     }
 
-    /// Opens the event stream, after an event if one is named.
+    /// Opens the event stream, after an event if one is given.
     pub(super) fn stream(&self, path: &str, after: Option<&str>) -> Result<Stream, Failure> {
         let mut request = self.request("GET", path);
         if let Some(after) = after {
@@ -171,14 +171,14 @@ impl Client {
     fn read<T: DeserializeOwned>(&self, response: Response<Body>, path: &str) -> Result<T, Failure> {
         let answer = response.into_body().into_with_config().limit(MAX_ANSWER_BYTES).read_json();
         answer.map_err(|error| match error {
-            // It began to answer and did not go on.
+            // The answer began and did not go on.
             ureq::Error::Timeout(_) | ureq::Error::Io(_) => self.unreachable(error),
             error => Failure::failed(format!("cannot read the answer of {} to {path}: {error}", plain(&self.address)))
                 .hint("is this a headcount agent, and not much older than this command?"),
         })
     }
 
-    /// The answer, if it is a good one.
+    /// Returns the answer if its status is a success.
     fn checked(&self, answer: Result<Response<Body>, ureq::Error>, path: &str) -> Result<Response<Body>, Failure> {
         let mut response = answer.map_err(|error| self.unreachable(error))?;
         let status = response.status();
@@ -229,7 +229,7 @@ impl Client {
     }
 }
 
-/// What a broken call says about the next one.
+/// Returns what a failed call says about the next one.
 fn prospect(error: &ureq::Error) -> Prospect {
     match error {
         ureq::Error::BadUri(_) => Prospect::Fails,
@@ -245,7 +245,7 @@ fn prospect(error: &ureq::Error) -> Prospect {
     }
 }
 
-/// An agent's refusal, with what to type instead of what to send.
+/// Returns the failure for an agent's refusal, with a hint in terms of the command line instead of HTTP.
 fn told(problem: &Problem) -> Failure {
     let failure = Failure::failed(plain(&problem.detail));
     let word = problem.kind.rsplit(':').next().unwrap_or_default();
@@ -265,7 +265,7 @@ fn told(problem: &Problem) -> Failure {
     }
 }
 
-/// What is known of where a leader is; its HTTP address is not.
+/// Returns the known addresses of a leader, as a text; its HTTP address is not among them.
 fn place(leader: &LeaderAddress) -> String {
     let gossip = leader.address.as_ref().map(|address| format!("its gossip is at {}", plain(address)));
     let api = leader.api_address.as_ref().map(|address| format!("its api_address is {}", plain(address)));
@@ -273,7 +273,7 @@ fn place(leader: &LeaderAddress) -> String {
     if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
 }
 
-/// `host:port` out of what people write for it.
+/// Parses an agent's address, in any of the forms that people write, into `host:port`.
 fn authority(text: &str) -> Result<String, Failure> {
     let text = text.trim();
     if text.starts_with("https://") {
@@ -296,7 +296,7 @@ fn authority(text: &str) -> Result<String, Failure> {
     Ok(if has_port { text.to_owned() } else { format!("{text}:{DEFAULT_HTTP_PORT}") })
 }
 
-/// The token in a file.
+/// Reads the token from a file.
 pub(super) fn read_token(path: &Path) -> Result<Token, Failure> {
     Token::read(path).map_err(|error| {
         let path = plain(&path.to_string_lossy());

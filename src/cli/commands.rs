@@ -1,7 +1,7 @@
 //! The client commands that ask once and print the answer.
 //!
-//! Invariant: with `--format json` the answer's JSON is printed as the contract says, whatever the agent added to it is
-//! left out; tables may change from version to version.
+//! Invariant: with `--format json` the answer is printed with the keys of the contract alone, without any that the
+//! agent added; tables may change from version to version.
 
 use std::io::Write;
 use std::thread::sleep;
@@ -17,13 +17,13 @@ use super::human::{self, plain};
 use super::table;
 use crate::json::{Info, JoinRequest, JoinResults, Member, Removed, SetTags};
 
-/// Pause between two looks while waiting.
+/// Interval between two polls of an agent.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// One look may take so long while the end of an agent is waited for.
+/// Time limit for one poll while the end of an agent is awaited.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// A look at an agent takes so long at the least, however little time the caller has left.
+/// The shortest time limit for a poll, however little time the caller has left.
 const LEAST_PATIENCE: Duration = Duration::from_millis(500);
-/// How long `leave` waits for the agent to be gone.
+/// Time for which `leave` waits for the agent to be gone.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn members(args: &MembersArgs, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -69,8 +69,8 @@ pub(super) fn leave(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Fai
     Ok(Exit::DONE)
 }
 
-/// Waits for the end of a process that was asked to leave. Silence is no end: only that nobody listens any more is, or that
-/// another process does.
+/// Waits for the end of a process that was asked to leave. Silence is no end: only a port without a listener is, or
+/// another process at the same address.
 fn until_gone(client: &Client, info: &Info) -> Result<(), Failure> {
     let deadline = Instant::now() + LEAVE_TIMEOUT;
     let mut hung_up = false;
@@ -81,7 +81,7 @@ fn until_gone(client: &Client, info: &Info) -> Result<(), Failure> {
             Ok(now) if now.run == info.run => {}
             Ok(_) => return Ok(()),
             Err(_) if prospect == Prospect::NobodyListens => return Ok(()),
-            // Once may be a connection that the server had too many of.
+            // A single one may be a connection above the server's limit.
             Err(_) if prospect == Prospect::HungUp && hung_up => return Ok(()),
             Err(_) => {}
         }
@@ -107,7 +107,7 @@ pub(super) fn remove(args: &RemoveArgs, out: &mut impl Write) -> Result<Exit, Fa
     let client = Client::new(&args.target.agent)?;
     let force = if args.force { "?force=true" } else { "" };
     let (status, mut removed): (_, Removed) = client.delete(&format!("/v1/members/{}{force}", args.node))?;
-    // The status says it, too, and did so before there was a key for it.
+    // The status says the same, and did so before there was a key for it.
     removed.confirmed = status == CONFIRMED;
     match args.target.format {
         Format::Json => json_line(out, &removed)?,
@@ -147,11 +147,11 @@ pub(super) fn tags(args: &TagsArgs, out: &mut impl Write) -> Result<Exit, Failur
 pub(super) fn wait(args: &WaitArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     let client = Client::new(&args.target.agent)?;
     let wanted = args.wanted();
-    // No deadline: longer than the clock counts.
+    // Without a deadline: longer than the clock counts.
     let deadline = Instant::now().checked_add(args.timeout);
     let remaining = || deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     loop {
-        // An agent that does not answer must not outlast what the caller has patience for.
+        // An agent that does not answer must not outlast the caller's timeout.
         let patience = remaining().unwrap_or(Duration::MAX).max(LEAST_PATIENCE);
         let seen = client.get_within::<Info>("/v1/info", patience).map(|info| info.members.up);
         match &seen {
@@ -162,7 +162,7 @@ pub(super) fn wait(args: &WaitArgs, out: &mut impl Write) -> Result<Exit, Failur
                 }
                 return Ok(Exit::DONE);
             }
-            // An agent that is not there yet is what scripts wait for as well.
+            // Scripts also wait for an agent that does not run yet.
             Ok(_) => {}
             Err(failure) if failure.is_passing() => {}
             Err(_) => return seen.map(|_| Exit::FAILED),
@@ -178,7 +178,7 @@ pub(super) fn wait(args: &WaitArgs, out: &mut impl Write) -> Result<Exit, Failur
     }
 }
 
-/// One line of JSON.
+/// Writes one line of JSON.
 pub(super) fn json_line(out: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value).map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
     writeln!(out, "{text}")?;
@@ -186,7 +186,7 @@ pub(super) fn json_line(out: &mut impl Write, value: &impl Serialize) -> Result<
     Ok(())
 }
 
-/// A path with lists in its query; empty ones are left out.
+/// Returns a path with lists in its query; empty ones are left out.
 pub(super) fn with_query(path: &str, lists: &[(&str, &[String])]) -> String {
     let list = |(key, items): &(&str, &[String])| {
         format!("{key}={}", items.iter().map(|item| percent(item)).collect::<Vec<_>>().join(","))
@@ -195,7 +195,7 @@ pub(super) fn with_query(path: &str, lists: &[(&str, &[String])]) -> String {
     if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) }
 }
 
-/// A text as it stands in a query (RFC 3986: all but unreserved characters in hex).
+/// Escapes a text for a query (RFC 3986: all but unreserved characters in hex).
 fn percent(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),

@@ -1,7 +1,7 @@
 //! `headcount dev`: a whole cluster in one process, for the first minute of a new user.
 //!
-//! Invariant: nothing here can do what a user of the library could not: every node is an [`Agent`] with its own HTTP
-//! interface, on ports of its own, and may leave by itself while the others go on.
+//! Invariant: it can do no more than a user of the library: every node is an [`Agent`] with its own HTTP interface, on
+//! ports of its own, and may leave by itself while the others go on.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,12 +21,12 @@ use crate::config::{AgentConfig, Config, DEFAULT_GOSSIP_PORT, DEFAULT_HTTP_PORT,
 use crate::core::{NodeId, Profile};
 use crate::json;
 
-/// The ports of two neighbours are this far apart.
+/// The distance between the ports of two neighbours.
 const PORT_STEP: u16 = 10;
 
 pub(super) fn run(args: &DevArgs) -> Result<Exit, Failure> {
     let mut quiet = AgentConfig::new(named("n1")?).log;
-    // Events are printed; of the logs only what an operator would have to act upon.
+    // Events are printed; of the logs only those that an operator would have to act upon.
     "warn".clone_into(&mut quiet.level);
     run_nodes(
         || Ok((logs::start(&quiet)?, ())),
@@ -45,7 +45,7 @@ async fn live(nodes: u16, signals: &mut Signals, out: &mut impl Write) -> Result
     let stopping = CancellationToken::new();
     let mut serving = JoinSet::new();
     let mut cluster: Vec<Node> = Vec::new();
-    // Voters must not forget while they run; of the whole cluster nothing is kept.
+    // Voters must not forget while they run; nothing is kept beyond the life of the cluster.
     let data = tempfile::Builder::new().prefix("headcount-dev-").tempdir();
     let data = data.map_err(|error| Failure::failed(format!("cannot create a temporary directory: {error}")))?;
     for index in 0..nodes {
@@ -84,7 +84,7 @@ async fn serve(door: Door, agent: Agent, stopping: CancellationToken) {
     }
 }
 
-/// One node's place in the cluster.
+/// The place of one node in the cluster.
 struct Place<'a> {
     index: u16,
     nodes: u16,
@@ -92,7 +92,7 @@ struct Place<'a> {
     data: &'a Path,
 }
 
-/// Starts one node on its ports, or on free ones where those are taken.
+/// Starts one node on its ports, or on free ones if those are taken.
 async fn start(place: &Place<'_>) -> Result<(Agent, Door), Failure> {
     let index = place.index;
     let name = name_of(index);
@@ -109,7 +109,7 @@ async fn start(place: &Place<'_>) -> Result<(Agent, Door), Failure> {
 }
 
 async fn open(wanted: u16, name: &str) -> Result<Door, Failure> {
-    // Asked first, since a door that does not open is a failure everywhere else.
+    // Checked first, since a listener that cannot be bound is a failure everywhere else.
     let is_free = TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).await.is_ok();
     if !is_free {
         note(&format!("HTTP port {wanted} is taken: {name} uses a free one"));
@@ -129,7 +129,7 @@ fn named(name: &str) -> Result<Config, Failure> {
 
 fn config(place: &Place<'_>, port: u16) -> Result<Config, Failure> {
     let name = name_of(place.index);
-    // An odd number of voters: one more would not stand the loss of one more.
+    // An odd number of voters: with one more, no further loss could be borne.
     let voters: Vec<String> = (0..place.nodes.min(5).div_ceil(2) * 2 - 1).map(name_of).collect();
     let config = named(&name)?.with_profile(Profile::Local);
     let config = config.with_voters(voters.iter().map(String::as_str));
@@ -148,7 +148,7 @@ fn greet(cluster: &[Node], out: &mut impl Write) -> Result<(), Failure> {
     let row = |node: &Node| [node.name.to_string(), node.agent.gossip_address().to_string(), node.http.to_string()];
     table::write(out, ["NODE", "GOSSIP", "HTTP"], cluster.iter().map(row))?;
     let (Some(first), Some(last)) = (cluster.first(), cluster.last()) else { return Ok(()) };
-    // The first node is where commands look by themselves, unless its port was taken.
+    // The first node is the one that commands talk to by default, unless its port was taken.
     let first_flag =
         if first.http.port() == DEFAULT_HTTP_PORT { String::new() } else { format!(" --http {}", first.http) };
     let (last_http, gossip) = (last.http, first.agent.gossip_address());
@@ -169,11 +169,11 @@ Ctrl-C stops all. Events as {} sees them:",
     Ok(out.flush()?)
 }
 
-/// Prints the first node's events; when it has left, the next one's.
+/// Prints the first node's events; after it has left, the next one's.
 async fn follow(cluster: &[Node], out: &mut impl Write) -> Result<(), Failure> {
     let mut after_first = false;
     for node in cluster {
-        // The first one's story is told from its beginning.
+        // The first node's events are told from its beginning.
         let events = if after_first { None } else { node.agent.subscribe_after(0).ok() };
         let events = events.unwrap_or_else(|| node.agent.subscribe());
         if after_first {

@@ -1,4 +1,4 @@
-//! Exit codes, and failures that lead to them.
+//! Exit codes, and the failures that lead to them.
 //!
 //! Invariant: the numbers are public: scripts and service managers rely on them. They never change their meaning.
 
@@ -7,32 +7,32 @@ use std::io;
 
 use crate::agent::{StartError, Stop};
 
-/// How a command ended, as the shell sees it.
+/// The exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exit(u8);
 
 impl Exit {
-    /// Done; an agent left gracefully.
+    /// Success; an agent left gracefully.
     pub const DONE: Exit = Exit(0);
-    /// The command failed; an agent broke down.
+    /// The command failed; an agent had an internal error.
     pub const FAILED: Exit = Exit(1);
     /// A mistake in the command line or the configuration.
     pub const USAGE: Exit = Exit(2);
-    /// An address cannot be listened on.
+    /// An address could not be bound.
     pub const CANNOT_BIND: Exit = Exit(3);
     // 4 to 7 are the agent's: state refused or in use, name in use, removed, refused by the cluster.
-    /// Leadership ended before the command did that ran for it: it may well run again later.
+    /// Leadership ended before the command that ran under it: a later run may well succeed.
     pub const LED_NO_MORE: Exit = Exit(75);
-    /// A second signal ended the farewell.
+    /// A second signal ended the process while it was leaving.
     pub const SECOND_SIGNAL: Exit = Exit(130);
 
-    /// That of a command that was run.
+    /// Returns the exit code of a command that was run.
     #[cfg(unix)]
     pub(super) const fn of_command(code: u8) -> Self {
         Self(code)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn code(self) -> u8 {
         self.0
     }
@@ -50,32 +50,32 @@ impl From<&StartError> for Exit {
     }
 }
 
-/// Why a command did not do what was asked.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Standard output took no more.
+    /// Standard output could not be written to.
     Output(io::Error),
-    /// Anything else.
+    /// Any other failure.
     Told {
         exit: Exit,
-        /// What failed, and where.
+        /// The step that failed, and where.
         what: String,
-        /// What to try.
+        /// A thing to try.
         hint: Option<String>,
         prospect: Prospect,
     },
 }
 
-/// What becomes of the same request in a moment.
+/// The chance of the same request in a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prospect {
-    /// It fails again.
+    /// The request fails again.
     Fails,
-    /// It may well succeed.
+    /// The request may well succeed.
     MaySucceed,
-    /// It may well succeed; just now nobody listened at the address.
+    /// The request may well succeed; this time no process listened at the address.
     NobodyListens,
-    /// It may well succeed; just now the connection was closed without an answer.
+    /// The request may well succeed; this time the connection was closed without an answer.
     HungUp,
 }
 
@@ -113,12 +113,12 @@ impl Failure {
         }
     }
 
-    /// Whether the same request may well succeed in a moment.
+    /// Returns true if the same request may well succeed in a moment.
     pub(super) fn is_passing(&self) -> bool {
         self.prospect() != Prospect::Fails
     }
 
-    /// What failed, without what to try.
+    /// Returns the text without the hint.
     pub(super) fn what(&self) -> String {
         match self {
             Self::Output(_) => self.to_string(),
@@ -135,7 +135,7 @@ impl Failure {
 }
 
 impl From<io::Error> for Failure {
-    /// Only writing to standard output uses `?` on plain I/O errors; all others are told with their place.
+    /// Only writing to standard output uses `?` on plain I/O errors; all others are reported with their place.
     fn from(error: io::Error) -> Self {
         Self::Output(error)
     }

@@ -1,6 +1,6 @@
-//! Figures and texts for people.
+//! Formats figures and texts for people.
 //!
-//! Invariant: nothing that comes from the network reaches the terminal with control characters in it.
+//! Invariant: no text from the network reaches the terminal with control characters in it.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,14 +9,14 @@ use jiff::tz::TimeZone;
 
 use crate::text::visible;
 
-/// What stands where nothing is known.
+/// Text in place of an unknown value.
 pub(super) const NOTHING: &str = "-";
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// A duration in at most two units: `120ms`, `12s`, `3m12s`, `2h5m`, `3d4h`.
+/// Formats a duration in at most two units: `120ms`, `12s`, `3m12s`, `2h5m`, `3d4h`.
 pub(super) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let two = |larger: u64, unit: char, smaller: u64, subunit: char| match smaller {
@@ -32,7 +32,7 @@ pub(super) fn duration(duration: Duration) -> String {
     }
 }
 
-/// A duration as it is written in the configuration, without loss: `200ms`, `5s`, `1m30s`.
+/// Formats a duration as it is written in the configuration, without loss: `200ms`, `5s`, `1m30s`.
 pub(super) fn setting(duration: Duration) -> String {
     let text = if (1_000..60_000).contains(&duration.as_millis()) && duration.subsec_millis() != 0 {
         format!("{}ms", duration.as_millis())
@@ -42,23 +42,23 @@ pub(super) fn setting(duration: Duration) -> String {
     text.replace(' ', "")
 }
 
-/// How long ago an instant was; nothing for the future, which other machines' clocks may show.
+/// Formats the time since an instant; zero for one in the future, which other machines' clocks may show.
 pub(super) fn ago(at: SystemTime, now: SystemTime) -> String {
     duration(now.duration_since(at).unwrap_or_default())
 }
 
-/// Date and time of day in this machine's time zone: what is printed at night is read days later.
+/// Formats date and time of day in this machine's time zone, since output of the night is read days later.
 pub(super) fn date_and_time(at: SystemTime) -> String {
     let timestamp = Timestamp::try_from(at).unwrap_or(Timestamp::UNIX_EPOCH);
     timestamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// Text from elsewhere, safe to print: on one line, without control characters, and nothing in it is invisible.
+/// Makes a text from elsewhere safe to print: on one line, without control or invisible characters.
 pub(super) fn plain(text: &str) -> String {
     visible(text, usize::MAX)
 }
 
-/// `key=value` with commas between; what a comma, a space or a quote stands in is quoted.
+/// Formats tags as `key=value` with commas between; a text with a comma, a space or a quote in it is quoted.
 pub(super) fn tags<'a>(tags: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
     let word = |text: &str| {
         let is_plain = !text.contains([',', ' ', '"', '=']);
@@ -69,7 +69,7 @@ pub(super) fn tags<'a>(tags: impl IntoIterator<Item = (&'a String, &'a String)>)
     if text.is_empty() { NOTHING.to_owned() } else { text }
 }
 
-/// `1 member`, `2 members`.
+/// Formats a count: `1 member`, `2 members`.
 pub(super) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }

@@ -1,7 +1,8 @@
-//! The client commands about leaders: who leads, who votes, what was agreed, and the way past a majority that is lost.
+//! The client commands about leaders: the leader, the voters, the agreed view, and the recovery from a lost majority.
 //!
-//! Invariants: what cannot be taken back is asked about first, and never done because nobody was there to ask. The exit code
-//! is the same for people and for programs: `leader` always has an answer, `voters list` and `view` fail where there is none.
+//! Invariants: a step that cannot be undone needs a confirmation first, and is refused if it cannot be asked for. The
+//! exit code is the same for people and for programs: `leader` always has an answer, `voters list` and `view` fail if
+//! there is none.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::time::{Duration, Instant};
@@ -18,9 +19,9 @@ use crate::core::NodeId;
 use crate::json::{AddVoter, Info, Leader, Recover, Resign, View, Voters};
 use crate::lease::LeaseName;
 
-/// How long a successor is waited for after a leader resigned: longer than the leases of most clusters.
+/// Time for which a successor is awaited after a leader resigned: longer than the leases of most clusters.
 const SUCCESSION_PATIENCE: Duration = Duration::from_secs(20);
-/// How often it is looked for.
+/// Interval at which it is looked for.
 const SUCCESSION_PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) fn leader(args: &LeaderArgs, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -35,7 +36,7 @@ pub(super) fn leader(args: &LeaderArgs, out: &mut impl Write) -> Result<Exit, Fa
     show_leader(&leader, args.target.format, out)
 }
 
-/// A path that asks about this lease, if any.
+/// Returns a path that asks about this lease, if one is given.
 pub(super) fn with_lease(path: &str, lease: Option<&LeaseName>) -> String {
     let separator = if path.contains('?') { '&' } else { '?' };
     lease.map_or_else(|| path.to_owned(), |lease| format!("{path}{separator}lease={lease}"))
@@ -49,7 +50,7 @@ fn show_leader(leader: &Leader, format: Format, out: &mut impl Write) -> Result<
     Ok(Exit::DONE)
 }
 
-/// Shows the next leader; it is no success if there is none yet, or another one than was asked for.
+/// Asks the leader to resign and shows the next leader; fails if there is none yet, or a different one than asked for.
 fn resign(args: &ResignArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     let client = Client::new(&args.target.agent)?;
     let path = |path: &str| with_lease(path, args.lease.as_ref());
@@ -134,7 +135,7 @@ pub(super) fn voters(command: &VotersCommand, out: &mut impl Write) -> Result<Ex
     Ok(Exit::DONE)
 }
 
-/// Refuses a list that names somebody twice, before anybody is asked.
+/// Refuses a list that names a node twice, before any request is sent.
 fn refuse_twins(nodes: &[NodeId]) -> Result<(), Failure> {
     let mut sorted = nodes.to_vec();
     sorted.sort_unstable();
@@ -144,7 +145,7 @@ fn refuse_twins(nodes: &[NodeId]) -> Result<(), Failure> {
     }
 }
 
-/// Why there is nobody to list.
+/// Returns the failure that explains why there are no voters to list.
 fn no_voters(leader: &Leader) -> Failure {
     if leader.state == "disabled" {
         return Failure::failed("leaders are not elected here: this agent runs with leadership.mode = \"none\"")
@@ -200,7 +201,7 @@ pub(super) fn recover(args: &RecoverArgs, out: &mut impl Write) -> Result<Exit, 
     Ok(Exit::DONE)
 }
 
-/// Explains what is about to happen, and asks.
+/// Explains the consequences, and asks for confirmation.
 fn confirm(node: &str, old: &Voters, args: &RecoverArgs) -> Result<(), Failure> {
     let old = old.voters.iter().map(|voter| plain(&voter.id)).collect::<Vec<_>>().join(", ");
     let old = if old.is_empty() { "before".to_owned() } else { old };

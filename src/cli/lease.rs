@@ -1,4 +1,4 @@
-//! The client commands about leases in a database: its tables, and the nodes that they know.
+//! The client commands about leases in a database: the schema of its tables, and the nodes in them.
 
 use std::io::Write;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::table;
 use crate::json::LeaseNodes;
 use crate::lease::store::{StoreError, StoreKind, StoreOptions};
 
-/// Prints the statements that make the tables.
+/// Prints the statements that create the tables.
 pub(super) fn schema(args: &SchemaArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     let kind = match args.kind {
         DatabaseKind::Sqlite => StoreKind::Sqlite,
@@ -33,7 +33,7 @@ pub(super) fn schema(args: &SchemaArgs, out: &mut impl Write) -> Result<Exit, Fa
     Ok(Exit::DONE)
 }
 
-/// Lists the nodes that the table knows.
+/// Lists the nodes in the table.
 pub(super) fn nodes(args: &LeaderArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     let path = with_lease("/v1/lease/nodes", args.lease.as_ref());
     let listed: LeaseNodes = Client::new(&args.target.agent)?.get(&path)?;

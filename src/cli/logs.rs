@@ -2,10 +2,10 @@
 //!
 //! Invariants:
 //! - Set up once per process, before anything is logged; standard output stays free for answers.
-//! - Nobody who logs waits for standard error, or fails with it: a disk that is full and a pipe that nobody reads cost
-//!   lines, which are counted and told as soon as one can be written again.
-//! - Panics are log lines like any other. The hook of the standard library writes to standard error by itself, which would
-//!   block a task that panics, and with it whoever waits for its end.
+//! - Logging never waits for standard error, and never fails with it: a full disk and a pipe without a reader cost
+//!   lines, which are counted and reported as soon as a line can be written again.
+//! - Panics are log lines like any other. The hook of the standard library writes to standard error itself, which would
+//!   block a task that panics, and with it every task that waits for its end.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal as _, Write};
@@ -26,13 +26,13 @@ use crate::config::{LogConfig, LogFormat};
 use crate::journal::{Item, Lossy};
 use crate::text::visible;
 
-/// Lines that may wait for standard error.
+/// The largest number of lines that wait for standard error.
 const MAX_QUEUED_LINES: usize = 4_096;
-/// A longer line is cut.
+/// The longest line, in bytes; longer ones are cut.
 const MAX_LINE_BYTES: usize = 16 * 1024;
-/// A longer line of last words is cut, in characters.
+/// The longest line of an error message at the end of a process, in characters; longer ones are cut.
 const MAX_WORDS: usize = 2_000;
-/// How long the end of a process waits for its last words to be written.
+/// Time for which the end of a process waits for such a message to be written.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// The logs of this process.
@@ -43,7 +43,7 @@ pub(super) struct Logs {
 }
 
 impl Logs {
-    /// The count of lines lost, shared.
+    /// Returns the shared count of lost lines.
     pub(super) fn lost(&self) -> Arc<AtomicU64> {
         self.lines.counter()
     }
@@ -53,14 +53,14 @@ impl Logs {
         self.lines.flush(LAST_WORDS).await;
     }
 
-    /// Logs by these directives from now on, which were checked.
+    /// Changes the log level to these directives, which have been checked.
     pub(super) fn set_level(&self, directives: &str) -> Result<(), Failure> {
         let filter = filter(directives)?;
         self.level.reload(filter).map_err(|error| Failure::failed(format!("cannot change the log level: {error}")))
     }
 }
 
-/// Begins to write logs.
+/// Starts the thread that writes logs.
 pub(super) fn start(config: &LogConfig) -> Result<Logs, Failure> {
     let no_thread = |error| Failure::failed(format!("cannot start a thread for logs: {error}"));
     let lines =
@@ -68,7 +68,7 @@ pub(super) fn start(config: &LogConfig) -> Result<Logs, Failure> {
     let (filter, level) = reload::Layer::new(filter(&config.level)?);
     let layer = fmt::layer().with_writer(Lines(lines.clone())).with_ansi(false).log_internal_errors(false);
     let layer = match config.format {
-        // Each line stands alone: whoever collects them should not have to know how spans nest.
+        // Each line is complete by itself: its reader need not know how spans nest.
         LogFormat::Json => layer.json().flatten_event(true).with_span_list(false).boxed(),
         LogFormat::Text => layer
             .with_ansi(is_coloured(io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()))
@@ -87,19 +87,19 @@ fn filter(directives: &str) -> Result<EnvFilter, Failure> {
         .map_err(|error| Failure::usage(format!("log level \"{directives}\": {error}")).hint("try info"))
 }
 
-/// Colours are for terminals, unless the environment says otherwise (no-color.org).
+/// Returns true if lines are to be coloured: on terminals, unless the environment says otherwise (no-color.org).
 fn is_coloured(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
     is_terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
-/// Writes the last words of a process to standard error, and gives up after a moment if nobody reads them. What somebody
-/// typed may be in them, so each line is made safe to show.
+/// Writes an error message to standard error at the end of a process, and gives up after a moment if there is no
+/// reader. It may contain text that a user typed, so each line is made safe to show.
 pub(super) fn last_words(text: &str) {
     let text: Vec<String> = text.lines().map(|line| visible(line, MAX_WORDS)).collect();
     let text = text.join("\n");
     let (done, is_done) = mpsc::channel();
     let write = move || {
-        // If nobody reads standard error, the exit code has to do.
+        // Without a reader of standard error, the exit code has to do.
         let _ = writeln!(io::stderr(), "{text}");
         let _ = done.send(());
     };
@@ -108,7 +108,7 @@ pub(super) fn last_words(text: &str) {
     }
 }
 
-/// What the logging thread does with each line: writes it, and says whether that succeeded.
+/// Returns the logging thread's function for each line, which writes it and returns true on success.
 fn writer(mut out: impl Write + Send + 'static, format: LogFormat) -> impl FnMut(Item<Vec<u8>>) -> bool + Send {
     let mut is_torn = false;
     move |item| {
@@ -119,7 +119,7 @@ fn writer(mut out: impl Write + Send + 'static, format: LogFormat) -> impl FnMut
                 own_line("WARN", &text, format)
             }
         };
-        // What could be written of a line that failed must not swallow the next one.
+        // The beginning of a line that failed must not run into the next line.
         let is_written = (!is_torn || out.write_all(b"\n").is_ok()) && out.write_all(&line).is_ok();
         is_torn = !is_written;
         is_written && out.flush().is_ok()
@@ -140,7 +140,7 @@ fn panic_line(panic: &PanicHookInfo<'_>, format: LogFormat) -> Vec<u8> {
     own_line("ERROR", &text, format)
 }
 
-/// A line that comes from no tracing event.
+/// Formats a line that does not come from a tracing event.
 fn own_line(level: &str, text: &str, format: LogFormat) -> Vec<u8> {
     let at = crate::json::rfc3339(std::time::SystemTime::now());
     let line = match format {
@@ -152,10 +152,10 @@ fn own_line(level: &str, text: &str, format: LogFormat) -> Vec<u8> {
     line
 }
 
-/// The way of tracing's lines into the queue.
+/// Puts tracing's lines into the queue.
 struct Lines(Lossy<Vec<u8>>);
 
-/// One line. Tracing formats it whole and writes it at once.
+/// One line. Tracing formats it completely and writes it in one call.
 struct Line<'a>(&'a Lossy<Vec<u8>>);
 
 impl<'a> MakeWriter<'a> for Lines {
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// A disk that takes so many bytes, and what is on it.
+    /// A disk with its content and the number of bytes that it still takes.
     #[derive(Clone, Default)]
     struct Disk(Arc<Mutex<(Vec<u8>, usize)>>);
 

@@ -1,7 +1,7 @@
-//! The commands about messages: say something to everybody or to one node, ask, answer, listen.
+//! The commands about messages: broadcast, send, request, reply, listen.
 //!
-//! Invariant: payloads are bytes: what `-` reads is sent as it is, and an answer is written as it came, unless JSON is asked
-//! for.
+//! Invariant: payloads are bytes: input by `-` is sent unchanged, and an answer is written unchanged, unless JSON is
+//! asked for.
 
 use std::io::{self, Read as _, Write};
 use std::thread::sleep;
@@ -22,10 +22,11 @@ use crate::json::{Answered, Message, Missed, Sent};
 
 /// Pause before the agent is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// How much longer than the request itself the agent's answer is awaited.
+/// Time for which the agent's answer is awaited beyond the timeout of the request itself.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The bytes to send: the text itself, or for `-` what standard input holds, as far as one byte beyond what may be sent.
+/// Returns the bytes to send: the text itself, or for `-` those on standard input, up to one byte more than may be
+/// sent.
 fn payload(text: Option<&str>) -> Result<Vec<u8>, Failure> {
     match text {
         Some("-") => {
@@ -100,7 +101,7 @@ pub(super) fn listen(args: &ListenArgs, out: &mut impl Write) -> Result<Exit, Fa
     #[cfg(unix)]
     end_with_the_reader();
     let mut stream = client.stream(&path, None)?;
-    // Scripts wait for this before they send: what is said before it is not heard.
+    // Scripts wait for this before they send: earlier messages are not received.
     tell(&format!("listening at {}", client.address()));
     loop {
         let why = follow(&mut stream, args.format, out)?;
@@ -118,7 +119,7 @@ pub(super) fn listen(args: &ListenArgs, out: &mut impl Write) -> Result<Exit, Fa
     }
 }
 
-/// Prints until the stream ends, and says why it did.
+/// Prints messages until the stream ends; returns the reason for the end.
 fn follow(stream: &mut Stream, format: LineFormat, out: &mut impl Write) -> Result<String, Failure> {
     loop {
         match stream.frames.next() {
@@ -136,7 +137,7 @@ fn print(frame: &Frame, format: LineFormat, out: &mut impl Write) -> Result<(), 
             let message: Message = read(frame)?;
             let bytes = message.bytes().unwrap_or_default();
             let said = String::from_utf8_lossy(&bytes);
-            // A request is answered by its id.
+            // A request is shown with its id, which a reply needs.
             let asked =
                 if message.kind == "request" { format!(" (request {})", plain(&message.id)) } else { String::new() };
             writeln!(out, "{} {}{asked}: {}", plain(&message.topic), plain(&message.node), plain(&said))?;

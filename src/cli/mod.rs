@@ -1,10 +1,10 @@
 //! The command line.
 //!
-//! Purpose: what people type. `headcount agent` and `headcount dev` run nodes in this process; everything else is a
-//! client that talks HTTP to a running agent and needs nothing of this library but the JSON shapes.
+//! Purpose: everything that people type. `headcount agent` and `headcount dev` run nodes in this process; every other
+//! command is a client that talks HTTP to a running agent and needs only the JSON shapes of this library.
 //!
 //! Invariants:
-//! - Standard output carries what was asked for, and nothing else: logs, warnings and errors go to standard error.
+//! - Standard output carries the answer, and nothing else: logs, warnings and errors go to standard error.
 //! - A closed standard output (`headcount members | head -1`) is a quiet end, not a failure.
 //! - Every failure is one line that says what failed, and what to try; its exit code is one of [`Exit`].
 //!
@@ -58,19 +58,19 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// Help and version go to standard output, what was mistyped to standard error.
+/// Prints help and version to standard output, errors to standard error; returns the exit code.
 fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
         logs::last_words(error.render().to_string().trim_end());
     } else {
-        // Nobody may be reading.
+        // The output may have no reader.
         let _ = error.print();
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::USAGE.code()))
 }
 
 fn run(cli: Cli) -> Result<Exit, Failure> {
-    // Locked only while it is written to: commands that run for long print from other places too.
+    // Locked only for each write: commands that run for long print from other places too.
     let out = &mut io::stdout();
     match cli.command {
         Command::Agent(args) => agent::run(&args),

@@ -1,7 +1,7 @@
 //! Standard output of processes that run nodes: written by a thread of its own.
 //!
-//! Invariant: a node depends on nobody who reads what it prints. A pipe that is full and not read costs lines; one whose
-//! reader is gone is an error at the next line, as it is for any other command.
+//! Invariant: a node does not depend on a reader of its output. A full pipe costs lines; a closed one is an error at
+//! the next line, as it is for any other command.
 
 use std::io::{self, LineWriter, Write};
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use std::time::Duration;
 
 use crate::journal::{Item, Lossy};
 
-/// Lines that may wait for standard output.
+/// The largest number of lines that wait for standard output.
 const MAX_QUEUED_LINES: usize = 4_096;
-/// How long the end of a process waits for its last lines to be written.
+/// Time for which the end of a process waits for its last lines to be written.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
-/// Where lines go; a line is passed on when it ends.
+/// A writer that queues each line when it is complete.
 pub(super) type Output = LineWriter<Lines>;
 
-/// The way into the queue.
+/// Puts complete lines into the queue.
 #[derive(Debug)]
 pub(super) struct Lines {
     queue: Lossy<Vec<u8>>,
     is_closed: Arc<AtomicBool>,
 }
 
-/// Begins to write to this.
+/// Starts the thread that writes to `out`.
 pub(super) fn start(mut out: impl Write + Send + 'static) -> io::Result<Output> {
     let is_closed = Arc::<AtomicBool>::default();
     let closed = Arc::clone(&is_closed);
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// A reader that takes a line for each permit, and is gone when there are no more to come.
+    /// A reader that takes a line for each permit, and is gone when there are no more permits to come.
     struct Reader(mpsc::Receiver<()>, mpsc::Sender<Vec<u8>>);
 
     impl Write for Reader {

@@ -1,22 +1,22 @@
-//! How far a long computation is, for people who wait: a bar on standard error, and nothing where nobody looks.
+//! The progress of a long computation, for people who wait: a bar on standard error if that is a terminal.
 //!
-//! Must not know: what is computed.
+//! Must not know: the computation.
 
 use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// The bar is as fine as this.
+/// Number of steps of the bar.
 const STEPS: u64 = 1_000;
-/// Redrawn so often at most.
+/// The highest rate of redrawing.
 const FRAMES_PER_SECOND: u8 = 8;
 
-/// A bar; it goes away when it is dropped.
+/// A progress bar; it disappears when it is dropped.
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar, if standard error is a terminal.
+    /// Creates a bar, hidden unless standard error is a terminal.
     pub(super) fn start() -> Self {
         if !stderr().is_terminal() {
             return Self(ProgressBar::hidden());
@@ -29,7 +29,7 @@ impl Progress {
         Self(bar)
     }
 
-    /// So much is done, 0–1, and this is going on.
+    /// Shows the share that is done, 0–1, and the present activity.
     pub(super) fn tell(&self, done: f64, what: &str, now: Duration) {
         self.0.set_position((done.clamp(0.0, 1.0) * STEPS as f64) as u64);
         if !self.0.is_hidden() {

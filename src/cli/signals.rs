@@ -1,9 +1,9 @@
-//! Requests from the system: to stop, and to reload.
+//! Requests from the system to stop and to reload.
 //!
 //! Invariants:
-//! - Listening starts when [`Signals`] is made, so that a signal that comes while a node starts is not lost. That is before
-//!   the process has any other thread.
-//! - The second request to stop ends the process at once, by the thread that hears it: whatever else blocks, that does not.
+//! - Listening starts when [`Signals`] is made, so that a signal that comes while a node starts is not lost. That is
+//!   before the process has any other thread.
+//! - The second request to stop ends the process at once, on the thread that hears it, which nothing else can block.
 //! - A request to reload never ends the process.
 
 use std::io;
@@ -11,32 +11,32 @@ use std::sync::Arc;
 
 use tokio::sync::{Notify, watch};
 
-/// What the system asks for.
+/// A request from the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Request {
-    /// To leave and stop: SIGTERM, SIGINT, Ctrl-C.
+    /// Leave and stop: SIGTERM, SIGINT, Ctrl-C.
     Stop,
-    /// To read the configuration again: SIGHUP.
+    /// Read the configuration again: SIGHUP.
     Reload,
 }
 
-/// SIGTERM, SIGINT and SIGHUP, or Ctrl-C where there are no signals.
+/// Receives SIGTERM, SIGINT and SIGHUP, or Ctrl-C on systems without signals.
 #[derive(Debug)]
 pub(super) struct Signals {
-    /// Whether to stop; never taken back.
+    /// True if the process is to stop; never taken back.
     stop: watch::Receiver<bool>,
-    /// One waits at the most: whatever it is answered with is the newest configuration.
+    /// At most one request waits: one reload covers them all, as it reads the newest configuration.
     reload: Arc<Notify>,
 }
 
-/// The way of requests from the thread that hears them, which never waits.
+/// Sends requests from the thread that hears them, without ever waiting.
 struct Told {
     stop: watch::Sender<bool>,
     reload: Arc<Notify>,
 }
 
 impl Told {
-    /// Passes a request to stop on, and says whether it is the second one.
+    /// Passes on a request to stop; returns true if it is not the first one.
     fn stop(&self) -> bool {
         self.stop.send_replace(true)
     }
@@ -49,11 +49,11 @@ impl Signals {
         (Told { stop: sender, reload: Arc::clone(&reload) }, Self { stop, reload })
     }
 
-    /// The next request; stopping comes before reloading, and again and again.
+    /// Waits for the next request; a request to stop comes before one to reload, and repeats at every call.
     pub(super) async fn recv(&mut self) -> Request {
         tokio::select! {
             biased;
-            // An error would mean that the thread is gone: nobody tells anything any more.
+            // An error would mean that the thread is gone, and no request can come any more.
             Ok(_) = self.stop.wait_for(|stop| *stop) => Request::Stop,
             () = self.reload.notified() => Request::Reload,
         }
@@ -62,8 +62,8 @@ impl Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// Begins to listen, on a thread of its own. Call it before any other thread is started: the signals are kept from all
-    /// later ones, and from the processes that they start, until those want them again.
+    /// Begins to listen, on a thread of its own. Must be called before any other thread is started: the signals are
+    /// blocked in all later ones, and in the processes that they start, until those unblock them.
     pub(super) fn listen() -> io::Result<Self> {
         use super::failure::Exit;
         use nix::sys::signal::{SigSet, Signal};
@@ -72,12 +72,12 @@ impl Signals {
         signals.thread_block()?;
         let (told, heard) = Self::channel();
         let hear = move || {
-            // An error would be one of ours: the set is a valid one.
+            // An error would be a bug of ours: the set is valid.
             while let Ok(signal) = signals.wait() {
                 if signal == Signal::SIGHUP {
                     told.reload.notify_one();
                 } else if told.stop() {
-                    // Not through exit handlers, which may wait for a lock of whoever blocks.
+                    // Without exit handlers, which may wait for a lock of a thread that blocks.
                     signal_hook::low_level::exit(i32::from(Exit::SECOND_SIGNAL.code()));
                 }
             }
@@ -89,7 +89,7 @@ impl Signals {
 
 #[cfg(not(unix))]
 impl Signals {
-    /// Begins to listen, on a thread of its own. What comes before that has its turn is the system's to answer.
+    /// Begins to listen, on a thread of its own. The system itself handles a Ctrl-C that comes before that.
     pub(super) fn listen() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (told, heard) = Self::channel();

@@ -1,4 +1,4 @@
-//! `headcount simulate`: what would this cluster do, before it is built.
+//! `headcount simulate`: the behaviour of a planned cluster, before it is built.
 //!
 //! Must not know: how the simulator works; it asks for a scenario, or for one seed of the fault campaign.
 
@@ -35,7 +35,7 @@ pub(super) fn run(args: &SimulateArgs, out: &mut impl Write) -> Result<Exit, Fai
     };
     options.check().map_err(|error| Failure::usage(error.to_string()))?;
     if let Some(path) = &args.html {
-        // Told before the simulation, which may take long. A page that is there already is kept until then.
+        // Reported before the simulation, which may take long. An existing page is kept until its end.
         let opened = fs::OpenOptions::new().append(true).create(true).open(path);
         opened.map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))?;
     }
@@ -53,8 +53,8 @@ pub(super) fn run(args: &SimulateArgs, out: &mut impl Write) -> Result<Exit, Fai
     Ok(Exit::DONE)
 }
 
-/// The report for programs: these keys stay, others may join them. Durations are in milliseconds; what was not observed is
-/// `null`.
+/// The report for programs: these keys stay, others may be added. Durations are in milliseconds; figures that were not
+/// observed are `null`.
 fn figures(report: &Report) -> Json {
     let alarms =
         |alarms: Alarms| json!({ "suspect": alarms.suspicions, "down": alarms.deaths, "believed": alarms.believed });
@@ -91,7 +91,7 @@ fn figures(report: &Report) -> Json {
     })
 }
 
-/// How a figure spreads over those who reported it.
+/// Formats the distribution of a figure over those who reported it.
 pub(super) fn spread(spread: Option<&Spread>) -> Json {
     let Some(Spread { first, median, p99, last, reports, expected }) = spread.copied() else { return Json::Null };
     json!({
@@ -104,7 +104,7 @@ pub(super) fn spread(spread: Option<&Spread>) -> Json {
     })
 }
 
-/// One node's traffic, headers included.
+/// Formats one node's traffic, headers included.
 pub(super) fn rate(rate: Rate) -> Json {
     json!({ "packets_per_second": rate.packets, "bytes_per_second": rate.bytes })
 }
@@ -113,7 +113,7 @@ pub(super) fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1_000.0
 }
 
-/// The settings that decide what a cluster does and costs, as they are written in the configuration.
+/// Returns the settings that decide a cluster's behaviour and cost, as they are written in the configuration.
 fn timing(settings: &Settings) -> Vec<(&'static str, String)> {
     vec![
         ("timing.heartbeat_interval", human::setting(settings.heartbeat_interval)),
@@ -127,7 +127,7 @@ fn timing(settings: &Settings) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Everything that happens under one seed of the fault campaign, and the verdict.
+/// Prints everything that happens under one seed of the fault campaign, and the verdict.
 fn replay(seed: u64, campaign: Campaign, out: &mut impl Write) -> Result<Exit, Failure> {
     let outcome = run_seed_of(campaign, seed, true);
     for line in &outcome.lines {

@@ -1,24 +1,24 @@
-//! Reading server-sent events.
+//! Reads server-sent events.
 //!
-//! Purpose: frames out of bytes, as the HTML standard's section on server-sent events says. Comments keep the connection
-//! alive and mean nothing.
+//! Purpose: parse bytes into frames by the HTML standard's section on server-sent events. Comments only keep the
+//! connection alive.
 //!
-//! Invariant: a frame is believed only when the empty line after it was seen; what a broken connection leaves unfinished
+//! Invariant: a frame counts only when the empty line after it was seen; one that a broken connection leaves unfinished
 //! is dropped. One frame is at most [`MAX_FRAME_BYTES`] long.
 
 use std::io::{self, BufRead, Read as _};
 
-/// The largest frame taken: a snapshot of a hundred thousand members is well below.
+/// The largest frame, in bytes: a snapshot of a hundred thousand members is well below.
 const MAX_FRAME_BYTES: u64 = 256 * 1024 * 1024;
 
 /// One event of the stream.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Where to go on after it, if it says so.
+    /// Id from which to resume after this frame, if it has one.
     pub(super) id: Option<String>,
-    /// Its kind; `message` where nothing was said.
+    /// The kind of event; `message` if the frame has none.
     pub(super) event: String,
-    /// Its lines of data.
+    /// The lines of data.
     pub(super) data: String,
 }
 
@@ -33,7 +33,7 @@ impl<R: BufRead> Frames<R> {
         Self { stream }
     }
 
-    /// The next frame that has data; `None` when the stream has ended.
+    /// Returns the next frame that has data; `None` when the stream has ended.
     pub(super) fn next(&mut self) -> io::Result<Option<Frame>> {
         let mut frame = Frame::default();
         let mut has_data = false;
@@ -63,13 +63,13 @@ impl<R: BufRead> Frames<R> {
                     frame.data.push_str(value);
                     has_data = true;
                 }
-                // Comments have an empty field name; unknown fields are passed over.
+                // Comments have an empty field name; unknown fields are ignored.
                 _ => {}
             }
         }
     }
 
-    /// One line without its end; `None` if the stream ended before the line did.
+    /// Returns one line without its line end; `None` if the stream ended before the line did.
     fn line(&mut self, budget: &mut u64) -> io::Result<Option<String>> {
         let mut bytes = Vec::new();
         let read = self.stream.by_ref().take(*budget).read_until(b'\n', &mut bytes)?;

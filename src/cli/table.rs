@@ -10,7 +10,7 @@ use tabwriter::TabWriter;
 use super::human::{self, NOTHING};
 use crate::json::{Info, JoinResult, Member};
 
-/// Writes rows of cells, aligned.
+/// Writes rows of cells, in aligned columns.
 pub(super) fn write<const N: usize>(
     out: &mut impl Write,
     head: [&str; N],
@@ -26,7 +26,7 @@ pub(super) fn write<const N: usize>(
     out.flush()
 }
 
-/// Members as `headcount members` shows them.
+/// Writes members as `headcount members` shows them.
 pub(super) fn members(out: &mut impl Write, members: &[Member], now: SystemTime) -> io::Result<()> {
     let row = |member: &Member| {
         let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
@@ -46,7 +46,7 @@ pub(super) fn members(out: &mut impl Write, members: &[Member], now: SystemTime)
     write(out, ["NODE", "STATUS", "ADDRESS", "SINCE", "HEARD", "RTT", "TAGS"], members.iter().map(row))
 }
 
-/// What became of each address of a join.
+/// Writes the outcome for each address of a join.
 pub(super) fn join_results(out: &mut impl Write, results: &[JoinResult]) -> io::Result<()> {
     let row = |result: &JoinResult| {
         let or_nothing = |text: Option<&String>| text.map_or_else(|| NOTHING.to_owned(), |text| human::plain(text));
@@ -55,7 +55,7 @@ pub(super) fn join_results(out: &mut impl Write, results: &[JoinResult]) -> io::
     write(out, ["ADDRESS", "NODE", "ERROR"], results.iter().map(row))
 }
 
-/// One node's figures.
+/// Writes one node's figures.
 pub(super) fn info(out: &mut impl Write, info: &Info) -> io::Result<()> {
     let ms = |ms| human::duration(Duration::from_millis(ms));
     let counts = info.members;

@@ -1,4 +1,4 @@
-//! `headcount tune`: which settings meet a goal, what they cost, and whether the simulator agrees.
+//! `headcount tune`: the settings that meet a goal, their cost, and the simulator's verification.
 //!
 //! Must not know: the model, or how the simulator works.
 
@@ -19,10 +19,10 @@ use crate::sim::report::{Report, Short};
 use crate::sim::scenario::{Scenario, ScenarioOptions, run_scenario_telling};
 use crate::sim::tune::{Goal, Infeasible, MONTH, Proposal, propose, rough};
 
-/// The simulator verifies at most so many nodes: a node's load and what its observers see hardly depend on how many more
-/// there are.
+/// The largest number of nodes that the simulator verifies: a node's load and its observers' findings hardly depend on
+/// the number of further nodes.
 const MOST_SIMULATED: usize = 500;
-/// For how long false alarms are looked for, at the least.
+/// The shortest time over which false alarms are counted.
 const WATCHED: Duration = Duration::from_secs(600);
 
 pub(super) fn run(args: &TuneArgs, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -53,7 +53,7 @@ pub(super) fn run(args: &TuneArgs, out: &mut impl Write) -> Result<Exit, Failure
     }
 }
 
-/// The proposal for programs: these keys stay, others may join them.
+/// The proposal for programs: these keys stay, others may be added.
 fn figures(proposal: &Proposal, report: Option<&Report>) -> Json {
     let expected = &proposal.expected;
     let simulated = report.map(|report| {
@@ -95,7 +95,7 @@ fn refused(error: &Infeasible) -> Failure {
     }
 }
 
-/// Ready to be pasted into a configuration; the rest of the output is comments, so all of it may be.
+/// Formats settings for a configuration file; the rest of the output is comments, so all of it may be pasted.
 fn toml(args: &TuneArgs, settings: &Settings) -> String {
     let keys = [
         ("heartbeat_interval", settings.heartbeat_interval),
@@ -166,8 +166,8 @@ fn verification(report: &Report) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The simulation contradicts the proposal if somebody learnt of the death too late or not at all, or if there were more
-/// alarms than chance explains where so many are allowed.
+/// Returns true unless the simulation contradicts the proposal: a node learnt of the death too late or not at all, or
+/// there were more alarms than chance explains for the number that is allowed.
 fn is_met(goal: &Goal, report: &Report) -> bool {
     let in_time =
         report.down.as_ref().is_some_and(|down| down.reports == down.expected && down.p99 <= goal.detect_within);

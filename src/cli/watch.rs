@@ -1,7 +1,7 @@
 //! `headcount watch`: events as they happen, across broken connections.
 //!
-//! Invariant: nothing is lost in silence. When the stream breaks it is taken up again after the last event seen; what the
-//! agent does not keep any more is said (`lagged`), and followed by all members.
+//! Invariant: nothing is lost silently. A stream that breaks is resumed after the last event seen; events that the
+//! agent no longer keeps are reported (`lagged`), followed by all members.
 
 use std::io::{self, Write};
 use std::thread::sleep;
@@ -31,7 +31,7 @@ pub(super) fn run(args: &WatchArgs, out: &mut impl Write) -> Result<Exit, Failur
     #[cfg(unix)]
     end_with_the_reader();
 
-    // An agent that cannot be reached at all is a failure; one that could be is worth waiting for.
+    // An agent that cannot be reached at all is a failure; one that was reached before is worth waiting for.
     let mut stream = client.stream(&path, printer.last.as_deref())?;
     loop {
         let why = printer.follow(&mut stream)?;
@@ -49,8 +49,8 @@ pub(super) fn run(args: &WatchArgs, out: &mut impl Write) -> Result<Exit, Failur
     }
 }
 
-/// Ends this process when nobody reads its standard output any more (`headcount watch | head -2`), as a write would: the
-/// next event may be hours away. There is nothing to tidy up.
+/// Ends this process when the reader of its standard output is gone (`headcount watch | head -2`), as a write would:
+/// the next event may be hours away. There is nothing to clean up.
 #[cfg(unix)]
 pub(super) fn end_with_the_reader() {
     use std::os::fd::AsFd as _;
@@ -58,7 +58,7 @@ pub(super) fn end_with_the_reader() {
     use nix::errno::Errno;
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-    // Only that it is over is waited for; files and terminals never say so.
+    // Waits only for the end of the reader; files and terminals never report one.
     let watched = || {
         let out = io::stdout();
         let gone = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
@@ -80,21 +80,21 @@ pub(super) fn end_with_the_reader() {
 }
 
 pub(super) fn tell(text: &str) {
-    // Without a reader of standard error the events still have one.
+    // Events still have a reader, even if standard error has none.
     let _ = writeln!(io::stderr(), "headcount: {text}");
 }
 
-/// Prints frames and remembers where the stream stands.
+/// Prints frames and remembers the id of the last one.
 struct Printer<'a, W> {
     out: &'a mut W,
     format: LineFormat,
-    /// Whether text shows the events' ids.
+    /// True if text output shows the events' ids.
     ids: bool,
     last: Option<String>,
 }
 
 impl<W: Write> Printer<'_, W> {
-    /// Prints until the stream ends, and says why it did.
+    /// Prints events until the stream ends; returns the reason for the end.
     fn follow(&mut self, stream: &mut Stream) -> Result<String, Failure> {
         if self.last.is_none() {
             self.last.clone_from(&stream.start);
@@ -149,7 +149,7 @@ fn read<T: serde::de::DeserializeOwned>(frame: &Frame) -> Result<T, Failure> {
     })
 }
 
-/// One event for people.
+/// Formats one event for people.
 pub(super) fn line(event: &Event) -> String {
     let kind = format!("{:<18}", plain(&event.event));
     let mut parts = vec![human::date_and_time(event.at), kind];
@@ -179,7 +179,7 @@ pub(super) fn line(event: &Event) -> String {
     parts.join("  ")
 }
 
-/// Names for a line that people read: all, if they are few.
+/// Formats names for a line of text: all of them, if they are few.
 fn some_of(names: &[String]) -> String {
     const MOST: usize = 8;
     let listed: Vec<String> = names.iter().take(MOST).map(|name| plain(name)).collect();
@@ -232,7 +232,7 @@ mod tests {
     fn text_names_kind_node_and_address() {
         let (text, _) = printed(LineFormat::Text, &format!("event: node_joined\ndata: {JOINED}\n\n"));
         assert!(text.ends_with("  node_joined         b  10.0.0.2:7117\n"), "{text}");
-        // The day may be another one here.
+        // The local date may be a different one.
         assert!(text.starts_with("202") && text.get(4..5) == Some("-") && text.get(10..11) == Some(" "), "{text}");
     }
 

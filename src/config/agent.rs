@@ -1,7 +1,7 @@
-//! [`AgentConfig`]: all that the binary can be told: the library's [`Config`] and its own faces.
+//! [`AgentConfig`]: the configuration of the binary: the library's [`Config`], and the settings of HTTP and logs.
 //!
-//! Values only. Their names and texts are in the table of keys, their merging in the layers; how HTTP and logs use them
-//! is not known here.
+//! Values only. Their names and texts are in the table of keys, their merging in the layers; this module does not know
+//! how HTTP and logs use them.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,11 +10,11 @@ use std::str::FromStr;
 
 use super::{Config, DEFAULT_GOSSIP_PORT, DEFAULT_HTTP_PORT};
 
-/// Everything `headcount agent` can be told.
+/// The configuration of `headcount agent`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AgentConfig {
-    /// What the library takes.
+    /// The library's configuration.
     pub config: Config,
     /// The HTTP interface.
     pub http: HttpConfig,
@@ -26,17 +26,17 @@ pub struct AgentConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpConfig {
-    /// Where requests are accepted; port 0 takes a free one. `None`: nowhere (`bind = "off"`).
+    /// The address that accepts requests; port 0 takes a free one. `None`: HTTP is off (`bind = "off"`).
     pub bind: Option<SocketAddr>,
-    /// A file with the token that every request must bear. `None`: none is asked for.
+    /// A file with the token that every request must bear. `None`: no token is asked for.
     pub token_file: Option<PathBuf>,
-    /// Whether an address that is not loopback may be bound without a token.
+    /// True if an address that is not loopback may be bound without a token.
     pub insecure: bool,
-    /// Names by which HTTP may be asked without a token, beside addresses and `localhost`; without ports.
+    /// Host names under which HTTP may be called without a token, besides IP addresses and `localhost`; without ports.
     pub allowed_hosts: Vec<String>,
-    /// Connections open at one time, event streams included.
+    /// The greatest number of connections open at one time, event streams included.
     pub max_connections: usize,
-    /// Event streams open at one time.
+    /// The greatest number of event streams open at one time.
     pub max_streams: usize,
 }
 
@@ -46,15 +46,15 @@ pub struct HttpConfig {
 pub struct LogConfig {
     /// Directives of `tracing_subscriber`'s `EnvFilter`, checked: a level, or `target=level` with commas between.
     pub level: String,
-    /// How a line looks.
+    /// The format of a log line.
     pub format: LogFormat,
 }
 
-/// How a log line looks.
+/// The format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
     /// One JSON object a line, for collectors.
@@ -62,23 +62,24 @@ pub enum LogFormat {
 }
 
 impl AgentConfig {
-    /// This library configuration, with defaults for the rest.
+    /// Returns this library configuration, with defaults for the rest.
     pub fn new(config: Config) -> Self {
         Self { config, http: HttpConfig::default(), log: LogConfig::default() }
     }
 
-    /// Whether HTTP would be open to other machines without a token, and nobody said that this is meant.
+    /// Returns true if HTTP would be open to other machines without a token, and `insecure` does not say that this is
+    /// meant.
     pub(super) fn http_is_open_by_accident(&self) -> bool {
         let HttpConfig { bind, token_file, insecure, .. } = &self.http;
         let is_remote = bind.is_some_and(|address| !address.ip().to_canonical().is_loopback());
         is_remote && token_file.is_none() && !insecure
     }
 
-    /// Whether gossip, which takes UDP and TCP on one number, would leave no TCP port for HTTP.
+    /// Returns true if gossip, which takes UDP and TCP on one port number, would leave no TCP port for HTTP.
     pub(super) fn http_and_gossip_collide(&self) -> bool {
         let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_GOSSIP_PORT));
         let gossip = self.config.bind.unwrap_or(everywhere);
-        // `[::]` takes both families.
+        // `[::]` takes both address families.
         let covers =
             |one: IpAddr, other: IpAddr| one == other || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4());
         self.http.bind.is_some_and(|http| {
@@ -109,7 +110,7 @@ impl Default for LogConfig {
 }
 
 impl LogFormat {
-    /// Its name in configuration files and on the command line.
+    /// Returns the format's name in configuration files and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             LogFormat::Text => "text",

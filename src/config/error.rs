@@ -1,6 +1,7 @@
-//! Why a [`Config`](super::Config) is refused: always with the key, the value found and what is allowed.
+//! The reasons for which a [`Config`](super::Config) is refused: each with the key, the value found and the values
+//! allowed.
 //!
-//! Knows nothing of where a value came from; the layers put the source in front.
+//! Knows nothing of the source of a value; the layers put it in front.
 
 use std::net::SocketAddr;
 
@@ -13,16 +14,16 @@ use crate::text::{MAX_SHOWN, visible};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A figure of [`Settings`](crate::Settings).
+    /// A value of [`Settings`](crate::Settings) is out of range.
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
-    /// Packets come from one address, not from a group.
+    /// `bind` is a multicast group; packets are sent from one address.
     #[error("{}", self.text())]
     BindMulticast {
         /// The value of `bind`.
         address: SocketAddr,
     },
-    /// Only this machine reaches it, and everybody to join through is on others.
+    /// `bind` is reached from this machine only, and all seeds are on other machines.
     #[error("{}", self.text())]
     BindUnreachable {
         /// The value of `bind`.
@@ -30,121 +31,121 @@ pub enum ConfigError {
         /// One of `seeds`.
         seed: String,
     },
-    /// Others could not send to it.
+    /// `advertise` is an address that no packet can be sent to.
     #[error("{}", self.text())]
     AdvertiseUnreachable {
         /// The value of `advertise`.
         address: SocketAddr,
     },
-    /// Empty, too long, or not printable.
+    /// `api_address` is empty, too long, or not printable.
     #[error("{}", self.text())]
     ApiAddress {
         /// The value of `api_address`.
         found: String,
     },
-    /// More than 64.
+    /// `seeds` has more than 64 entries.
     #[error("{}", self.text())]
     TooManySeeds {
-        /// How many.
+        /// The number of seeds.
         count: usize,
     },
     /// One of `seeds` is not a valid `host:port`.
     #[error("{}", self.text())]
     Seed {
-        /// The one.
+        /// The seed.
         seed: String,
-        /// What is wrong with it.
+        /// The fault of the seed.
         fault: SeedFault,
     },
-    /// More than seven.
+    /// `leadership.voters` has more than seven entries.
     #[error("{}", self.text())]
     TooManyVoters {
-        /// How many.
+        /// The number of voters.
         count: usize,
     },
-    /// One of `leadership.voters` is there for the second time.
+    /// One of `leadership.voters` is listed twice.
     #[error("{}", self.text())]
     VoterTwice {
-        /// The one.
+        /// The voter's name.
         id: NodeId,
     },
-    /// There are voters, and nobody is to be elected.
+    /// There are voters, but the mode is not `quorum`, so that nothing is elected.
     #[error("{}", self.text())]
     VotersWithoutQuorum {
-        /// How many.
+        /// The number of voters.
         count: usize,
-        /// Where leadership comes from instead.
+        /// The configured mode.
         mode: &'static str,
     },
-    /// Leadership is to come from a database, and none is named.
+    /// The mode is `lease`, but no database is named.
     #[error("{}", self.text())]
     LeaseWithoutUrl,
-    /// There is a database, and leadership does not come from it.
+    /// There is a database, but the mode is not `lease`.
     #[error("{}", self.text())]
     UrlWithoutLease {
         /// The value of `leadership.lease.url`, without a password.
         found: String,
-        /// Where leadership comes from instead.
+        /// The configured mode.
         mode: &'static str,
     },
-    /// An address that names no database.
+    /// `leadership.lease.url` is not the address of a database.
     #[error("{}", self.text())]
     LeaseUrl {
         /// The value of `leadership.lease.url`, without a password.
         found: String,
-        /// What is wrong with it.
+        /// The reason in words.
         reason: String,
     },
-    /// What a database would not take.
+    /// A value that the database would refuse.
     #[error("{}", self.text())]
     LeaseTables {
         /// The key.
         key: &'static str,
         /// Its value, safe to print.
         found: String,
-        /// What is wrong with it.
+        /// The reason in words.
         reason: String,
     },
-    /// None, or more than an agent contends for.
+    /// `leadership.lease.leases` is empty, or has more entries than an agent contends for.
     #[error("{}", self.text())]
     LeaseCount {
-        /// How many.
+        /// The number of leases.
         count: usize,
     },
-    /// One of `leadership.lease.leases` is there for the second time.
+    /// One of `leadership.lease.leases` is listed twice.
     #[error("{}", self.text())]
     LeaseTwice {
-        /// The one.
+        /// The lease's name.
         lease: LeaseName,
     },
-    /// What a voter promised must outlive its process.
+    /// The mode is `quorum` without a data directory; a voter's promises must outlive its process.
     #[error("{}", self.text())]
     QuorumWithoutDataDir,
 }
 
-/// What is wrong with a seed.
+/// The fault of a seed that is not a valid `host:port`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SeedFault {
-    /// No port: it is never guessed, since a wrong guess looks like a node that is down.
+    /// No port. A port is never guessed, since a wrong guess looks like a node that is down.
     #[error("has no port; write it as in \"10.0.0.1:7117\"")]
     NoPort,
-    /// A port that is none.
+    /// Not a valid port number.
     #[error("has no usable port after the last ':'")]
     Port,
-    /// Neither a name nor an address.
+    /// Neither a host name nor an address in front of the port.
     #[error("has no host name or address before the ':'")]
     Host,
     /// An IPv6 address without brackets, where the port cannot be told from the address.
     #[error("has more than one ':'; write an IPv6 address in brackets, as in \"[2001:db8::1]:7117\"")]
     Brackets,
-    /// An address that nothing can be sent to.
+    /// An address that no packet can be sent to.
     #[error("is an address that no packet can be sent to")]
     Unreachable,
 }
 
 impl ConfigError {
-    /// The key, with its section, as in the configuration file.
+    /// Returns the key, with its section, as in the configuration file.
     pub fn key(&self) -> &'static str {
         match self {
             ConfigError::OutOfRange(error) => error.key,
@@ -162,7 +163,7 @@ impl ConfigError {
         }
     }
 
-    /// The other key, where two values do not go together and the bounds do not name it.
+    /// Returns the other key, if two values contradict each other and the bounds do not name it.
     pub const fn other_key(&self) -> Option<&'static str> {
         match self {
             ConfigError::BindUnreachable { .. } => Some("seeds"),
@@ -171,7 +172,7 @@ impl ConfigError {
         }
     }
 
-    /// The value found, safe to print.
+    /// Returns the value found, safe to print.
     pub fn found(&self) -> String {
         match self {
             ConfigError::OutOfRange(error) => error.found.clone(),
@@ -193,7 +194,7 @@ impl ConfigError {
         }
     }
 
-    /// What is wrong with it.
+    /// Returns the reason in words.
     pub fn reason(&self) -> String {
         match self {
             ConfigError::OutOfRange(_) => "is out of range".to_owned(),
@@ -230,7 +231,7 @@ impl ConfigError {
         }
     }
 
-    /// What is allowed, in words.
+    /// Returns the values allowed, in words.
     pub fn allowed(&self) -> &str {
         match self {
             ConfigError::OutOfRange(error) => &error.allowed,
@@ -267,7 +268,7 @@ impl ConfigError {
     }
 }
 
-/// A text that somebody wrote, as a message repeats it.
+/// Returns a text of the user in quotes, safe to print.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", visible(text, MAX_SHOWN))
 }

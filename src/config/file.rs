@@ -1,7 +1,7 @@
-//! The file layer: TOML text to values with their lines.
+//! The file layer: turns TOML text into values with their lines.
 //!
-//! Refuses syntax, unknown keys and sections, each with its line; values are judged by the table of keys. Never prints
-//! the value of a key that it does not know: it may be a secret in the wrong place.
+//! Refuses bad syntax, unknown keys and unknown sections, each with its line; values are checked by the table of keys.
+//! Never prints the value of an unknown key: it may be a secret in the wrong place.
 
 use std::io;
 use std::ops::Range;
@@ -15,10 +15,10 @@ use super::keys::{Key, SECTIONS, UNAVAILABLE, find, keys, nearest};
 use super::problem::{Problem, Source, printable};
 use super::read::regular_file;
 
-/// The largest file that is read. The longest sensible one is a hundredth of it.
+/// The largest file that is read. The longest sensible configuration is a hundredth of it.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// The bytes of a configuration file.
+/// Reads the bytes of a configuration file.
 pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     match regular_file(path, MAX_FILE_BYTES) {
         Ok((bytes, _)) => Ok(bytes),
@@ -29,7 +29,7 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What a file says, key by key in its order, and what is wrong with it before any value is judged.
+/// Returns the file's keys and values in its order, and the problems found before any value is checked.
 pub(super) fn parse(path: &Path, bytes: &[u8]) -> (Vec<(&'static Key, Item)>, Vec<Problem>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => parse_text(path, text),
@@ -37,7 +37,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> (Vec<(&'static Key, Item)>, Ve
     }
 }
 
-/// Other encodings than UTF-8 are told by the first byte that is wrong.
+/// Builds the problem of a file that is not UTF-8, with the line of the first byte that is wrong.
 fn not_utf8(path: &Path, bytes: &[u8], at: usize) -> Problem {
     let line = bytes[..at].split(|byte| *byte == b'\n').count();
     let source = Source::File { path: path.to_path_buf(), line };
@@ -49,7 +49,7 @@ fn not_utf8(path: &Path, bytes: &[u8], at: usize) -> Problem {
 }
 
 fn parse_text(path: &Path, text: &str) -> (Vec<(&'static Key, Item)>, Vec<Problem>) {
-    // Editors of some systems begin a file with a byte order mark.
+    // Editors on some systems begin a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader { path, text, given: Vec::new(), problems: Vec::new() };
     match DeTable::parse(text) {
@@ -94,7 +94,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A section, and those in it.
+    /// Reads a section, and the sections in it.
     fn section(&mut self, path: &str, section: &DeTable<'_>) {
         for (name, value) in section {
             let full = format!("{path}.{}", name.get_ref());
@@ -107,7 +107,7 @@ impl Reader<'_> {
 
     fn key(&mut self, full: &str, name: &Name<'_>, value: &Spanned<DeValue<'_>>) {
         if let Some(key) = find(full) {
-            // The line of the name, where a value of many lines begins.
+            // The line of the key, where a value of several lines begins.
             let item = Item { source: self.source(&name.span()), ..self.item(value) };
             self.given.push((key, item));
         } else if UNAVAILABLE.contains(&full) {
@@ -144,7 +144,7 @@ impl Reader<'_> {
                 let entry = |(name, value): (&Name<'_>, &Spanned<DeValue<'_>>)| {
                     (name.get_ref().clone().into_owned(), self.item(value))
                 };
-                // Written under a header, a table is no text in one place.
+                // A table written under a header is not one piece of text that could be shown.
                 let found = if written.starts_with('{') { written } else { "{…}" };
                 (Value::Table(entries.iter().map(entry).collect()), found)
             }
@@ -159,7 +159,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether this was probably meant to be a section within a section.
+/// Returns true if an unknown name was probably meant to be a section within a section.
 fn is_like_inner_section(full: &str) -> bool {
     let mut inner = SECTIONS.into_iter().filter(|section| section.contains('.'));
     inner.any(|section| strsim::jaro_winkler(section, full) >= 0.9)
@@ -170,7 +170,7 @@ fn integer(number: &DeInteger<'_>) -> i128 {
     i128::from_str_radix(digits, number.radix()).unwrap_or(if digits.starts_with('-') { i128::MIN } else { i128::MAX })
 }
 
-/// What an unknown key was meant to be, or what there is.
+/// Returns the key that an unknown one was probably meant to be, or else the list of known keys.
 fn hint_for(unknown: &str) -> String {
     let section = unknown.rsplit_once('.').map(|(section, _)| section);
     if let Some(key) = nearest(unknown) {

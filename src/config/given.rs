@@ -1,37 +1,37 @@
-//! A value as somebody gave it: its type, its text and its place, before anybody judged it.
+//! A value as the user gave it: its type, its text and its source, before it is checked.
 //!
-//! File, environment and flags all end here, so that the table of keys sees one form. Text of the environment and of
-//! flags becomes what its key asks for; text that cannot stays text and is refused by the key like any other value of the
-//! wrong type. Knows the forms of keys, no single key.
+//! File, environment and flags are all turned into this form, so that the table of keys sees one form only. Text of the
+//! environment and of flags is parsed into the type that its key has; text that cannot be parsed stays text and is
+//! refused by the key like any other value of the wrong type. Knows the forms of keys, no single key.
 
 use super::keys::{Form, Key};
 use super::problem::{Problem, Source, printable};
 
-/// A value and its place.
+/// A value and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) source: Source,
     pub(super) value: Value,
-    /// As it was written, safe to print.
+    /// The value as it was written, safe to print.
     pub(super) found: String,
 }
 
-/// A value by its type.
+/// A value, by its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
     Text(String),
-    /// Larger ones are saturated: no key takes them.
+    /// A whole number. Larger ones are saturated: no key accepts them.
     Integer(i128),
     Boolean(bool),
     List(Vec<Item>),
-    /// In the order given.
+    /// A table, in the order given.
     Table(Vec<(String, Item)>),
-    /// What no key takes, such as a date.
+    /// A type that no key accepts, such as a date; its name in words.
     Other(&'static str),
 }
 
 impl Value {
-    /// The type with its article.
+    /// Returns the name of the type with its article.
     pub(super) const fn type_name(&self) -> &'static str {
         match self {
             Value::Text(_) => "a string",
@@ -49,12 +49,13 @@ impl Item {
         Self { source, value, found: printable(found) }
     }
 
-    /// A string in quotes.
+    /// Returns a string, shown in quotes.
     fn text(source: Source, text: &str) -> Self {
         Self::new(source, Value::Text(text.to_owned()), &format!("\"{text}\""))
     }
 
-    /// The value of a variable: lists are separated by commas, tags are `k=v,k2=v2`, and nothing is an empty list.
+    /// Parses the value of a variable: lists are separated by commas, tags are `k=v,k2=v2`, and an empty text is an
+    /// empty list.
     pub(super) fn from_variable(key: &Key, source: Source, text: &str) -> Result<Self, Vec<Problem>> {
         let parts = || text.split(',').map(str::trim).filter(|part| !part.is_empty());
         match key.form() {
@@ -64,7 +65,8 @@ impl Item {
         }
     }
 
-    /// The values of a flag: a list has one entry for each time it was given, anything else counts once, the last.
+    /// Parses the values of a flag: a list has one entry for each time the flag was given; of anything else the last
+    /// counts.
     pub(super) fn from_flag(key: &Key, source: Source, values: &[String]) -> Result<Self, Vec<Problem>> {
         match key.form() {
             Form::List => Ok(Self::list(source, values.iter().map(String::as_str))),

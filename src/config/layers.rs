@@ -1,11 +1,12 @@
-//! The layers: flag > environment > file > profile > default, and where each value came from.
+//! The layers: flag > environment > file > profile > default. Merges them and remembers the source of each value.
 //!
-//! Every value given is judged where it stands, also one that a stronger layer hides: a file that is refused today is
-//! refused however it is started. What goes together is judged once, on the values that count. Nothing is read but the
-//! file, and the file of the token that it names: environment and flags are handed in, so that a test is as good as a
-//! process.
+//! Every given value is checked with its own source, also one that a stronger layer hides: a file that is refused today
+//! is refused whatever flags the agent is started with. Combinations are checked once, on the effective values. Nothing
+//! is read but the file, and the token file that it names: environment and flags are handed in, so that tests need no
+//! process of their own.
 //!
-//! What works and is hardly meant is a warning, a [`Problem`] like those that refuse, beside the result.
+//! A setting that works but is probably a mistake is a warning: a [`Problem`] like those that refuse, beside the
+//! result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,13 +21,13 @@ use super::token::{TokenFile, TokenFileError};
 use super::{Config, ConfigError};
 use crate::core::NodeId;
 
-/// Variables that begin like ours and are none of the configuration: the agent that client commands talk to, the file with
-/// its token, and what `headcount lead` tells its command.
+/// Variables with our prefix that are not part of the configuration: the agent that client commands talk to, the file
+/// with its token, and what `headcount lead` passes to its command.
 const OF_CLIENTS: [&str; 4] = ["HEADCOUNT_AGENT", "HEADCOUNT_NODE", "HEADCOUNT_TERM", "HEADCOUNT_TOKEN_FILE"];
-/// What handlers are told about an event; present where an agent is started by a handler.
+/// The prefix of the variables that describe an event to a handler; present where an agent is started by a handler.
 const EVENT_PREFIX: &str = "HEADCOUNT_EVENT_";
 
-/// Collects the layers. [`Loader::load`] merges and judges them.
+/// Collects the layers. [`Loader::load`] merges and checks them.
 ///
 /// ```no_run
 /// let loaded = headcount::config::Loader::new()
@@ -42,7 +43,7 @@ const EVENT_PREFIX: &str = "HEADCOUNT_EVENT_";
 #[derive(Debug, Default)]
 pub struct Loader {
     file: Option<PathBuf>,
-    /// `None`: not UTF-8.
+    /// Names and values; `None` for a value that is not UTF-8.
     environment: Vec<(String, Option<String>)>,
     flags: Vec<Flag>,
     host_name: Option<String>,
@@ -55,44 +56,46 @@ struct Flag {
     values: Vec<String>,
 }
 
-/// A configuration that an agent can work with, and where each value came from.
+/// A configuration that an agent can work with, and the source of each value.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// The values.
+    /// The effective values.
     pub agent: AgentConfig,
-    /// What an operator should look at although the agent starts, in the order of the file.
+    /// Problems that do not keep the agent from starting, but that an operator should look at; in the order of the
+    /// file.
     pub warnings: Vec<Problem>,
     sources: BTreeMap<&'static str, Source>,
 }
 
 impl Loaded {
-    /// Where the value of a key came from; `None` if there is no such key.
+    /// Returns the source of a key's value; `None` if there is no such key.
     pub fn source(&self, key: &str) -> Option<&Source> {
         self.sources.get(key)
     }
 }
 
-/// `headcount config check FILE`: what the file alone makes of a configuration, whatever the machine is named.
+/// Loads the configuration that the file alone gives, for `headcount config check FILE`. The machine's host name plays
+/// no part.
 pub fn check_file(path: impl Into<PathBuf>) -> Result<Loaded, LoadError> {
     Loader::new().file(path).host_name("any").load()
 }
 
 impl Loader {
-    /// No layer yet: all defaults.
+    /// Returns a loader without layers: all defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The configuration file. Relative paths in it are relative to where the process was started, as on the command
-    /// line.
+    /// Adds the configuration file. Relative paths in it are relative to the directory in which the process was
+    /// started, as on the command line.
     #[must_use]
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
         self
     }
 
-    /// Variables: those that begin with `HEADCOUNT_` count, all others are passed over.
+    /// Adds variables: those that begin with `HEADCOUNT_` count, all others are ignored.
     #[must_use]
     pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let ours = variables.into_iter().filter(|(name, _)| name.starts_with(PREFIX));
@@ -100,7 +103,7 @@ impl Loader {
         self
     }
 
-    /// The variables of this process.
+    /// Adds the variables of this process.
     #[must_use]
     pub fn process_environment(mut self) -> Self {
         let named = std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value));
@@ -109,8 +112,8 @@ impl Loader {
         self
     }
 
-    /// A value from the command line, for a key such as `http.bind` under the name of its flag, such as `--http`. A list
-    /// (`seeds`) or table (`tags`) is given one entry at a time; of anything else the last counts.
+    /// Adds a value from the command line, for a key such as `http.bind` under the name of its flag, such as `--http`.
+    /// A list (`seeds`) or table (`tags`) is given one entry at a time; of anything else the last value counts.
     #[must_use]
     pub fn flag(mut self, key: &str, name: &str, value: impl Into<String>) -> Self {
         match self.flags.iter_mut().find(|flag| flag.key == key && flag.name == name) {
@@ -120,14 +123,14 @@ impl Loader {
         self
     }
 
-    /// The default of `name`, instead of asking the system for the host's.
+    /// Sets the default of `name`, instead of asking the system for the host name.
     #[must_use]
     pub fn host_name(mut self, name: &str) -> Self {
         self.host_name = Some(name.to_owned());
         self
     }
 
-    /// Merges the layers and judges the result.
+    /// Merges the layers and checks the result.
     pub fn load(&self) -> Result<Loaded, LoadError> {
         let mut given = Vec::new();
         let mut merge = Merge::new();
@@ -147,7 +150,7 @@ impl Loader {
         for flag in &self.flags {
             merge.note(self::flag(flag), &mut given);
         }
-        // A profile replaces all figures, so it goes first, whatever layer it is from.
+        // A profile replaces all its values, so it goes first, whatever layer it is from.
         let (profile, others): (Vec<_>, Vec<_>) = given.into_iter().partition(|(key, _)| key.name() == "profile");
         merge.profile(&profile);
         merge.apply(&others);
@@ -161,7 +164,7 @@ impl Loader {
 
 type Given = (&'static Key, Item);
 
-/// A variable as a value; nothing if it is not ours.
+/// Turns a variable into a value of its key; `None` if the variable is not part of the configuration.
 fn variable(name: &str, value: Option<&str>) -> Result<Option<Given>, Vec<Problem>> {
     if OF_CLIENTS.contains(&name) || name.starts_with(EVENT_PREFIX) {
         return Ok(None);
@@ -187,8 +190,9 @@ fn variable(name: &str, value: Option<&str>) -> Result<Option<Given>, Vec<Proble
     Ok(Some((key, Item::from_variable(key, source, value)?)))
 }
 
-/// For a service named `headcount…` Kubernetes sets `HEADCOUNT_SERVICE_HOST`, `HEADCOUNT_PORT_7117_UDP_ADDR` and more in
-/// every pod of the namespace. None of them is a key of ours.
+/// Returns true if a variable is a Kubernetes service link. For a service named `headcount…` Kubernetes sets
+/// `HEADCOUNT_SERVICE_HOST`, `HEADCOUNT_PORT_7117_UDP_ADDR` and more in every pod of the namespace. None of them is a
+/// key of ours.
 fn is_service_link(name: &str, value: &str) -> bool {
     if keys().any(|key| key.variable() == name) {
         return false;
@@ -212,21 +216,21 @@ fn flag(flag: &Flag) -> Result<Option<Given>, Vec<Problem>> {
     Ok(Some((key, Item::from_flag(key, source, &flag.values)?)))
 }
 
-/// The work of one [`Loader::load`].
+/// The state of one [`Loader::load`].
 struct Merge {
     agent: AgentConfig,
     sources: BTreeMap<&'static str, Source>,
-    /// What counts, as it was written: a person looks for `"31d"`, not for what it comes to.
+    /// The effective values as they were written: a person looks for `"31d"`, not for its parsed value.
     written: BTreeMap<&'static str, String>,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
-    /// Keys with a refused value: nothing that follows from them is judged.
+    /// Keys with a refused value: nothing that depends on them is checked.
     failed: BTreeSet<&'static str>,
 }
 
 impl Merge {
     fn new() -> Self {
-        // A name of some sort until the layers gave one; never the result.
+        // A placeholder until the layers give a name; never the result.
         let config = Config::new("unnamed").expect("letters are a name");
         Self {
             agent: AgentConfig::new(config),
@@ -249,7 +253,7 @@ impl Merge {
         }
     }
 
-    /// From the weakest layer to the strongest, so that the strongest stays.
+    /// Applies values from the weakest layer to the strongest, so that the strongest stays.
     fn apply(&mut self, given: &[Given]) {
         for (key, item) in given {
             match key.set(&mut self.agent, item) {
@@ -273,7 +277,7 @@ impl Merge {
         }
     }
 
-    /// The host's name, if nobody gave one.
+    /// Takes the host name as the node's name, if no layer gave one.
     fn name(&mut self, host_name: Option<&str>) {
         let is_given = self.sources.get("name").is_some_and(|source| *source != Source::Default);
         if is_given || self.failed.contains("name") {
@@ -298,10 +302,10 @@ impl Merge {
     }
 
     fn judge_together(&mut self) {
-        // The figures of an unknown profile are nobody's.
+        // If the profile is unknown, its values are not worth a check.
         if !self.failed.contains("profile") {
             for error in self.agent.config.problems() {
-                // Refused or not judged, what follows from it is not judged either.
+                // Refused or not checked: either way, nothing that depends on this key is checked.
                 let problem = self.of_combination(&error);
                 self.failed.insert(error.key());
                 self.problems.extend(problem);
@@ -325,7 +329,8 @@ impl Merge {
         }
     }
 
-    /// A value that does not go with another: told with both places, unless one of them is refused already.
+    /// Builds the problem of a value that contradicts another, with the sources of both; `None` if one of them is
+    /// refused already.
     fn of_combination(&self, error: &ConfigError) -> Option<Problem> {
         let key = find(error.key())?;
         let source = self.source_of(key.name());
@@ -345,7 +350,7 @@ impl Merge {
         Some(problem.hint(format!("{name} = {value} comes from {source}")))
     }
 
-    /// A token that is not there, or is none, is found out before the agent starts rather than by it.
+    /// Reads the token file, so that a missing or invalid token is reported before the agent starts.
     fn judge_token_file(&mut self) {
         const KEY: &str = "http.token_file";
         let http = &self.agent.http;
@@ -374,7 +379,7 @@ impl Merge {
         }
     }
 
-    /// What works and is hardly meant.
+    /// Warns of settings that work but are probably mistakes.
     fn warn(&mut self) {
         let config = &self.agent.config;
         let about =
@@ -412,7 +417,7 @@ impl Merge {
     }
 
     fn finish(mut self) -> Result<Loaded, LoadError> {
-        // The file's first and in its order; the others stay as they came.
+        // Problems of the file first, in the order of their lines; the others stay in the order they came.
         let rank = |problem: &Problem| if problem.line() == 0 { usize::MAX } else { problem.line() };
         self.problems.sort_by_key(rank);
         self.warnings.sort_by_key(rank);
@@ -423,7 +428,7 @@ impl Merge {
     }
 }
 
-/// Whether a seed is certainly on this machine; what other names mean is found out later, and may change.
+/// Returns true if a seed is certainly on this machine. Other names are resolved later, and their addresses may change.
 fn stays_on_this_machine(seed: &str) -> bool {
     let is_localhost = |host: &str| host.eq_ignore_ascii_case("localhost") || host.ends_with(".localhost");
     match super::literal(seed) {

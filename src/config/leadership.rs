@@ -1,6 +1,6 @@
-//! [`LeadershipConfig`]: whether leaders are elected, by whom, and at what pace.
+//! [`LeadershipConfig`]: the source of leadership, the voters, and the timing.
 //!
-//! Values and the profiles' figures only. What must be so *together* with the rest of the configuration is judged by
+//! Values and the profiles' defaults only. Conditions *together* with the rest of the configuration are checked by
 //! [`Config::problems`](super::Config::problems).
 
 use std::fmt;
@@ -15,34 +15,35 @@ use crate::core::{NodeId, Profile};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeadershipConfig {
-    /// Whether leaders are elected.
+    /// The source of leadership.
     pub mode: LeadershipMode,
-    /// Who forms the first electorate, at most seven; it means nothing once there is one, which is then in the data
-    /// directories. Empty: this node votes nowhere (unless its data directory says otherwise) and learns who leads.
+    /// The nodes that form the first electorate, at most seven; without effect once there is one, which is then in the
+    /// data directories. Empty: this node does not vote (unless its data directory says otherwise) and learns who
+    /// leads.
     pub voters: Vec<NodeId>,
-    /// How long a lease lasts, and how often it is renewed. Not reloadable.
+    /// The length of a lease, and the interval between renewals. Not reloadable.
     pub timing: LeaseTiming,
-    /// How much this node is preferred as a leader, and how it gives leadership up. Not reloadable.
+    /// The preference for this node as a leader, and the way it gives leadership up. Not reloadable.
     pub policy: LeaderPolicy,
-    /// The database, where leadership comes from one. Not reloadable.
+    /// The database of the mode `lease`. Not reloadable.
     pub lease: LeaseConfig,
 }
 
-/// Where leadership comes from.
+/// The source of leadership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum LeadershipMode {
-    /// Nobody leads.
+    /// There is no leader.
     #[default]
     None,
     /// A majority of a few voters elects the leader.
     Quorum,
-    /// Whoever holds a lease in a database leads.
+    /// The holder of a lease in a database leads.
     Lease,
 }
 
 impl LeadershipMode {
-    /// Its name in configuration and JSON.
+    /// Returns the mode's name in configuration and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             LeadershipMode::None => "none",
@@ -59,7 +60,7 @@ impl fmt::Display for LeadershipMode {
 }
 
 impl LeadershipConfig {
-    /// Nobody leads; the pace is the profile's.
+    /// Returns the mode `none` with the timing of a profile.
     pub(super) fn of(profile: Profile) -> Self {
         Self {
             mode: LeadershipMode::None,
@@ -70,7 +71,7 @@ impl LeadershipConfig {
         }
     }
 
-    /// What is wrong with it by itself.
+    /// Returns the problems of this section by itself.
     pub(super) fn problems(&self) -> Vec<ConfigError> {
         let mut problems: Vec<ConfigError> = self.timing.check().err().into_iter().map(Into::into).collect();
         problems.extend(check_voters(&self.voters).err());
@@ -88,7 +89,7 @@ impl LeadershipConfig {
     }
 }
 
-/// The pace of leases in a profile.
+/// Returns the timing of leases in a profile.
 const fn timing_of(profile: Profile) -> LeaseTiming {
     let (lease, renewal) = match profile {
         Profile::Default => (15_000, 5_000),
@@ -99,7 +100,7 @@ const fn timing_of(profile: Profile) -> LeaseTiming {
     LeaseTiming { lease_duration: Duration::from_millis(lease), renewal_interval: Duration::from_millis(renewal) }
 }
 
-/// At most seven, each once: a name that stands there twice is a mistyped one that is missing.
+/// Checks that there are at most seven voters, and none twice: a name listed twice means that another one is missing.
 pub(super) fn check_voters(voters: &[NodeId]) -> Result<(), ConfigError> {
     if voters.len() > MAX_VOTERS {
         return Err(ConfigError::TooManyVoters { count: voters.len() });

@@ -1,9 +1,9 @@
-//! [`LeaseConfig`]: the database that leadership by a lease comes from, and the pace beside that of the lease itself.
+//! [`LeaseConfig`]: the database that leases are kept in, and the timing beside that of the lease itself.
 //!
-//! Invariants: a database's address is never shown with its password, whatever is wrong with it. What is not said follows
-//! from the length of the lease, so that one figure is enough to change the pace.
+//! Invariants: the address of a database is never shown with its password, whatever is wrong with it. Values that are
+//! not set follow from the length of the lease, so that changing one value is enough to change the timing.
 //!
-//! Must not know: how a database is asked.
+//! Must not know how a database is queried.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,32 +15,32 @@ use crate::core::election::LeaseTiming as Pace;
 use crate::lease::{LeaseName, LeaseTiming, MAX_LEASES, TimingError};
 use crate::text::{MAX_SHOWN, visible};
 
-/// The longest statement timeout that is not asked for.
+/// The greatest statement timeout that is chosen by default.
 const USUAL_STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The shortest statement timeout that stores take.
+/// The least statement timeout that stores accept.
 const LEAST_STATEMENT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Section `[leadership.lease]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseConfig {
-    /// The database. Needed where the mode is `lease`.
+    /// The address of the database. Required if the mode is `lease`.
     pub url: Option<DatabaseUrl>,
-    /// The schema of its tables (PostgreSQL only). `None`: the role's own.
+    /// The schema of its tables (PostgreSQL only). `None`: the role's default schema.
     pub schema: Option<String>,
-    /// The beginning of its tables' names.
+    /// The prefix of its tables' names.
     pub table_prefix: String,
-    /// The leases that this node contends for, at most [`MAX_LEASES`]; more can be had by
-    /// [`Agent::lease`](crate::Agent::lease). The cluster is led by `default`.
+    /// The leases that this node contends for, at most [`MAX_LEASES`]; more can be contended for with
+    /// [`Agent::lease`](crate::Agent::lease). The holder of `default` leads the cluster.
     pub leases: Vec<LeaseName>,
-    /// How long the database may take for one round. `None`: half of the renewal interval, two seconds at most.
+    /// The time that the database may take for one round. `None`: half of the renewal interval, two seconds at most.
     pub statement_timeout: Option<Duration>,
-    /// A node whose last round is not older than this is listed as active. `None`: two renewal intervals.
+    /// The greatest age of the last round of a node that is listed as active. `None`: two renewal intervals.
     pub liveness_window: Option<Duration>,
-    /// Rows that are older than this are deleted. `None`: two leases.
+    /// The age at which rows are deleted. `None`: two leases.
     pub row_ttl: Option<Duration>,
-    /// Where other agents' calls reach this node, kept in its row. An unspecified address stands for the one that is
-    /// advertised.
+    /// The address at which other agents' calls reach this node, kept in its row. An unspecified address stands for the
+    /// one that is advertised.
     pub rpc_address: Option<SocketAddr>,
 }
 
@@ -60,7 +60,7 @@ impl Default for LeaseConfig {
 }
 
 impl LeaseConfig {
-    /// All figures, for leases of this pace.
+    /// Returns all durations, for leases of this timing.
     pub fn timing(&self, pace: Pace) -> LeaseTiming {
         let Pace { lease_duration, renewal_interval } = pace;
         let usual_timeout = (renewal_interval / 2).clamp(LEAST_STATEMENT_TIMEOUT, USUAL_STATEMENT_TIMEOUT);
@@ -73,7 +73,7 @@ impl LeaseConfig {
         }
     }
 
-    /// What is wrong with it where the mode is `lease`.
+    /// Returns the problems of this section if the mode is `lease`.
     pub(super) fn problems(&self, pace: Pace) -> Vec<ConfigError> {
         let mut problems = Vec::new();
         match &self.url {
@@ -82,14 +82,14 @@ impl LeaseConfig {
         }
         problems.extend(check_leases(&self.leases).err());
         problems.extend(self.names());
-        // The pace itself is judged for all modes.
+        // The lease's own timing is checked for all modes.
         if pace.check().is_ok() {
             problems.extend(self.timing(pace).check().err().map(of_timing));
         }
         problems
     }
 
-    /// What is wrong with the names of tables.
+    /// Returns the problems of the tables' names and of the statement timeout.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     fn names(&self) -> Vec<ConfigError> {
         use crate::lease::store::StoreOptions;
@@ -126,7 +126,7 @@ impl LeaseConfig {
     }
 }
 
-/// At most so many, each once, and one at least.
+/// Checks that there is at least one lease, at most [`MAX_LEASES`], and none twice.
 pub(super) fn check_leases(leases: &[LeaseName]) -> Result<(), ConfigError> {
     if leases.is_empty() || leases.len() > MAX_LEASES {
         return Err(ConfigError::LeaseCount { count: leases.len() });
@@ -143,17 +143,17 @@ fn of_timing(error: TimingError) -> ConfigError {
     ConfigError::OutOfRange(OutOfRange { key, found, allowed: format!("{allowed}; {hint}") })
 }
 
-/// A database's address: `sqlite://FILE` or `postgres://USER@HOST/DATABASE`. Shown without its password.
+/// The address of a database: `sqlite://FILE` or `postgres://USER@HOST/DATABASE`. Shown without its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DatabaseUrl(String);
 
 impl DatabaseUrl {
-    /// An address as somebody wrote it; it is judged by [`Config::check`](super::Config::check).
+    /// Wraps an address as the user wrote it; [`Config::check`](super::Config::check) checks it.
     pub fn new(url: impl Into<String>) -> Self {
         Self(url.into())
     }
 
-    /// The address, password and all.
+    /// Returns the address, with its password.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -174,7 +174,7 @@ impl DatabaseUrl {
     }
 }
 
-/// Without the password, and in one line.
+/// Shows the address without the password, and in one line.
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&visible(&without_password(&self.0), MAX_SHOWN * 2))
@@ -187,8 +187,8 @@ impl fmt::Debug for DatabaseUrl {
     }
 }
 
-/// The same text with all that may be a password taken out: between the first colon and the last `@` behind the scheme, and
-/// behind `password=`. Good and bad addresses alike.
+/// Returns the text with all that may be a password taken out: between the first colon and the last `@` behind the
+/// scheme, and behind `password=`. Works on valid and invalid addresses alike.
 fn without_password(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
     let (user, place) = rest.rsplit_once('@').map_or((None, rest), |(user, place)| (Some(user), place));

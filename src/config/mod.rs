@@ -1,12 +1,12 @@
-//! [`Config`]: everything an agent can be told, checked.
+//! [`Config`]: the checked configuration of an agent.
 //!
-//! The top of this module is for programs that build a [`Config`] in code: it holds the values and what they mean
-//! together, and knows nothing of files, variables or flags. The core's own figures are checked by
+//! The top of this module is for programs that build a [`Config`] in code: it holds the values and the checks on
+//! combinations of values, and knows nothing of files, variables or flags. The core's own settings are checked by
 //! [`Settings::check`], so that a value from code, a file or the wire meets the same bounds.
 //!
 //! With the cargo feature `agent` come the layers of the binary: [`Loader`] merges flags, environment, file and profile
-//! into an [`AgentConfig`] and remembers where each value came from. All of it works from one table of keys
-//! ([`keys()`]); a key that is not in the table does not exist.
+//! into an [`AgentConfig`] and remembers the source of each value. All of it works from one table of keys ([`keys()`]);
+//! a key that is not in the table does not exist.
 //!
 //! ```
 //! use headcount::{Config, Profile};
@@ -68,16 +68,16 @@ pub use reload::SettingChange;
 #[cfg(feature = "agent")]
 pub use token::{BadToken, Token, TokenFileError};
 
-/// The gossip port where none is said.
+/// The gossip port used if none is configured.
 pub const DEFAULT_GOSSIP_PORT: u16 = 7117;
-/// The HTTP port where none is said.
+/// The HTTP port used if none is configured.
 pub const DEFAULT_HTTP_PORT: u16 = 7118;
-/// The cluster's name where none is said.
+/// The cluster name used if none is configured.
 pub const DEFAULT_CLUSTER: &str = "headcount";
 
-/// Everything an agent can be told. Start from [`Config::new`] and change what you must.
+/// The configuration of an agent. Start from [`Config::new`] and change what you must.
 ///
-/// The fields are open; [`Config::check`] judges them together, and the agent calls it before it starts.
+/// The fields are public; [`Config::check`] checks them together, and the agent calls it before it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
@@ -85,33 +85,34 @@ pub struct Config {
     pub name: NodeId,
     /// The cluster's name; nodes of other clusters refuse each other. Default [`DEFAULT_CLUSTER`].
     pub cluster: NodeId,
-    /// Where the figures of `settings` come from.
+    /// The profile that the values of `settings` were taken from.
     profile: Profile,
-    /// Pace and sizes.
+    /// Intervals, timeouts and sizes of the protocol.
     pub settings: Settings,
-    /// Where gossip is received, UDP and TCP on one number; port 0 takes a free one. `None`: port
+    /// The address that receives gossip, UDP and TCP on one port number; port 0 takes a free one. `None`: port
     /// [`DEFAULT_GOSSIP_PORT`] on every address, IPv6 and IPv4 where both exist.
     pub bind: Option<SocketAddr>,
-    /// Where others send to, which must be an address that a packet can be sent to. `None`: the bound address if it is
-    /// specific, else the source address toward the first seed, else the first address that is not loopback.
+    /// The address that other nodes send to; it must be one that a packet can be sent to. `None`: the bound address if
+    /// it is specific, else the source address toward the first seed, else the first address that is not loopback.
     pub advertise: Option<SocketAddr>,
-    /// Where users of this node reach it: free text for the members' listing, 1–100 bytes without control characters.
+    /// The address at which users of this node reach it: free text for the members' listing, 1–100 bytes without
+    /// control characters.
     pub api_address: Option<String>,
-    /// `host:port` of nodes to join through, at most 64; IPv6 addresses in brackets. Names are looked up again at every
-    /// try, and all their addresses count. One's own address among them is recognised and harmless, so that all nodes
-    /// may share one list.
+    /// Addresses (`host:port`) of nodes to join through, at most 64; IPv6 addresses in brackets. Names are resolved
+    /// again at every try, and all their addresses count. One's own address among them is recognised and harmless, so
+    /// that all nodes may share one list.
     pub seeds: Vec<String>,
-    /// Where the state that survives a restart lives; created if it is missing. `None`: nowhere, and a restarted node
-    /// has to find its way back through the seeds.
+    /// The directory for the state that survives a restart; created if it is missing. `None`: no state is kept, and a
+    /// restarted node has to find its way back through the seeds.
     pub data_dir: Option<PathBuf>,
-    /// What the node tells about itself: at most 32 keys, 512 bytes in all.
+    /// The tags in the node's record: at most 32 keys, 512 bytes in all.
     pub tags: Tags,
-    /// Whether leaders are elected, by whom, and at what pace.
+    /// The source, the voters and the timing of leadership.
     pub leadership: LeadershipConfig,
 }
 
 impl Config {
-    /// A node of this name with defaults for everything else.
+    /// Returns the configuration of a node of this name, with defaults for everything else.
     pub fn new(name: &str) -> Result<Self, InvalidName> {
         Ok(Self {
             name: NodeId::new(name)?,
@@ -128,8 +129,8 @@ impl Config {
         })
     }
 
-    /// The same with the figures of a profile, which replace all of `settings` and the pace of leases: call it before
-    /// changing single ones.
+    /// Sets a profile. Its values replace all of `settings` and the timing of leases: call it before changing single
+    /// ones.
     #[must_use]
     pub fn with_profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
@@ -138,20 +139,20 @@ impl Config {
         self
     }
 
-    /// The profile that the figures of `settings` come from, as operators are shown it: set by [`Config::with_profile`],
-    /// which replaces the figures.
+    /// Returns the profile that the values of `settings` were taken from, as shown to operators: the one given to
+    /// [`Config::with_profile`], which replaces the values.
     pub const fn profile(&self) -> Profile {
         self.profile
     }
 
-    /// The same, electing leaders by quorum; the names form the first electorate. Needs a `data_dir`.
+    /// Lets leaders be elected by quorum; the names form the first electorate. Needs a `data_dir`.
     pub fn with_voters<'a>(mut self, voters: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidName> {
         self.leadership.mode = LeadershipMode::Quorum;
         self.leadership.voters = voters.into_iter().map(NodeId::new).collect::<Result<_, _>>()?;
         Ok(self)
     }
 
-    /// The same, led by whoever holds a lease in this database: `sqlite://FILE` for nodes on one machine,
+    /// Lets the holder of a lease in this database lead: `sqlite://FILE` for nodes on one machine,
     /// `postgres://USER@HOST/DATABASE` for many. Needs the cargo feature of its kind.
     #[must_use]
     pub fn with_lease(mut self, url: &str) -> Self {
@@ -160,21 +161,21 @@ impl Config {
         self
     }
 
-    /// The same, receiving gossip on this address only.
+    /// Receives gossip on this address only.
     #[must_use]
     pub fn with_bind(mut self, address: SocketAddr) -> Self {
         self.bind = Some(address);
         self
     }
 
-    /// The same with these seeds instead of its own.
+    /// Replaces the seeds.
     #[must_use]
     pub fn with_seeds<S: Into<String>>(mut self, seeds: impl IntoIterator<Item = S>) -> Self {
         self.seeds = seeds.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The same with these tags instead of its own; of two with one key the later counts.
+    /// Replaces the tags; of two with one key the later counts.
     pub fn with_tags<K: Into<String>, V: Into<String>>(
         mut self,
         tags: impl IntoIterator<Item = (K, V)>,
@@ -184,12 +185,12 @@ impl Config {
         Ok(self)
     }
 
-    /// Checks everything that the types do not keep by themselves; the first problem is the error.
+    /// Checks everything that the types do not enforce by themselves; the first problem is the error.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.problems().into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// All that [`Config::check`] would complain about, one after the other.
+    /// Returns all problems that [`Config::check`] looks for, in order.
     pub fn problems(&self) -> Vec<ConfigError> {
         let mut problems: Vec<ConfigError> = self.settings.problems().into_iter().map(Into::into).collect();
         if let Some(address) = self.bind {
@@ -212,13 +213,13 @@ impl Config {
     }
 }
 
-/// Any address of this machine will do, whether it exists is found out by binding it; a group is none.
+/// Accepts any address of this machine (binding it shows whether it exists) but no multicast group.
 fn check_bind(address: SocketAddr) -> Result<(), ConfigError> {
     if address.ip().is_multicast() { Err(ConfigError::BindMulticast { address }) } else { Ok(()) }
 }
 
-/// A node that is bound to loopback and whose seeds are all on other machines never joins: its packets do not leave the
-/// machine. With a name among the seeds nobody can tell.
+/// Refuses a loopback address for `bind` if all seeds are on other machines: the node would never join, since its
+/// packets do not leave the machine. With a host name among the seeds this cannot be decided, and nothing is refused.
 fn check_bind_reaches(bind: Option<SocketAddr>, seeds: &[String]) -> Result<(), ConfigError> {
     let Some(bind) = bind.filter(is_loopback) else { return Ok(()) };
     let elsewhere: Vec<_> = seeds.iter().filter(|seed| literal(seed).is_some_and(|seed| !is_loopback(&seed))).collect();
@@ -230,12 +231,12 @@ fn check_bind_reaches(bind: Option<SocketAddr>, seeds: &[String]) -> Result<(), 
     }
 }
 
-/// Whether only this machine sends to an address.
+/// Returns true if an address is loopback, so that only this machine can send to it.
 fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// A seed that is an address and no name.
+/// Parses a seed that is an IP address with a port; `None` for a host name.
 fn literal(seed: &str) -> Option<SocketAddr> {
     seed.parse().ok()
 }
@@ -244,7 +245,7 @@ fn check_advertise(address: SocketAddr) -> Result<(), ConfigError> {
     if is_reachable(address) { Ok(()) } else { Err(ConfigError::AdvertiseUnreachable { address }) }
 }
 
-/// The same bounds as for a record from the wire, and something to show.
+/// Checks the bounds that a record from the wire must meet, and that the text is not empty.
 fn check_api_address(text: &str) -> Result<(), ConfigError> {
     if text.is_empty() || text.len() > Record::MAX_API_ADDRESS_BYTES || text.contains(char::is_control) {
         return Err(ConfigError::ApiAddress { found: text.to_owned() });
@@ -260,8 +261,8 @@ fn check_seed(seed: &str) -> Result<(), ConfigError> {
     check_host_port(seed).map_err(|fault| ConfigError::Seed { seed: seed.to_owned(), fault })
 }
 
-/// `host:port`, `1.2.3.4:port` or `[v6]:port`. Whether a name resolves is no business of the configuration: it may do so
-/// later, and is tried again for ever.
+/// Checks the forms `host:port`, `1.2.3.4:port` and `[v6]:port`. Names are not resolved here: a name may become
+/// resolvable later, and is tried again for ever.
 pub(crate) fn check_host_port(text: &str) -> Result<(), SeedFault> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return if is_reachable(address) { Ok(()) } else { Err(SeedFault::Unreachable) };
@@ -272,7 +273,7 @@ pub(crate) fn check_host_port(text: &str) -> Result<(), SeedFault> {
     let Some((host, port)) = text.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) else {
         return Err(SeedFault::NoPort);
     };
-    // `parse` alone would take "+7117".
+    // `parse` alone would accept "+7117".
     let port_is_good =
         port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port != 0);
     if !port_is_good {
@@ -281,8 +282,8 @@ pub(crate) fn check_host_port(text: &str) -> Result<(), SeedFault> {
     if is_host_name(host) { Ok(()) } else { Err(SeedFault::Host) }
 }
 
-/// A name that a resolver could know. Underscores occur in the wild; a last label of digits alone is a mistyped IPv4
-/// address and never a name.
+/// Returns true if a text could be a host name. Underscores occur in the wild; a last label of digits alone is a
+/// mistyped IPv4 address and never a name.
 fn is_host_name(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     let label = |label: &str| {

@@ -1,7 +1,7 @@
-//! What a person reads when a configuration is refused, and where a value came from.
+//! The problems of a configuration as a person reads them, and the sources of its values.
 //!
-//! Every [`Problem`] says where (file and line, variable or flag), which key, what was found and what is allowed; the
-//! parts are fields, so that tests and tools need not take the text apart. Nothing here knows any key.
+//! Every [`Problem`] names the source (file and line, variable or flag), the key, the value found and the values
+//! allowed; the parts are fields, so that tests and tools need not take the text apart. Nothing here knows any key.
 
 use std::fmt;
 use std::io;
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use crate::core::Profile;
 use crate::text::{MAX_SHOWN, visible};
 
-/// The longest reason that is told, in characters: some repeat what was written.
+/// The longest reason that is shown, in characters: some repeat text that the user wrote.
 const MAX_REASON: usize = 300;
 
-/// Where a value came from, from the strongest to the weakest.
+/// The source of a value, from the strongest to the weakest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
@@ -23,19 +23,19 @@ pub enum Source {
     Environment(String),
     /// A line of the configuration file.
     File {
-        /// The file, as it was named.
+        /// The file, as the user named it.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
     },
-    /// The profile's figure.
+    /// The value that a profile sets.
     Profile(Profile),
-    /// Nobody said anything.
+    /// No layer gave a value.
     Default,
 }
 
 impl Source {
-    /// The layer in one word: `flag`, `environment`, `file`, `profile` or `default`.
+    /// Returns the layer in one word: `flag`, `environment`, `file`, `profile` or `default`.
     pub const fn layer(&self) -> &'static str {
         match self {
             Source::Flag(_) => "flag",
@@ -60,21 +60,21 @@ impl fmt::Display for Source {
     }
 }
 
-/// One reason why a configuration is refused, or why somebody should look at it.
+/// One reason to refuse a configuration, or to warn of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// Where the value came from.
+    /// The source of the value.
     pub source: Source,
-    /// The key with its section, as far as it is known.
+    /// The key with its section, if it is known.
     pub key: Option<String>,
-    /// The value found, as it was written where that is known, safe to print.
+    /// The value found, as it was written if that is known, safe to print.
     pub found: Option<String>,
-    /// What is wrong.
+    /// The reason: what is wrong with the value.
     pub reason: String,
-    /// What is allowed, in words.
+    /// The values allowed, in words.
     pub allowed: Option<String>,
-    /// What to try.
+    /// Advice: one thing to try.
     pub hint: Option<String>,
 }
 
@@ -100,14 +100,15 @@ impl Problem {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// The line of the file, 0 for what is in no file: file problems are told in the order of the file.
+    /// Returns the line of the file, 0 for a problem that is in no file: file problems are reported in the order of the
+    /// file.
     pub(super) fn line(&self) -> usize {
         if let Source::File { line, .. } = self.source { line } else { 0 }
     }
 }
 
-/// `config.toml:12: mtu = 9000 is out of range; allowed is 1000 to 1400`. A file stands without the word, as compilers
-/// write it and editors follow it.
+/// `config.toml:12: mtu = 9000 is out of range; allowed is 1000 to 1400`. A file is shown without the word "file", in
+/// the form that compilers write and editors follow.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
@@ -132,28 +133,28 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why there is no configuration. Nothing was started or changed.
+/// The error of a load that gave no configuration. Nothing was started or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The file cannot be read.
     #[error("cannot read the configuration file {}: {error}; {}", shown(path), what_to_try(error))]
     Unreadable {
-        /// The file, as it was named.
+        /// The file, as the user named it.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// What was said is refused: at least one problem, all that could be told apart at once.
+    /// The configuration is refused: at least one problem, and all that can be found at once.
     #[error("{}", list(problems))]
     Refused {
-        /// Those of the file in its order, then environment, flags, and what does not go together.
+        /// The problems of the file in its order, then of the environment, of flags, and of combinations.
         problems: Vec<Problem>,
     },
 }
 
 impl LoadError {
-    /// The refusals; none if the file could not be read at all.
+    /// Returns the problems; none if the file could not be read at all.
     pub fn problems(&self) -> &[Problem] {
         if let LoadError::Refused { problems } = self { problems } else { &[] }
     }
@@ -167,7 +168,7 @@ fn what_to_try(error: &io::Error) -> &'static str {
     }
 }
 
-/// The name of a file as it may be shown: whole, since somebody wants to find it.
+/// Returns the name of a file made safe to print: in full length, since a person will look for the file.
 fn shown(path: &Path) -> String {
     visible(&path.to_string_lossy(), usize::MAX)
 }
@@ -182,7 +183,7 @@ fn list(problems: &[Problem]) -> String {
     }
 }
 
-/// A value as it may be shown: on one line, nothing invisible, not endless.
+/// Returns a value made safe to print: on one line, without invisible characters, of bounded length.
 pub(super) fn printable(text: &str) -> String {
     let shown = visible(text.trim(), MAX_SHOWN);
     if shown.is_empty() { "\"\"".to_owned() } else { shown }

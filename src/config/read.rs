@@ -1,18 +1,18 @@
-//! Reading the files that the configuration names: regular ones, of bounded length, without ever waiting for a writer.
+//! Reads the files that the configuration names: regular ones, of bounded length, without ever waiting for a writer.
 //!
-//! Invariants: nothing is read from a directory, a FIFO, a socket or a device, and opening one does not wait; no more than
-//! the bound is read, whatever the file says about its length. Must not know what is in the files.
+//! Invariants: nothing is read from a directory, a FIFO, a socket or a device, and opening one does not wait; no more
+//! than the bound is read, whatever length the file reports. Must not know the contents of the files.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// The whole of a regular file of at most so many bytes, and what the system knows of it.
+/// Reads the whole of a regular file of at most `most` bytes. Returns its bytes and its metadata.
 pub(super) fn regular_file(path: &Path, most: u64) -> io::Result<(Vec<u8>, Metadata)> {
-    // Asked before it is opened, since opening a device may do something.
+    // Checked before it is opened, since opening a device may have side effects.
     check_kind(&fs::metadata(path)?)?;
     let file = open(path)?;
-    // And after, since it may be another one by now.
+    // And checked again after, since another file may have taken its place.
     let metadata = file.metadata()?;
     check_kind(&metadata)?;
     let too_long = |bytes: u64| {
@@ -28,7 +28,7 @@ pub(super) fn regular_file(path: &Path, most: u64) -> io::Result<(Vec<u8>, Metad
     if length > most { Err(too_long(length)) } else { Ok((bytes, metadata)) }
 }
 
-/// Opens without waiting: opening a FIFO would wait for somebody who writes into it.
+/// Opens a file without waiting: opening a FIFO would wait for a writer.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -44,7 +44,7 @@ fn check_kind(metadata: &Metadata) -> io::Result<()> {
     }
 }
 
-/// What it is, if it is no regular file.
+/// Returns the kind of a file that is not a regular file, in words; `None` for a regular file.
 fn kind_of(metadata: &Metadata) -> Option<&'static str> {
     #[cfg(unix)]
     {
@@ -66,7 +66,7 @@ fn kind_of(metadata: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// The permissions of a file that others than its owner may read or change, as in `ls`: `644`.
+/// Returns the permissions, as in `ls` (`644`), if others than the file's owner may read or change it.
 pub(super) fn open_to_others(metadata: &Metadata) -> Option<String> {
     #[cfg(unix)]
     {
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(regular_file(&path, 8).expect("it fits").0, b"12345678");
         let error = regular_file(&path, 7).expect_err("too long").to_string();
         assert_eq!(error, "it has 8 bytes, and at most 7 are read");
-        // Hardly a byte on the disk, and too much to allocate.
+        // A sparse file: hardly a byte on the disk, and too much to allocate.
         File::create(&path).and_then(|file| file.set_len(200 << 30)).expect("a sparse file");
         assert!(regular_file(&path, 8).expect_err("too long").to_string().contains("214748364800 bytes"));
     }

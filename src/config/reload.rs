@@ -1,28 +1,28 @@
-//! What a configuration read again would change, and what of that a running agent takes up without a restart.
+//! The differences between two configurations, and which of them a running agent applies without a restart.
 //!
-//! Compares values, key by key of the one table; where a value came from does not matter, and what is *in* a file that a
-//! value names is not looked at. Must not know how a running agent takes anything up.
+//! Compares values, key by key of the one table; the sources of values do not matter, and the *contents* of a file that
+//! a value names are not compared. Must not know how a running agent applies a change.
 
 use std::fmt;
 
 use super::keys::keys;
 use super::layers::Loaded;
 
-/// A key whose value is another one now.
+/// A key whose value has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SettingChange {
     /// The key, with its section.
     pub key: &'static str,
-    /// The value until now, as `config show` has it.
+    /// The value until now, as `config show` prints it.
     pub old: String,
-    /// The value from now on.
+    /// The new value.
     pub new: String,
-    /// Whether a running agent takes it up; else it counts after a restart.
+    /// True if a running agent applies the change; otherwise it counts after a restart.
     pub reloadable: bool,
 }
 
-/// `log.level: info -> debug`, with `(after a restart)` behind it where that is so.
+/// `log.level: info -> debug`, followed by `(after a restart)` if the key is not reloadable.
 impl fmt::Display for SettingChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, old, new, reloadable } = self;
@@ -31,7 +31,7 @@ impl fmt::Display for SettingChange {
 }
 
 impl Loaded {
-    /// What is different in a newer configuration, in the order of the table of keys; nothing if they are the same.
+    /// Returns the differences to a newer configuration, in the order of the table of keys; empty if there are none.
     pub fn changes(&self, newer: &Loaded) -> Vec<SettingChange> {
         let differs = keys().filter(|key| (key.get)(&self.agent) != (key.get)(&newer.agent));
         let change = |key: &'static super::Key| SettingChange {

@@ -1,6 +1,6 @@
-//! How a value given reaches its place: one judgement per form, used by every row of the table of keys.
+//! Stores a given value in its field of the configuration: one check per form, used by every row of the table of keys.
 //!
-//! Judges a value alone: its type, its syntax, its unit. A refused value changes nothing. Knows no layers.
+//! Checks a value alone: its type, its syntax, its unit. A refused value changes nothing. Knows no layers.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -18,11 +18,11 @@ use crate::core::{NodeId, Tags};
 use crate::lease::LeaseName;
 use crate::text::{MAX_SHOWN, visible};
 
-/// Names in `http.allowed_hosts`.
+/// The greatest number of names in `http.allowed_hosts`.
 const MAX_ALLOWED_HOSTS: usize = 64;
 
 impl Key {
-    /// Puts a value in its place, or says why not.
+    /// Stores a value in its field, or returns the problems that speak against it.
     pub(super) fn set(&self, agent: &mut AgentConfig, item: &Item) -> Result<(), Vec<Problem>> {
         match (&self.slot, &item.value) {
             (Slot::Text(set), Value::Text(text)) => {
@@ -81,8 +81,8 @@ impl Key {
         }
     }
 
-    /// The judgements that [`Config::problems`](super::Config::problems) makes of single values, made here too: so a
-    /// value is judged where it stands even if a stronger layer hides it.
+    /// Makes the checks that [`Config::problems`](super::Config::problems) makes of single values here too: so a value
+    /// is checked with its own source even if a stronger layer hides it.
     fn judge(&self, item: &Item) -> Result<(), ConfigError> {
         let Value::Text(text) = &item.value else { return Ok(()) };
         match (self.name(), text.parse::<SocketAddr>()) {
@@ -177,7 +177,7 @@ impl Key {
                     .allowed(self.range())
             };
             match &item.value {
-                // Alone first, so that a malformed one is told with its own line.
+                // Each tag is checked alone first, so that a malformed one is reported with its own line.
                 Value::Text(text) => match Tags::new(BTreeMap::from([(name.clone(), text.clone())])) {
                     Ok(_) => {
                         tags.insert(name.clone(), text.clone());
@@ -214,7 +214,7 @@ impl Key {
     }
 }
 
-/// A number with its unit, in whole milliseconds: finer ones would be lost on the wire without a word.
+/// Parses a number with its unit, in whole milliseconds: a finer fraction would be lost on the wire without a word.
 fn duration(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
     if !trimmed.is_empty() && trimmed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
@@ -229,7 +229,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// An address to bind or to tell others: names may mean several, so they are not taken.
+/// Parses an address to bind or to advertise. Host names are refused: a name may stand for several addresses.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         if text.parse::<IpAddr>().is_ok() {
@@ -240,7 +240,7 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Relative paths are relative to where the process was started.
+/// Parses a path. Relative paths are relative to the directory in which the process was started.
 pub(super) fn path(text: &str) -> Result<PathBuf, String> {
     match text {
         "" => Err("is empty; leave the key out instead".to_owned()),
@@ -249,8 +249,8 @@ pub(super) fn path(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Log directives. A word alone is a level here: `EnvFilter` would take any other as the name of a target and then log
-/// nothing else, which is never what `level = "verbose"` meant.
+/// Checks log directives. A single word must be a level: `EnvFilter` would take any other word as the name of a target
+/// and then log nothing else, which is never what `level = "verbose"` meant.
 pub(super) fn directives(text: &str) -> Result<String, String> {
     use tracing_subscriber::filter::{EnvFilter, LevelFilter};
     if text.trim().is_empty() {

@@ -1,4 +1,4 @@
-//! `config show`: the values that count and where each came from, for people and for programs.
+//! `config show`: the effective values and their sources, for people and for programs.
 //!
 //! Values look as they would be written in the file, durations included: `"5s"`, not a number of milliseconds. There is
 //! no secret among them, only the names of files that hold some.
@@ -10,17 +10,18 @@ use super::layers::Loaded;
 use super::problem::Source;
 use crate::text::visible;
 
-/// What the table is, and what it is not.
+/// The lines above the table: what it shows, and what it does not.
 const HEADLINE: &str = "What `headcount agent` would start with here, given the same flags.\n\
     A running agent may have others: `headcount info` asks it.";
-/// Between two columns.
+/// The space between two columns.
 const SPACE: &str = "  ";
-/// A value wider than this does not widen its column.
+/// The widest value that widens its column; a longer one sticks out of its own line alone.
 const MOST_VALUE_WIDTH: usize = 28;
 
 impl Loaded {
-    /// What it is, and an aligned table: key, value, source. What is not set shows its default in parentheses. A value that
-    /// is longer than most does not push the others out of the window: its own line is longer.
+    /// Returns a headline and an aligned table: key, value, source. Keys that are not set show their default in
+    /// parentheses. A value that is longer than most does not push the others out of the window: only its own line is
+    /// longer.
     pub fn table(&self) -> String {
         let rows = keys().map(|key| {
             let value = self.shown(key);
@@ -40,14 +41,14 @@ impl Loaded {
         format!("{HEADLINE}\n\n{table}")
     }
 
-    /// A value as the table shows it.
+    /// Returns a value as the table shows it.
     pub(super) fn shown(&self, key: &Key) -> String {
         let value = cell(&(key.get)(&self.agent)).unwrap_or_else(|| format!("({})", key.default()));
         visible(&value, usize::MAX)
     }
 
-    /// `{"settings":[{"key","value","layer","source"}]}`, one entry for each key, in the order of the table. `value` is
-    /// `null` where nothing is set; `layer` is flag, environment, file, profile or default.
+    /// Returns `{"settings":[{"key","value","layer","source"}]}`, one entry for each key, in the order of the table.
+    /// `value` is `null` if nothing is set; `layer` is flag, environment, file, profile or default.
     pub fn json(&self) -> Json {
         let settings: Vec<_> = keys()
             .map(|key| {
@@ -64,7 +65,7 @@ impl Loaded {
     }
 }
 
-/// A value in a table; nothing for what is not set.
+/// Returns the cell of a value in a table; `None` for a value that is not set.
 pub(super) fn cell(value: &Json) -> Option<String> {
     match value {
         Json::Null => None,

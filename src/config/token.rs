@@ -1,6 +1,6 @@
 //! [`Token`]: the secret that callers of the HTTP interface present, and the file that holds it.
 //!
-//! Server, client and the judgement of a configuration read it here, so that they agree on what a token is. Invariants: a
+//! Server, client and the check of a configuration read the token here, so that they agree on its form. Invariants: a
 //! token is never shown; a file is read as [`read`](super::read) does, without waiting and up to a bound. Must not know
 //! requests.
 
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::read::{open_to_others, regular_file};
 
-/// The largest file that is read for a token: the longest token, and space around it.
+/// The largest token file that is read: the longest token, and space around it.
 const MAX_TOKEN_FILE_BYTES: u64 = 4096;
 
 /// A secret that callers present as `Authorization: Bearer …`. Never shown.
@@ -22,50 +22,50 @@ pub struct Token(String);
 #[error("a token has {least} to {most} printable ASCII characters without spaces", least = Token::MIN_BYTES, most = Token::MAX_BYTES)]
 pub struct BadToken;
 
-/// Why a file gives no token. The message says what is wrong with the file, and leaves its name to the caller.
+/// The reason for which a file gives no token. The message says what is wrong with the file; the caller adds its name.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenFileError {
-    /// It cannot be read, or is not a regular file of sensible length.
+    /// The file cannot be read, or is not a regular file of sensible length.
     #[error("cannot be read: {0}")]
     Unreadable(io::Error),
-    /// It can be read, and what is in it is not a token.
+    /// The file can be read, but its contents are not a token.
     #[error("holds no valid token: {BadToken}")]
     Invalid,
 }
 
-/// What a token file holds.
+/// The contents of a token file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TokenFile {
     pub(super) token: Token,
-    /// The permissions of a file that others may read, as in `644`.
+    /// The permissions, as in `644`, if others than the owner may read or change the file.
     pub(super) open_to_others: Option<String>,
 }
 
 impl Token {
-    /// Shorter ones are guessed.
+    /// The least length of a token. Shorter ones could be guessed.
     pub const MIN_BYTES: usize = 16;
-    /// Longer ones do not fit into a header comfortably.
+    /// The greatest length of a token. Longer ones do not fit into a header comfortably.
     pub const MAX_BYTES: usize = 512;
 
-    /// A token from the text of a file; white space around it is taken away.
+    /// Returns the token in the text of a file; white space around it is removed.
     pub fn new(text: &str) -> Result<Self, BadToken> {
         let text = text.trim();
         let fits = (Self::MIN_BYTES..=Self::MAX_BYTES).contains(&text.len());
         if fits && text.bytes().all(|byte| byte.is_ascii_graphic()) { Ok(Self(text.to_owned())) } else { Err(BadToken) }
     }
 
-    /// The token in a file.
+    /// Reads the token in a file.
     pub fn read(path: &Path) -> Result<Self, TokenFileError> {
         TokenFile::read(path).map(|file| file.token)
     }
 
-    /// The value of the header `Authorization`.
+    /// Returns the value of the header `Authorization`.
     pub fn header(&self) -> String {
         format!("Bearer {}", self.0)
     }
 
-    /// The secret itself, to be compared with what a caller presents.
+    /// Returns the secret itself, to be compared with the one that a caller presents.
     pub(crate) fn secret(&self) -> &str {
         &self.0
     }

@@ -1,27 +1,27 @@
-//! What the core counts: traffic, and everything it refused, by reason.
+//! The counters of the core: traffic, and everything it refused, by reason.
 
 use std::time::Duration;
 
-/// Why a packet or a part of it was dropped.
+/// The reason why a packet or a part of it was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Drop {
-    /// Too short, wrong magic, bytes that do not decode or do not re-encode to themselves, values out of bounds.
+    /// Too short, wrong magic, bytes that cannot be decoded or do not re-encode to themselves, values out of bounds.
     Malformed,
     /// A format version that this build does not speak.
     UnknownVersion,
-    /// Sealed with a key, where none is used.
+    /// Sealed with a key, but this node uses none.
     UnknownKey,
-    /// Another cluster's.
+    /// From another cluster.
     OtherCluster,
     /// Seen before, or older than the replay window.
     Replayed,
-    /// From this very process.
+    /// From this very run: a packet of our own.
     Own,
     /// From a run that is not in the view.
     UnknownRun,
     /// A kind of message that this build does not know.
     UnknownMessage,
-    /// An answer to a question that was not asked (any more).
+    /// An answer to a question that was not asked, or is not open any more.
     Unasked,
     /// A record too old to be merged, or covered by a tombstone.
     Outdated,
@@ -31,15 +31,16 @@ pub enum Drop {
     TableFull,
     /// Not meant for a node in this state.
     WrongState,
-    /// A command from somewhere else than its member's proven address.
+    /// A command from an address other than its member's proven one.
     Unproven,
-    /// A member's run in a packet from where the member is not known to be.
+    /// A member's run, from an address that is not known to be the member's.
     Claimed,
     /// A sequence number further ahead than its sender can be.
     Jumped,
-    /// The rest of a stranger's packet, behind the few messages that are looked at.
+    /// The rest of a stranger's packet, behind the few messages that are read.
     Unread,
-    /// News of a member that its owner could not refute, or not soon: an incarnation far ahead of what is held.
+    /// An update about a member that its owner could not refute, or not soon: its incarnation is far ahead of the one
+    /// held.
     Implausible,
 }
 
@@ -66,7 +67,7 @@ impl Drop {
         Drop::Implausible,
     ];
 
-    /// Its name as a metric label.
+    /// Returns the reason's name as a metric label.
     pub const fn name(self) -> &'static str {
         match self {
             Drop::Malformed => "malformed",
@@ -94,15 +95,15 @@ impl Drop {
 /// Totals since the start of the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Datagrams received, whatever became of them.
+    /// Datagrams received, used or not.
     pub packets_received: u64,
-    /// Their payload bytes.
+    /// Payload bytes of datagrams received.
     pub bytes_received: u64,
     /// Datagrams sent.
     pub packets_sent: u64,
-    /// Their payload bytes.
+    /// Payload bytes of datagrams sent.
     pub bytes_sent: u64,
-    /// Packets sent for nothing but to be heard.
+    /// Packets sent as plain heartbeats, with no other purpose.
     pub heartbeats_sent: u64,
     /// Packets that were a sign of life.
     pub signs_of_life: u64,
@@ -114,68 +115,68 @@ pub struct Counters {
     pub updates_received: u64,
     /// Updates received that changed the view.
     pub updates_merged: u64,
-    /// Repairs begun because fingerprints stayed different.
+    /// Syncs begun because fingerprints stayed different.
     pub syncs: u64,
     /// Probes sent.
     pub probes_sent: u64,
-    /// Times others had heard a member that this node had not.
+    /// Times that others had heard a member that this node had not.
     pub degraded_links: u64,
     /// Suspicions raised by this node.
     pub suspicions_raised: u64,
-    /// Members that were Up and became Suspect or Down by their silence, at this node's own word or another's.
+    /// Members that went from Up to Suspect or Down for silence, whether this node or another accused them.
     pub suspicions_believed: u64,
-    /// Suspicions of anybody that were refuted.
+    /// Suspicions that were refuted, of any member and raised by any node.
     pub suspicions_refuted: u64,
-    /// Suspicions of anybody that ended as Down.
+    /// Suspicions that ended as Down, of any member and raised by any node.
     pub suspicions_confirmed: u64,
-    /// Times this node refuted its own suspicion or death.
+    /// Times that this node refuted its own suspicion or death.
     pub refutations: u64,
     /// Frames sent over links.
     pub frames_sent: u64,
-    /// Their bytes, without TCP's.
+    /// Bytes of frames sent over links, without TCP's own.
     pub frame_bytes_sent: u64,
-    /// Frames received over links, whatever became of them.
+    /// Frames received over links, used or not.
     pub frames_received: u64,
-    /// Their bytes, without TCP's.
+    /// Bytes of frames received over links, without TCP's own.
     pub frame_bytes_received: u64,
-    /// Links that broke without a goodbye.
+    /// Links that broke without having been ended by either side.
     pub links_lost: u64,
-    /// Processes that this node found gone because their ports refused, and said so first.
+    /// Crashed processes that this node was the first to report, because their ports refused connections.
     pub crashes_detected: u64,
-    /// Broken links whose other end turned out to live.
+    /// Broken links whose other end turned out to be live.
     pub crashes_refuted: u64,
-    /// Words sent to other voters.
+    /// Election messages sent to other voters.
     pub election_sent: u64,
-    /// Messages between programs.
+    /// Counters of messages between programs.
     pub messages: MessageCounters,
     /// Pauses of this process.
     pub pauses: u64,
-    /// How late the own ticks were.
+    /// The lateness of this node's own ticks.
     pub tick_lateness: TickLateness,
     drops: [u64; Drop::ALL.len()],
 }
 
-/// Messages between programs. Every copy that comes from another member is delivered, a duplicate, or dropped; what this
-/// node says to everybody, or to itself, is delivered here, too:
+/// Counters of messages between programs. Every copy that comes from another member is delivered, a duplicate, or
+/// dropped; broadcasts of this node, and messages to itself, are delivered here, too:
 /// `delivered + duplicate + dropped == received + delivered_here`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MessageCounters {
-    /// Messages that this node began: broadcasts, and what was sent to one node, answers included.
+    /// Messages that began at this node: broadcasts, and messages to one node, answers included.
     pub sent: u64,
     /// Messages given to this node's programs, answers to its requests included.
     pub delivered: u64,
-    /// Those of them that began here.
+    /// Delivered messages that began at this node.
     pub delivered_here: u64,
-    /// Messages of this node that were refused, or of which no receipt or no answer came in time.
+    /// Messages of this node that were refused, or that got no receipt or no answer in time.
     pub failed: u64,
     /// Copies received.
     pub received: u64,
-    /// Copies received of what was seen before, or is older than anybody remembers.
+    /// Copies received of a message that was seen before, or that is older than the window of any origin.
     pub duplicate: u64,
-    /// Copies received and not taken for another reason; see the reasons for drops.
+    /// Copies received and dropped for another reason; see the reasons for drops.
     pub dropped: u64,
-    /// Copies of broadcasts sent to other members, this node's own and others'.
+    /// Copies of broadcasts sent to other members, of this node's own and of others'.
     pub copies_sent: u64,
 }
 
@@ -185,24 +186,24 @@ impl Counters {
         self.drops[reason as usize] += 1;
     }
 
-    /// How often something was dropped for this reason.
+    /// Returns the number of drops for this reason.
     pub fn dropped(&self, reason: Drop) -> u64 {
         self.drops[reason as usize]
     }
 }
 
-/// How late this node's own ticks were: a histogram.
+/// The lateness of this node's own ticks, as a histogram.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TickLateness {
     counts: [u64; Self::BOUNDS.len() + 1],
-    /// All lateness together.
+    /// The sum of all lateness.
     pub sum: Duration,
-    /// The latest tick of all.
+    /// The greatest lateness of all.
     pub max: Duration,
 }
 
 impl TickLateness {
-    /// Upper bounds of the buckets, inclusive; there is one more for all that is above.
+    /// Upper bounds of the buckets, inclusive; there is one more bucket for all ticks above.
     pub const BOUNDS: [Duration; 10] = [
         Duration::from_millis(1),
         Duration::from_millis(2),
@@ -223,7 +224,7 @@ impl TickLateness {
         self.max = self.max.max(late);
     }
 
-    /// Ticks in each bucket, not summed up; the last is for those above all bounds.
+    /// Returns the number of ticks in each bucket, not cumulative; the last is for those above all bounds.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }

@@ -1,12 +1,12 @@
 //! Bodies of requests: read whole, within a bound that all of them share.
 //!
 //! Invariants:
-//! - Up to [`SMALL_BODY_BYTES`] of a body are read whatever others do. More is read only with a permit, of which there are
-//!   [`MAX_LARGE_BODIES`]: bodies that never end cost little memory, and hold up only other large ones. Whoever gets none
-//!   waits within the deadline of its request.
+//! - Up to [`SMALL_BODY_BYTES`] of a body are read whatever others do. More is read only with a permit, of which there
+//!   are [`MAX_LARGE_BODIES`]: bodies that never end cost little memory, and hold up only other large ones. A body that
+//!   gets no permit waits within the deadline of its request.
 //! - A body takes the memory of its bytes, in however many pieces they come.
 //!
-//! This module must not know what bodies say.
+//! This module must not know the contents of bodies.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::problem::Refusal;
 use super::{MAX_BODY_BYTES, MAX_LARGE_BODIES, SMALL_BODY_BYTES};
 
-/// Permits for bodies that are not small.
+/// Returns the permits for bodies that are not small.
 pub(super) fn permits() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(MAX_LARGE_BODIES))
 }
@@ -27,7 +27,7 @@ pub(super) fn permits() -> Arc<Semaphore> {
 #[derive(Debug)]
 pub(super) struct Whole {
     pub(super) bytes: Bytes,
-    /// To be kept as long as the bytes.
+    /// The permit, to be kept as long as the bytes.
     pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn whole(body: Body, permits: &Arc<Semaphore>) -> Result<Whole,
 }
 
 async fn acquire(permits: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    // It is never closed.
+    // The semaphore is never closed.
     Arc::clone(permits).acquire_owned().await.ok()
 }
 
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// So many bytes, each a piece of its own; then it ends, or not.
+    /// Returns a body of so many bytes, each a piece of its own, that then ends or hangs.
     fn dribbled(bytes: usize, ends: bool) -> Body {
         let pieces = stream::iter(0..bytes).map(|_| Ok::<_, Infallible>(Bytes::from_static(b"x")));
         if ends { Body::from_stream(pieces) } else { Body::from_stream(pieces.chain(stream::pending())) }

@@ -1,7 +1,7 @@
-//! Members and commands: the handlers that ask the agent one thing and answer once.
+//! Members and commands: the handlers that make one call to the agent and answer once.
 //!
-//! Invariant: reads never ask the driver, they come from the published members; commands answer with what was achieved,
-//! or with a refusal that says whether to try again. What is large is shared and read page by page, see
+//! Invariant: reads never go through the driver, they use the published members; commands answer with their outcome, or
+//! with a refusal that says whether to try again. Large answers are shared and read page by page, see
 //! [`listing`](super::listing).
 
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) async fn members(
     } else {
         let hold = app.table.enter(&line, Kind::Large).ok_or_else(Refusal::too_many_answers)?;
         let pages = app.listings.get(0).await.pages(selection, "", "");
-        // Its place among the large answers is free when it has been read.
+        // Its place among the large answers is free again when it has been read.
         Answer::from_stream(stream::iter(pages).map(move |page| {
             let _ = &hold;
             page
@@ -107,7 +107,7 @@ pub(super) async fn leave(State(app): State<App>, _: NoQuery) -> Result<StatusCo
         return Ok(StatusCode::ACCEPTED);
     }
     let agent = app.agent.clone();
-    // The answer must not wait for the farewell: when that is over, so is the process.
+    // The answer must not wait for the farewell: the process ends when the farewell does.
     tokio::spawn(async move { agent.leave().await });
     Ok(StatusCode::ACCEPTED)
 }

@@ -1,13 +1,13 @@
-//! One connection: its deadlines, and what it is waiting for.
+//! One connection: its deadlines, and the event that it waits for.
 //!
 //! Invariants:
-//! - A connection lives as long as it is being answered. The deadline moves on when response bytes leave, and on nothing
-//!   else: bytes that arrive one at a time, and peers that do not read what they asked for, run into it. A response that
-//!   takes long must therefore say something in between, as event streams do.
-//! - The table of connections always knows what this one waits for. hyper reads only when it needs a request or the rest
-//!   of one, and not while it answers: so a read that waits means that the peer owes us something.
-//! - A peer that closes its half still gets its answer. A stream's peer that hung up is noticed by the next bytes sent to
-//!   it, which [`Line::end`] asks for.
+//! - A connection lives as long as it is being answered. The deadline moves on when response bytes leave, and on
+//!   nothing else: peers that send bytes one at a time, and peers that do not read the answers they asked for, run into
+//!   it. A response that takes long must therefore send something in between, as event streams do.
+//! - The table of connections always knows the phase of this one. hyper reads only when it needs a request or the rest
+//!   of one, and not while it answers: so a read that waits means that the peer has not sent its part yet.
+//! - A peer that closes its half still gets its answer. A stream's peer that hung up is noticed by the next bytes sent
+//!   to it, which [`Line::end`] asks for.
 
 use std::convert::Infallible;
 use std::io;
@@ -34,7 +34,7 @@ use super::{HEAD_TIMEOUT, MAX_BUFFER_BYTES, SILENCE_TIMEOUT};
 
 /// Serves one connection until its end, `shutdown`, or until it is shed.
 pub(super) async fn serve(stream: TcpStream, seat: Seat, router: Router, shutdown: CancellationToken) {
-    // Events are small and should not wait for company.
+    // Events are small and should not wait to be sent together.
     let _ = stream.set_nodelay(true);
     let io = TokioIo::new(Watched::new(stream, SILENCE_TIMEOUT, Arc::clone(&seat.line)));
     let service = Answering { router: TowerToHyperService::new(router), line: Arc::clone(&seat.line) };
@@ -45,7 +45,7 @@ pub(super) async fn serve(stream: TcpStream, seat: Seat, router: Router, shutdow
     let mut is_stopping = false;
     loop {
         tokio::select! {
-            // What goes wrong on one connection is its peer's business; it is closed either way.
+            // An error on one connection concerns its peer alone; the connection is closed either way.
             _ = connection.as_mut() => break,
             () = seat.line.shed() => break,
             () = shutdown.cancelled(), if !is_stopping => {
@@ -56,7 +56,7 @@ pub(super) async fn serve(stream: TcpStream, seat: Seat, router: Router, shutdow
     }
 }
 
-/// The router, told with each request which connection it came by.
+/// The router; it learns with each request which connection the request came by.
 struct Answering {
     router: TowerToHyperService<Router>,
     line: Arc<Line>,
@@ -73,9 +73,9 @@ impl Service<Request<Incoming>> for Answering {
     }
 }
 
-/// A stream that can say, without being read, that its peer will send nothing more.
+/// A stream that can tell, without being read, that its peer will send nothing more.
 pub(super) trait HangUp {
-    /// Ready when there is nothing more to read, or nobody to read from.
+    /// Ready if the peer has closed its half or hung up.
     fn poll_hang_up(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
@@ -84,14 +84,14 @@ impl HangUp for TcpStream {
         let mut byte = [0];
         match self.poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
             Poll::Ready(Ok(0)) => Poll::Ready(Ok(())),
-            // The next request waits already.
+            // The next request is already there.
             Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
         }
     }
 }
 
-/// A connection that fails when nothing was written for too long.
+/// A connection that fails if nothing was written for too long.
 #[derive(Debug)]
 struct Watched<T = TcpStream> {
     stream: T,
@@ -112,7 +112,7 @@ impl<T> Watched<T> {
         }
     }
 
-    /// What became of a write.
+    /// Notes the outcome of a write.
     fn wrote(
         &mut self,
         written: Poll<io::Result<usize>>,
@@ -163,7 +163,7 @@ impl<T: AsyncWrite + HangUp + Unpin> AsyncWrite for Watched<T> {
         self.stream.is_write_vectored()
     }
 
-    /// hyper comes by here on its every turn.
+    /// Flushes, and looks for a hang-up first: hyper calls this on its every turn.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.line.is(Kind::Stream) && !self.line.has_ended() {
             match self.stream.poll_hang_up(cx) {

@@ -1,16 +1,15 @@
 //! The event stream: server-sent events that can be resumed.
 //!
-//! A stream begins *now*, with a snapshot, or after an event that the caller names. Where the events in between are not
-//! kept any more, or belong to another process of this node, the caller is told (`lagged`) and gets a snapshot instead:
-//! whoever applies what arrives always has the right view.
+//! A stream begins *now*, with a snapshot, or after an event that the caller names. If the events in between are no
+//! longer kept, or belong to another run of this node, the caller is told (`lagged`) and gets a snapshot instead: a
+//! caller that applies everything it receives always has the right view.
 //!
 //! Invariants:
-//! - At most so many streams are open as the table of connections has places for; a slow reader costs its own events
-//!   only.
+//! - The number of open streams is limited by the table of connections; a slow reader loses its own events only.
 //! - A stream holds a position, one frame that is shared with the others, and at most one page of a snapshot: it has no
-//!   queue of its own. A reader that takes nothing is cut off after [`SILENCE_TIMEOUT`](super::SILENCE_TIMEOUT).
-//! - Every event that carries an `id:` can be resumed after; the header `Last-Event-ID` of the answer says where a
-//!   stream starts, so that one without any event can be resumed as well.
+//!   queue of its own. A reader that takes no bytes is cut off after [`SILENCE_TIMEOUT`](super::SILENCE_TIMEOUT).
+//! - A stream can be resumed after every event that carries an `id:`; the header `Last-Event-ID` of the answer names
+//!   the event after which a stream starts, so that a stream without any event can be resumed as well.
 
 use std::sync::Arc;
 
@@ -31,9 +30,9 @@ use crate::core::{NodeId, Run};
 use crate::event::EventKind;
 use crate::json::{self, EventId};
 
-/// The header that says after which event a stream starts.
+/// The header with the id of the event after which a stream starts.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Tells reverse proxies not to hold events back.
+/// A header that tells reverse proxies not to buffer events.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 pub(super) async fn events(
@@ -61,7 +60,7 @@ pub(super) async fn events(
     let frames = stream::unfold(Some(feed), |feed| async move {
         let mut feed = feed?;
         let frame = feed.next().await?;
-        // After an error there is nothing more to say.
+        // An error ends the stream.
         let next = frame.is_ok().then_some(feed);
         Some((frame, next))
     });
@@ -76,10 +75,10 @@ pub(super) async fn events(
     Ok(response)
 }
 
-/// The kind of event that a message is.
+/// The kind of event that a message has.
 const MESSAGE: &str = "message";
 
-/// All kinds that can be asked for.
+/// All kinds that a query may name.
 const KINDS: [&str; EventKind::NAMES.len() + 1] = {
     let mut kinds = [MESSAGE; EventKind::NAMES.len() + 1];
     let mut at = 0;
@@ -90,13 +89,13 @@ const KINDS: [&str; EventKind::NAMES.len() + 1] = {
     kinds
 };
 
-/// A listener to the topics of the query; to all, if it names none.
+/// Listens to the topics of the query; to all, if it names none.
 fn listen(app: &App, query: &Pairs) -> Result<Inbox, Refusal> {
     let topics: Vec<&str> = query.items("topic").collect();
     app.agent.listen(topics).map_err(|error| Refusal::query(error.to_string()))
 }
 
-/// The next message; never, if none were asked for.
+/// Waits for the next message; for ever, if no messages were asked for.
 async fn next_message(inbox: Option<&mut Inbox>) -> Result<Message, ReceiveError> {
     match inbox {
         Some(inbox) => inbox.recv().await,
@@ -104,20 +103,20 @@ async fn next_message(inbox: Option<&mut Inbox>) -> Result<Message, ReceiveError
     }
 }
 
-/// Where a stream begins.
+/// The position at which a stream begins.
 #[derive(Debug, PartialEq, Eq)]
 enum Start {
     Now,
     Snapshot,
     After(EventId),
-    /// After an event of which nothing is known.
+    /// After an event with an id that cannot be parsed.
     AfterUnknown,
 }
 
 fn start(headers: &HeaderMap, query: &Pairs) -> Result<Start, Refusal> {
     let snapshot = query.flag("snapshot")?;
     if let Some(id) = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
-        // A browser sends back what it once received; refusing it would make it give up for good.
+        // A browser sends back the id that it once received; a refusal would make it give up for good.
         let id = id.to_str().ok().and_then(|id| id.parse().ok());
         return Ok(id.map_or(Start::AfterUnknown, Start::After));
     }
@@ -131,7 +130,7 @@ fn start(headers: &HeaderMap, query: &Pairs) -> Result<Start, Refusal> {
     }
 }
 
-/// What the query asks for; empty lists ask for all.
+/// Returns the filter that the query describes; empty lists admit everything.
 fn filter(kinds: &[&'static str], nodes: &[NodeId]) -> Result<Filter, Refusal> {
     let mut filter = Filter::all();
     if !kinds.is_empty() {
@@ -143,22 +142,22 @@ fn filter(kinds: &[&'static str], nodes: &[NodeId]) -> Result<Filter, Refusal> {
     Ok(filter)
 }
 
-/// One caller's stream.
+/// The stream of one caller.
 struct Feed {
     app: App,
     line: Arc<Line>,
     run: Run,
     filter: Filter,
-    /// Whom snapshots are about; all, if empty.
+    /// The nodes to include in snapshots; all, if empty.
     nodes: Vec<NodeId>,
     subscription: Subscription,
-    /// Messages, if they were asked for.
+    /// The listener to messages, if they were asked for.
     inbox: Option<Inbox>,
-    /// Whether anything but messages was.
+    /// True if anything but messages was asked for.
     wants_events: bool,
-    /// Said before anything else …
+    /// The report of missed events, sent before anything else.
     lagged: Option<Bytes>,
-    /// … and this before the next event.
+    /// The rest of a snapshot, sent before the next event.
     snapshot: Option<Pages>,
     _hold: Hold,
 }
@@ -173,7 +172,7 @@ impl Feed {
         };
         let (subscription, gap) = match resumed {
             Ok(subscription) => (subscription, None),
-            // Zero: that many is not what was missed, the number is not of this run's.
+            // Zero: the sequence is not one of this run's, so that the number of missed events is unknown.
             Err(lagged) => {
                 (app.agent.subscribe(), Some(lagged.map(|lagged| lagged.missed).filter(|missed| *missed > 0)))
             }
@@ -201,7 +200,7 @@ impl Feed {
         feed
     }
 
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes of the stream; `None` at its end.
     async fn next(&mut self) -> Option<Result<Bytes, Revoked>> {
         loop {
             if let Some(lagged) = self.lagged.take() {
@@ -211,11 +210,12 @@ impl Feed {
                 return Some(page);
             }
             self.snapshot = None;
-            // A peer that will send nothing more may have hung up: bytes on their way to it find that out.
+            // A peer that will send nothing more may have hung up: sending bytes to it shows whether it did.
             let has_ended = self.line.has_ended();
             let silence = if has_ended { PROBE_INTERVAL } else { COMMENT_INTERVAL };
             let received = tokio::select! {
-                // What has happened is said before the server stops, the node's own departure above all.
+                // Events come first, so that they are still sent before the server stops: above all the node's own
+                // departure.
                 biased;
                 received = self.subscription.recv(), if self.wants_events => received,
                 message = next_message(self.inbox.as_mut()) => match message {
@@ -243,7 +243,7 @@ impl Feed {
         }
     }
 
-    /// Says the members as they are, or were a moment ago, and goes on from there.
+    /// Sends the members as they are, or were a moment ago, and goes on with the events after that.
     async fn start_again(&mut self) {
         let agent = &self.app.agent;
         let (listing, subscription) = if agent.info().members.iter().sum::<usize>() <= SMALL_VIEW {
@@ -251,7 +251,7 @@ impl Feed {
             (Arc::new(Listing::new(snapshot, 0)), subscription)
         } else {
             loop {
-                // What came after it has to be kept, and to stay so until it is read.
+                // The events after the listing have to be kept, and must still be kept when it has been read.
                 let oldest = agent.subscribe().position().saturating_sub(KEPT_EVENTS as u64 / 2);
                 let listing = self.app.listings.get(oldest).await;
                 if let Ok(subscription) = agent.subscribe_after(listing.sequence) {

@@ -1,7 +1,7 @@
-//! Server-sent events as bytes: each event is written once, for all streams.
+//! Server-sent events as bytes: each event is encoded once, for all streams.
 //!
-//! Invariant: at most [`MAX_SHARED_FRAMES`] frames of [`MAX_SHARED_BYTES`] together are kept; what is not kept is
-//! written anew for whoever still needs it.
+//! Invariant: at most [`MAX_SHARED_FRAMES`] frames of [`MAX_SHARED_BYTES`] together are kept; frames that are no longer
+//! kept are encoded again for a stream that still needs them.
 //!
 //! This module must not know streams or subscriptions.
 
@@ -16,30 +16,30 @@ use crate::core::Run;
 use crate::event::Event;
 use crate::json;
 
-/// Frames kept: as many as there are events that can be replayed.
+/// The greatest number of frames kept: as many as there are events that can be replayed.
 pub const MAX_SHARED_FRAMES: usize = KEPT_EVENTS;
-/// Their bytes together.
+/// The greatest size of the kept frames together, in bytes.
 pub const MAX_SHARED_BYTES: usize = 4 * 1024 * 1024;
 
-/// What a stream without events says now and then.
+/// The comment that a stream without events sends now and then.
 pub(super) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
-/// One frame of the stream.
+/// Encodes one frame of the stream.
 pub(super) fn frame(event: &str, id: Option<&str>, data: &impl Serialize) -> Bytes {
     let mut frame = head(event, id).into_bytes();
-    // These shapes have nothing that could fail to be written, see the tests of `json`.
+    // These types cannot fail to be encoded, see the tests of `json`.
     let _ = serde_json::to_writer(&mut frame, data);
     frame.extend_from_slice(END.as_bytes());
     frame.into()
 }
 
-/// What comes before a frame's data. JSON has no line breaks, so that data is one line.
+/// Returns the part of a frame before its data. JSON has no line breaks, so that data is one line.
 pub(super) fn head(event: &str, id: Option<&str>) -> String {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     format!("{id}event: {event}\ndata: ")
 }
 
-/// What comes after it.
+/// The part of a frame after its data.
 const END: &str = "\n\n";
 
 /// The frames of the last events.
@@ -56,15 +56,15 @@ struct Kept {
 }
 
 impl SharedFrames {
-    /// The frames of one process's events.
+    /// Returns an empty store for the events of one run.
     pub(super) fn new(run: Run) -> Self {
         Self { run, kept: Mutex::default() }
     }
 
-    /// The event's frame, shared with all who ask for it.
+    /// Returns the event's frame, shared by all streams.
     pub(super) fn of(&self, event: &Event) -> Bytes {
-        // Nothing that runs under the lock leaves it half done. It is held while an event is written, so that others who
-        // need the same one wait for it.
+        // Nothing that runs under the lock can leave the store half changed. The lock is held while an event is
+        // encoded, so that other streams that need the same frame wait for it.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(frame) = kept.by_sequence.get(&event.sequence) {
             return frame.clone();

@@ -1,13 +1,14 @@
-//! Who may ask, for how long, and how much at one time: the token, the host, the browser check, the request's deadline,
-//! the bounds on commands and on what answers weigh.
+//! The checks and bounds of every request: the token, the host, the origin, the deadline, the number of commands at one
+//! time and the weight of answers.
 //!
 //! Invariants:
 //! - Comparing tokens takes the same time wherever they differ.
-//! - Health checks stay open: whoever restarts dead processes has no token, and may know the agent by any name.
+//! - Health checks stay open: a supervisor that restarts dead processes has no token, and may know the agent by any
+//!   name.
 //! - A request that a web page of another origin made is refused. Browsers send such requests (a form, a `fetch`) to
-//!   loopback addresses too, so that "only this machine reaches us" is no protection; what gives them away is the
-//!   header `Origin`, and `Host` where the page made its own name resolve to us.
-//! - A command counts as one when its body is there: half a body holds up nobody but its sender.
+//!   loopback addresses too, so that binding loopback alone is no protection; such a request is recognised by the
+//!   header `Origin`, and by `Host` if the page made its own name resolve to us.
+//! - A command counts as one when its whole body is there: half a body holds up its sender only.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -25,21 +26,21 @@ use super::problem::Refusal;
 use super::table::{Kind, Line};
 use super::{App, MAX_ANSWER_WAIT, MAX_FREE_BYTES, MAX_WEIGHED_BYTES, REQUEST_TIMEOUT, Token};
 
-/// Paths that never ask for a token.
+/// The paths that never ask for a token.
 const OPEN: [&str; 3] = ["/healthz", "/readyz", "/leaderz"];
 
 impl Token {
-    /// Whether this is what a caller presents; takes as long wherever the two differ.
+    /// Returns true if a caller presents this token; takes the same time wherever the two differ.
     fn is(&self, presented: &str) -> bool {
         let (ours, theirs) = (self.secret().as_bytes(), presented.as_bytes());
-        // The length may be learnt; where the bytes differ may not.
+        // An attacker may learn the length, but not the position of the first wrong byte.
         let differences =
             ours.iter().zip(theirs).fold(0_u8, |differences, (a, b)| black_box(differences | black_box(a ^ b)));
         ours.len() == theirs.len() && differences == 0
     }
 }
 
-/// Refuses who may not ask, then answers within the bounds.
+/// Refuses requests that are not allowed, then answers the others within the bounds.
 pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let names = if OPEN.contains(&request.uri().path()) { &Names::Any } else { &app.names };
     let checked = names.check(&request).and_then(|()| check_token(&app, &request));
@@ -47,7 +48,7 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
         return refusal.into_response();
     }
     let line = request.extensions().get::<Arc<Line>>().cloned();
-    // Who asks another program waits for that.
+    // A request to another program waits for that program's answer.
     let waits = request.uri().path().starts_with("/v1/request/");
     let patience = if waits { REQUEST_TIMEOUT + MAX_ANSWER_WAIT } else { REQUEST_TIMEOUT };
     let answer = async {
@@ -75,13 +76,13 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     }
 }
 
-/// An answer that was made whole, if it is large: it counts as one of the large answers, and its bytes count until they
-/// have been read.
+/// Counts an answer that was made whole, if it is large: it takes a place among the large answers, and its bytes count
+/// until they have been read.
 fn weighed(app: &App, line: Option<Arc<Line>>, response: Response) -> Result<Response, Refusal> {
     let size = response.body().size_hint().exact().filter(|bytes| *bytes > MAX_FREE_BYTES as u64);
     let (Some(size), Some(line)) = (size, line) else { return Ok(response) };
     let hold = app.table.enter(&line, Kind::Large).ok_or_else(Refusal::too_many_answers)?;
-    // One that is larger than all the weight there is may still be answered alone.
+    // An answer that is larger than the whole budget may still be sent alone.
     let weight = size.min(MAX_WEIGHED_BYTES as u64).div_ceil(1024) as u32;
     let Ok(weight) = Arc::clone(&app.weight).try_acquire_many_owned(weight) else {
         app.table.shed_stalled_answer();
@@ -121,7 +122,8 @@ fn check_token(app: &App, request: &Request) -> Result<(), Refusal> {
     }
 }
 
-/// Whether the page that asks was served by this agent. That the host is no foreign page's was checked before.
+/// Refuses requests of web pages that this agent did not serve. The host was checked before, so it is no foreign
+/// page's.
 fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
     let text = |value: Option<&HeaderValue>| value.and_then(|value| value.to_str().ok()).map(str::to_owned);

@@ -1,8 +1,8 @@
-//! Health, readiness, and the list of what there is.
+//! Health, readiness, and the list of calls.
 //!
-//! Invariant: `/healthz` says whether the process should be restarted, `/readyz` whether it should be asked; a node that
-//! waits for its seeds, belongs to a minority where leaders are elected by majority, or is not reached at the address that
-//! it advertises, is healthy and not ready.
+//! Invariant: `/healthz` tells whether the process should be restarted, `/readyz` whether it should be given requests;
+//! a node that waits for its seeds, that belongs to a minority where leaders are elected by majority, or that cannot be
+//! reached at the address it advertises, is healthy and not ready.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -12,7 +12,7 @@ use crate::agent::Agent;
 use crate::config::LeadershipMode;
 use crate::core::{LeadershipState, Status};
 
-/// Method, path with its parameters or body, and what it does.
+/// Method, path with its parameters or body, and description of each call.
 const CALLS: [(&str, &str, &str); 28] = [
     ("GET", "/v1/members?status=&tag=", "all members"),
     ("GET", "/v1/members/{id}", "one member"),
@@ -62,11 +62,11 @@ pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, &'static str)
     let not_ready = |why| (StatusCode::SERVICE_UNAVAILABLE, why);
     let is_driven = app.agent.health().map_or_else(|failure| failure.task != "driver", |()| true);
     if app.agent.stop().is_some() || !is_driven {
-        // Its members are those of its last moment.
+        // The driver is dead: the members are those of its last moment.
         return not_ready("stopped");
     }
     let info = app.agent.info();
-    // A database that is away is away for all: taking all nodes out of service would make it worse.
+    // A database that cannot be reached is out of reach for all: taking all nodes out of service would make it worse.
     let is_elected = app.agent.config().leadership.mode == LeadershipMode::Quorum;
     let leadership = if is_elected { app.agent.leadership().get().state } else { LeadershipState::Vacant };
     match why_not_ready(info.me.status, info.reachable, leadership) {
@@ -75,19 +75,19 @@ pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, &'static str)
     }
 }
 
-/// Why a node of this status should not be asked, if so.
+/// Returns the reason why a node of this status should not be given requests; `None` if it is ready.
 fn why_not_ready(status: Status, is_reachable: bool, leadership: LeadershipState) -> Option<&'static str> {
     match status {
-        // Others hold it as gone, or soon will.
+        // Others hold it as Down, or soon will.
         Status::Up | Status::Suspect if !is_reachable => Some("unreachable"),
-        // It belongs to a minority, whose view of the world may be far behind.
+        // It belongs to a minority, whose view may be far behind.
         Status::Up | Status::Suspect if leadership == LeadershipState::Unavailable => Some(leadership.name()),
         Status::Up | Status::Suspect => None,
         not_yet_or_no_more => Some(not_yet_or_no_more.name()),
     }
 }
 
-/// `ok`, or what died.
+/// Returns `ok`, or the task that died.
 pub(super) fn tasks(agent: &Agent) -> String {
     match agent.health() {
         Ok(()) => "ok".to_owned(),

@@ -1,14 +1,16 @@
-//! Whom a request believes to talk to: the header `Host`.
+//! The header `Host`: the name under which a client believes to reach this agent.
 //!
 //! A web page may make a name of its own resolve to this machine; its visitors' browsers then take the agent for a part
-//! of that page, and let it read answers and send commands (DNS rebinding). What gives them away is `Host`, which holds
-//! the page's name. So without a token only names that cannot be anybody's are taken: addresses, `localhost`, and what
-//! the operator allowed. A token, which no foreign page knows, makes names harmless.
+//! of that page, and let the page read answers and send commands (DNS rebinding). Such requests are recognised by
+//! `Host`, which holds the page's name. So without a token only names that no web page can have are accepted:
+//! addresses, `localhost`, and those that the operator allowed. A token, which no foreign page knows, makes names
+//! harmless.
 //!
 //! Invariants:
-//! - Each request has exactly one host that can be read, HTTP/1.0 without the header excepted, which no browser speaks.
-//! - Health checks may come by any name: they tell a stranger nothing but that something lives, and a supervisor that is
-//!   refused restarts a healthy process.
+//! - Each request has exactly one host that can be parsed; only HTTP/1.0, which no browser speaks, may leave the header
+//!   out.
+//! - Health checks may come under any name: their answers tell a stranger only that a process lives, and a supervisor
+//!   that is refused restarts a healthy process.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,7 +19,7 @@ use axum::http::{StatusCode, Version, header};
 
 use super::problem::Refusal;
 
-/// A host as a request names it, without its port.
+/// The host in a request, without its port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Host<'a> {
     Address(IpAddr),
@@ -25,7 +27,7 @@ enum Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// Takes `name`, `1.2.3.4` or `[v6]`, with or without `:port`.
+    /// Parses `name`, `1.2.3.4` or `[v6]`, with or without `:port`.
     fn parse(text: &'a str) -> Option<Self> {
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
             let (address, port) = rest.split_once(']')?;
@@ -45,7 +47,7 @@ impl<'a> Host<'a> {
         port_is_good.then_some(host)
     }
 
-    /// Whether no web page can have this host.
+    /// Returns true if no web page can have this host.
     fn is_nobodys(&self) -> bool {
         match self {
             Self::Address(_) => true,
@@ -54,23 +56,23 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Names are compared without case, and a dot at the end says no more.
+/// Compares names without regard to case or to a dot at the end.
 fn same_name(one: &str, other: &str) -> bool {
     let bare = |name: &'_ str| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
     bare(one) == bare(other)
 }
 
-/// Which names are good.
+/// The host names that are accepted.
 #[derive(Debug)]
 pub(super) enum Names {
-    /// All.
+    /// All names.
     Any,
-    /// These, and those that cannot be anybody's.
+    /// The names in the list, and those that no web page can have.
     Only(Vec<String>),
 }
 
 impl Names {
-    /// Refuses requests without a host, with several, or with one that is not good.
+    /// Refuses requests without a host, with several, or with one that is not accepted.
     pub(super) fn check(&self, request: &Request) -> Result<(), Refusal> {
         let mut headers = request.headers().get_all(header::HOST).iter();
         let host = match (headers.next(), headers.next()) {
@@ -79,7 +81,7 @@ impl Names {
             (None, _) => return Err(malformed("the request has no header `Host`")),
             (Some(_), Some(_)) => return Err(malformed("the request has more than one header `Host`")),
         };
-        // A request line that names a host beats the header; both have to be good.
+        // A host in the request line takes precedence over the header; both have to be accepted.
         let target = request.uri().authority().map(axum::http::uri::Authority::as_str);
         for text in host.into_iter().chain(target) {
             let host = Host::parse(text).ok_or_else(|| {

@@ -1,6 +1,7 @@
-//! What handlers take apart from queries: bodies, and names in paths.
+//! Parts of requests that handlers take besides queries: bodies, and names in paths.
 //!
-//! Invariant: what cannot be a name cannot be a member either, so that a path that names nobody is a 404.
+//! Invariant: a text that is not a valid name cannot be a member's name either, so that such a path is answered with
+//! 404.
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection};
@@ -10,10 +11,10 @@ use axum::http::request::Parts;
 use super::problem::Refusal;
 use crate::core::NodeId;
 
-/// A body that must be JSON, or why it is not.
+/// A body parsed as JSON, or the reason why it could not be parsed.
 pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
 
-/// The node that the path names, whether there is one or not.
+/// The node name in the path, whether there is such a member or not.
 #[derive(Debug)]
 pub(super) struct Named(pub(super) NodeId);
 

@@ -1,6 +1,6 @@
-//! Who leads, who votes, what was agreed; and the operator's commands about them.
+//! The leader, the voters and the agreed view; and the operator's commands about them.
 //!
-//! Invariant: what is said about a lease is judged by the clock at the time of the request. A process that was stopped past
+//! Invariant: remaining lease times are judged by the clock at the time of the request. A process that was stopped past
 //! its lease does not claim to lead, not even in its first answer.
 
 use axum::Json;
@@ -18,7 +18,7 @@ use crate::core::limits::MAX_VOTERS;
 use crate::json::{self, EventId};
 use crate::lease::LeaseName;
 
-/// Who leads; with `confirm=true` it is answered only by the leader itself, once a majority has confirmed that it leads.
+/// Returns the leader; with `confirm=true` only the leader itself answers, once a majority has confirmed that it leads.
 pub(super) async fn leader(State(app): State<App>, query: Pairs) -> Result<Json<json::Leader>, Refusal> {
     query.only(&["confirm", "lease"])?;
     let lease = lease_of(&app, &query)?;
@@ -33,7 +33,7 @@ pub(super) async fn leader(State(app): State<App>, query: Pairs) -> Result<Json<
     Ok(Json(who_leads(&app, lease.as_ref())))
 }
 
-/// Whether this node leads at this moment: for load balancers, which look at the status alone.
+/// Returns 200 if this node leads at this moment: for load balancers, which look at the status alone.
 pub(super) async fn leaderz(State(app): State<App>, query: Pairs) -> Result<(StatusCode, &'static str), Refusal> {
     query.only(&["lease"])?;
     let lease = lease_of(&app, &query)?;
@@ -42,14 +42,14 @@ pub(super) async fn leaderz(State(app): State<App>, query: Pairs) -> Result<(Sta
     Ok(if is_leader { (StatusCode::OK, "leader") } else { (StatusCode::SERVICE_UNAVAILABLE, "not the leader") })
 }
 
-/// The nodes that the table of the database knows.
+/// Returns the nodes in the table of the database.
 pub(super) async fn lease_nodes(State(app): State<App>, query: Pairs) -> Result<Json<json::LeaseNodes>, Refusal> {
     query.only(&["lease"])?;
     let lease = named_lease(&query)?.unwrap_or_default();
     Ok(Json(app.agent.lease_nodes(&lease).await?.into()))
 }
 
-/// The lease that is asked about; nothing where it is the cluster's leader, whoever elected it.
+/// Returns the lease that the query names; `None` if it is the one that the cluster is led by, in any mode.
 fn lease_of(app: &App, query: &Pairs) -> Result<Option<Lease>, Refusal> {
     let Some(name) = named_lease(query)?.filter(|name| name.as_str() != LeaseName::DEFAULT) else { return Ok(None) };
     app.agent.contended_lease(&name).map(Some).ok_or_else(|| Refusal::no_such_lease(&name))
@@ -62,7 +62,7 @@ fn named_lease(query: &Pairs) -> Result<Option<LeaseName>, Refusal> {
     query.last("lease").map(named).transpose()
 }
 
-/// Has the leader give leadership up; answered with who leads as far as this node knows then.
+/// Has the leader give leadership up; returns the leader as far as this node knows then.
 pub(super) async fn resign(
     State(app): State<App>,
     query: Pairs,
@@ -80,14 +80,14 @@ pub(super) async fn resign(
     Ok(Json(who_leads(&app, lease.as_ref())))
 }
 
-/// Begins a piece of work that somebody else runs while this node leads; the hand-over waits for its end.
+/// Begins a piece of work that a caller runs while this node leads; a hand-over waits for its end.
 pub(super) async fn begin_work(State(app): State<App>, query: Pairs) -> Result<Json<json::LedWork>, Refusal> {
     query.only(&["lease"])?;
     let permit = app.work.begin(&app.agent, lease_of(&app, &query)?.as_ref()).await?;
     Ok(Json(told(&app, permit)))
 }
 
-/// Says for how long it may go on.
+/// Renews a piece of work: returns the time for which it may go on.
 pub(super) async fn renew_work(
     State(app): State<App>,
     Path(id): Path<String>,
@@ -97,7 +97,7 @@ pub(super) async fn renew_work(
     permit.map(|permit| Json(told(&app, permit))).ok_or_else(|| Refusal::no_such_work(&id))
 }
 
-/// It has ended.
+/// Ends a piece of work.
 pub(super) async fn end_work(
     State(app): State<App>,
     Path(id): Path<String>,
@@ -108,7 +108,7 @@ pub(super) async fn end_work(
     Ok(Json(told(&app, Permit { id, term, until: None })))
 }
 
-/// The number in a piece's name, if it is one of this process.
+/// Returns the number in the name of a piece of work, if it is one of this run.
 fn piece(app: &App, id: &str) -> Option<u64> {
     id.parse::<EventId>().ok().filter(|id| id.run == app.agent.run()).map(|id| id.sequence)
 }

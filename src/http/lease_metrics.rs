@@ -1,6 +1,7 @@
-//! Figures of leases in a database, with the label `lease`.
+//! Metrics of leases in a database, with the label `lease`.
 //!
-//! Invariant: the labels are few: the leases that this agent contends for (64 at most), and as many nodes as `metrics` lists.
+//! Invariant: there are few label values: the leases that this agent contends for (64 at most), and as many nodes as
+//! `metrics` lists.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Messages between programs: said, sent, asked and answered over HTTP. Listening is a kind of event stream, see
-//! [`events`](super::events).
+//! Messages between programs: broadcast, sent, requested and answered over HTTP. Listening to them is a kind of event
+//! stream, see [`events`](super::events).
 //!
-//! Invariant: bodies are raw bytes in both directions, and mean nothing here.
+//! Invariant: bodies are raw bytes in both directions, and are never interpreted here.
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ use crate::core::limits::REQUEST_TIMEOUT;
 use crate::core::{MessageId, NodeId};
 use crate::json;
 
-/// The longest time that a request over HTTP may wait for its answer: less than a connection may be silent.
+/// The longest time that a request over HTTP may wait for its answer: less than the time for which a connection may be
+/// silent.
 pub const MAX_ANSWER_WAIT: Duration = Duration::from_secs(25);
 const _: () = assert!(MAX_ANSWER_WAIT.as_secs() < super::SILENCE_TIMEOUT.as_secs());
 
@@ -70,7 +71,7 @@ pub(super) async fn reply(
     Ok(Json(json::Sent::new(id, None)))
 }
 
-/// What cannot be a name is no member either.
+/// Parses a node name; a text that is not a valid name cannot be a member's name, and is refused as an unknown member.
 fn named(id: &str) -> Result<NodeId, Refusal> {
     NodeId::new(id).map_err(|_| Refusal::no_such_member(id))
 }

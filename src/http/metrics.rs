@@ -1,7 +1,8 @@
-//! Figures for Prometheus, as OpenMetrics text.
+//! Metrics for Prometheus, as OpenMetrics text.
 //!
-//! Invariant: every figure is read from the agent's published ones at the moment of the scrape; nothing is counted twice or kept here.
-//! Names start with `headcount_` and carry their unit; labels have few values: all known beforehand, or with a named bound.
+//! Invariant: every metric is read from the agent's published figures at the moment of the scrape; nothing is counted
+//! twice or kept here. Names start with `headcount_` and carry their unit; labels have few values: all known
+//! beforehand, or with a named bound.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -24,9 +25,9 @@ use crate::config::LeadershipMode;
 use crate::core::{Drop, LeadershipState, Status, TickLateness};
 use crate::lease::LeaseName;
 
-/// Nodes of the table that are shown: labels are few.
+/// The greatest number of nodes of the table that are shown: label values have to be few.
 const MAX_LISTED_NODES: usize = 64;
-/// How long a scrape waits for the database.
+/// The time that a scrape waits for the database.
 const NODES_PATIENCE: Duration = Duration::from_secs(1);
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -47,19 +48,19 @@ fn text(figures: Figures) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-/// One scrape.
+/// The figures of one scrape.
 #[derive(Debug)]
 struct Figures {
     info: Info,
-    /// Of the agent's journal and of the process's log.
+    /// The number of lines lost by the agent's journal and by the process's log.
     log_lines_lost: u64,
-    /// Where leaders are elected: who leads, and the number of the agreed view.
+    /// The leader, and the number of the agreed view; `None` if the mode is `none`.
     leadership: Option<(Leadership, u64)>,
-    /// On the leader: how many voters acknowledge it, and how many more may fail.
+    /// On the leader: the number of voters that acknowledge it, and the number of further voters that may fail.
     voters: Option<(usize, usize)>,
-    /// Each lease: what was counted, and who leads by it.
+    /// For each lease: its name, its counters and its leader.
     leases: Vec<(String, LeaseFigures, Option<Leadership>)>,
-    /// Nodes in the table of the database, and the time since their last heartbeat.
+    /// The nodes in the table of the database, and the time since the last heartbeat of each.
     nodes: Vec<(String, Duration)>,
     http: table::Figures,
     listings_revoked: u64,
@@ -88,8 +89,8 @@ impl Figures {
     }
 }
 
-/// The nodes that the table lists, those heard from last, at most [`MAX_LISTED_NODES`]; none if the database does not answer
-/// soon, which other figures tell of.
+/// Returns the nodes that the table lists, most recently heard from first, at most [`MAX_LISTED_NODES`]; none if the
+/// database does not answer soon, which other metrics show.
 async fn heartbeats(agent: &Agent) -> Vec<(String, Duration)> {
     let lease = LeaseName::default();
     let asked = agent.lease_nodes(&lease);
@@ -217,7 +218,7 @@ impl Collector for Figures {
     }
 }
 
-/// What there is where leaders are elected.
+/// Encodes the metrics of leadership.
 fn leadership(
     encoder: &mut DescriptorEncoder<'_>,
     leadership: &Leadership,
@@ -248,7 +249,7 @@ fn leadership(
     counter(encoder, "election_words_sent", help, None, info.counters.election_sent)
 }
 
-/// What concerns this interface itself.
+/// Encodes the metrics of this interface itself.
 fn http(encoder: &mut DescriptorEncoder<'_>, http: &table::Figures, listings_revoked: u64) -> fmt::Result {
     gauge(encoder, "http_connections", "HTTP connections open, event streams included", http.connections as u64)?;
     gauge(encoder, "http_streams", "Event streams open", http.streams as u64)?;
@@ -273,7 +274,7 @@ fn lateness(encoder: &mut DescriptorEncoder<'_>, lateness: &TickLateness) -> fmt
     ConstGauge::new(lateness.max.as_secs_f64()).encode(described)
 }
 
-/// A histogram that is kept elsewhere.
+/// A histogram whose counts are kept elsewhere.
 struct Lateness<'a>(&'a TickLateness);
 
 impl EncodeMetric for Lateness<'_> {

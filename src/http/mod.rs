@@ -13,25 +13,26 @@
 //! ```
 //!
 //! Invariants:
-//! - Nothing that arrives here can harm the agent, and nobody can lock others out. Handlers only use the agent's public
-//!   handle, and everything has a bound:
+//! - Nothing that arrives here can harm the agent, and no client can lock others out. Handlers only use the agent's
+//!   public handle, and everything has a bound:
 //!   - connections: [`HttpSettings::max_connections`]; when all are taken, those that wait for their peers are shed,
 //!     the oldest first, then readers that do not read; so that health checks always get through;
-//!   - led work that callers run: 64 pieces, each until it ends or the time has passed that it was told last;
+//!   - led work that callers run: 64 pieces, each until it ends or the time granted to it last has passed;
 //!   - event streams: [`HttpSettings::max_streams`]; large answers: [`MAX_LARGE_ANSWERS`]; commands: [`MAX_COMMANDS`];
 //!     each of these leaves connections free for the others, all of them for short answers;
 //!   - requests: heads of [`MAX_BUFFER_BYTES`] within [`HEAD_TIMEOUT`], bodies of [`MAX_BODY_BYTES`], all of it
-//!     answered within [`REQUEST_TIMEOUT`] (what waits for another program's answer: [`MAX_ANSWER_WAIT`] besides), and bytes taken at least every [`SILENCE_TIMEOUT`];
-//!   - memory: members of a large view are written once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]), events
-//!     once for all streams ([`MAX_SHARED_FRAMES`], [`MAX_SHARED_BYTES`]), other answers beyond [`MAX_FREE_BYTES`]
-//!     together weigh at most [`MAX_WEIGHED_BYTES`]; bodies of requests beyond [`SMALL_BODY_BYTES`] are read by few
-//!     ([`MAX_LARGE_BODIES`]).
-//! - Every error that a handler, the router or a guard answers is `application/problem+json`. (What is no HTTP at all is
-//!   answered by the HTTP library with a bare 400 or 431.)
+//!     answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`] for a request that waits for another program's
+//!     answer), and bytes taken at least every [`SILENCE_TIMEOUT`];
+//!   - memory: members of a large view are encoded once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]),
+//!     events once for all streams ([`MAX_SHARED_FRAMES`], [`MAX_SHARED_BYTES`]), other answers beyond
+//!     [`MAX_FREE_BYTES`] together weigh at most [`MAX_WEIGHED_BYTES`]; at most [`MAX_LARGE_BODIES`] bodies of requests
+//!     beyond [`SMALL_BODY_BYTES`] are read at a time.
+//! - Every error that a handler, the router or a guard answers is `application/problem+json`. (Bytes that are not HTTP
+//!   at all are answered by the HTTP library with a bare 400 or 431.)
 //! - Without a token, web pages of other origins cannot command the agent through their visitors' browsers, nor read
 //!   from it.
 //!
-//! This module must not know configuration files, terminals, or how the agent works inside.
+//! This module must not know configuration files, terminals, or the inner workings of the agent.
 
 mod body;
 mod calls;
@@ -76,59 +77,62 @@ use self::listing::Listings;
 use self::table::{Limits, Table};
 use crate::agent::{Agent, LedWork};
 
-/// The largest body of a request: a full set of addresses or tags is well below.
+/// The largest body of a request, in bytes: a full set of addresses or tags is well below.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
-/// Bodies up to this size are always read: most commands are smaller.
+/// The largest body that is read without a permit, in bytes: most commands are smaller.
 pub const SMALL_BODY_BYTES: usize = 4 * 1024;
-/// Larger ones are read so many at one time, 4 MiB together; others wait within [`REQUEST_TIMEOUT`].
+/// The number of larger bodies read at one time, 4 MiB together; others wait within [`REQUEST_TIMEOUT`].
 pub const MAX_LARGE_BODIES: usize = 64;
-/// The largest head of a request, and the most that waits to be sent on one connection beside one page or frame.
+/// The largest head of a request, and the most that waits to be sent on one connection beside one page or frame, in
+/// bytes.
 pub const MAX_BUFFER_BYTES: usize = 32 * 1024;
-/// Answers up to this size are not counted.
+/// The largest answer that is not counted, in bytes.
 pub const MAX_FREE_BYTES: usize = 64 * 1024;
-/// Larger ones that are made for one reader have this many bytes together, unless there is a single one.
+/// The size of all larger answers that are made for one reader each, in bytes together; a single one may be larger.
 pub const MAX_WEIGHED_BYTES: usize = 32 * 1024 * 1024;
-/// Connections that wait to be accepted; the system may allow fewer.
+/// The number of connections that may wait to be accepted; the system may allow fewer.
 pub const LISTEN_BACKLOG: u32 = 1_024;
-/// Connections open at one time where the settings say nothing else, event streams included.
+/// The default number of connections open at one time, event streams included.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 1_024;
-/// Event streams open at one time where the settings say nothing else, as far as the connections allow.
+/// The default number of event streams open at one time, as far as the connections allow.
 pub const DEFAULT_MAX_STREAMS: usize = 1_024;
-/// The head of a request is there within this time after the connection was opened, or the last answer sent.
+/// The time for the head of a request to arrive after the connection was opened, or after the last answer was sent.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// A request is answered, its body read, within this time. More than the slowest call takes: a change of voters that is asked
-/// for at another node waits for 9 s ([`FORWARD_TIMEOUT`](crate::core::limits::FORWARD_TIMEOUT)).
+/// The time for a request to be answered, its body read. More than the slowest call takes: a change of voters that is
+/// forwarded to another node waits for 9 s ([`FORWARD_TIMEOUT`](crate::core::limits::FORWARD_TIMEOUT)).
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// A connection on which not one byte was answered for this long is closed: readers that do not read above all. Event
-/// streams stay because of their comments.
+/// The time after which a connection on which not one byte of an answer was sent is closed: above all that of readers
+/// that do not read. Event streams stay open because of their comments.
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
-/// An event stream without events carries a comment this often.
+/// The interval between comments on an event stream without events.
 pub const COMMENT_INTERVAL: Duration = Duration::from_secs(15);
-/// And this often once its reader will send nothing more, to find out whether it hung up.
+/// The interval between comments once the reader will send nothing more, to find out whether it hung up.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// How long open connections may take to end when the server stops.
+/// The time that open connections have to end when the server stops.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the server is told beside the agent.
+/// The settings of the server beside the agent.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HttpSettings {
-    /// Asked of every request but health checks. `None`: nobody is asked.
+    /// The token that every request but health checks must bear. `None`: no token is asked for.
     pub token: Option<Token>,
-    /// Names by which the agent may be asked without a token, beside addresses and `localhost`; without ports.
+    /// Host names under which the agent may be called without a token, besides addresses and `localhost`; without
+    /// ports.
     pub allowed_hosts: Vec<String>,
-    /// Connections open at one time, event streams included; fewer than [`MIN_CONNECTIONS`] count as that many. Each
-    /// takes a file descriptor.
+    /// The greatest number of connections open at one time, event streams included; fewer than [`MIN_CONNECTIONS`]
+    /// count as that many. Each takes a file descriptor.
     pub max_connections: usize,
-    /// Event streams open at one time. They never take all connections: of 1,024, 24 are kept for other answers, and of
-    /// fewer than 192 an eighth.
+    /// The greatest number of event streams open at one time. They never take all connections: of 1,024, 24 are kept
+    /// for other answers, and of fewer than 192 an eighth.
     pub max_streams: usize,
-    /// Log lines lost outside of the agent, by the writer of the process's log: counted there, shown among the metrics.
+    /// The number of log lines lost outside of the agent, by the writer of the process's log: counted there, shown
+    /// among the metrics.
     pub log_lines_lost: Arc<AtomicU64>,
 }
 
 impl HttpSettings {
-    /// Asks for this token, if there is one; everything else by default.
+    /// Returns settings with this token, if there is one, and defaults for everything else.
     pub fn new(token: Option<Token>) -> Self {
         Self {
             token,
@@ -146,23 +150,23 @@ impl Default for HttpSettings {
     }
 }
 
-/// What handlers share.
+/// The state that handlers share.
 #[derive(Debug)]
 struct Shared {
     agent: Agent,
-    /// Where requests come in.
+    /// The address that accepts requests.
     address: SocketAddr,
     token: Option<Token>,
     names: Names,
     table: Arc<Table>,
-    /// Led work that callers run.
+    /// The pieces of led work that callers run.
     work: Arc<LedWork>,
     listings: Arc<Listings>,
     frames: SharedFrames,
     log_lines_lost: Arc<AtomicU64>,
-    /// KiB that large answers may still weigh.
+    /// A permit for each KiB that large answers may still weigh.
     weight: Arc<Semaphore>,
-    /// For request bodies that are not small.
+    /// A permit for each request body that is not small.
     bodies: Arc<Semaphore>,
     shutdown: CancellationToken,
 }
@@ -173,7 +177,8 @@ type App = Arc<Shared>;
 #[expect(clippy::unused_async, reason = "a socket registers with the runtime that whoever awaits this is on")]
 pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A restarted agent need not wait for its old connections to be forgotten. (Elsewhere the option means another thing.)
+    // A restarted agent need not wait until the system forgets its old connections. (On other systems the option means
+    // something else.)
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
@@ -182,7 +187,7 @@ pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 
 /// Serves HTTP until `shutdown`, then ends event streams and lets other requests finish for [`STOP_TIMEOUT`].
 ///
-/// An error says why no more connections can be accepted.
+/// Returns an error if no more connections can be accepted.
 pub async fn serve(
     listener: TcpListener,
     agent: Agent,

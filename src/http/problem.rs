@@ -1,6 +1,6 @@
-//! Refusals: what went wrong, as `application/problem+json`, and how the agent's errors become statuses.
+//! Refusals: errors as `application/problem+json`, and the mapping of the agent's errors to statuses.
 //!
-//! Invariant: this is the only place that writes an error's body, so that all errors look alike.
+//! Invariant: this is the only place that writes an error's body, so that all errors have the same form.
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
@@ -39,7 +39,7 @@ impl Refusal {
         self
     }
 
-    /// A query that says nothing this build understands.
+    /// Refuses a query that this build does not understand.
     pub(super) fn query(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail)
     }
@@ -84,7 +84,7 @@ impl Refusal {
             .hint("it was answered already, or is past its deadline")
     }
 
-    /// What only the leader does, asked of another node.
+    /// Refuses a command that only the leader carries out, sent to another node.
     fn not_leader(leader: Option<&LeaderAddress>) -> Self {
         let refuse = |detail: &str| Self::new(StatusCode::CONFLICT, "not-leader", "Not the leader", detail);
         let Some(leader) = leader else {
@@ -299,7 +299,7 @@ impl From<PathRejection> for Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // A problem consists of strings and numbers: there is nothing that could fail to be written.
+        // A problem consists of strings and numbers, which cannot fail to be encoded.
         let body = serde_json::to_vec(&self.0).unwrap_or_default();
         let content_type = HeaderValue::from_static("application/problem+json");
         let mut response = (status, [(header::CONTENT_TYPE, content_type)], body).into_response();
@@ -311,7 +311,7 @@ impl IntoResponse for Refusal {
             StatusCode::TOO_MANY_REQUESTS => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             }
-            // The rest of the body may still be on its way; the next request would start in the middle of it.
+            // The rest of the body may still be on its way; the next request would be read from the middle of it.
             StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE => {
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
@@ -321,13 +321,13 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Answers paths that lead nowhere.
+/// Refuses a path that is not served.
 pub(super) async fn no_route(uri: Uri) -> Refusal {
     let detail = format!("nothing is served at {}", uri.path().escape_debug());
     Refusal::new(StatusCode::NOT_FOUND, "no-route", "No such path", detail).hint("GET / lists what there is")
 }
 
-/// Answers methods that a path does not take.
+/// Refuses a method that a path does not accept.
 pub(super) async fn no_method(method: Method, uri: Uri) -> Refusal {
     let detail = format!("{} does not take {method}", uri.path().escape_debug());
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-method", "Method not allowed", detail)

@@ -1,6 +1,7 @@
 //! Query strings: comma-separated lists of known words, flags, tags.
 //!
-//! Invariant: what is not understood is refused, never ignored: a filter with a typing error must not answer everything.
+//! Invariant: a query that is not understood is refused, never ignored: a filter with a typing error must not return
+//! everything.
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
@@ -21,7 +22,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Pairs {
     }
 }
 
-/// No query at all. It takes part in a handler's arguments, so that it cannot be forgotten once it stands there.
+/// An empty query. As an argument of a handler it refuses all keys, so that the check cannot be forgotten.
 #[derive(Debug)]
 pub(super) struct NoQuery;
 
@@ -47,7 +48,7 @@ impl Pairs {
         }
     }
 
-    /// The last value of a key; an empty one counts as none.
+    /// Returns the last value of a key; an empty value counts as none.
     pub(super) fn last(&self, key: &str) -> Option<&str> {
         self.0
             .iter()
@@ -57,7 +58,7 @@ impl Pairs {
             .filter(|text| !text.is_empty())
     }
 
-    /// Whether a flag is set: `true` or `false`.
+    /// Returns the value of a flag, `true` or `false`; false if it is missing.
     pub(super) fn flag(&self, key: &str) -> Result<bool, Refusal> {
         match self.last(key) {
             None | Some("false") => Ok(false),
@@ -66,13 +67,13 @@ impl Pairs {
         }
     }
 
-    /// The items of a comma-separated list; a repeated key adds to it.
+    /// Returns the items of a comma-separated list; a repeated key adds to it.
     pub(super) fn items<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         let values = self.0.iter().filter(move |(name, _)| name == key);
         values.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|item| !item.is_empty())
     }
 
-    /// A list of known words.
+    /// Parses a list of known words.
     pub(super) fn words(&self, key: &str, known: &'static [&'static str]) -> Result<Vec<&'static str>, Refusal> {
         let word = |item: &str| {
             known.iter().copied().find(|word| *word == item).ok_or_else(|| {
@@ -83,7 +84,7 @@ impl Pairs {
         self.items(key).map(word).collect()
     }
 
-    /// A list of node names.
+    /// Parses a list of node names.
     pub(super) fn nodes(&self, key: &str) -> Result<Vec<NodeId>, Refusal> {
         let node = |item: &str| {
             NodeId::new(item).map_err(|error| Refusal::query(format!("{key} \"{}\": {error}", item.escape_debug())))
@@ -91,7 +92,7 @@ impl Pairs {
         self.items(key).map(node).collect()
     }
 
-    /// A list of tags: `key=value`, or `key` for any value.
+    /// Parses a list of tags: `key=value`, or `key` for any value.
     pub(super) fn tags(&self, key: &str) -> Result<Vec<TagFilter>, Refusal> {
         let tag = |item: &str| match item.split_once('=') {
             Some(("", _)) => Err(Refusal::query(format!("{key} \"{}\" has no key", item.escape_debug()))

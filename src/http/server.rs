@@ -1,15 +1,16 @@
-//! The accept loop: takes connections in, gives each a task of its own, survives what goes wrong.
+//! The accept loop: accepts connections, gives each a task of its own, and survives errors.
 //!
 //! Invariants:
 //! - Nothing that one connection does, a panic included, ends the loop or another connection.
-//! - Errors of the system, such as too many open files, are survived, counted, and told once until they are over. Only a
-//!   listener that will never accept again ends the loop, with its error.
-//! - Where descriptors are short, whoever waits to be accepted gets one: the spare one that is kept for this, or that of
-//!   another connection, see [`Table::shed_for_descriptor`]. So a health check is answered, whatever lasts. One connection
-//!   is shed at a time, and the loop waits until it is closed; where there is none to shed, it pauses.
-//! - After `shutdown` no connection is accepted, and those there are get [`STOP_TIMEOUT`] to end.
+//! - Errors of the system, such as too many open files, are survived, counted, and logged once until they are over.
+//!   Only a listener that will never accept again ends the loop, with its error.
+//! - If descriptors are short, a connection that waits to be accepted gets one: the spare one that is kept for this, or
+//!   that of another connection, see [`Table::shed_for_descriptor`]. So a health check is answered however long the
+//!   shortage lasts. One connection is shed at a time, and the loop waits until it is closed; if there is none to shed,
+//!   it pauses.
+//! - After `shutdown` no connection is accepted, and open ones get [`STOP_TIMEOUT`] to end.
 //!
-//! This module must not know what is answered.
+//! This module must not know the contents of requests and answers.
 
 use std::future::Future;
 use std::io;
@@ -26,12 +27,12 @@ use super::table::Table;
 use super::{STOP_TIMEOUT, connection};
 use crate::trouble::Trouble;
 
-/// How long the loop rests after an error of our own system that it can do nothing about.
+/// The pause of the loop after an error of our own system that it can do nothing about.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long it waits at most for a connection that was shed to give back its descriptor.
+/// The longest wait for a shed connection to give back its descriptor.
 const SHED_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Where connections come from.
+/// A source of connections.
 pub(super) trait Accept {
     fn accept(&self) -> impl Future<Output = io::Result<TcpStream>> + Send;
 }
@@ -42,7 +43,7 @@ impl Accept for TcpListener {
     }
 }
 
-/// Serves until `shutdown`; an error says why no more connections can be accepted.
+/// Serves until `shutdown`; returns an error if no more connections can be accepted.
 pub(super) async fn run(
     listener: impl Accept,
     router: Router,
@@ -50,7 +51,7 @@ pub(super) async fn run(
     close: CancellationToken,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    // Whoever drops this future drops the connections.
+    // Dropping this future drops the connections.
     let _close = close.drop_guard();
     let connections = TaskTracker::new();
     let mut trouble = Trouble::default();
@@ -71,9 +72,9 @@ pub(super) async fn run(
                     connections.spawn(connection::serve(stream, seat, router.clone(), shutdown.clone()));
                 }
             }
-            // The peer was gone before we came.
+            // The peer was gone before its connection was accepted.
             Err(error) if is_of_the_peer(&error) => table.count_accept_error(),
-            // The listener was closed under us.
+            // The listener itself was closed.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => break Err(error),
             Err(error) => {
                 table.count_accept_error();
@@ -94,7 +95,7 @@ pub(super) async fn run(
     };
     drop(listener);
     connections.close();
-    // What is not done then is dropped.
+    // Connections that are not done by then are dropped.
     let _ = timeout(STOP_TIMEOUT, connections.wait()).await;
     end
 }
@@ -104,7 +105,7 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// A descriptor kept in hand, given up when there is no other one for a connection that waits.
+/// A file descriptor kept in reserve, given up if there is no other for a connection that waits.
 #[derive(Debug)]
 struct Spare(Option<std::fs::File>);
 
@@ -117,7 +118,7 @@ impl Default for Spare {
 }
 
 impl Spare {
-    /// Has one in hand again, if there is one.
+    /// Opens a spare descriptor again, if there is none in hand and the system has one.
     fn take(&mut self) {
         #[cfg(unix)]
         if self.0.is_none() {
@@ -125,13 +126,13 @@ impl Spare {
         }
     }
 
-    /// Lets others have it; true if there was one.
+    /// Closes the spare descriptor for others to use; returns true if there was one.
     fn give_up(&mut self) -> bool {
         self.0.take().is_some()
     }
 }
 
-/// The error, and what to try where we know it.
+/// Returns the error in words, with one thing to try if we know one.
 fn in_words(error: &io::Error) -> String {
     #[cfg(unix)]
     if let Some(number) = error.raw_os_error() {
@@ -155,7 +156,7 @@ mod tests {
     use super::super::table::Limits;
     use super::*;
 
-    /// A listener that first has some errors.
+    /// A listener that first returns some errors.
     struct Troubled {
         errors: Mutex<VecDeque<io::Error>>,
         listener: TcpListener,
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(in_words(&io::ErrorKind::TimedOut.into()), "timed out");
     }
 
-    /// A listener that has nothing but errors, until there are so many.
+    /// A listener that returns only errors, until it has returned so many.
     struct Short {
         left: Mutex<usize>,
         done: CancellationToken,
@@ -244,7 +245,8 @@ mod tests {
         }
     }
 
-    /// The table, and the virtual time that so many errors take, with a connection for each of `shed` of them to shed.
+    /// Returns the table, and the virtual time that so many errors take, with a connection for each of `shed` of them
+    /// to shed.
     async fn time_of(errors: usize, shed: usize) -> (Arc<Table>, Duration) {
         let (table, close) = table();
         for _ in 0..shed {

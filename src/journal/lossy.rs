@@ -1,17 +1,17 @@
-//! A bounded queue to a thread of its own, which loses what does not fit, and counts it.
+//! A bounded queue to a thread of its own, which loses items that do not fit, and counts them.
 //!
-//! Purpose: whatever may block or panic without being worth waiting for. Log lines go this way twice: from the agent to the
-//! user's tracing subscriber, and from the binary's subscriber to standard error. A disk that is full, a pipe that nobody
-//! reads and a subscriber that panics then cost lines, and nothing else. (`tracing-appender` does the second part alone; it
-//! tells nobody of failed writes, and prints to standard output when it cannot end in time.)
+//! Purpose: a consumer that may block or panic must not be waited for. Log lines go this way twice: from the agent to
+//! the user's tracing subscriber, and from the binary's subscriber to standard error. A full disk, a pipe without a
+//! reader and a subscriber that panics then cost lines, and nothing else. (`tracing-appender` does the second part
+//! alone; it does not report failed writes, and prints to standard output when it cannot end in time.)
 //!
 //! Invariants:
 //! - [`Lossy::push`] never waits, and never runs the consumer.
-//! - What is lost is counted, whether the queue was full, the consumer failed, or it panicked. The consumer is told the
+//! - Lost items are counted, whether the queue was full, the consumer failed, or it panicked. The consumer is told the
 //!   number once, as soon as it has succeeded again.
-//! - The thread ends when all handles are gone and the queue is empty. Nobody waits for it.
+//! - The thread ends when all handles are gone and the queue is empty. It is never waited for.
 //!
-//! Must not know: what travels.
+//! Must not know: the items.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,22 +22,23 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// What the consumer is given.
+/// The input of the consumer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Item<T> {
-    /// One that was pushed.
+    /// An item that was pushed.
     One(T),
-    /// This many were lost since it was last said.
+    /// The number of items lost since the last such report.
     Lost(u64),
 }
 
 /// A handle to the queue. Clones push into the same one.
 #[derive(Debug)]
 pub(crate) struct Lossy<T> {
-    /// Without a bound of its own: a bounded channel of the standard library takes the memory of all its places at once.
+    /// Unbounded by itself, since a bounded channel of the standard library allocates the memory of all its places at
+    /// once.
     jobs: Sender<Job<T>>,
     capacity: usize,
-    /// Items in the queue.
+    /// Number of items in the queue.
     queued: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
 }
@@ -45,7 +46,7 @@ pub(crate) struct Lossy<T> {
 #[derive(Debug)]
 enum Job<T> {
     Item(T),
-    /// Answered when all that was pushed before is handled.
+    /// A request to answer once all items pushed before are handled.
     Flush(oneshot::Sender<()>),
 }
 
@@ -61,7 +62,7 @@ impl<T> Clone for Lossy<T> {
 }
 
 impl<T: Send + 'static> Lossy<T> {
-    /// Starts the thread. `consume` says for each item whether it succeeded.
+    /// Starts the thread. `consume` returns true for each item that it handled successfully.
     pub(crate) fn start(
         thread: &str,
         capacity: usize,
@@ -80,7 +81,7 @@ impl<T: Send + 'static> Lossy<T> {
             self.queued.fetch_sub(1, Ordering::Relaxed);
             self.lose();
         } else if self.jobs.send(Job::Item(item)).is_err() {
-            // The thread is gone: not while a handle is here, but for a bug of ours.
+            // The thread is gone, which cannot be while there is a handle, but for a bug of ours.
             self.lose();
         }
     }
@@ -90,18 +91,18 @@ impl<T: Send + 'static> Lossy<T> {
         self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Items lost so far.
+    /// Returns the number of items lost so far.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// The count of items lost, shared.
+    /// Returns the shared count of lost items.
     #[cfg(feature = "agent")]
     pub(crate) fn counter(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.lost)
     }
 
-    /// Waits until all that was pushed before is handled, for so long at most.
+    /// Waits until all items pushed before are handled, for `within` at most.
     pub(crate) async fn flush(&self, within: Duration) {
         let (done, flushed) = oneshot::channel();
         if self.jobs.send(Job::Flush(done)).is_ok() {
@@ -143,10 +144,10 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(30);
 
-    /// What a consumer got.
+    /// The items that a consumer received.
     type Seen = Arc<Mutex<Vec<Item<u32>>>>;
 
-    /// A queue whose consumer waits for a permit per item.
+    /// Creates a queue whose consumer waits for a permit per item.
     fn gated(capacity: usize) -> (Lossy<u32>, mpsc::Sender<()>, Seen) {
         let seen = Seen::default();
         let (permit, permits) = mpsc::channel();

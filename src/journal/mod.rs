@@ -1,4 +1,4 @@
-//! The agent's journal: what it tells its operator, on its way to the tracing subscriber.
+//! The agent's journal: the messages to its operator, on their way to the tracing subscriber.
 //!
 //! Purpose: subscribers belong to the user, and may block for ever or panic. So lines travel through a [`Lossy`] queue to a
 //! thread of their own, which alone calls the subscriber. Each line is in the span `headcount{agent=…}`, by which several
@@ -6,10 +6,10 @@
 //!
 //! Invariants:
 //! - No task of the agent calls the subscriber: writing a line neither waits nor fails.
-//! - Lines that are lost are counted, and said as soon as there is a line that is not.
-//! - The subscriber is the one that was in force where the agent was started, else the global one.
+//! - Lost lines are counted, and reported as soon as a line gets through.
+//! - The subscriber is the one that was in force where the agent was started, otherwise the global one.
 //!
-//! Must not know: what is worth telling.
+//! Must not know: which messages are worth sending.
 
 mod lossy;
 mod words;
@@ -28,11 +28,11 @@ pub(crate) use lossy::{Item, Lossy};
 use crate::core::{NodeId, Notice};
 use crate::event::Event;
 
-/// Lines that may wait for the subscriber: a view of some thousand members arriving at once.
+/// The largest number of lines that wait for the subscriber: a view of some thousand members arriving at once.
 pub(crate) const MAX_QUEUED_LINES: usize = 8_192;
 
-/// Lines about members in one second; further ones are lost, and counted. Whoever invents members by the thousand must not
-/// fill a disk with them. (Subscribers get every event.)
+/// The largest number of lines about members in one second; further ones are lost, and counted. An attacker who invents
+/// members by the thousand must not fill a disk with them. (Subscribers get every event.)
 pub(crate) const MAX_EVENT_LINES: u32 = 2_000;
 
 /// A handle to the journal. Cheap to clone.
@@ -42,7 +42,7 @@ pub(crate) struct Journal {
     pace: Arc<Mutex<Pace>>,
 }
 
-/// How many lines the present second has had.
+/// The number of lines in the present second.
 #[derive(Debug)]
 struct Pace {
     began: Instant,
@@ -73,7 +73,7 @@ impl Journal {
         let subscriber = dispatcher::get_default(Dispatch::clone);
         let write = move |line| {
             let write = || error_span!(target: "headcount", "headcount", %agent).in_scope(|| write(line));
-            // One that is set later counts, if there was none.
+            // A subscriber that is set later counts, if there was none.
             if subscriber.is::<NoSubscriber>() {
                 write();
             } else {
@@ -85,7 +85,7 @@ impl Journal {
         Ok(Self { lines: Lossy::start("headcount-log", MAX_QUEUED_LINES, write)?, pace: Arc::new(Mutex::new(pace)) })
     }
 
-    /// Tells of an event.
+    /// Writes a line about an event.
     pub(crate) fn event(&self, event: &Arc<Event>) {
         if !is_wanted(words::level(&event.kind)) {
             return;
@@ -97,32 +97,32 @@ impl Journal {
         }
     }
 
-    /// Tells of something that the core noticed.
+    /// Writes a line about something that the core noticed.
     pub(crate) fn notice(&self, notice: Notice) {
         if is_wanted(Level::WARN) {
             self.lines.push(Line::Notice(notice));
         }
     }
 
-    /// Tells anything else.
+    /// Writes a line of any other text.
     pub(crate) fn say(&self, level: Level, text: impl Into<String>) {
         if is_wanted(level) {
             self.lines.push(Line::Text(level, text.into()));
         }
     }
 
-    /// Lines lost so far.
+    /// Returns the number of lines lost so far.
     pub(crate) fn lost(&self) -> u64 {
         self.lines.lost()
     }
 
-    /// Waits until the subscriber has seen all lines, for so long at most.
+    /// Waits until the subscriber has seen all lines, for `within` at most.
     pub(crate) async fn flush(&self, within: Duration) {
         self.lines.flush(within).await;
     }
 }
 
-/// Whether any subscriber wants lines of this level. Asks none of them.
+/// Returns true if any subscriber may want lines of this level. Calls none of them.
 fn is_wanted(level: Level) -> bool {
     level <= LevelFilter::current()
 }

@@ -1,4 +1,4 @@
-//! The words of the journal's lines: one line per transition and notice.
+//! The texts of the journal's lines: one line per transition and notice.
 //!
 //! All of this calls the user's subscriber, so only the journal's own thread may call it.
 
@@ -10,7 +10,7 @@ use crate::event::EventKind;
 use crate::lease::LeaseName;
 use crate::member::Member;
 
-/// The level of an event's line; the most severe one, where that depends on the event.
+/// Returns the level of an event's line; the most severe one, if that depends on the event.
 pub(super) const fn level(kind: &EventKind) -> Level {
     match kind {
         EventKind::NodeUpdated { .. } | EventKind::ViewAgreed { .. } => Level::DEBUG,
@@ -21,7 +21,7 @@ pub(super) const fn level(kind: &EventKind) -> Level {
     }
 }
 
-/// One line per transition. A record that only changed its contents is nothing an operator waits for.
+/// Writes one line per transition. A record whose contents alone changed is of little interest to an operator.
 pub(super) fn log(kind: &EventKind) {
     if log_leadership(kind) {
         return;
@@ -47,13 +47,13 @@ pub(super) fn log(kind: &EventKind) {
     }
 }
 
-/// By which lease, where it is not the cluster's.
+/// Names the lease, if it is not the cluster's own.
 fn by(lease: Option<&LeaseName>) -> String {
     let further = lease.filter(|lease| lease.as_str() != LeaseName::DEFAULT);
     further.map(|lease| format!(" by the lease {lease}")).unwrap_or_default()
 }
 
-/// Says whether it was about leaders.
+/// Writes the line of an event about leaders; returns false for other events.
 fn log_leadership(kind: &EventKind) -> bool {
     match kind {
         EventKind::LeaderElected { leader, term, lease, .. } => {
@@ -81,7 +81,7 @@ fn log_leadership(kind: &EventKind) -> bool {
     true
 }
 
-/// Who is on which side is in the event; a line of the log has room for some.
+/// Writes the line of a partition. The event lists both sides; a line of the log has room for some names.
 fn log_partition(kind: &EventKind) {
     match kind {
         EventKind::PartitionSuspected { unreachable, reachable } => {
@@ -111,7 +111,7 @@ fn some_names(names: &[NodeId]) -> String {
     format!("{}{more}", listed.join(", "))
 }
 
-/// What the core wants an operator to read: most of it is worth acting on.
+/// Writes a notice of the core for the operator: most of them call for action.
 pub(super) fn log_notice(notice: &Notice) {
     match notice {
         Notice::Founded

@@ -1,6 +1,6 @@
-//! Questions and answers of the other calls: info, join, remove, tags, problems.
+//! Requests and answers of the other calls: info, join, remove, tags, problems.
 //!
-//! Invariant: a [`Problem`] always says what failed (`detail`) and, where there is something to try, what (`hint`).
+//! Invariant: a [`Problem`] always names the failure (`detail`) and, if there is something to try, the remedy (`hint`).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,54 +10,54 @@ use serde::{Deserialize, Serialize};
 use super::time::millis;
 use crate::core::{ProtocolRange, Settings};
 
-/// Figures about one node and its view.
+/// The state and the settings of one node, and a summary of its view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Info {
-    /// Its name.
+    /// The node's name.
     pub node: String,
-    /// Its process.
+    /// The run of its process.
     pub run: String,
-    /// Its cluster.
+    /// The name of its cluster.
     pub cluster: String,
     /// Its software version.
     pub version: String,
-    /// Wire protocol versions it speaks.
+    /// The wire protocol versions that it speaks.
     pub protocol: Protocol,
-    /// Where it stands.
+    /// Its status: one of [`Status::NAMES`](crate::Status::NAMES).
     pub status: String,
-    /// Its record's version.
+    /// The incarnation of its record.
     pub incarnation: u64,
-    /// Where its gossip goes.
+    /// The address of its gossip.
     pub address: String,
-    /// Where its HTTP interface listens.
+    /// The address of its HTTP interface; `null` if HTTP is off.
     pub http: Option<String>,
-    /// Local count of changes of its view.
+    /// The number of changes of its view since its start.
     pub changes: u64,
-    /// Order-independent hash of its view.
+    /// The fingerprint of its view: a hash that does not depend on the order of members.
     pub fingerprint: String,
-    /// Members by status, itself included.
+    /// The number of members by status, itself included.
     pub members: Counts,
-    /// Where its figures come from.
+    /// The profile that its settings started from.
     pub profile: String,
-    /// Its pace.
+    /// Its intervals and timeouts.
     pub timing: Pace,
-    /// Time since its start.
+    /// The time since its start, in milliseconds.
     pub uptime_ms: u64,
-    /// `ok`, or which task died.
+    /// `ok`, or the task that died.
     pub tasks: String,
 }
 
-/// Both ends included.
+/// A range of wire protocol versions, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protocol {
-    /// The oldest.
+    /// The oldest version.
     pub min: u8,
-    /// The newest.
+    /// The newest version.
     pub max: u8,
 }
 
-/// Members by status.
+/// The number of members by status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)] // The statuses, by name.
 pub struct Counts {
@@ -70,13 +70,13 @@ pub struct Counts {
 }
 
 impl From<[usize; 6]> for Counts {
-    /// In the order of [`Status::NAMES`](crate::Status::NAMES).
+    /// Takes the numbers in the order of [`Status::NAMES`](crate::Status::NAMES).
     fn from([joining, up, suspect, leaving, down, left]: [usize; 6]) -> Self {
         Self { joining, up, suspect, leaving, down, left }
     }
 }
 
-/// A node's pace, as configured.
+/// A node's intervals and timeouts, as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[allow(missing_docs)] // The keys of the configuration's `timing`.
@@ -107,7 +107,7 @@ impl From<&Settings> for Pace {
 }
 
 impl Info {
-    /// The agent's figures, where its HTTP interface listens, and whether all tasks live.
+    /// Takes the agent's figures, the address of its HTTP interface, and the state of its tasks.
     pub fn new(info: &crate::agent::Info, http: Option<SocketAddr>, tasks: String) -> Self {
         let ProtocolRange { min, max } = ProtocolRange::OURS;
         Self {
@@ -131,24 +131,25 @@ impl Info {
     }
 }
 
-/// Asks a node to contact others.
+/// The request that a node contact others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinRequest {
-    /// `host:port` each.
+    /// The addresses, each `host:port`.
     pub addresses: Vec<String>,
 }
 
-/// What became of one address.
+/// The outcome for one address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct JoinResult {
-    /// As asked.
+    /// The address as requested.
     pub address: String,
-    /// The member that answered.
+    /// The name of the member that answered.
     pub node: Option<String>,
-    /// Why none did.
+    /// The reason why no member answered.
     pub error: Option<String>,
-    /// In one word: `answered`, `not_up` (a node answered that is joining itself), `refused`, `silent` or `not_asked`.
+    /// The outcome in one word: `answered`, `not_up` (a node answered that is joining itself), `refused`, `silent` or
+    /// `not_asked`.
     #[serde(default)]
     pub outcome: String,
 }
@@ -163,73 +164,74 @@ impl From<crate::agent::JoinResult> for JoinResult {
     }
 }
 
-/// What became of all addresses, in the order asked.
+/// The outcomes for all addresses, in the order requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinResults {
-    /// One each.
+    /// One outcome for each address.
     pub results: Vec<JoinResult>,
 }
 
-/// What a removal achieved.
+/// The outcome of a removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Removed {
-    /// The member.
+    /// The member's name.
     pub id: String,
-    /// `left`.
+    /// The member's status: `left`.
     pub status: String,
-    /// Peers known to hold the record.
+    /// The number of peers known to hold the record of the removal.
     pub held_by: usize,
-    /// Whether those are enough; else it spreads further. Agents of the first version do not say.
+    /// True if those peers are enough; otherwise the record spreads further. Missing in answers of agents of the first
+    /// version.
     #[serde(default)]
     pub confirmed: bool,
 }
 
 impl Removed {
-    /// A removal that this many peers hold, and whether those are enough.
+    /// Returns the outcome of a removal that `held_by` peers hold; `confirmed` is true if those are enough.
     pub fn new(id: &crate::NodeId, held_by: usize, confirmed: bool) -> Self {
         Self { id: id.to_string(), status: "left".to_owned(), held_by, confirmed }
     }
 }
 
-/// All tags of a node: question and answer.
+/// All tags of a node: request and answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetTags {
-    /// Replace all that there are.
+    /// The tags that replace all existing ones.
     pub tags: BTreeMap<String, String>,
 }
 
-/// Why a request was not carried out (RFC 9457).
+/// The reason why a request was not carried out (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// `urn:headcount:problem:` and a word for programs.
+    /// The kind of problem for programs: `urn:headcount:problem:` and a word.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The same for people, whatever the occasion.
+    /// The kind of problem for people, the same at every occurrence.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What failed this time.
+    /// The failure of this request.
     pub detail: String,
-    /// What to try.
+    /// One thing to try.
     pub hint: Option<String>,
-    /// Of a join that nobody answered: what became of each address.
+    /// For a join that no member answered: the outcome for each address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<Vec<JoinResult>>,
-    /// Where only the leader could do what was asked: who leads, if somebody does.
+    /// For a request that only the leader can carry out: the leader, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<LeaderAddress>,
 }
 
-/// Where the leader is.
+/// The name and the addresses of the leader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LeaderAddress {
-    /// Its name.
+    /// The leader's name.
     pub id: String,
-    /// Where its gossip goes; `null` if it is not listed.
+    /// The address of its gossip; `null` if it is not listed as a member.
     pub address: Option<String>,
-    /// Where its users reach it, if it says so.
+    /// The address at which its users reach it; `null` if it advertises none.
     pub api_address: Option<String>,
 }
 

@@ -1,6 +1,6 @@
-//! Who leads, who votes, and what was agreed.
+//! The leader, the voters, and the agreed view.
 //!
-//! Invariant: all keys are always there; what is not known is `null`.
+//! Invariant: all keys are always present; unknown values are `null`.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,28 +10,29 @@ use crate::config::LeadershipMode;
 use crate::core::Time;
 use crate::core::election::{Electorate, VoterStandings};
 
-/// Who leads, as one node knows it at the moment it is asked.
+/// The leader, as one node knows it at the time of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Leader {
-    /// Who.
+    /// The leader's name.
     pub leader: Option<String>,
     /// The latest term known: the fencing token, if this node leads.
     pub term: u64,
-    /// Whether the node that was asked leads.
+    /// True if the node that was asked leads.
     pub is_me: bool,
     /// `none`, `quorum` or `lease`.
     pub mode: String,
     /// `disabled`, `vacant`, `led` or `unavailable`.
     pub state: String,
-    /// For how long that holds without news, at the latest and rounded down: counted from before the question was sent it
-    /// never outlives the claim, unless the leader gives its claim up (it leaves, resigns, is voted out): then another one may
-    /// lead at once. Whoever acts on it for longer than a moment uses `POST /v1/leader/work`, for which a hand-over waits.
+    /// The time for which this stays true without news, in milliseconds, rounded down: counted from before the request
+    /// was sent, it never outlives the claim, unless the leader gives its claim up (it leaves, resigns, is voted out):
+    /// then another node may lead at once. A caller that acts on it for longer than a moment uses
+    /// `POST /v1/leader/work`, for which a hand-over waits.
     pub lease_remaining_ms: Option<u64>,
 }
 
 impl Leader {
-    /// Judged by the clock, now.
+    /// Returns a node's knowledge of the leader, judged by the clock at the time of the call.
     pub fn new(leadership: &crate::agent::Leadership, mode: LeadershipMode) -> Self {
         let now = leadership.clone().now();
         Self {
@@ -46,7 +47,8 @@ impl Leader {
 }
 
 impl Leader {
-    /// A leader that a majority, or a database, has confirmed; for how long its claim stands is judged by the clock, now.
+    /// Returns a leader that a majority, or a database, has confirmed; the remaining time is judged by the clock at the
+    /// time of the call.
     pub fn confirmed(me: &str, confirmed: &crate::agent::Confirmed, mode: LeadershipMode) -> Self {
         Self {
             leader: Some(me.to_owned()),
@@ -63,27 +65,28 @@ impl Leader {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LedWork {
-    /// Names the piece.
+    /// The name of the piece of work.
     pub id: String,
-    /// The node that leads.
+    /// The name of the node that leads.
     pub node: String,
-    /// The term that it works for: the fencing token.
+    /// The term that the work is done in: the fencing token.
     pub term: u64,
-    /// For how long it may go on without a further word, counted from before the request was sent; `null`: it is to end now.
+    /// The time for which the work may go on without a further word, in milliseconds, counted from before the request
+    /// was sent; `null`: it has to end now.
     pub lease_remaining_ms: Option<u64>,
 }
 
 impl LedWork {
-    /// `remaining` is what is left now.
+    /// Returns a piece of work; `remaining` is the time that it has left at the time of the call.
     pub fn new(id: super::EventId, node: &str, term: u64, remaining: Option<std::time::Duration>) -> Self {
         Self { id: id.to_string(), node: node.to_owned(), term, lease_remaining_ms: remaining.map(millis) }
     }
 }
 
-/// Asks the leader to give leadership up.
+/// The request that the leader give leadership up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resign {
-    /// The voter that is to lead instead, if anybody in particular.
+    /// The voter to hand over to; `null` for any.
     #[serde(default)]
     pub to: Option<String>,
 }
@@ -92,18 +95,19 @@ pub struct Resign {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Voters {
-    /// Sorted by name; empty where there is no electorate yet.
+    /// The voters, sorted by name; empty if there is no electorate yet.
     pub voters: Vec<Voter>,
-    /// Which first electorate, or which recovery, it goes back to.
+    /// The lineage of the electorate: a random number drawn when it was founded or last recovered, 16 hex digits;
+    /// `null` if there is no electorate yet.
     pub lineage: Option<String>,
-    /// How many of them are a majority.
+    /// The number of voters that form a majority.
     pub majority: Option<usize>,
     /// The latest term known.
     pub term: u64,
-    /// How many more voters may fail before nobody can lead, by those that acknowledge now; `null` where that is not known:
-    /// the leader knows it.
+    /// The number of further voters that may fail before nobody can lead, judged by those that acknowledge now; known
+    /// to the leader, `null` elsewhere.
     pub failure_tolerance: Option<usize>,
-    /// How many voters acknowledge their leader now, itself included; `null` where that is not known.
+    /// The number of voters that acknowledge their leader now, itself included; `null` if it is not known.
     pub acknowledging: Option<usize>,
 }
 
@@ -111,26 +115,26 @@ pub struct Voters {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Voter {
-    /// Its name.
+    /// The voter's name.
     pub id: String,
-    /// What it drew at its first start: its data directory's.
+    /// The identity that it drew at its first start, kept in its data directory: 16 hex digits.
     pub identity: String,
-    /// Its status as a member; `null` if it is not listed.
+    /// Its status as a member; `null` if it is not listed as a member.
     pub status: Option<String>,
-    /// `leader`, `follower`, `learner` (it is being added) or `unreachable` (the leader has not heard it for a lease); `null`
-    /// where that is not known.
+    /// Its role: `leader`, `follower`, `learner` (it is being added) or `unreachable` (the leader has not heard it for
+    /// a lease); `null` if it is not known.
     pub role: Option<String>,
-    /// How long ago it acknowledged its leader last; `null` where that is not known.
+    /// The time since it last acknowledged its leader, in milliseconds; `null` if it is not known.
     pub last_ack_ms: Option<u64>,
-    /// How many agreed views it is behind; `null` where that is not known.
+    /// The number of agreed views that it is behind; `null` if it is not known.
     pub lag: Option<u64>,
-    /// Whether it votes now: not if it stands aside, has lost its disk, is a learner or is not heard; `null` where that is not
-    /// known.
+    /// True if its vote counts now: false if it stands aside, has lost its disk, is a learner or is not heard; `null`
+    /// if it is not known.
     pub votes: Option<bool>,
 }
 
 impl Voters {
-    /// `status` says how a member stands.
+    /// Returns an electorate; `status` looks up the status of a member.
     pub fn new(
         electorate: Option<&Electorate>,
         leader: Option<&crate::NodeId>,
@@ -156,7 +160,7 @@ impl Voters {
         }
     }
 
-    /// The same with how they stand, as of this time.
+    /// Adds the standing of each voter, as of this time.
     #[must_use]
     pub(crate) fn standing(
         mut self,
@@ -197,35 +201,35 @@ impl Voters {
     }
 }
 
-/// Asks for one more voter.
+/// The request to add a voter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddVoter {
-    /// Its name.
+    /// The name of the node that is to vote.
     pub id: String,
-    /// The voter that it is to replace, if any: that one is removed as soon as the other one votes.
+    /// The voter that it is to replace, if any: the old one is removed as soon as the new one votes.
     #[serde(default)]
     pub replaces: Option<String>,
 }
 
-/// Asks for a new generation of the electorate.
+/// The request for a new generation of the electorate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recover {
-    /// The names of those that are left; the node that is asked is always one of them.
+    /// The names of the voters that are left; the node that is asked is always one of them.
     pub voters: Vec<String>,
-    /// None of them has its data, and the node that is asked need not have been a voter.
+    /// True if none of them has its data; the node that is asked need not have been a voter.
     #[serde(default)]
     pub anew: bool,
 }
 
-/// What the voters agreed on last.
+/// The view that the voters agreed on last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct View {
-    /// In which term it was put to the voters, last.
+    /// The term in which it was put to the voters last.
     pub term: Option<u64>,
-    /// Nobody ever sees other members under this number.
+    /// The view's number. No other members are ever agreed under this number.
     pub number: Option<u64>,
-    /// Sorted.
+    /// The names of the members, sorted.
     pub members: Option<Vec<String>>,
 }
 

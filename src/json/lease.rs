@@ -1,16 +1,17 @@
 //! The nodes that a database of leases lists.
 //!
-//! Invariant: all keys are always there; what is not known is `null`. Ages and what is left are by the database's clock.
+//! Invariant: all keys are always present; unknown values are `null`. Ages and remaining times are by the database's
+//! clock.
 
 use serde::{Deserialize, Serialize};
 
 use super::time::millis;
 
-/// All nodes that the table knows, the lease's holder first, then those heard from last.
+/// The nodes in the table of a lease: the lease's holder first, then the others, most recently heard from first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LeaseNodes {
-    /// The lease.
+    /// The lease's name.
     pub lease: String,
     /// The nodes.
     pub nodes: Vec<LeaseNode>,
@@ -20,19 +21,19 @@ pub struct LeaseNodes {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LeaseNode {
-    /// Its name.
+    /// The node's name.
     pub node: String,
-    /// Where calls reach it.
+    /// The address at which calls reach the node; `null` if it gave none.
     pub rpc_address: Option<String>,
-    /// It was heard from within the liveness window.
+    /// True if its last round is within the liveness window.
     pub active: bool,
-    /// It holds the lease, which has not expired.
+    /// True if it holds the lease, and the lease has not expired.
     pub is_leader: bool,
-    /// The term that it holds, or held last and nobody has taken over yet.
+    /// The term that it holds, or that it held last if no other node has taken over yet.
     pub term: Option<u64>,
-    /// The time since its last round.
+    /// The time since its last round, in milliseconds.
     pub heartbeat_age_ms: u64,
-    /// The time until its lease expires: 0 once it has, `null` if it holds none.
+    /// The time until its lease expires, in milliseconds: 0 once it has expired, `null` if it holds none.
     pub expires_in_ms: Option<u64>,
 }
 

@@ -11,26 +11,27 @@ use serde::{Deserialize, Serialize};
 use super::time::{instant, millis};
 use crate::core::DeliveryKind;
 
-/// One message, as the event stream shows it to whoever asks for the kind `message`.
+/// One message, as the event stream shows it to a client that asks for the kind `message`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Message {
     /// The message's own id, the same at every node: `run-sequence` of its sender.
     pub id: String,
-    /// When it came here.
+    /// Time of arrival at this node.
     #[serde(with = "instant")]
     pub at: SystemTime,
     /// Always `message`.
     pub event: String,
     /// The member that sent it.
     pub node: String,
-    /// What it is about.
+    /// The topic.
     pub topic: String,
-    /// What it says, in base64.
+    /// The payload, in base64.
     pub payload: String,
     /// `broadcast`, `send` or `request`.
     pub kind: String,
-    /// For how long from `at` its answer is awaited, if it is a request: `POST /v1/reply/{id}`.
+    /// The time from `at` within which a request is to be answered, in milliseconds, with `POST /v1/reply/{id}`; `null`
+    /// if the message is no request.
     pub reply_within_ms: Option<u64>,
 }
 
@@ -61,49 +62,49 @@ impl Message {
     }
 }
 
-/// Messages that a listener missed: it was too slow.
+/// The report of messages that a listener missed because it was too slow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Missed {
-    /// How many, of the topics listened to.
+    /// The number of messages missed, of the topics listened to.
     pub missed: u64,
 }
 
 impl Missed {
-    /// So many.
+    /// Returns a report of `missed` messages.
     pub const fn new(missed: u64) -> Self {
         Self { missed }
     }
 }
 
-/// What was sent.
+/// The report of a message that was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sent {
     /// The message's id.
     pub id: String,
-    /// Of a broadcast: how many members were live, this node included.
+    /// For a broadcast: the number of members that were live, this node included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addressed: Option<usize>,
 }
 
 impl Sent {
-    /// A message to one node, or to so many.
+    /// Returns the report of a message to one node, or of a broadcast to `addressed` members.
     pub fn new(id: crate::core::MessageId, addressed: Option<usize>) -> Self {
         Self { id: id.to_string(), addressed }
     }
 }
 
-/// An answer, as the command line prints it with `--format json`.
+/// The answer to a request, as the command line prints it with `--format json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Answered {
-    /// What it says, in base64.
+    /// The payload, in base64.
     pub payload: String,
 }
 
 impl Answered {
-    /// An answer of these bytes.
+    /// Returns an answer with this payload.
     pub fn new(bytes: &[u8]) -> Self {
         Self { payload: STANDARD.encode(bytes) }
     }

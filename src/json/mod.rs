@@ -1,6 +1,6 @@
-//! The public JSON shapes: what HTTP answers, what `--format json` prints, what event handlers read.
+//! The public JSON shapes: answers of HTTP, output of `--format json`, and input of event handlers.
 //!
-//! Purpose: one place that says how the library's types look to programs, in both directions, so that the server, the
+//! Purpose: one place that defines the JSON form of the library's types, in both directions, so that the server, the
 //! command line and their tests cannot disagree.
 //!
 //! Invariants:

@@ -1,6 +1,6 @@
 //! Instants and durations as text and numbers.
 //!
-//! Invariant: what [`rfc3339`] writes always has the same width and the letter `Z`, so that texts sort as times do.
+//! Invariant: texts from [`rfc3339`] always have the same width and the letter `Z`, so that texts sort as times do.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,31 +8,32 @@ use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 use serde::{Deserialize, Deserializer, Serializer};
 
-/// Milliseconds, always three digits.
+/// Prints milliseconds, always three digits.
 const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 
-/// An instant as in `2026-01-01T00:00:00.000Z`. Instants outside of years that have four digits become the epoch.
+/// Formats an instant as in `2026-01-01T00:00:00.000Z`. Instants outside of years that have four digits become the
+/// epoch.
 pub fn rfc3339(at: SystemTime) -> String {
     let timestamp = Timestamp::try_from(at).unwrap_or(Timestamp::UNIX_EPOCH);
     PRINTER.timestamp_to_string(&timestamp)
 }
 
-/// The reverse of [`rfc3339`]; takes any RFC 3339 text.
+/// Parses any RFC 3339 text; the reverse of [`rfc3339`].
 pub fn parse_rfc3339(text: &str) -> Option<SystemTime> {
     text.parse::<Timestamp>().ok().map(SystemTime::from)
 }
 
-/// Whole milliseconds.
+/// Returns the whole milliseconds of a duration.
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds with microseconds behind the point; written with at least one decimal.
+/// Returns milliseconds with microseconds behind the point; written with at least one decimal.
 pub(super) fn fine_millis(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1_000.0
 }
 
-/// For `#[serde(with)]` on a [`SystemTime`].
+/// Reads and writes a [`SystemTime`], for `#[serde(with)]`.
 pub(super) mod instant {
     use super::{Deserialize, Deserializer, Serializer, SystemTime, parse_rfc3339, rfc3339};
 

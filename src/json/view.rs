@@ -1,6 +1,7 @@
 //! Members, events and snapshots.
 //!
-//! Invariant: an [`Event`] is self-contained. A reader that knows only its `event`, `node` and `member` can keep a view.
+//! Invariant: an [`Event`] is self-contained. A reader that looks at its `event`, `node` and `member` only can keep a
+//! view.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,34 +18,34 @@ use crate::event::EventKind;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Member {
-    /// Its name.
+    /// The member's name.
     pub id: String,
-    /// The process behind the name.
+    /// The run of the member's process.
     pub run: String,
-    /// Where its gossip goes.
+    /// The address of its gossip.
     pub address: String,
-    /// Where its users reach it.
+    /// The address at which its users reach it; `null` if it advertises none.
     pub api_address: Option<String>,
-    /// One of [`Status::NAMES`](crate::Status::NAMES).
+    /// Its status: one of [`Status::NAMES`](crate::Status::NAMES).
     pub status: String,
-    /// Its record's version.
+    /// The incarnation of its record.
     pub incarnation: u64,
-    /// Since when the observer has seen it in this status.
+    /// Time at which the observer first saw it in this status.
     #[serde(with = "instant")]
     pub since: SystemTime,
-    /// How long ago the observer last heard it.
+    /// The time since the observer last heard it, in milliseconds.
     pub last_heard_ms: Option<u64>,
-    /// Smoothed round trip.
+    /// The smoothed round-trip time, in milliseconds.
     pub rtt_ms: Option<f64>,
-    /// What it tells about itself.
+    /// The tags in its record.
     pub tags: BTreeMap<String, String>,
     /// Its software version.
     pub version: String,
-    /// Whether it is the observer.
+    /// True if the member is the observer itself.
     pub is_me: bool,
-    /// How its silence or death was found out.
+    /// The way in which its silence or death was detected; `null` unless it is Suspect or Down.
     pub method: Option<String>,
-    /// Why it left.
+    /// The reason why it left; `null` if it did not leave.
     pub reason: Option<String>,
 }
 
@@ -69,54 +70,55 @@ impl From<&crate::Member> for Member {
     }
 }
 
-/// One event. The last seven keys are there only for the kinds they belong to.
+/// One event. The last seven keys are present only for the kinds they belong to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Event {
-    /// `run-sequence`, see [`EventId`].
+    /// The event's id, `run-sequence`, see [`EventId`].
     pub id: String,
-    /// Its number in the observer's run.
+    /// The event's number in the observer's run.
     pub sequence: u64,
-    /// When it was observed.
+    /// Time of observation.
     #[serde(with = "instant")]
     pub at: SystemTime,
-    /// One of [`EventKind::NAMES`].
+    /// The kind of event: one of [`EventKind::NAMES`].
     pub event: String,
     /// The member's name; `null` for events that are about no single member.
     pub node: Option<String>,
     /// The member's address.
     pub address: Option<String>,
-    /// The member from now on.
+    /// The member after the event.
     pub member: Option<Member>,
-    /// Of `node_left`: `graceful` or `forced`. Of `leader_lost`: `expired`, `resigned`, `superseded`, `rejected` or
+    /// For `node_left`: `graceful` or `forced`. For `leader_lost`: `expired`, `resigned`, `superseded`, `rejected` or
     /// `quorum_lost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of `node_detected_down`.
+    /// For `node_detected_down`: the way in which the death was detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Of `node_updated`: the member until now.
+    /// For `node_updated`: the member before the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<Box<Member>>,
-    /// Of `partition_suspected` and `partition_healed`: who is missing, sorted.
+    /// For `partition_suspected` and `partition_healed`: the names of the unreachable members, sorted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<Vec<String>>,
-    /// Of the same: who is here, sorted.
+    /// For `partition_suspected` and `partition_healed`: the names of the reachable members, sorted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reachable: Option<Vec<String>>,
-    /// Of all events about leaders: the term.
+    /// For all events about leaders: the term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub term: Option<u64>,
-    /// Of `leader_elected` and `leader_lost` in lease mode: the lease; `default` is the one that the cluster is led by.
+    /// For `leader_elected` and `leader_lost` in lease mode: the lease's name; the holder of `default` leads the
+    /// cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
-    /// Of `view_agreed`: the view's number.
+    /// For `view_agreed`: the view's number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
 }
 
 impl Event {
-    /// An event as the observer of this run saw it.
+    /// Returns an event as the observer of this run saw it.
     pub fn new(run: Run, event: &crate::Event) -> Self {
         let member = event.kind.member();
         let mut json = Self {
@@ -175,30 +177,30 @@ fn names(ids: &[NodeId]) -> Vec<String> {
 pub struct Snapshot {
     /// The [`EventId`] after which the stream goes on.
     pub id: String,
-    /// Sorted by name.
+    /// The members, sorted by name.
     pub members: Vec<Member>,
 }
 
 impl Snapshot {
-    /// A snapshot taken after this event.
+    /// Returns a snapshot taken after this event.
     pub fn new(id: EventId, members: Vec<Member>) -> Self {
         Self { id: id.to_string(), members }
     }
 }
 
-/// Events were lost on the way.
+/// The report of events that were lost on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lagged {
-    /// How many, where that is known.
+    /// The number of events missed; `null` if it is not known.
     pub missed: Option<u64>,
 }
 
-/// A place in the event stream of one process.
+/// A position in the event stream of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EventId {
     /// The observer's run.
     pub run: Run,
-    /// The event's number in it.
+    /// The event's number in the observer's run.
     pub sequence: u64,
 }
 
@@ -208,7 +210,7 @@ impl fmt::Display for EventId {
     }
 }
 
-/// A text that is no [`EventId`].
+/// The error for a text that is not an [`EventId`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event id is 16 hex digits, a dash and a number, as in 8f00000000000000-7")]
 pub struct BadEventId;
@@ -218,7 +220,7 @@ impl FromStr for EventId {
 
     fn from_str(text: &str) -> Result<Self, BadEventId> {
         let (run, sequence) = text.split_once('-').ok_or(BadEventId)?;
-        // `from_str_radix` and `parse` would take a sign.
+        // `from_str_radix` and `parse` would accept a sign.
         let is_hex = run.len() == 16 && run.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_number = sequence.bytes().all(|byte| byte.is_ascii_digit());
         if !is_hex || !is_number {

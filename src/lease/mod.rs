@@ -7,13 +7,13 @@
 //!     store     asks: SQLite or PostgreSQL carry out a round as one transaction           (no opinion of its own)
 //! ```
 //!
-//! Two clocks, never compared with each other: **the database's clock alone is compared with the row**, by the store; the
-//! holder's own clock, counted from before it asked, ends its claim, in the contender.
+//! Two clocks, never compared with each other: **only the database's clock is compared with the row**, by the store;
+//! the holder's own clock, counted from before it asked, ends its claim, in the contender.
 //!
 //! | idea | file |
 //! |---|---|
-//! | names of leases; the secret that proves who wrote a row | `name`, `token` |
-//! | what is asked of a store, and what it answers | `round` |
+//! | names of leases; the secret that proves which contender wrote a row | `name`, `token` |
+//! | the requests to a store, and its answers | `round` |
 //! | one agent's part in it, as a pure machine | `contender` |
 //! | SQLite and PostgreSQL, behind one face | `store` (features `sqlite`, `postgres`) |
 //!
@@ -34,5 +34,5 @@ pub use name::LeaseName;
 pub use round::{Answer, Holder, NodeRow, Outcome, Round, Seen, Step, Wish};
 pub use token::Token;
 
-/// Most leases that one agent contends for.
+/// The largest number of leases that one agent contends for.
 pub const MAX_LEASES: usize = 64;

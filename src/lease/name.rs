@@ -11,7 +11,7 @@ use crate::core::{InvalidName, check_name};
 pub struct LeaseName(Arc<str>);
 
 impl LeaseName {
-    /// The lease by which a cluster in lease mode is led.
+    /// The name of the lease by which a cluster in lease mode is led.
     pub const DEFAULT: &'static str = "default";
 
     /// Checks a name against the alphabet and the length.
@@ -20,14 +20,14 @@ impl LeaseName {
         Ok(Self(Arc::from(name)))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl Default for LeaseName {
-    /// The lease by which a cluster in lease mode is led.
+    /// Returns the name of the lease by which a cluster in lease mode is led.
     fn default() -> Self {
         Self(Arc::from(Self::DEFAULT))
     }

@@ -1,21 +1,23 @@
-//! What a contender asks of a store, and what the store answers.
+//! Rounds: a contender's requests to a store, and the store's answers.
 //!
-//! A round is everything that one agent asks at one time, for all its leases: one transaction, one round trip where the
+//! A round holds all requests of one agent at one time, for all its leases: one transaction, one round trip where the
 //! database allows it. So ten leases cost little more than one.
 //!
-//! Invariants of a round, which every store holds and the shared suite of tests checks:
-//! - It happens as a whole or not at all. An error that leaves open which one is told apart from one that does not.
+//! Invariants of a round, which every store keeps and the shared suite of tests checks:
+//! - It happens as a whole or not at all. Errors that leave open which of the two are told apart from those that do
+//!   not.
 //! - **Only the database's clock is compared with rows**: an expiry, an age, a window.
 //! - A lease has at most one holder. Its term grows by at least one with every acquisition, in the same transaction, and
 //!   survives every row.
 //! - **A lease is free if nobody ever held it, or if its last holder gave it up.** A sweep frees it only once the same
-//!   token has stood in its row for a whole lease by the sweeper's own clock. (A clock that is put forward expires every
-//!   lease at once. Who sees the holder waits for it all the same; who finds the lease free does not know that it should.)
+//!   token has stood in its row for a whole lease by the sweeper's own clock. (A clock that is put forward expires
+//!   every lease at once. A contender that sees the holder waits for it all the same; one that finds the lease free
+//!   does not know that it should.)
 //! - A lease has expired once its expiry is past, and also if its expiry is further away than the lease is long, which
-//!   only a clock that was put back can bring about. (Its holder may renew it all the same; others wait by their own clocks.)
+//!   only a clock that was put back can cause. (Its holder may renew it all the same; others wait by their own clocks.)
 //! - Every step is answered with the row as it stands after the step, in the order of the steps.
 //!
-//! Must not know: what the contender makes of an answer; any clock.
+//! Must not know: what the contender does with an answer; any clock.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,36 +25,36 @@ use std::time::Duration;
 use super::{LeaseName, Token};
 use crate::core::NodeId;
 
-/// Everything that one agent asks at one time.
+/// All requests of one agent at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Round {
     /// The asking node. Its liveness row is written in every round.
     pub node: NodeId,
-    /// Where other agents' calls reach it, kept in its liveness row.
+    /// The address at which other agents' calls reach it, kept in its liveness row.
     pub rpc_address: Option<SocketAddr>,
-    /// How long a lease lasts that this round acquires or renews, from the database's time of the round.
+    /// The length of the leases that this round acquires or renews, from the database's time of the round.
     pub lease_duration: Duration,
-    /// At most one for each lease, at most [`MAX_LEASES`](super::MAX_LEASES).
+    /// The requests: at most one for each lease, at most [`MAX_LEASES`](super::MAX_LEASES).
     pub steps: Vec<Step>,
 }
 
-/// What is asked about one lease.
+/// A request about one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Step {
     /// The lease.
     pub lease: LeaseName,
-    /// What is asked.
+    /// The request.
     pub wish: Wish,
 }
 
-/// What is asked about a lease.
+/// The kinds of requests about a lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Wish {
-    /// To look at it.
+    /// Reads the lease.
     Watch,
-    /// To take it, if nobody holds it, or if the database's clock says that it has expired *and* its holder's token is
-    /// still `expired`: the one that the contender saw stand still for a whole lease by its own clock. An expiry further off
-    /// than the lease is long was written before that clock was set back, and counts as expired.
+    /// Takes the lease, if nobody holds it, or if the database's clock says that it has expired *and* its holder's
+    /// token is still `expired`: the one that the contender saw stand still for a whole lease by its own clock. An
+    /// expiry further off than the lease is long was written before that clock was set back, and counts as expired.
     Acquire {
         /// The token to write.
         drawn: Token,
@@ -61,31 +63,32 @@ pub enum Wish {
         /// The token that may be replaced once it has expired; `None`: only a free lease is taken.
         expired: Option<Token>,
     },
-    /// To prolong it, if this node holds it under one of the tokens `held` and it has not expired.
+    /// Prolongs the lease, if this node holds it under one of the tokens `held` and it has not expired.
     Renew {
-        /// Tokens that may stand in the row: the last one confirmed, and those of renewals without an answer.
+        /// The tokens that may stand in the row: the last one confirmed, and those of renewals without an answer.
         held: Vec<Token>,
         /// The token to write.
         drawn: Token,
     },
-    /// To give it up, if this node holds it under one of the tokens `held`, expired or not: free at once, for everybody.
+    /// Gives the lease up, if this node holds it under one of the tokens `held`, expired or not: it is free at once,
+    /// for everybody.
     Release {
-        /// As in [`Wish::Renew`].
+        /// The tokens that may stand in the row, as in [`Wish::Renew`].
         held: Vec<Token>,
     },
 }
 
-/// What a store answers to a [`Round`].
+/// A store's answer to a [`Round`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Answer {
-    /// One for each step, in order.
+    /// The results of the steps, in their order.
     pub steps: Vec<Seen>,
 }
 
-/// What became of a [`Step`].
+/// The result of a [`Step`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Seen {
-    /// What the store did.
+    /// The outcome of the step.
     pub outcome: Outcome,
     /// The highest term that the store ever gave for this lease; 0 if none.
     pub term: u64,
@@ -93,20 +96,20 @@ pub struct Seen {
     pub holder: Option<Holder>,
 }
 
-/// What a store did about a step.
+/// The outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It looked.
+    /// The lease was read.
     Watched,
-    /// The lease is the asking node's under the drawn token, in the term told.
+    /// The lease is the asking node's under the drawn token, in the term that is reported.
     Acquired,
-    /// Somebody holds it, or may: nothing changed.
+    /// Another holder has the lease, or may have it: nothing changed.
     Held,
-    /// Somebody else came first within the same moment: nothing changed. Worth another try, after a jitter.
+    /// Another contender came first at the same moment: nothing changed. Worth another try, after a jitter.
     Conflict,
     /// The lease is prolonged, under the drawn token.
     Renewed,
-    /// The row is not the asking node's under any of the tokens, or was to be renewed and has expired: nothing changed.
+    /// The row is not the asking node's under any of the tokens, or a renewal came after its expiry: nothing changed.
     Rejected,
     /// The lease is free.
     Released,
@@ -115,7 +118,7 @@ pub enum Outcome {
 /// A lease's holder, as a store shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holder {
-    /// The node.
+    /// The name of the holding node.
     pub node: NodeId,
     /// The token of its last acquisition or renewal.
     pub token: Token,
@@ -123,17 +126,18 @@ pub struct Holder {
     pub term: u64,
     /// The length of its lease.
     pub lease_duration: Duration,
-    /// The time until it expires, by the database's clock; zero once it has. More than the lease is long if that clock was
+    /// The time until it expires, by the database's clock; zero once it has. Longer than the lease if that clock was
     /// set back since: see [`Self::has_expired`].
     pub expires_in: Duration,
 }
 
 impl Holder {
-    /// Whether the database's clock says that the lease has expired.
+    /// Returns true if the database's clock says that the lease has expired.
     ///
-    /// An expiry that is further off than the lease is long was written before that clock was set back. It counts as past: a
-    /// leader that lives writes a sound one with its next renewal, and one that does not must not hold the lease until the
-    /// clock is there again. Nobody takes it over who did not see its token stand still for one lease.
+    /// An expiry that is further off than the lease is long was written before that clock was set back. It counts as
+    /// past: a leader that lives writes a sound one with its next renewal, and one that does not must not hold the
+    /// lease until the clock is there again. No contender takes it over that did not see its token stand still for one
+    /// lease.
     pub fn has_expired(&self) -> bool {
         self.expires_in.is_zero() || self.expires_in > self.lease_duration
     }
@@ -142,9 +146,9 @@ impl Holder {
 /// A node's liveness row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRow {
-    /// The node.
+    /// The name of the node.
     pub node: NodeId,
-    /// Where calls reach it.
+    /// The address at which calls reach it.
     pub rpc_address: Option<SocketAddr>,
     /// The time since its last round, by the database's clock.
     pub age: Duration,

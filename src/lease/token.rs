@@ -1,7 +1,7 @@
-//! The secret that proves who wrote a row.
+//! Lease tokens: the secret that proves which contender wrote a row.
 //!
-//! A contender draws a token *before* it asks for a lease, and a new one before each renewal. So an answer that was lost
-//! leaves no doubt for good: whatever the row holds later was either drawn here or not.
+//! A contender draws a token *before* it asks for a lease, and a new one before each renewal. So the doubt after a lost
+//! answer does not last: whatever token the row holds later was either drawn here or not.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// Shows a part only: whoever knows a token can renew its lease.
+/// Shows only a part: anybody who knows a token can renew its lease.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x}…", self.0 >> 96)

@@ -1,6 +1,7 @@
-//! One seed from start to verdict: a random schedule of faults, healing, quiet, and every promise checked all along.
+//! One seed from start to verdict: a random schedule of faults, healing, a quiet time, and every promise checked
+//! throughout.
 //!
-//! Must not know: what runs it, in how many threads, or where its words are printed.
+//! Must not know: what runs it, on how many threads, or where its output is printed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,30 +18,30 @@ use crate::core::election::LeaseTiming;
 use crate::core::limits::FOUNDING_RETRIES;
 use crate::core::{Core, MessageId, Profile, Settings, StopReason};
 
-/// After this long without faults, the running nodes have been one cluster for a while, and stay it.
+/// Quiet time after convergence, through which the running nodes must stay one cluster.
 const QUIET: Duration = Duration::from_secs(8);
 
-/// A broadcast is everywhere within this time, or never.
+/// The time within which a broadcast reaches every node, if it ever does.
 const REACH_WITHIN: Duration = Duration::from_secs(12);
 
-/// Members that an adversary invents at one time: each costs time at every node.
+/// Number of members that an adversary invents at one time: each of them costs time at every node.
 const CROWD: usize = 40;
 
-/// In long worlds an adversary comes so long before a fault …
+/// In the large campaign, time from an adversary's arrival to the fault …
 const COMES_BEFORE: Duration = Duration::from_secs(3);
-/// … and stays so long after it.
+/// … and from the fault to its departure.
 const STAYS_AFTER: Duration = Duration::from_secs(4);
 
-/// Nodes that start together have found each other by then.
+/// Time after which nodes that started together have found each other.
 const FORMED: Duration = Duration::from_secs(3);
 
-/// The largest error of a clock's rate that leases are made for: one percent.
+/// The largest error of a clock's rate that leases are designed for, in parts per million: one percent.
 const WORST_CLOCK_PPM: u64 = 10_000;
 
-/// Which campaign a seed is of.
+/// The two campaigns: each seed gives a schedule in each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Campaign {
-    /// Up to nine nodes, and faults that come close together.
+    /// Up to nine nodes, and faults close together.
     #[default]
     Small,
     /// Up to 40 nodes and more kinds of faults, most of them after a time of peace.
@@ -48,7 +49,7 @@ pub enum Campaign {
 }
 
 impl Campaign {
-    /// The schedule of one of its seeds.
+    /// Returns the schedule of a seed.
     pub fn schedule(self, seed: u64) -> Schedule {
         match self {
             Campaign::Small => Schedule::of_seed(seed),
@@ -57,41 +58,41 @@ impl Campaign {
     }
 }
 
-/// What became of one seed.
+/// The result of one seed.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// The seed.
     pub seed: u64,
-    /// Of which campaign.
+    /// The campaign that the schedule is of.
     pub campaign: Campaign,
-    /// What was expected, and judged.
+    /// Numbers of expectations that were judged.
     pub judged: Judged,
-    /// Nodes at the beginning.
+    /// Number of nodes at the beginning.
     pub nodes: usize,
-    /// What an adversary did.
+    /// Counts of what the adversary did and received.
     pub mischief: Mischief,
-    /// Operations that made sense when their time came.
+    /// Number of operations that made sense when their time came.
     pub faults: usize,
     /// Virtual time that passed.
     pub time: Duration,
-    /// How long after the healing all agreed.
+    /// Time from the healing to the agreement of all running nodes.
     pub converged_after: Option<Duration>,
-    /// How long after the healing all named one leader, if there are voters enough for one.
+    /// Time from the healing until all named one leader, if there are enough voters to elect one.
     pub led_after: Option<Duration>,
-    /// Terms in which somebody claimed to lead.
+    /// Number of terms in which any node claimed to lead.
     pub terms: usize,
     /// The hash of everything that happened.
     pub trace: u64,
-    /// The first promise that was found broken.
+    /// The first promise found broken.
     pub violation: Option<Violation>,
     /// The operations, with their times.
     pub operations: Vec<String>,
-    /// Everything that happened, if that was asked for.
+    /// Everything that happened, if verbose output was asked for.
     pub lines: Vec<String>,
 }
 
 impl Outcome {
-    /// What to print when a promise was broken: what, and how to see it again.
+    /// Returns the report of a broken promise: which one, and how to reproduce it.
     pub fn failure(&self) -> Option<String> {
         self.violation.as_ref().map(|violation| {
             let seed = self.seed;
@@ -120,12 +121,12 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// The settings of a campaign: the fastest profile, and records that are forgotten as early as is allowed.
+/// Returns the settings of a campaign: the fastest profile, and the shortest `reap_after` that is allowed.
 pub fn campaign_settings() -> Settings {
     Settings { reap_after: Duration::from_secs(60), ..Profile::Local.settings() }
 }
 
-/// How long after the healing all running nodes agree at the latest.
+/// Returns the longest time from the healing to the agreement of all running nodes.
 pub fn convergence_bound(settings: &Settings) -> Duration {
     settings.retry_interval * 2 + Duration::from_secs(2)
 }
@@ -135,12 +136,12 @@ pub fn run_seed(seed: u64, verbose: bool) -> Outcome {
     run_seed_of(Campaign::Small, seed, verbose)
 }
 
-/// Runs one seed.
+/// Runs one seed of a campaign.
 pub fn run_seed_of(campaign: Campaign, seed: u64, verbose: bool) -> Outcome {
     run_schedule(seed, &campaign.schedule(seed), verbose, None)
 }
 
-/// Runs one schedule, perhaps with a planted bug.
+/// Runs one schedule, optionally with a planted bug.
 pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Option<Box<dyn Tamper>>) -> Outcome {
     let diskless = if seed.is_multiple_of(4) { 0.3 } else { 0.0 };
     let variation = &schedule.variation;
@@ -212,7 +213,8 @@ impl Run {
             let when = if is_large { "around every fault" } else { "all along" };
             self.operations.push(format!("an adversary {when}: {mood:?}"));
             if matches!(mood, Mood::SecondOwner | Mood::Goodbyes) {
-                // A name that nobody has yet belongs to whoever comes first, and whoever does is a founder.
+                // A name that is not taken yet belongs to the first node to ask for it; and the adversary would be a
+                // founder.
                 world.run_until(FORMED);
             }
         }
@@ -251,7 +253,7 @@ impl Run {
         self.settle(schedule, can_join_at_once);
     }
 
-    /// Waits for an election; whether there are voters enough for one.
+    /// Waits for an election; returns true if there are enough voters to elect a leader.
     fn elects(&mut self, healed_at: Duration, settled_after: Duration) -> bool {
         let Some(world) = self.world.as_mut().filter(|world| world.options().voters > 0) else { return false };
         if !world.can_elect() {
@@ -270,7 +272,7 @@ impl Run {
         let settings = &slowest(world.options());
         let mut bound = convergence_bound(settings);
         if !can_join_at_once {
-            // Seeds that find no other seed Up wait for so long before one of them starts a cluster.
+            // Seeds that find no other seed Up wait for this time before one of them starts a cluster.
             bound += settings.retry_interval * FOUNDING_RETRIES;
         }
         let deadline = schedule.heal_at + bound;
@@ -280,7 +282,7 @@ impl Run {
         }
         let elects = self.elects(schedule.heal_at, bound);
         let Some(world) = self.world.as_mut() else { return };
-        // What agrees has to go on agreeing.
+        // Agreement must last once it is reached.
         world.run_until(deadline);
         check_agreement(world, &format!("{bound:?} after everything was healed"));
         if elects && world.can_elect() {
@@ -299,13 +301,13 @@ impl Run {
     }
 }
 
-/// The settings of the nodes that take longest.
+/// Returns the settings of the nodes that take longest.
 fn slowest(options: &WorldOptions) -> Settings {
     let slowest = options.mixed.iter().max_by_key(|settings| settings.retry_interval);
     slowest.unwrap_or(&options.settings).clone()
 }
 
-/// How long after the members have settled a leader leads at the latest, and all of them know it.
+/// Returns the longest time from the settling of the members until a leader leads and all of them know it.
 fn election_time(lease: LeaseTiming) -> Duration {
     lease.lease_duration * 2 + Duration::from_secs(1)
 }
@@ -319,7 +321,8 @@ fn check_leadership(world: &mut World, when: &str) {
     }
 }
 
-/// Whether somebody who starts now finds a seed that lets it in. (Who is paused may have been told to leave meanwhile.)
+/// Returns true if a node that starts now finds a seed that lets it in. Paused seeds do not count: a command to leave
+/// may be waiting for them.
 fn has_seed_that_is_up(world: &World) -> bool {
     (0..world.options().seeds).any(|seed| !world.is_paused(seed) && world.core(seed).is_some_and(Core::is_up))
 }
@@ -333,7 +336,7 @@ fn check_agreement(world: &mut World, when: &str) {
     }
 }
 
-/// What everybody says now reaches everybody, although a fifth of all packets is lost.
+/// Checks that every running node's broadcasts reach all of them, although a fifth of all packets is lost.
 fn check_reach(world: &mut World) {
     if !world.violations().is_empty() {
         return;
@@ -355,7 +358,7 @@ fn check_reach(world: &mut World) {
     }
 }
 
-/// Whoever agreed with all others for a while keeps nothing but members.
+/// Checks that nodes that have agreed for a while keep nothing but members in their tables.
 fn check_what_is_left(world: &mut World) {
     if !world.options().timely || world.was_visited() || !world.violations().is_empty() {
         return;
@@ -365,7 +368,8 @@ fn check_what_is_left(world: &mut World) {
     }
 }
 
-/// Crashed nodes may stay away, but not all the seeds: a cluster that nobody can find is not healed.
+/// Restarts nodes as needed: crashed nodes may stay away, but not all the seeds, since a cluster that cannot be found
+/// is not healed.
 fn restart_what_is_needed(world: &mut World) {
     for node in 0..world.nodes() {
         let is_seed = node < world.options().seeds.max(world.options().voters);

@@ -1,8 +1,8 @@
-//! What can go wrong: printable operations, and a seeded generator of schedules of them.
+//! Faults as printable operations, and a seeded generator of schedules of them.
 //!
-//! Invariants: the schedule depends on its seed alone, not on what the cores do with it; an operation that makes no
-//! sense when its time comes (the node has stopped meanwhile) does nothing and says so; every disturbance ends by itself
-//! or at the healing. Must not know: how the protocol copes with any of it.
+//! Invariants: the schedule depends on its seed alone, not on how the cores respond; an operation that makes no sense
+//! when its time comes (the node has stopped meanwhile) does nothing and says so; every disturbance ends by itself or
+//! at the healing. Must not know: how the protocol copes with any of it.
 
 mod large;
 mod operators;
@@ -22,23 +22,23 @@ pub use large::Variation;
 pub use talkers::Talk;
 pub use voters::VoterFault;
 
-/// What a node finds on its disk when it starts again.
+/// The state of a node's disk at its next start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskFate {
-    /// What it wrote.
+    /// The disk holds what was written to it.
     Kept,
-    /// Nothing.
+    /// The disk is empty.
     Lost,
-    /// Nothing, and its wall clock was set back by so much meanwhile.
+    /// The disk is empty, and the wall clock was set back by this much meanwhile.
     LostAndClockBack(Duration),
 }
 
-/// One thing that happens to the world.
+/// One operation on the world. Its last duration is the time for which it lasts, unless its comment says otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
-    /// A process dies without a word; its kernel closes its links.
+    /// A process dies without saying goodbye; its kernel closes its links.
     Crash(usize),
-    /// A host loses its power, and nobody closes anything.
+    /// A host loses its power: none of its connections is closed.
     PowerOff(usize),
     /// A router forgets the connections of a node and resets them.
     ResetLinks(usize),
@@ -46,74 +46,75 @@ pub enum Operation {
     Firewall(Tcp, Duration),
     /// A process that is gone is started again.
     Restart(usize, DiskFate),
-    /// Several processes die and are started again within a second.
+    /// Several processes die and are started again at once.
     MassRestart(Vec<usize>, DiskFate),
     /// Several processes die at one instant.
     MassCrash(Vec<usize>),
-    /// Several processes die at one instant, and each is started again at some time within so long.
+    /// Several processes die at one instant, and each is started again at some time within the duration.
     StaggeredRestart(Vec<usize>, DiskFate, Duration),
-    /// A process stands still.
+    /// A process is suspended.
     Pause(usize, Duration),
-    /// A process is late with everything, by up to the first figure, for the second.
+    /// A process handles everything late, by up to the first duration, for the second.
     Slow(usize, Duration, Duration),
-    /// Some are cut off from the rest, both ways.
+    /// Some nodes are cut off from the rest, both ways.
     Partition(Vec<usize>, Duration),
-    /// Nothing from the first reaches the second.
+    /// Nothing from the first nodes reaches the second ones.
     OneWayCut(Vec<usize>, Vec<usize>, Duration),
-    /// Nothing reaches these for the first figure, then everything for as long, and so on for the second.
+    /// Nothing reaches these nodes for the first duration, then everything for as long, and so on for the second
+    /// duration.
     FlipFlop(Vec<usize>, Duration, Duration),
-    /// What a node sends or receives is lost by these chances.
+    /// Datagrams from or to a node are lost with these chances.
     Lossy(usize, NodeLoss, Duration),
-    /// The network gets worse.
+    /// The conditions of the whole network change.
     Weather(Conditions, Duration),
-    /// A node says goodbye.
+    /// A node leaves.
     Leave(usize),
-    /// A node takes another one out.
+    /// A node removes another one.
     Remove {
-        /// Who asks.
+        /// The node that is asked to remove.
         by: usize,
-        /// Who goes.
+        /// The node to be removed.
         node: usize,
-        /// Also if it is not Down.
+        /// True to remove the node even if it is not Down.
         force: bool,
     },
     /// A node is given new tags.
     SetTags(usize, u64),
-    /// A node is told to contact another one.
+    /// A node is told to join by another node's address.
     Contact(usize, usize),
-    /// A node that never was starts.
+    /// A new node starts.
     Join,
-    /// Something happens to voters.
+    /// A fault of voters.
     Voters(VoterFault),
-    /// Several processes that are gone are started again, each at some time within so long.
+    /// Several processes that are gone are started again, each at some time within the duration.
     StartAll(Vec<usize>, DiskFate, Duration),
     /// Several hosts lose their power at one instant.
     MassPowerOff(Vec<usize>),
-    /// Several nodes say goodbye at one instant.
+    /// Several nodes leave at one instant.
     MassLeave(Vec<usize>),
-    /// Nothing of some kind passes from the first to the second of each pair. All others hear both.
+    /// Traffic of some kind does not pass from the first to the second node of each pair. All other nodes hear both.
     Pairs(Vec<(usize, usize)>, Stops, Duration),
     /// No datagram passes between any two nodes; connections do.
     NoDatagrams(Duration),
-    /// Nothing reaches a node, and everybody hears it.
+    /// Nothing reaches a node, and all others hear it.
     Deafen(usize, Duration),
-    /// A node that never was starts, and its process dies so long after it became Up.
+    /// A new node starts, and its process dies this long after it became Up.
     JoinAndDie(Duration),
-    /// A node that never was starts at the address of one that is gone.
+    /// A new node starts at the address of one that is gone.
     Inherit {
-        /// Whose address.
+        /// The former owner of the address.
         of: usize,
-        /// Whether it takes the name, too.
+        /// True if the new node takes the former owner's name, too.
         named_alike: bool,
     },
-    /// A node that never was starts under the name of another one.
+    /// A new node starts under another node's name.
     Twin(usize),
-    /// Programs say something.
+    /// A program sends a message.
     Talk(Talk),
 }
 
 impl Operation {
-    /// Does it; whether it made sense.
+    /// Carries out the operation; returns true if it made sense.
     pub fn apply(&self, world: &mut World) -> bool {
         match self {
             Operation::Crash(node) => world.crash(*node),
@@ -139,7 +140,7 @@ impl Operation {
                 let crashed: Vec<usize> = nodes.iter().copied().filter(|node| world.crash(*node)).collect();
                 for (nth, node) in crashed.iter().enumerate() {
                     prepare_disk(world, *node, *disk);
-                    // In another order than they are numbered, spread over the time.
+                    // In a different order than they are numbered, spread over the time.
                     let share = (nth * 7 + 3) % crashed.len() + 1;
                     world.start_after(*node, *within * share as u32 / crashed.len() as u32);
                 }
@@ -209,8 +210,8 @@ impl Operation {
             Operation::NoDatagrams(lasting) => {
                 let everybody = || NodeSet::of(&[]).rest();
                 let cut = Cut::new(everybody(), everybody()).stopping(Stops::Datagrams);
-                // Who observes without being observed has no link, and hears from others alone; so has nobody for a while
-                // after connections were disturbed.
+                // A node that observes without being observed has no link, and hears from the others only; so does
+                // every node for a while after connections were disturbed.
                 let blames_nobody = world.observe_each_other() && world.are_links_up();
                 let cut = if blames_nobody { cut.blaming(Vec::new()) } else { cut };
                 world.add_cut(cut, Some(*lasting));
@@ -219,8 +220,8 @@ impl Operation {
             Operation::Deafen(node, lasting) => {
                 let deaf = NodeSet::of(&[*node]);
                 let cut = Cut::new(deaf.rest(), deaf).all_around();
-                // Where nodes have different numbers of observers, some observe who does not send to them. Such a one has
-                // asked others all along, and takes a moment to learn that it hears nobody any more.
+                // Nodes with different numbers of observers may observe members that do not send to them. Such a node
+                // has asked others all along, and takes a moment to learn that it hears nothing any more.
                 let cut = if world.observe_each_other() { cut.blaming(vec![*node]) } else { cut };
                 world.add_cut(cut, Some(*lasting));
                 world.core(*node).is_some()
@@ -323,39 +324,39 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Operations in the order of their times, since the start.
+/// Operations in the order of their times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
-    /// Nodes at the beginning.
+    /// Number of nodes at the beginning.
     pub nodes: usize,
-    /// How many of the first nodes vote.
+    /// Number of voters, which are the first nodes.
     pub voters: usize,
-    /// What happens when.
+    /// The operations, each with its time since the start.
     pub operations: Vec<(Duration, Operation)>,
-    /// When everything is healed; no operation is later.
+    /// Time at which everything is healed; no operation is later.
     pub heal_at: Duration,
-    /// How its world differs from the usual one.
+    /// Differences of the schedule's world from the usual one.
     pub variation: Variation,
 }
 
-/// What a generator believes about the nodes: only to make schedules that are mostly sensible.
+/// The generator's assumptions about the nodes: used only to make schedules that are mostly sensible.
 struct Beliefs {
     running: Vec<bool>,
 }
 
 impl Schedule {
-    /// The least number of operations.
+    /// The smallest number of operations.
     pub const LEAST: u64 = 20;
-    /// The most nodes, those that join later included.
+    /// The largest number of nodes, those that join later included.
     pub const MOST_NODES: usize = 9;
 
-    /// A random schedule.
+    /// Draws a random schedule.
     pub fn random(seed: u64) -> Self {
         let mut random = Random::new(seed, Purpose::Faults);
         let nodes = random.between(3, 7) as usize;
         let count = random.between(Self::LEAST, Self::LEAST + 10);
         let mut beliefs = Beliefs { running: vec![true; nodes] };
-        // Mostly time to form a cluster first; sometimes not.
+        // Mostly there is time to form a cluster first; sometimes not.
         let mut at = random.duration(Duration::from_millis(200), Duration::from_secs(5));
         let mut operations = Vec::new();
         while (operations.len() as u64) < count {
@@ -477,7 +478,8 @@ impl Beliefs {
     fn remove(&mut self, random: &mut Random) -> Option<Operation> {
         let by = self.some(random, true)?;
         let force = random.chance(0.5);
-        // Without force it makes sense for the dead only; now and then it is asked all the same.
+        // Without force, only the removal of a dead member makes sense; now and then it is tried on a live one all the
+        // same.
         let running = force || random.chance(0.1);
         let node = self.some(random, running).filter(|node| *node != by)?;
         if force && self.count() > 1 {
@@ -497,7 +499,7 @@ impl Beliefs {
         random.pick(&candidates).copied()
     }
 
-    /// Some nodes, at least one and not all.
+    /// Draws some nodes, at least one and not all.
     fn side(&self, random: &mut Random) -> Vec<usize> {
         let mut nodes: Vec<usize> = (0..self.running.len()).collect();
         let size = random.between(1, nodes.len() as u64 - 1) as usize;
@@ -509,7 +511,7 @@ impl Beliefs {
 }
 
 fn pause(random: &mut Random) -> Duration {
-    // Short ones matter most: around the timeouts of the profile, which are seconds.
+    // Short pauses matter most: those around the timeouts of the profile, which are seconds.
     let most = if random.chance(0.7) { 5_000 } else { 30_000 };
     random.duration(Duration::from_millis(100), Duration::from_millis(most))
 }

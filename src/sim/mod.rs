@@ -1,16 +1,17 @@
 //! The simulator: many cores, one virtual network, one virtual time.
 //!
-//! It drives the very core and the very bytes that an agent runs, thousands of times faster than life, through latency,
-//! loss, cuts, crashes, pauses and bad clocks. One seed is one run, bit for bit; the hash of its trace proves it.
+//! It drives the same core and the same bytes that an agent runs, thousands of times faster than real time, through
+//! latency, loss, cuts, crashes, pauses and bad clocks. One seed is one run, bit for bit; the hash of its trace proves
+//! it.
 //!
-//! - [`World`]: nodes with clocks and disks, and one queue of events; [`network`] decides what becomes of a datagram.
-//! - [`faults`]: what can go wrong, printable, and a seeded generator of schedules.
+//! - [`World`]: nodes with clocks and disks, and one queue of events; [`network`] decides the fate of each datagram.
+//! - [`faults`]: faults as printable operations, and a seeded generator of schedules.
 //! - [`invariants`]: the promises of the protocol, checked after every step.
-//! - [`adversary`]: somebody who is no member and means harm.
+//! - [`adversary`]: an attacker that is no member.
 //! - [`campaign`]: one seed from start to verdict.
-//! - [`scenario`], [`report`], [`page`]: the same for users who choose their settings.
-//! - [`tune`]: settings for a goal, by a model that the simulator verifies.
-//! - [`lease`]: a database of leases, modelled, with all that can go wrong with one.
+//! - [`scenario`], [`report`], [`page`]: simulations for users who choose their settings.
+//! - [`tune`]: settings for a goal, from a model that the simulator verifies.
+//! - [`lease`]: a model of a lease database, with all that can go wrong in one.
 //! - [`tamper`]: planted bugs, to see that the checks catch them.
 
 pub mod adversary;

@@ -1,11 +1,12 @@
-//! The virtual network: what becomes of a datagram between two nodes.
+//! The virtual network: the fate of each datagram between two nodes.
 //!
-//! Latency, loss (independent, bursty, per node and direction), duplication, reordering (by jitter), corruption, and cuts,
-//! one-way or two-way, lasting or in turns, between sets of nodes. Datagrams are byte vectors and nodes are numbers.
+//! Latency, loss (independent, bursty, per node and direction), duplication, reordering (by jitter), corruption, and
+//! cuts between sets of nodes, one-way or two-way, lasting or alternating. Datagrams are byte vectors and nodes are
+//! numbers.
 //!
 //! Invariants: every decision comes from one seeded generator, so the same sends give the same deliveries; a datagram
-//! is never delivered before it was sent; a cut direction delivers nothing that is sent while it stands. Must not know:
-//! what the bytes mean, what a node is, or what time it is anywhere but here.
+//! is never delivered before it was sent; nothing sent while its direction is cut is delivered. Must not know: the
+//! meaning of the bytes, what a node is, or the time on any clock but its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,12 +16,12 @@ use super::random::{Purpose, Random, nanos};
 /// True (virtual) time in nanoseconds since the start of the simulation.
 pub type Nanos = u64;
 
-/// How long datagrams are under way: `base`, plus up to `jitter`, evenly; one in a hundred takes up to ten jitters more.
+/// One-way latency: `base`, plus up to `jitter`, uniformly; one datagram in a hundred takes up to ten jitters more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Latency {
-    /// The least.
+    /// The minimum.
     pub base: Duration,
-    /// What most of them take more, at most.
+    /// The largest addition for datagrams that are not stragglers.
     pub jitter: Duration,
 }
 
@@ -46,45 +47,45 @@ pub struct Burst {
     pub begin: f64,
     /// Chance that a bad state turns good.
     pub end: f64,
-    /// Loss in the bad state.
+    /// Chance that a datagram is lost in the bad state.
     pub loss: f64,
 }
 
-/// What the whole network is like.
+/// Conditions of the whole network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Conditions {
-    /// How long datagrams are under way.
+    /// One-way latency of datagrams.
     pub latency: Latency,
-    /// Chance that a datagram is lost, each by itself.
+    /// Chance that a datagram is lost, independently of all others.
     pub loss: f64,
-    /// Losses that come together.
+    /// Bursty loss.
     pub burst: Option<Burst>,
     /// Chance that a datagram arrives twice.
     pub duplicate: f64,
     /// Chance that one to three bytes of a datagram arrive changed.
     pub corrupt: f64,
-    /// Datagrams that lie in some queue for very long.
+    /// Datagrams that are delayed for very long, as if they lay in some queue.
     pub late: Option<Late>,
 }
 
-/// A few datagrams arrive long after they were sent.
+/// Datagrams that arrive long after they were sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Late {
-    /// Chance that one of them does.
+    /// Chance that a datagram is late.
     pub chance: f64,
-    /// How much later at most.
+    /// The longest additional delay.
     pub most: Duration,
 }
 
 impl Default for Conditions {
-    /// A quiet local network.
+    /// Returns the conditions of a quiet local network.
     fn default() -> Self {
         let latency = Latency { base: Duration::from_micros(200), jitter: Duration::from_micros(300) };
         Self { latency, loss: 0.0, burst: None, duplicate: 0.0, corrupt: 0.0, late: None }
     }
 }
 
-/// Some nodes, or all but some. Nodes that come later belong to "all but".
+/// A set of nodes, given by its members or by those not in it. Nodes added later belong to a set of the second kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSet {
     members: Vec<bool>,
@@ -92,7 +93,7 @@ pub struct NodeSet {
 }
 
 impl NodeSet {
-    /// Exactly these.
+    /// The set of exactly these nodes.
     pub fn of(nodes: &[usize]) -> Self {
         let mut members = vec![false; nodes.iter().max().map_or(0, |most| most + 1)];
         for &node in nodes {
@@ -101,51 +102,51 @@ impl NodeSet {
         Self { members, inverted: false }
     }
 
-    /// Everybody else.
+    /// The set of all other nodes.
     #[must_use]
     pub fn rest(&self) -> Self {
         Self { members: self.members.clone(), inverted: !self.inverted }
     }
 
-    /// Whether a node is one of them.
+    /// Returns true if a node is in the set.
     pub fn contains(&self, node: usize) -> bool {
         self.members.get(node).copied().unwrap_or(false) != self.inverted
     }
 }
 
-/// Chances by which what one node sends or receives is lost, in addition to what all suffer.
+/// Chances that the datagrams of one node are lost, in addition to the losses that all nodes suffer.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct NodeLoss {
-    /// Of what it sends.
+    /// Chance that a datagram from the node is lost.
     pub outgoing: f64,
-    /// Of what is sent to it.
+    /// Chance that a datagram to the node is lost.
     pub incoming: f64,
 }
 
-/// Names a cut, to heal it by.
+/// Identifies a cut, so that it can be healed.
 pub type CutId = u64;
 
-/// What one node put on the wire, headers of IP and UDP included.
+/// The traffic that one node sent, headers of IP and UDP included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Datagrams.
+    /// Number of datagrams.
     pub packets: u64,
-    /// Their bytes.
+    /// Number of bytes in them.
     pub bytes: u64,
 }
 
 /// A datagram that arrives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// When.
+    /// Time of arrival.
     pub at: Nanos,
-    /// What.
+    /// The bytes, as they arrive.
     pub bytes: Vec<u8>,
-    /// Whether the bytes are not the ones that were sent.
+    /// True if the bytes differ from those sent.
     pub is_corrupt: bool,
 }
 
-/// The network.
+/// The virtual network.
 #[derive(Debug)]
 pub struct Network {
     random: Random,
@@ -153,13 +154,13 @@ pub struct Network {
     conditions: Conditions,
     cuts: BTreeMap<CutId, Cut>,
     next_cut: CutId,
-    /// Links that are in a burst.
+    /// Links that are in the bad state of a burst.
     bursting: BTreeSet<(usize, usize)>,
     per_node: Vec<PerNode>,
     header_bytes: u64,
 }
 
-/// What a cut stops.
+/// The kinds of traffic that a cut stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stops {
     /// Datagrams and connections.
@@ -167,49 +168,50 @@ pub enum Stops {
     Everything,
     /// Datagrams alone.
     Datagrams,
-    /// Connections alone: what is sent over them waits.
+    /// Connections alone; data sent over them wait.
     Connections,
 }
 
-/// Nothing of some kind gets from some nodes to others.
+/// A cut: no traffic of some kind passes from one set of nodes to another.
 #[derive(Debug, Clone)]
 pub struct Cut {
     from: NodeSet,
     to: NodeSet,
     stops: Stops,
-    /// It holds for so long, is gone for as long, and so on, beginning at that time.
+    /// Start and period of an alternating cut: it stands for one period, is gone for the next, and so on.
     turns: Option<(Nanos, Nanos)>,
-    /// Those who may be suspected because of it; everybody if it is not said.
+    /// Nodes that may be suspected because of the cut; `None` means every node.
     blamed: Option<Vec<usize>>,
-    /// It stops what comes from outside of the cluster, too.
+    /// True if the cut also stops packets from outside the cluster.
     is_all_around: bool,
 }
 
 impl Cut {
-    /// Everything from `from` to `to`.
+    /// A cut of all traffic from `from` to `to`.
     pub fn new(from: NodeSet, to: NodeSet) -> Self {
         Self { from, to, stops: Stops::Everything, turns: None, blamed: None, is_all_around: false }
     }
 
-    /// Only this much of it.
+    /// Restricts the cut to these kinds of traffic.
     #[must_use]
     pub fn stopping(self, stops: Stops) -> Self {
         Self { stops, ..self }
     }
 
-    /// What comes from outside of the cluster is stopped, too.
+    /// Stops packets from outside the cluster as well.
     #[must_use]
     pub fn all_around(self) -> Self {
         Self { is_all_around: true, ..self }
     }
 
-    /// Nobody but these may be suspected because of it: all others hear each other well enough.
+    /// States that no other nodes than these may be suspected because of the cut: all others hear each other well
+    /// enough.
     #[must_use]
     pub fn blaming(self, nodes: Vec<usize>) -> Self {
         Self { blamed: Some(nodes), ..self }
     }
 
-    /// Those who may be suspected because of it; everybody if it is not said.
+    /// Returns the nodes that may be suspected because of the cut; `None` means every node.
     pub(crate) fn blamed(&self) -> Option<&[usize]> {
         self.blamed.as_deref()
     }
@@ -226,13 +228,14 @@ impl Cut {
 #[derive(Debug, Clone, Default)]
 struct PerNode {
     loss: NodeLoss,
-    /// Until when everything it sends and receives waits.
+    /// Time until which everything that the node sends or receives waits.
     held_until: Nanos,
     sent: Traffic,
 }
 
 impl Network {
-    /// A network for the run with this seed. `header_bytes` are counted for each datagram: 28 for IPv4, 48 for IPv6.
+    /// Creates a network for the run with this seed. `header_bytes` are counted for each datagram: 28 for IPv4, 48 for
+    /// IPv6.
     pub fn new(seed: u64, usual: Conditions, header_bytes: u64) -> Self {
         Self {
             random: Random::new(seed, Purpose::Network),
@@ -246,17 +249,17 @@ impl Network {
         }
     }
 
-    /// What it is like now.
+    /// Returns the present conditions.
     pub fn conditions(&self) -> &Conditions {
         &self.conditions
     }
 
-    /// What it is like when nothing is wrong.
+    /// Returns the conditions without any disturbance.
     pub fn usual(&self) -> &Conditions {
         &self.usual
     }
 
-    /// Changes what it is like from now on.
+    /// Changes the conditions from now on.
     pub fn set_conditions(&mut self, conditions: Conditions) {
         self.conditions = conditions;
         if conditions.burst.is_none() {
@@ -264,24 +267,24 @@ impl Network {
         }
     }
 
-    /// Nothing sent by `from` arrives at `to` from now on, until healed.
+    /// Cuts the direction from `from` to `to` until healed.
     pub fn cut(&mut self, from: NodeSet, to: NodeSet) -> CutId {
         self.add_cut(Cut::new(from, to))
     }
 
-    /// The same in turns: nothing arrives for so long from now on, then everything for as long, and so on.
+    /// Cuts the direction in turns: for one period from now on, then not for the next, and so on, until healed.
     pub fn cut_in_turns(&mut self, now: Nanos, from: NodeSet, to: NodeSet, period: Duration) -> CutId {
         self.add_cut(Cut { turns: Some((now, nanos(period))), ..Cut::new(from, to) })
     }
 
-    /// Cuts until healed.
+    /// Adds a cut, which stands until healed.
     pub fn add_cut(&mut self, cut: Cut) -> CutId {
         self.next_cut += 1;
         self.cuts.insert(self.next_cut, cut);
         self.next_cut
     }
 
-    /// No datagram passes between these two any more, in either direction; connections do.
+    /// Cuts datagrams between two nodes in both directions; connections pass.
     pub fn block_datagrams(&mut self, one: usize, other: usize) {
         for (from, to) in [(one, other), (other, one)] {
             let (from, to) = (NodeSet::of(&[from]), NodeSet::of(&[to]));
@@ -289,23 +292,24 @@ impl Network {
         }
     }
 
-    /// Whatever a node sends or is sent waits until then: nothing gets lost, everything is late. To be healed by then.
+    /// Delays everything that a node sends or receives until then; nothing is lost. The caller heals the cut at that
+    /// time.
     pub fn hold(&mut self, node: usize, until: Nanos) -> CutId {
         self.per_node(node).held_until = until;
         self.cut(NodeSet::of(&[]), NodeSet::of(&[]))
     }
 
-    /// Takes one cut away; unknown ones are no error, they were healed before.
+    /// Removes a cut. An unknown one is no error: it was healed before.
     pub fn heal(&mut self, cut: CutId) -> Option<Cut> {
         self.cuts.remove(&cut)
     }
 
-    /// What a node sends or receives is lost with these chances from now on.
+    /// Sets the chances that datagrams from and to a node are lost.
     pub fn set_node_loss(&mut self, node: usize, loss: NodeLoss) {
         self.per_node(node).loss = loss;
     }
 
-    /// Takes every disturbance away.
+    /// Removes every disturbance.
     pub fn heal_all(&mut self) {
         self.cuts.clear();
         self.conditions = self.usual;
@@ -316,29 +320,29 @@ impl Network {
         self.bursting.clear();
     }
 
-    /// Whether it is as usual, but for what only some are to blame for.
+    /// Returns true if the network is undisturbed, apart from cuts that may bring suspicion on some nodes only.
     pub fn is_calm(&self) -> bool {
         self.cuts.values().all(|cut| cut.blamed.is_some())
             && self.conditions == self.usual
             && self.per_node.iter().all(|node| node.loss == NodeLoss::default())
     }
 
-    /// Whether datagrams from one node to another are cut off now.
+    /// Returns true if datagrams from one node to another are cut off now.
     pub fn is_cut(&self, now: Nanos, from: usize, to: usize) -> bool {
         self.cuts.values().any(|cut| cut.stops != Stops::Connections && cut.lies_between(now, from, to))
     }
 
-    /// Whether nothing reaches a node from outside of the cluster.
+    /// Returns true if a node is cut off from outside the cluster.
     pub fn is_shut_off(&self, node: usize) -> bool {
         self.cuts.values().any(|cut| cut.is_all_around && cut.to.contains(node))
     }
 
-    /// Whether segments from one node to another are cut off now.
+    /// Returns true if segments from one node to another are cut off now.
     fn is_connection_cut(&self, now: Nanos, from: usize, to: usize) -> bool {
         self.cuts.values().any(|cut| cut.stops != Stops::Datagrams && cut.lies_between(now, from, to))
     }
 
-    /// What a node has sent so far.
+    /// Returns the traffic that a node has sent so far.
     pub fn sent(&self, node: usize) -> Traffic {
         self.per_node.get(node).map_or_else(Traffic::default, |node| node.sent)
     }
@@ -358,7 +362,7 @@ impl Network {
         }
     }
 
-    /// How much longer than usual a datagram is under way.
+    /// Draws the additional delay of a datagram, mostly zero.
     fn lateness(&mut self) -> Nanos {
         match self.conditions.late {
             Some(late) if self.random.chance(late.chance) => self.random.below(nanos(late.most)),
@@ -366,28 +370,28 @@ impl Network {
         }
     }
 
-    /// When something that is sent now arrives, if it does.
+    /// Draws the time of arrival for something that is sent now.
     pub(crate) fn latency(&mut self, now: Nanos) -> Nanos {
         now + self.conditions.latency.draw(&mut self.random).max(1)
     }
 
-    /// Whether a segment of a connection, or its acknowledgement, is lost.
+    /// Returns true if a segment of a connection, or its acknowledgement, is lost, by a cut or by chance.
     pub(crate) fn loses_segment(&mut self, now: Nanos, from: usize, to: usize) -> bool {
         let is_cut = self.is_connection_cut(now, from, to) || self.is_connection_cut(now, to, from);
         is_cut || self.is_lost(from, to) || self.is_lost(to, from)
     }
 
-    /// Bytes of the headers of a datagram.
+    /// Returns the number of header bytes of a datagram.
     pub(crate) fn header_bytes(&self) -> u64 {
         self.header_bytes
     }
 
-    /// Sends a datagram to where no node lives: it only counts.
+    /// Sends a datagram to an address without a node: it is only counted.
     pub fn send_to_nobody(&mut self, from: usize, bytes: &[u8]) {
         self.count(from, bytes.len());
     }
 
-    /// Counts what a node sends, and its headers.
+    /// Counts a datagram that a node sends, with its headers.
     pub(crate) fn count(&mut self, from: usize, bytes: usize) {
         let header_bytes = self.header_bytes;
         let sent = &mut self.per_node(from).sent;
@@ -419,7 +423,7 @@ impl Network {
         if is_corrupt {
             for _ in 0..self.random.between(1, 3) {
                 let position = self.random.index(bytes.len());
-                // Never zero, so that the byte really changes.
+                // Never zero, so that the byte does change.
                 bytes[position] ^= self.random.between(1, 255) as u8;
             }
         }

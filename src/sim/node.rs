@@ -1,8 +1,8 @@
-//! One simulated node: its name and address, its disk, its clock, and the process that runs its core, if one does.
+//! One simulated node: its name and address, its disk, its clock, and the process that runs its core, if there is one.
 //!
-//! Invariants: a process's clock starts at `Time::ORIGIN` and never falls; what a disk holds is what was written last and
-//! acknowledged, or, at a crash, perhaps what was being written; a paused process is handed nothing. Must not know: the
-//! network, other nodes, or what is being tested.
+//! Invariants: a process's clock starts at `Time::ORIGIN` and never falls; a disk holds the last write that was
+//! acknowledged or, after a crash, perhaps the one that was under way; a paused process is handed nothing. Must not
+//! know: the network, other nodes, or the purpose of the test.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -15,10 +15,10 @@ use crate::core::{Command, Core, Durable, LinkId, NodeId, Run, Settings, StopRea
 
 /// The port of every simulated node.
 const PORT: u16 = 7117;
-/// Datagrams that wait for a paused process at most, about what a socket's buffer holds.
+/// The largest number of datagrams that wait for a paused process, about as many as a socket's buffer holds.
 pub(crate) const MAX_QUEUED_PACKETS: usize = 256;
 
-/// The address of the node with this number.
+/// Returns the address of the node with this number.
 pub fn address_of(node: usize, ipv6: bool) -> SocketAddr {
     let number = node as u32 + 1;
     let ip: IpAddr = if ipv6 {
@@ -29,7 +29,7 @@ pub fn address_of(node: usize, ipv6: bool) -> SocketAddr {
     SocketAddr::new(ip, PORT)
 }
 
-/// The number of the node at this address. There may be no such node.
+/// Returns the number of the node at this address. There may be no such node.
 pub fn node_at(address: SocketAddr) -> Option<usize> {
     if address.port() != PORT {
         return None;
@@ -59,14 +59,14 @@ impl Clock {
         Self { started, error_ppm }
     }
 
-    /// What it shows at this true time.
+    /// Returns the reading of the clock at this true time.
     pub(crate) fn local(self, now: Nanos) -> Time {
         let elapsed = i128::from(now.saturating_sub(self.started));
         let shown = elapsed + elapsed * i128::from(self.error_ppm) / Self::MILLION;
         Time::from_nanos(Time::ORIGIN.as_nanos() + u64::try_from(shown).unwrap_or(0))
     }
 
-    /// The first true time at which it shows at least this.
+    /// Returns the first true time at which the clock shows at least this.
     pub(crate) fn true_time(self, local: Time) -> Nanos {
         let shown = i128::from(local.as_nanos().saturating_sub(Time::ORIGIN.as_nanos()));
         let elapsed = shown * Self::MILLION / (Self::MILLION + i128::from(self.error_ppm));
@@ -79,7 +79,7 @@ impl Clock {
     }
 }
 
-/// What survives a process: at most one thing is being written, and a newer one waits in the place of an older one.
+/// A disk, which outlives processes: at most one write is under way, and one waits, whose place a newer one takes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Disk {
     stored: Option<Durable>,
@@ -88,12 +88,12 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// What a process finds when it starts.
+    /// Returns the stored state, as a process finds it when it starts.
     pub(crate) fn stored(&self) -> Option<&Durable> {
         self.stored.as_ref()
     }
 
-    /// Begins a write; `false` if it has to wait for the one under way.
+    /// Begins a write; returns false if it has to wait for the one under way.
     pub(crate) fn write(&mut self, durable: Durable) -> bool {
         if self.writing.is_some() {
             self.waiting = Some(durable);
@@ -103,7 +103,7 @@ impl Disk {
         true
     }
 
-    /// The write under way is done: what is stored now, and whether the next write began.
+    /// Completes the write under way; returns what is stored now, and true if the next write began.
     pub(crate) fn written(&mut self) -> Option<(Stored, bool)> {
         let done = self.writing.take()?;
         let stored = Stored::of(&done);
@@ -112,7 +112,7 @@ impl Disk {
         Some((stored, self.writing.is_some()))
     }
 
-    /// The write under way has failed: the newest one is tried again. Whether there was one.
+    /// Fails the write under way: the newest one is tried again. Returns true if there was one.
     pub(crate) fn failed(&mut self) -> bool {
         if let Some(newer) = self.waiting.take() {
             self.writing = Some(newer);
@@ -120,7 +120,7 @@ impl Disk {
         self.writing.is_some()
     }
 
-    /// The process dies; what was being written may or may not have reached the disk.
+    /// Takes note that the process dies; the write under way is stored only if it `reached` the disk.
     pub(crate) fn crash(&mut self, reached: bool) {
         self.waiting = None;
         if let Some(durable) = self.writing.take().filter(|_| reached) {
@@ -128,17 +128,17 @@ impl Disk {
         }
     }
 
-    /// Everything is gone.
+    /// Empties the disk.
     pub(crate) fn lose(&mut self) {
         *self = Self::default();
     }
 }
 
-/// What a disk says that it holds.
+/// The versions of the state that a disk holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) incarnation_bound: u64,
-    /// 0, if it holds no ballot.
+    /// Version of the ballot; 0 if there is none.
     pub(crate) ballot_version: u64,
 }
 
@@ -149,7 +149,7 @@ impl Stored {
     }
 }
 
-/// What waits for a paused process.
+/// An input that waits for a paused process.
 #[derive(Debug)]
 pub(crate) enum Waiting {
     Packet {
@@ -158,12 +158,12 @@ pub(crate) enum Waiting {
     },
     Command(Command),
     Written,
-    /// Of something that is kept nowhere.
+    /// Acknowledgement of a write that a tamper or a node without a disk kept nowhere.
     Acknowledged(Stored),
-    /// All that was led in this term has ended.
+    /// The end of all work that was led in this term.
     WorkEnded(Term),
     Resolved,
-    /// How opening a link went.
+    /// The outcome of opening a link.
     Answer {
         link: LinkId,
         answer: Answer,
@@ -173,38 +173,38 @@ pub(crate) enum Waiting {
         from: SocketAddr,
         bytes: Vec<u8>,
     },
-    /// A link is over.
+    /// The end of a link.
     Closed {
         link: LinkId,
     },
 }
 
-/// A running core and everything that dies with it.
+/// A running core, and all state that dies with it.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) core: Core,
     pub(crate) run: Run,
-    /// Distinguishes the processes of a node, so that nothing late reaches the wrong one.
+    /// Number of the process, unique among all processes, so that nothing late reaches the wrong one.
     pub(crate) number: u64,
     pub(crate) clock: Clock,
-    /// When it is going to be woken, and which of the wakings is the valid one.
+    /// Time of the next wake-up, and the epoch that a wake-up must carry to be valid.
     pub(crate) wake_at: Option<Nanos>,
     pub(crate) wake_epoch: u64,
     pub(crate) paused: bool,
-    /// How late its timers and packets are at most.
+    /// The largest delay of its timers and packets.
     pub(crate) slowness: Nanos,
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) waiting_packets: usize,
-    /// Since when its core is Up; `None` while it is not.
+    /// Time since which its core is Up; `None` while it is not.
     pub(crate) up_since: Option<Nanos>,
-    /// Since when it was neither paused nor slow; `None` while it is.
+    /// Time since which it was neither paused nor slow; `None` while it is.
     pub(crate) undisturbed_since: Option<Nanos>,
     pub(crate) stopped: Option<StopReason>,
-    /// Some member reported it as Down, or as having left: its name is free there.
+    /// True if some member reported it as Down or as having left: its name is free there.
     pub(crate) was_given_up: bool,
-    /// Wakings in a row at one instant.
+    /// Number of wake-ups in a row at one instant.
     pub(crate) wakes_at_once: u32,
-    /// What the last look at its view was taken at.
+    /// The core's count of changes at the last look at its view.
     pub(crate) seen_changes: u64,
 }
 
@@ -230,7 +230,7 @@ impl Process {
         }
     }
 
-    /// Keeps something for the time after the pause; datagrams beyond the bound are lost.
+    /// Keeps an input for the time after the pause; datagrams beyond the bound are lost.
     pub(crate) fn keep(&mut self, what: Waiting) {
         if matches!(what, Waiting::Packet { .. }) {
             if self.waiting_packets == MAX_QUEUED_PACKETS {
@@ -242,55 +242,59 @@ impl Process {
     }
 }
 
-/// How soon a process dies after it became Up.
+/// A process's death, planned for some time after it becomes Up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Doom {
     pub(crate) after: Duration,
-    /// Whether nothing else had happened for long when it was started, and how much had happened until then.
+    /// The state of the world when the process was started: how long it had been at peace, and how many upheavals there
+    /// had been.
     pub(crate) began: crate::sim::world::Began,
 }
 
-/// A place in the simulated world.
+/// A place in the simulated world: a node's name, address, disk and, if it runs, process.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent marks, not a state")]
 pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) address: SocketAddr,
     pub(crate) settings: Settings,
-    /// Whether another node has the same name.
+    /// True if another node has the same name.
     pub(crate) shares_name: bool,
     pub(crate) disk: Disk,
-    /// Until when it takes nothing.
+    /// Time until which the disk is full.
     pub(crate) disk_full_until: Nanos,
-    /// Whether it keeps anything at all.
+    /// True if the node has a disk.
     pub(crate) is_durable: bool,
-    /// How far its wall clock is from the true one.
+    /// Error of the wall clock, in milliseconds.
     pub(crate) wall_offset_ms: i64,
     pub(crate) process: Option<Process>,
-    /// Until when its port takes connections although its process is dead.
+    /// Time until which the port takes connections although its process is dead.
     pub(crate) lingers_until: Nanos,
-    /// The host has lost its power: nothing there answers anything.
+    /// True if the host has lost its power: nothing there answers.
     pub(crate) is_off: bool,
-    /// How its last process ended by itself, and whether anybody asked for it.
+    /// The reason for which the last process ended by itself.
     pub(crate) ended: Option<StopReason>,
+    /// True if its user asked it to leave.
     pub(crate) leave_asked: bool,
+    /// True if a node was asked to remove it.
     pub(crate) removal_asked: bool,
-    /// Datagrams it had sent at the last comparison.
+    /// Number of datagrams that it had sent at the last comparison of views.
     pub(crate) packets_before: u64,
-    /// Disturbances of the network that it alone is to blame for, and since when there is none.
+    /// Number of disturbances of the network that only some nodes, this one included, are to blame for.
     pub(crate) troubles: u32,
+    /// Time since which there is none.
     pub(crate) untroubled_since: Nanos,
-    /// Its next process dies so long after it became Up.
+    /// The planned death of its next process.
     pub(crate) doomed: Option<Doom>,
 }
 
 impl Node {
-    /// The process, if it runs and has not said that it ended.
+    /// Returns the process, if it runs and its core has not stopped.
     pub(crate) fn running(&self) -> Option<&Process> {
         self.process.as_ref().filter(|process| process.stopped.is_none())
     }
 
-    /// Since when the network was well as far as it alone is concerned; `None` while it is not.
+    /// Returns the time since which the network has been well for this node alone; `None` while it is not.
     pub(crate) fn untroubled(&self) -> Option<Nanos> {
         (self.troubles == 0).then_some(self.untroubled_since)
     }

@@ -1,7 +1,7 @@
-//! What a scenario measured, as a page that stands alone: no script, no outside request, dark and light.
+//! The report of a scenario as a self-contained page: no script, no request to elsewhere, dark and light mode.
 //!
-//! Invariants: the page is a function of the report, byte by byte; everything a chart shows in colours is also in words.
-//! Must not know: how any of it was measured, or where the page is kept.
+//! Invariants: the page is a function of the report, byte by byte; everything that a chart shows in colours is also in
+//! words. Must not know: how any figure was measured, or the place where the page is stored.
 
 mod chart;
 
@@ -12,10 +12,10 @@ use super::report::{Report, Short, Spread, Succession};
 use super::scenario::Sample;
 use chart::{Chart, Series, escaped};
 
-/// The most bars' worth of detail in the chart of traffic.
+/// The largest number of bars in the traffic chart.
 const TRAFFIC_BINS: usize = 90;
 
-/// The page. `timing` are the settings worth showing, by name.
+/// Renders the page. `timing` lists the settings worth showing, by name.
 pub fn page(report: &Report, timing: &[(&str, String)]) -> String {
     let title = format!("{} of {} nodes", report.scenario, report.nodes);
     let mut html = String::new();
@@ -105,7 +105,7 @@ fn spread_row(name: &str, spread: Option<&Spread>) -> String {
     html
 }
 
-/// Which share of the observers had noticed by when.
+/// Draws the share of observers that had noticed, over time since the failure.
 fn detection(report: &Report) -> Option<String> {
     let expected = report.down.or(report.suspect)?.expected.max(1) as f64;
     let last = report.downed.last().max(report.suspected.last()).copied()?;
@@ -143,7 +143,7 @@ fn detection(report: &Report) -> Option<String> {
     Some(format!("{words}{}", chart.svg()))
 }
 
-/// Seconds since it happened.
+/// Returns the seconds from the scenario's event to `at`.
 fn since(report: &Report, at: Duration) -> f64 {
     at.as_secs_f64() - report.happened_at.as_secs_f64()
 }
@@ -214,7 +214,7 @@ fn settings(timing: &[(&str, String)]) -> String {
     html
 }
 
-/// Points of a step line without those in the middle of a level.
+/// Drops the points in the middle of each level of a step line.
 fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let mut kept: Vec<(f64, f64)> = Vec::new();
     let last = points.len().saturating_sub(1);

@@ -1,8 +1,8 @@
 //! One copy of each record for all cores of a world: ten thousand views of ten thousand members are a hundred million
 //! records, of which ten thousand differ.
 //!
-//! Invariants: what comes out equals what went in; nothing is kept that no core holds, beyond as much again as is held.
-//! Must not know: whose view a record stands in.
+//! Invariants: what comes out equals what went in; records that no core holds are kept only up to the number of those
+//! that are held. Must not know: the views in which a record stands.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::core::{Record, RecordPool};
 
-/// Below this, nothing is swept.
+/// The smallest number of records at which the pool is swept.
 const LEAST_SWEPT: usize = 1_024;
 
 /// The pool of one world.
@@ -20,18 +20,18 @@ pub(crate) struct Pool(Mutex<Shelves>);
 #[derive(Debug, Default)]
 struct Shelves {
     by_hash: BTreeMap<u64, Arc<Record>>,
-    /// Sweep when there are so many.
+    /// Number of records at which to sweep next.
     sweep_at: usize,
 }
 
 impl RecordPool for Pool {
     fn share(&self, hash: u64, record: Record) -> Arc<Record> {
-        // Nobody panics while holding the lock; a poisoned pool would be whole all the same.
+        // No holder of the lock panics; even a poisoned pool would be whole.
         let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         shelves.sweep_if_full();
         match shelves.by_hash.entry(hash) {
             Entry::Occupied(kept) if **kept.get() == record => Arc::clone(kept.get()),
-            // Two records of one hash: the later one stays unshared.
+            // Of two records with one hash, the later one stays unshared.
             Entry::Occupied(_) => Arc::new(record),
             Entry::Vacant(place) => Arc::clone(place.insert(Arc::new(record))),
         }
@@ -71,7 +71,7 @@ mod tests {
         assert!(Arc::ptr_eq(&one, &other));
         let newer = Record { incarnation: 2, ..record.clone() };
         assert_eq!(*share(&pool, newer.clone()), newer);
-        // A collision is not taken for equality.
+        // A collision of hashes is not taken for equality.
         let collides = pool.share(record.hash(), newer.clone());
         assert_eq!(*collides, newer);
     }

@@ -1,20 +1,20 @@
-//! What is going to happen, in the order of time; at one instant, in the order in which it was planned.
+//! A queue of future events in the order of time; at one instant, in the order in which they were planned.
 //!
-//! Large worlds plan tens of thousands of events, and most of the cost of a heap is moving what lies in it: so only times
-//! and places are ordered, and the events stay where they are until they happen. The next few are taken out of the heap
-//! at once, so that whoever takes events can look ahead.
+//! Large worlds plan tens of thousands of events, and most of the cost of a heap is moving its elements: so only times
+//! and slots are ordered, and the events stay where they are until they happen. The next few are taken out of the heap
+//! at once, so that callers can look ahead.
 //!
-//! Invariant: everything in `next` is before everything in the heap. Must not know: what an event is.
+//! Invariant: everything in `next` is before everything in the heap. Must not know: the meaning of an event.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::network::Nanos;
 
-/// How many events are seen ahead.
+/// Number of events that can be looked at ahead.
 const AHEAD: usize = 16;
 
-/// When something happens, what was planned before it, and where it lies.
+/// The plan of an event: its time, its number in the order of planning, and its slot in `events`.
 type Plan = (Nanos, u64, u32);
 
 /// A queue of events.
@@ -35,7 +35,7 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// Plans something.
+    /// Plans an event.
     pub(crate) fn push(&mut self, at: Nanos, event: T) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.events.push(None);
@@ -52,12 +52,12 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Whether there is nothing to be seen ahead: time for [`Queue::look_ahead`].
+    /// Returns true if no event can be looked at: time for [`Queue::look_ahead`].
     pub(crate) fn is_at_its_end(&self) -> bool {
         self.next.is_empty()
     }
 
-    /// Gives the next few events, in order. More may be planned between them.
+    /// Returns the next few events, in order. More may be planned between them.
     pub(crate) fn look_ahead(&mut self) -> impl Iterator<Item = &T> {
         while self.next.len() < AHEAD
             && let Some(Reverse(plan)) = self.order.pop()
@@ -67,7 +67,7 @@ impl<T> Queue<T> {
         self.next.iter().filter_map(|(_, _, place)| self.events[*place as usize].as_ref())
     }
 
-    /// Takes out what is next, if it is due by then.
+    /// Takes out the next event, if it is due by `until`.
     pub(crate) fn pop_until(&mut self, until: Nanos) -> Option<(Nanos, T)> {
         if self.next.is_empty() {
             self.next.extend(self.order.pop().map(|Reverse(plan)| plan));

@@ -1,15 +1,16 @@
 //! The simulator's only source of chance: ChaCha8, seeded by number.
 //!
-//! Invariants: the figures drawn depend on the seed, the stream and the number of draws alone, on every platform and
+//! Invariants: the numbers drawn depend on the seed, the purpose and the number of draws alone, on every platform and
 //! with every version of the random number libraries; that is why the few distributions needed are written here, in
-//! integers, and why no logarithm or root is taken anywhere. Must not know: what the figures are used for.
+//! integers, and why no logarithm or root is taken anywhere. Must not know: the use of the numbers.
 
 use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// What a generator is for: purposes never share one, so that one more draw for the network does not change the faults.
+/// The purpose of a generator. Purposes never share one, so that one more draw for the network does not change the
+/// faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Latencies, losses, corruption.
@@ -18,17 +19,17 @@ pub enum Purpose {
     Faults = 2,
     /// Runs, seeds of cores, clock errors, disk delays.
     Nodes = 3,
-    /// Choices of a scenario.
+    /// The choices of a scenario.
     Scenario = 4,
-    /// What elections need: identities, clock errors of voters, how long led work takes to end.
+    /// Elections: identities, clock errors of voters, the time that led work takes to end.
     Elections = 5,
     /// The schedule of the large campaign.
     LargeFaults = 6,
-    /// An adversary.
+    /// The adversary.
     Adversary = 7,
-    /// What operators do in a schedule with operators.
+    /// The operators' commands in a schedule that has operators.
     Operators = 8,
-    /// What programs say in a schedule with talk.
+    /// The programs' messages in a schedule that has talk.
     Talk = 9,
 }
 
@@ -37,7 +38,7 @@ pub enum Purpose {
 pub struct Random(ChaCha8Rng);
 
 impl Random {
-    /// The generator of one purpose in the run with this seed.
+    /// Creates the generator of one purpose in the run with this seed.
     pub fn new(seed: u64, purpose: Purpose) -> Self {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -46,33 +47,33 @@ impl Random {
         Self(generator)
     }
 
-    /// 64 random bits.
+    /// Draws 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number in `0..bound`; 0 if `bound` is 0.
+    /// Draws a number in `0..bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         // The bias of multiply and shift is below 2^-40 for every bound used here.
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// An index into something of `len` elements.
+    /// Draws an index into a collection of `len` elements.
     pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
-    /// A number in `least..=most`.
+    /// Draws a number in `least..=most`.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.below(most.saturating_sub(least).saturating_add(1))
     }
 
-    /// A duration in `least..=most`.
+    /// Draws a duration in `least..=most`.
     pub fn duration(&mut self, least: Duration, most: Duration) -> Duration {
         Duration::from_nanos(self.between(nanos(least), nanos(most)))
     }
 
-    /// True with this probability. Certain and impossible things draw nothing.
+    /// Returns true with this probability. Probabilities of 0 and 1 draw nothing.
     pub fn chance(&mut self, probability: f64) -> bool {
         if probability <= 0.0 {
             return false;
@@ -84,13 +85,13 @@ impl Random {
         ((self.bits() >> 11) as f64) * (1.0 / (1_u64 << 53) as f64) < probability
     }
 
-    /// One of these, `None` if there are none.
+    /// Draws one of these elements; `None` if there are none.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         if from.is_empty() { None } else { from.get(self.index(from.len())) }
     }
 }
 
-/// Whole nanoseconds; five centuries are enough for a simulation.
+/// Returns the duration in whole nanoseconds; 64 bits hold five centuries, enough for a simulation.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

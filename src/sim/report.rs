@@ -1,4 +1,4 @@
-//! What a scenario measured, as figures and as a table.
+//! The measurements of a scenario, as figures and as a table.
 //!
 //! Must not know: how any of it was measured.
 
@@ -8,25 +8,25 @@ use std::time::Duration;
 use super::scenario::{Sample, Scenario, ScenarioOptions};
 use crate::core::Profile;
 
-/// How a figure spreads over those who reported it.
+/// The distribution of a duration over those who reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spread {
-    /// The first of them.
+    /// The smallest.
     pub first: Duration,
-    /// Half of them had it by then.
+    /// The median.
     pub median: Duration,
-    /// All but one in a hundred had it by then.
+    /// The 99th percentile.
     pub p99: Duration,
-    /// The last of them.
+    /// The largest.
     pub last: Duration,
-    /// How many reported.
+    /// Number of reports.
     pub reports: usize,
-    /// How many should have.
+    /// Number of reports that should have been made.
     pub expected: usize,
 }
 
 impl Spread {
-    /// The spread of these figures; `None` if there are none.
+    /// Returns the distribution of these durations; `None` if there are none.
     pub fn of(mut figures: Vec<Duration>, expected: usize) -> Option<Self> {
         figures.sort_unstable();
         let at = |share: usize| figures.get((figures.len() * share).div_ceil(100).saturating_sub(1)).copied();
@@ -41,105 +41,106 @@ impl Spread {
     }
 }
 
-/// What one node puts on the wire per second, headers of IP and UDP included.
+/// Rate at which one node sends, headers of IP and UDP included.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rate {
-    /// Datagrams.
+    /// Datagrams per second.
     pub packets: f64,
-    /// Their bytes.
+    /// Bytes per second.
     pub bytes: f64,
 }
 
-/// Alarms about members that were well, counted where they are believed: by whoever holds the member so, at its own word or
-/// another's. What somebody accuses in vain, or keeps to itself, alarms nobody else.
+/// False alarms about members that were well. They are counted where they are believed: by each node that holds the
+/// member for Suspect or Down, by its own judgement or another node's word. An accusation that no other node believes,
+/// or hears of, raises no alarm at any other node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Alarms {
-    /// Held for Suspect, each counted once.
+    /// Number of members held for Suspect, each counted once.
     pub suspicions: usize,
-    /// Held for Down, each counted once.
+    /// Number of members held for Down, each counted once.
     pub deaths: usize,
-    /// How often one of them was believed: each by each node that did.
+    /// Number of beliefs: each alarm counts once for each node that believed it.
     pub believed: usize,
 }
 
-/// How leadership passed on, from the moment the leader was lost.
+/// Times of a succession, from the moment in which the leader was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Succession {
-    /// Until the old leader said that it leads no more, where it went on running.
+    /// Until the old leader said that it leads no more, in scenarios in which its process goes on running.
     pub stopped: Option<Spread>,
-    /// Until somebody else had a claim.
+    /// Until another node had a claim.
     pub claimed: Option<Spread>,
     /// Until each member that could know named the successor.
     pub known: Option<Spread>,
 }
 
 impl Succession {
-    /// Its rows, by name.
+    /// Returns the rows of the table, by name.
     pub fn rows(&self) -> impl Iterator<Item = (&'static str, Option<&Spread>)> {
         let stopped = self.stopped.as_ref().map(|stopped| ("old leader stops", Some(stopped)));
         stopped.into_iter().chain([("new leader after", self.claimed.as_ref()), ("known after", self.known.as_ref())])
     }
 }
 
-/// What a scenario measured.
+/// The measurements of a scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// Which.
+    /// The scenario.
     pub scenario: Scenario,
-    /// Nodes at the beginning.
+    /// Number of nodes at the beginning.
     pub nodes: usize,
-    /// How many of the first nodes vote.
+    /// Number of voters, which are the first nodes.
     pub voters: usize,
-    /// Where the settings came from.
+    /// The profile that the settings came from.
     pub profile: Profile,
     /// Chance that a datagram is lost.
     pub loss: f64,
-    /// Least time a datagram is under way.
+    /// Smallest one-way latency.
     pub latency: Duration,
-    /// What most datagrams take more, at most.
+    /// Largest addition to the latency, for all but a few stragglers.
     pub jitter: Duration,
-    /// What replays the run.
+    /// The seed, which replays the run.
     pub seed: u64,
     /// Virtual time that passed in all.
     pub time: Duration,
-    /// Whether it began with a formed cluster.
+    /// True if the run began with a formed cluster.
     pub formed: bool,
-    /// From the start of all nodes until they agreed.
+    /// Time from the start of all nodes until they agreed.
     pub formed_after: Option<Duration>,
-    /// From the failure until observers reported Suspect.
+    /// Time from the failure until observers reported Suspect.
     pub suspect: Option<Spread>,
-    /// From the failure until observers reported Down.
+    /// Time from the failure until observers reported Down.
     pub down: Option<Spread>,
-    /// From the change, or from the end of the disturbance, until all agreed.
+    /// Time from the change, or from the end of the disturbance, until all agreed.
     pub converged_after: Option<Duration>,
-    /// How leadership passed on, if the scenario is about that.
+    /// Times of the succession, if the scenario is about leaders.
     pub succession: Option<Succession>,
-    /// Every figure behind `suspect`, in order.
+    /// Every duration behind `suspect`, in ascending order.
     pub suspected: Vec<Duration>,
-    /// Every figure behind `down`, in order.
+    /// Every duration behind `down`, in ascending order.
     pub downed: Vec<Duration>,
-    /// What nodes that were well believed of nodes that were well, whoever had said so.
+    /// False alarms about members that were well, at nodes that were well, whatever their origin.
     pub false_alarms: Alarms,
-    /// Nodes that something was done to while they went on running.
+    /// Number of nodes that were disturbed while they went on running.
     pub disturbed: usize,
-    /// What those believed of nodes that were well.
+    /// False alarms about members that were well, at disturbed nodes.
     pub alarms_of_disturbed: Alarms,
-    /// For how long, summed over all nodes, false alarms were counted.
+    /// Time over which false alarms were counted, summed over all nodes.
     pub node_time: Duration,
-    /// Traffic of a node while nothing happens.
+    /// Traffic of an average node while nothing happens.
     pub idle: Rate,
-    /// Traffic of a node from the change to the end.
+    /// Traffic of an average node from the change to the end.
     pub busy: Rate,
-    /// When it happened.
+    /// Time of the scenario's event.
     pub happened_at: Duration,
-    /// How the world was, all along.
+    /// Samples of the world over the whole run.
     pub samples: Vec<Sample>,
     /// The hash of everything that happened.
     pub trace: u64,
 }
 
 impl Report {
-    /// A report without measurements.
+    /// Creates a report without measurements.
     pub(super) fn empty(options: &ScenarioOptions) -> Self {
         Self {
             scenario: options.scenario,
@@ -173,7 +174,7 @@ impl Report {
 }
 
 impl Report {
-    /// The command that gives this very run again.
+    /// Returns the command that repeats this very run.
     pub fn replay(&self) -> String {
         let Self { scenario, nodes, voters, profile, seed, .. } = self;
         let voters = if *voters > 0 { format!(" --voters {voters}") } else { String::new() };
@@ -186,7 +187,7 @@ impl Report {
         )
     }
 
-    /// What came of it, by name, as people read it.
+    /// Returns the results by name, as text for people.
     pub fn outcomes(&self) -> Vec<(&'static str, String)> {
         let formed = if self.formed { "began formed".to_owned() } else { maybe(self.formed_after) };
         let hours = self.node_time.as_secs_f64() / 3_600.0;
@@ -264,7 +265,7 @@ fn maybe(duration: Option<Duration>) -> String {
     duration.map_or_else(|| "never".to_owned(), |duration| Short(duration).to_string())
 }
 
-/// A duration in three or four figures.
+/// A duration in three or four digits.
 #[derive(Debug, Clone, Copy)]
 pub struct Short(pub Duration);
 

@@ -1,7 +1,7 @@
-//! Scenarios for users who choose settings: what would a crash, a pause, a cut look like at my size and in my network?
+//! Scenarios for users who choose settings: the course of a crash, a pause or a cut at their size and in their network.
 //!
-//! Each forms a cluster, watches it idle for a while, lets one thing happen, and measures from outside, by true time.
-//! Must not know: how the figures are shown.
+//! Each scenario forms a cluster, watches it idle for a while, lets one event happen, and measures from outside, by
+//! true time. Must not know: how the figures are shown.
 
 mod acts;
 mod measure;
@@ -20,30 +20,30 @@ use crate::core::{OutOfRange, Profile, Settings};
 use stage::Stage;
 pub use stage::{Phase, Progress, Sample};
 
-/// What happens.
+/// The events that can be simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[non_exhaustive]
 pub enum Scenario {
     /// One more node joins.
     Join,
-    /// One node says goodbye.
+    /// One node leaves.
     Leave,
-    /// One process dies without a word.
+    /// One process dies without saying goodbye.
     #[default]
     Crash,
-    /// One host loses its power: nothing tells of it but silence.
+    /// One host loses its power: only silence tells of it.
     PowerOff,
     /// Ten nodes die at one instant, or half of a smaller cluster.
     MassCrash,
-    /// One node stands still for one and a half down timeouts.
+    /// One process is suspended for one and a half down timeouts.
     Pause,
     /// Every fifth node handles everything late, by up to half a heartbeat interval.
     Slow,
     /// Half of the nodes are cut off from the other half until they have declared each other Down.
     Partition,
-    /// On every link by itself, datagrams are lost in bursts: one in twelve, most of them one after the other.
+    /// On every link independently, datagrams are lost in bursts: one in twelve, most of them in a row.
     Bursts,
-    /// Of what one node in a hundred sends, 80 % are lost.
+    /// One node in a hundred loses 80 % of the datagrams that it sends.
     OneWayLoss,
     /// Nothing reaches one node in a hundred for 20 s, then everything does for 20 s, three times.
     FlipFlop,
@@ -58,7 +58,7 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// All of them, in the order in which they are documented.
+    /// All scenarios, in the order in which they are documented.
     pub const ALL: [Scenario; 15] = [
         Scenario::Join,
         Scenario::Leave,
@@ -77,7 +77,7 @@ impl Scenario {
         Scenario::LeaderPartition,
     ];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Scenario::Join => "join",
@@ -98,7 +98,7 @@ impl Scenario {
         }
     }
 
-    /// What happens, in one sentence for people.
+    /// Returns one sentence for people about the event.
     pub const fn about(self) -> &'static str {
         match self {
             Scenario::Join => "one more node joins",
@@ -123,7 +123,7 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// Whether it is about leaders.
+    /// Returns true if the scenario is about leaders.
     pub const fn is_about_leaders(self) -> bool {
         matches!(self, Scenario::LeaderCrash | Scenario::LeaderPartition)
     }
@@ -143,7 +143,7 @@ impl FromStr for Scenario {
     }
 }
 
-/// There is no scenario of that name.
+/// Error: there is no scenario of that name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown scenario {found:?}: there are {}", Scenario::ALL.map(Scenario::name).join(", "))]
 pub struct UnknownScenario {
@@ -151,37 +151,37 @@ pub struct UnknownScenario {
     pub found: String,
 }
 
-/// What to simulate.
+/// The options of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScenarioOptions {
-    /// What happens.
+    /// The scenario.
     pub scenario: Scenario,
-    /// Nodes at the beginning, 2–20,000.
+    /// Number of nodes at the beginning, 2–20,000.
     pub nodes: usize,
-    /// How many of the first nodes vote, 0–7: leaders are elected if there are any, and at every node's profile's pace.
+    /// Number of voters, which are the first nodes, 0–7: with any, leaders are elected, by the profile's lease timing.
     pub voters: usize,
-    /// Where `settings` came from, for the report.
+    /// The profile that `settings` came from, for the report.
     pub profile: Profile,
-    /// Pace and sizes of every node.
+    /// Timing and sizes of every node.
     pub settings: Settings,
     /// Chance that a datagram is lost, 0–0.9.
     pub loss: f64,
-    /// Least time a datagram is under way, one way.
+    /// Smallest one-way latency of a datagram.
     pub latency: Duration,
-    /// What most datagrams take more, at most.
+    /// Largest addition to the latency, for all but a few stragglers.
     pub jitter: Duration,
-    /// Whether the nodes talk IPv6, whose headers are larger.
+    /// True if nodes have IPv6 addresses, with larger headers.
     pub ipv6: bool,
-    /// Whether to begin with a formed cluster, for scales at which joining takes longer than what is to be seen.
+    /// True to begin with a formed cluster, for scales at which joining takes longer than the scenario itself.
     pub formed: bool,
-    /// For how long it is watched before anything happens: six heartbeat intervals and at least 10 s, if not said.
+    /// Time for which the cluster is watched before the event; by default six heartbeat intervals, at least 10 s.
     pub idle: Option<Duration>,
-    /// Seeds every random choice.
+    /// Seed of every random choice.
     pub seed: u64,
 }
 
 impl ScenarioOptions {
-    /// A scenario in a quiet local network.
+    /// Creates the options of a scenario in a quiet local network.
     pub fn new(scenario: Scenario, nodes: usize, profile: Profile) -> Self {
         let Latency { base, jitter } = Conditions::default().latency;
         let settings = profile.settings();
@@ -224,7 +224,7 @@ impl ScenarioOptions {
     }
 }
 
-/// Five, if there are so many nodes, and always an odd number.
+/// Returns the usual number of voters: five if there are so many nodes, and always an odd number.
 pub const fn usual_voters(nodes: usize) -> usize {
     match nodes {
         0..=2 => 1,
@@ -238,7 +238,7 @@ pub fn run_scenario(options: &ScenarioOptions) -> Report {
     run_scenario_telling(options, &mut |_| {})
 }
 
-/// Runs a scenario to its end, and tells how far it is, many times a virtual second.
+/// Runs a scenario to its end, and reports its progress many times a virtual second.
 pub fn run_scenario_telling(options: &ScenarioOptions, tell: &mut dyn FnMut(Progress)) -> Report {
     let latency = Latency { base: options.latency, jitter: options.jitter };
     let of_world = WorldOptions {

@@ -1,11 +1,12 @@
-//! The virtual network's TCP: connections between processes, as far as a link can tell them from real ones.
+//! The virtual network's TCP: connections between processes, as like real ones as a link can tell.
 //!
-//! Data arrive whole, in order, and later rather than never: loss and cuts delay them, since TCP sends again. A process
-//! that ends closes its connections (its kernel does), a host that loses its power closes nothing. A port where nobody
-//! listens refuses; a host without power, and a cut, answer nothing.
+//! Data arrive whole, in order, and late rather than never: loss and cuts delay them, since TCP sends again. The kernel
+//! closes the connections of a process that ends; the connections of a host that loses its power stay open. A port
+//! without a listener refuses; a host without power, and a cut, give no answer.
 //!
-//! Invariants: what one end sent arrives in the order it was sent, and its end last; a connection attempt has exactly
-//! one outcome; nothing here depends on anything but the calls. Must not know: what the bytes mean.
+//! Invariants: data sent by one end arrive in the order in which they were sent, and the end of the connection last; a
+//! connection attempt has exactly one outcome; the state depends on the calls alone. Must not know: the meaning of the
+//! bytes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -13,19 +14,19 @@ use std::time::Duration;
 use super::network::Nanos;
 use crate::core::LinkId;
 
-/// What routers do with TCP, apart from what happens to all packets.
+/// The effect of routers on TCP, apart from the conditions that all packets suffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tcp {
-    /// It passes.
+    /// TCP passes.
     #[default]
     Open,
-    /// A firewall drops it.
+    /// A firewall drops all TCP packets.
     Dropped,
-    /// A firewall refuses new connections.
+    /// A firewall rejects new connections.
     Rejected,
 }
 
-/// How an attempt to connect ends.
+/// The outcome of a connection attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     Connected,
@@ -33,7 +34,7 @@ pub(crate) enum Answer {
     Unreachable,
 }
 
-/// A process of a node and one of its links.
+/// One end of a connection: a node's process, and its link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct End {
     pub(crate) node: usize,
@@ -41,25 +42,25 @@ pub(crate) struct End {
     pub(crate) link: LinkId,
 }
 
-/// What is under way from one end to the other.
+/// Data under way from one end to the other.
 #[derive(Debug)]
 pub(crate) enum Segment {
     Frame(Vec<u8>),
-    /// The sender has closed, or died.
+    /// The sender closed the connection, or died.
     Fin,
 }
 
-/// Names a connection.
+/// Identifies a connection.
 pub(crate) type StreamId = u64;
 
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// Who opened it, and who accepted it.
+    /// The end that opened the connection, and the end that accepted it.
     pub(crate) ends: [End; 2],
-    /// What is under way from each of them.
+    /// Segments under way from each of the ends.
     queues: [VecDeque<(Nanos, Segment)>; 2],
-    /// How often the first segment of a queue was sent in vain.
+    /// Number of times that the first segment of each queue was sent in vain.
     pub(crate) retries: [u32; 2],
 }
 
@@ -69,37 +70,37 @@ pub(crate) struct Streams {
     by_id: BTreeMap<StreamId, Stream>,
     by_end: BTreeMap<End, (StreamId, usize)>,
     last: u64,
-    /// Attempts that were given up before they had an outcome are not in here any more.
+    /// Attempts without an outcome yet; attempts that were given up are removed.
     attempts: BTreeSet<End>,
 }
 
 impl Streams {
-    /// How long TCP waits before it sends again, at first.
+    /// TCP's retransmission timeout, for the first time.
     const RETRANSMISSION: Duration = Duration::from_millis(200);
-    /// After so many doubled waits a connection is given up.
+    /// Number of doubled waits after which a connection is given up.
     pub(crate) const MAX_RETRIES: u32 = 9;
 
-    /// The wait before the next try.
+    /// Returns the wait before the next try.
     pub(crate) fn pause(retries: u32) -> Duration {
         Self::RETRANSMISSION * 2_u32.pow(retries.min(Self::MAX_RETRIES))
     }
 
-    /// An attempt begins.
+    /// Begins an attempt.
     pub(crate) fn attempt(&mut self, end: End) {
         self.attempts.insert(end);
     }
 
-    /// An attempt has its outcome; `false` if it was given up.
+    /// Ends an attempt with its outcome; returns false if it was given up before.
     pub(crate) fn decide(&mut self, end: End) -> bool {
         self.attempts.remove(&end)
     }
 
-    /// Whether an attempt waits for its outcome.
+    /// Returns true if an attempt waits for its outcome.
     pub(crate) fn is_attempted(&self, end: End) -> bool {
         self.attempts.contains(&end)
     }
 
-    /// A connection is made with a process of this node; it gets a name there.
+    /// Connects the opener to a process of this node, where the connection gets a link id.
     pub(crate) fn connect(&mut self, opener: End, node: usize, process: u64) {
         self.last += 1;
         let accepter = End { node, process, link: LinkId::Accepted(self.last) };
@@ -111,13 +112,13 @@ impl Streams {
         self.by_id.insert(self.last, Stream { ends, queues, retries: [0; 2] });
     }
 
-    /// A name for a connection that was accepted from somebody who is no node.
+    /// Returns a link id for a connection accepted from a peer that is no node.
     pub(crate) fn name_of_accepted(&mut self) -> LinkId {
         self.last += 1;
         LinkId::Accepted(self.last)
     }
 
-    /// Puts something on its way; the direction, if it has to be pumped from now on.
+    /// Queues a segment; returns the connection and direction if it has to be pumped from now on.
     pub(crate) fn send(&mut self, end: End, now: Nanos, segment: Segment) -> Option<(StreamId, usize)> {
         let (id, side) = *self.by_end.get(&end)?;
         let queue = &mut self.by_id.get_mut(&id)?.queues[side];
@@ -125,7 +126,7 @@ impl Streams {
         (queue.len() == 1).then_some((id, side))
     }
 
-    /// An end says no more and hears no more.
+    /// Closes an end, which sends and receives no more; returns the direction to pump, like [`Streams::send`].
     pub(crate) fn close(&mut self, end: End, now: Nanos) -> Option<(StreamId, usize)> {
         self.attempts.remove(&end);
         let pump = self.send(end, now, Segment::Fin);
@@ -133,12 +134,12 @@ impl Streams {
         pump
     }
 
-    /// Whether an end has closed or is gone: it hears no more.
+    /// Returns true if an end receives no more, because it was closed or is gone.
     pub(crate) fn is_deaf(&self, end: End) -> bool {
         !self.by_end.contains_key(&end)
     }
 
-    /// All ends of a process.
+    /// Returns all ends of a process.
     pub(crate) fn of_process(&self, node: usize, process: u64) -> Vec<End> {
         let first = End { node, process, link: LinkId::Opened(0) };
         let is_its = |end: &&End| end.node == node && end.process == process;
@@ -147,12 +148,12 @@ impl Streams {
         connected.chain(attempted).copied().collect()
     }
 
-    /// All ends at a node, whatever process they belong to.
+    /// Returns all connections with an end at a node, whatever process it belongs to.
     pub(crate) fn of_node(&self, node: usize) -> Vec<StreamId> {
         self.by_id.iter().filter(|(_, s)| s.ends.iter().any(|end| end.node == node)).map(|(id, _)| *id).collect()
     }
 
-    /// A host has lost its power: its ends are gone without a word.
+    /// Removes an end of a host that lost its power: the other end is not told.
     pub(crate) fn vanish(&mut self, end: End) {
         self.attempts.remove(&end);
         if let Some((id, side)) = self.by_end.remove(&end)
@@ -162,12 +163,13 @@ impl Streams {
         }
     }
 
-    /// A connection, if it still exists.
+    /// Returns a connection, if it still exists.
     pub(crate) fn get_mut(&mut self, id: StreamId) -> Option<&mut Stream> {
         self.by_id.get_mut(&id)
     }
 
-    /// The first segment of a direction arrives; when the one behind it was sent, if there is one.
+    /// Takes out the first segment of a direction, which arrives; returns as well the time at which the next one was
+    /// sent, if there is one.
     pub(crate) fn arrive(&mut self, id: StreamId, side: usize) -> Option<(Segment, Option<Nanos>)> {
         let stream = self.by_id.get_mut(&id)?;
         let (_, segment) = stream.queues[side].pop_front()?;
@@ -175,7 +177,7 @@ impl Streams {
         Some((segment, stream.queues[side].front().map(|(sent, _)| *sent)))
     }
 
-    /// A connection is over for both ends: those that do not know yet.
+    /// Removes a connection; returns the ends that do not know of it yet.
     pub(crate) fn end(&mut self, id: StreamId) -> Vec<End> {
         let Some(stream) = self.by_id.remove(&id) else { return Vec::new() };
         let told = stream.ends.into_iter().filter(|end| self.by_end.remove(end).is_some());
@@ -184,7 +186,7 @@ impl Streams {
 }
 
 impl Stream {
-    /// Whether anything is under way from this side.
+    /// Returns true if any segment is under way from this side.
     pub(crate) fn is_sending(&self, side: usize) -> bool {
         !self.queues[side].is_empty()
     }

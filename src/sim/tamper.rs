@@ -1,50 +1,50 @@
-//! Planted bugs: a hook between the cores and the world, through which a test breaks one promise on purpose and sees that
-//! its check notices.
+//! Planted bugs: a hook between the cores and the world, by which a test breaks one promise on purpose and sees that
+//! the check of that promise notices.
 //!
-//! Must not know: the checks. A tamper changes what comes out of a node, how it is born, what its disk does, or what an
-//! observer sees of it; the world then goes on as if the core had done so.
+//! Must not know: the checks. A tamper changes a node's outputs, birth, disk writes, or what an observer sees of it;
+//! the world then goes on as if the core itself had done so.
 
 use std::fmt;
 
 use super::invariants::Observation;
 use crate::core::{Birth, Durable, Leadership, Output, Sizes};
 
-/// Changes what a core did. Every method does nothing unless it is written.
+/// Changes a core's behaviour. The default of every method changes nothing.
 pub trait Tamper: fmt::Debug + Send {
-    /// What comes out instead of this output.
+    /// Returns the outputs that take the place of this one.
     fn output(&mut self, node: usize, output: Output) -> Vec<Output> {
         let _ = node;
         vec![output]
     }
 
-    /// How a process is born instead.
+    /// Changes the birth of a process.
     fn birth(&mut self, node: usize, birth: &mut Birth) {
         let _ = (node, birth);
     }
 
-    /// Whether a write is acknowledged without ever reaching the disk.
+    /// Returns true if this write is to be acknowledged without ever reaching the disk.
     fn forgets(&mut self, node: usize, durable: &Durable) -> bool {
         let _ = (node, durable);
         false
     }
 
-    /// What is seen of a core instead.
+    /// Changes what the checker sees of a core.
     fn observation(&mut self, node: usize, observation: &mut Observation) {
         let _ = (node, observation);
     }
 
-    /// Whether led work goes on although it is said to have ended.
+    /// Returns true if the checker is to believe that led work runs on although the core is told that it has ended.
     fn hurries(&mut self, node: usize) -> bool {
         let _ = node;
         false
     }
 
-    /// What is seen of a core's leadership instead.
+    /// Changes what the checker sees of a core's leadership.
     fn leadership(&mut self, node: usize, told: &mut Leadership) {
         let _ = (node, told);
     }
 
-    /// What is seen of the sizes of a core's tables instead.
+    /// Changes what the checker sees of the sizes of a core's tables.
     fn sizes(&mut self, node: usize, sizes: &mut Sizes) {
         let _ = (node, sizes);
     }

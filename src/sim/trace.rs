@@ -1,7 +1,7 @@
-//! The trace: one running hash over everything that happened, and, if asked for, lines for people.
+//! The trace: a running hash over everything that happened and, if asked for, lines for people.
 //!
 //! Invariant: two runs have the same hash if and only if (up to chance) the same inputs and outputs happened at the
-//! same nodes at the same times in the same order. Must not know: what any of it means for membership.
+//! same nodes at the same times in the same order. Must not know: the meaning of inputs and outputs for membership.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::network::Nanos;
 use crate::core::{Change, ChangeKind, Input, NodeId, Output};
 
-/// What happened so far.
+/// The record of all inputs and outputs of a run.
 pub struct Trace {
     hash: Xxh3,
     lines: Option<Vec<String>>,
@@ -25,29 +25,29 @@ impl fmt::Debug for Trace {
 }
 
 impl Trace {
-    /// An empty trace. With `verbose`, lines are kept too.
+    /// Creates an empty trace, which keeps lines as well if `verbose` is set.
     pub fn new(verbose: bool) -> Self {
         Self { hash: Xxh3::new(), lines: verbose.then(Vec::new) }
     }
 
-    /// The hash of everything so far.
+    /// Returns the hash of everything so far.
     pub fn digest(&self) -> u64 {
         self.hash.digest()
     }
 
-    /// The lines so far.
+    /// Returns the lines so far.
     pub fn lines(&self) -> &[String] {
         self.lines.as_deref().unwrap_or_default()
     }
 
-    /// A line for people; what it says is only put together if somebody wants it.
+    /// Adds a line for people; its text is only put together if lines are kept.
     pub fn say(&mut self, now: Nanos, what: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.lines {
             lines.push(format!("{} {}", Seconds(now), what()));
         }
     }
 
-    /// A node is handed something.
+    /// Records an input to a node.
     pub fn input(&mut self, now: Nanos, node: usize, input: &Input<'_>) {
         self.head(now, node);
         match input {
@@ -76,7 +76,7 @@ impl Trace {
                 self.tag(7);
                 self.text(format_args!("{link:?} {event:?}"));
             }
-            // The vocabulary may grow before this does.
+            // For inputs that are added to the core before they are added here.
             #[allow(unreachable_patterns)]
             other => {
                 self.tag(6);
@@ -85,7 +85,7 @@ impl Trace {
         }
     }
 
-    /// A node gives something out.
+    /// Records an output of a node.
     pub fn output(&mut self, now: Nanos, node: usize, name: &NodeId, output: &Output) {
         self.head(now, node);
         match output {
@@ -101,7 +101,8 @@ impl Trace {
             Output::Change(change) => {
                 self.tag(103);
                 self.text(format_args!("{:?}", change.kind));
-                // Within one run and incarnation, only others than the owner write, and only the status.
+                // A run and an incarnation identify the record but for its status, the only field that others than its
+                // owner write.
                 let record = &change.record;
                 self.hash.update(&record.run.0.to_le_bytes());
                 self.hash.update(&record.incarnation.to_le_bytes());
@@ -141,12 +142,12 @@ impl Trace {
                 Ok(())
             }
         }
-        // The sink takes everything.
+        // Writing to the sink cannot fail.
         let _ = fmt::write(&mut Sink(&mut self.hash), text);
     }
 }
 
-/// A moment as people read it.
+/// A time in seconds, for people.
 pub(crate) struct Seconds(pub(crate) Nanos);
 
 impl fmt::Display for Seconds {
@@ -155,7 +156,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// A change as people read it.
+/// A change, for people.
 struct Told<'a>(&'a Change);
 
 impl fmt::Display for Told<'_> {

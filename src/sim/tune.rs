@@ -1,7 +1,7 @@
-//! Which settings meet a goal, and what they cost: a model of the detector on paper.
+//! The settings that meet a goal, and their cost, by a paper model of the detector.
 //!
-//! The goal: a silent node is Down everywhere within so long, and healthy nodes are hardly ever accused. The model, in
-//! the order in which an accusation comes about (losses are independent; bursts and long pauses are not in it):
+//! The goal: a silent node is Down everywhere within a given time, and healthy nodes are hardly ever accused. The model
+//! follows the steps of an accusation (losses are independent; bursts and long pauses are not in it):
 //!
 //! 1. An observer gets a packet from its subject every `s`: the gossip round, or the heartbeat where that is shorter. It
 //!    begins to doubt when all `m = ⌊suspect_timeout / s⌋` packets of a timeout are lost: chance `p^m` after each packet
@@ -13,95 +13,97 @@
 //! 4. Cost: `k` packets in nine tenths of a heartbeat interval or the packets of the gossip ticks, whichever are more.
 //!
 //! Invariants: the same goal gives the same proposal; a proposal passes [`Settings::check`]. Must not know: the
-//! simulator, which verifies a proposal, or how it is shown.
+//! simulator, which verifies a proposal, or how a proposal is shown.
 
 use std::time::Duration;
 
 use crate::core::limits::FLOOD_BATCH;
 use crate::core::{Profile, Settings};
 
-/// What is wanted, and in what network.
+/// The goal, and the network in which it is to be met.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
-    /// There and back.
+    /// Round trip time.
     pub rtt: Duration,
     /// Chance that a datagram is lost, one way.
     pub loss: f64,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: usize,
-    /// From the silence of a host until every node holds it for Down.
+    /// Time from the silence of a host until every node holds it for Down.
     pub detect_within: Duration,
-    /// Wrong suspicions of a healthy node in a month, at the most.
+    /// The largest number of wrong suspicions of a healthy node in a month.
     pub false_alarms: f64,
 }
 
-/// How much of a heartbeat interval passes between two packets to the same peer, on average.
+/// Average time between two packets to the same peer, as a share of the heartbeat interval.
 const HEARTBEAT_SHARE: f64 = 0.935;
 
-/// What a month is: 30 days.
+/// A month: 30 days.
 pub const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Bytes of an average packet without news, with IPv4 and UDP headers, where all observe each other. Measured: see the test.
+/// Bytes of an average packet without news, with IPv4 and UDP headers, where all observe each other. Measured: see the
+/// test.
 const MESH_PACKET: f64 = 63.0;
-/// The same where they do not.
+/// Bytes of such a packet where not all nodes observe each other.
 const RING_PACKET: f64 = 69.0;
-/// Packets after which a silent member is doubted at the least: with one, every lost packet would cost probes.
+/// The smallest number of packets that must stay away before a member is doubted: with one, every lost packet would
+/// cost probes.
 const LEAST_SIGNS: u32 = 2;
-/// More signs within a timeout than this are no help that is worth its bytes.
+/// The largest useful number of signs within a timeout: more are no help that is worth its bytes.
 const MOST_SIGNS: u32 = 24;
-/// Round trips that a probe may take: with jitter, and a little time to answer.
+/// Number of round trips that a probe may take: with jitter, and a little time to answer.
 const PROBE_ROUND_TRIPS: f64 = 1.25;
-/// Probes that fit into a suspect timeout, by the rule of [`Settings::check`].
+/// Number of probes that fit into a suspect timeout, by the rule of [`Settings::check`].
 const PROBES_PER_TIMEOUT: u32 = 15;
 
-/// Settings that meet a goal on paper, and what they cost.
+/// Settings that meet a goal on paper, and their cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     /// The settings.
     pub settings: Settings,
-    /// What the model expects of them.
+    /// Cost and alarms that the model expects of them.
     pub expected: Expected,
 }
 
-/// What the model expects.
+/// Figures that the model expects of some settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expected {
-    /// Wrong suspicions of a node in a month.
+    /// Number of wrong suspicions of a node in a month.
     pub suspicions: f64,
-    /// Wrong deaths of a node in a month.
+    /// Number of wrong deaths of a node in a month.
     pub deaths: f64,
-    /// What a node sends per second, headers of IPv4 and UDP included.
+    /// Bytes that a node sends per second, headers of IPv4 and UDP included.
     pub bytes: f64,
-    /// From the silence of a host until every node holds it for Down, at the most.
+    /// The longest time from the silence of a host until every node holds it for Down.
     pub down_within: Duration,
 }
 
-/// Why there is no proposal, and what there could be instead.
+/// The reason for which there is no proposal, and the nearest goal that can be met.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Infeasible {
-    /// A figure makes no sense.
+    /// A figure is out of range.
     #[error("{what} = {found} is out of range: allowed is {allowed}")]
     OutOfRange {
-        /// Which.
+        /// Name of the figure.
         what: &'static str,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What is allowed.
+        /// The values allowed.
         allowed: &'static str,
     },
-    /// Three probes and a refutation take longer, at this round trip time.
+    /// Three probes and a refutation take longer than the goal allows, at this round trip time.
     #[error(
         "{} is too soon: at a round trip of {} three probes before a suspicion and a refutation after it take {}",
         human(*.wanted), human(*.rtt), human(*.nearest)
     )]
     TooSoon {
-        /// What was wanted.
+        /// The time that was asked for.
         wanted: Duration,
         /// The round trip time.
         rtt: Duration,
         /// The shortest time that is possible.
         nearest: Duration,
     },
-    /// So much is lost that so few alarms cannot be had in this time.
+    /// The loss is too high for so few alarms within this time.
     #[error(
         "at {:.1} % loss and within {} a node is wrongly suspected {} times a month, however often it is heard",
         .loss * 100.0, human(*.within), rough(*.reachable)
@@ -109,16 +111,16 @@ pub enum Infeasible {
     TooLossy {
         /// The loss.
         loss: f64,
-        /// What was wanted.
+        /// The time that was asked for.
         within: Duration,
-        /// The fewest false alarms that are possible in that time.
+        /// The smallest number of false alarms that is possible in that time.
         reachable: f64,
-        /// The shortest time in which so few alarms can be had, if there is one.
+        /// The shortest time in which so few alarms are possible, if there is one.
         nearest: Option<Duration>,
     },
 }
 
-/// A duration as people write it.
+/// Formats a duration for people.
 fn human(duration: Duration) -> String {
     let millis = duration.as_millis() as u64;
     if millis < 60_000 && !millis.is_multiple_of(1_000) {
@@ -127,8 +129,8 @@ fn human(duration: Duration) -> String {
     humantime::format_duration(Duration::from_millis(millis)).to_string().replace(' ', "")
 }
 
-/// A figure that may be very small, in two digits. The model is not good enough for figures that are smaller still: what
-/// it leaves out is not so rare.
+/// Formats a figure that may be very small, in two digits. The model does not justify figures below 1e-9: the events
+/// that it leaves out are not so rare.
 pub fn rough(figure: f64) -> String {
     match figure {
         ..1e-9 => "under 1e-9".to_owned(),
@@ -137,13 +139,13 @@ pub fn rough(figure: f64) -> String {
     }
 }
 
-/// The cheapest settings that meet the goal.
+/// Returns the cheapest settings that meet the goal.
 pub fn propose(goal: &Goal) -> Result<Proposal, Infeasible> {
     check(goal)?;
     match cheapest(goal) {
         Ok(proposal) => Ok(proposal),
         Err(Infeasible::TooLossy { loss, within, reachable, .. }) => {
-            // An hour is the longest down timeout that there may be.
+            // An hour is the longest down timeout allowed.
             let longer = (1..).map(|step| within.mul_f64(1.1_f64.powi(step)));
             let nearest = longer
                 .take_while(|within| *within <= Duration::from_secs(3_600))
@@ -155,7 +157,7 @@ pub fn propose(goal: &Goal) -> Result<Proposal, Infeasible> {
     }
 }
 
-/// The next whole tenth of a second, or the duration itself if it is one to the nanosecond.
+/// Returns the next whole tenth of a second, or the duration itself if it is one to the nanosecond.
 fn up_to_tenths(duration: Duration) -> Duration {
     Duration::from_millis(duration.as_nanos().div_ceil(100_000_000) as u64 * 100)
 }
@@ -180,7 +182,8 @@ fn check(goal: &Goal) -> Result<(), Infeasible> {
     Ok(())
 }
 
-/// The same for each number of signs within a timeout: fewest first, which cost least.
+/// Returns the cheapest settings that meet the goal exactly as it is. Tries numbers of signs within a timeout in
+/// ascending order, since the fewest cost least.
 fn cheapest(goal: &Goal) -> Result<Proposal, Infeasible> {
     let frame = Frame::of(goal)?;
     let mut reachable = f64::INFINITY;
@@ -198,7 +201,7 @@ fn cheapest(goal: &Goal) -> Result<Proposal, Infeasible> {
     Err(Infeasible::TooLossy { loss: goal.loss, within: goal.detect_within, reachable, nearest: None })
 }
 
-/// What does not depend on how often a node is heard.
+/// The settings that do not depend on how often a node is heard.
 struct Frame {
     suspect: Duration,
     down: Duration,
@@ -243,18 +246,19 @@ impl Frame {
     }
 }
 
-/// How long news takes to everybody: as many hops as it takes with six more each time, and one more for what was lost.
+/// Returns the time that news takes to reach all nodes: the hops needed if each reaches six times as many nodes, and
+/// one more for losses.
 fn spread(goal: &Goal) -> Duration {
     let hops = (goal.nodes as f64).log(6.0).ceil() + 1.0;
     (goal.rtt / 2 + FLOOD_BATCH).mul_f64(hops)
 }
 
-/// What an accused node needs: to be told by whom it talks to, to answer, and to be heard by all; twice, if need be.
+/// Returns the time that an accused node needs to be told by a peer, to answer, and to be heard by all, twice.
 fn refutation(goal: &Goal) -> Duration {
     (goal.rtt + spread(goal)) * 2 + Duration::from_millis(100)
 }
 
-/// What the model expects of these settings.
+/// Returns the figures that the model expects of these settings.
 pub fn expect(settings: &Settings, goal: &Goal) -> Expected {
     let observers = goal.nodes.saturating_sub(1).min(settings.observers) as f64;
     let fanout = observers.min(settings.gossip_fanout as f64);
@@ -275,8 +279,8 @@ pub fn expect(settings: &Settings, goal: &Goal) -> Expected {
     let chance = settings.down_timeout.saturating_sub(settings.suspect_timeout);
     let deaths = suspicions * loss.powf(signs(chance)) * round_trip_fails.powf(observers);
 
-    // Heartbeats count as gossip, so whichever is more frequent is the whole. Among so many that not all observe each
-    // other, one tick in ten goes to one more, and strangers answer.
+    // Heartbeats count as gossip, so the more frequent of the two is the whole. In clusters in which not all nodes
+    // observe each other, one tick in ten goes to one more peer, and strangers answer.
     let packets = (observers / (heartbeat * HEARTBEAT_SHARE)).max(fanout / gossip);
     let is_mesh = goal.nodes <= settings.observers + 1;
     let bytes = if is_mesh { packets * MESH_PACKET } else { (packets * 1.05 + 0.1 / gossip) * RING_PACKET };
@@ -287,7 +291,7 @@ fn ms(duration: Duration) -> Duration {
     Duration::from_millis(duration.as_nanos().div_ceil(1_000_000) as u64)
 }
 
-/// Rounded down to a figure that people like to read: tenths of a second, hundredths below one.
+/// Rounds down to a figure that people like to read: tenths of a second, hundredths below two seconds.
 fn tidy(duration: Duration) -> Duration {
     let unit = if duration >= Duration::from_secs(2) { 100 } else { 10 };
     Duration::from_millis((duration.as_millis() as u64 / unit * unit).max(unit))
@@ -328,7 +332,7 @@ mod tests {
                     prop_assert!(expected.down_within <= goal.detect_within);
                     prop_assert!(settings.probe_timeout >= goal.rtt);
                 }
-                // What is said to be feasible is.
+                // The goal that is called feasible is.
                 Err(Infeasible::TooSoon { nearest, .. } | Infeasible::TooLossy { nearest: Some(nearest), .. }) => {
                     let nearer = Goal { detect_within: nearest, ..goal };
                     prop_assert!(nearest > goal.detect_within);
@@ -372,7 +376,7 @@ mod tests {
         }
     }
 
-    /// The requirement's figures at 5 % loss: thousands of silences a month, and no accusation.
+    /// By the figures of the requirement, 5 % loss causes thousands of silences a month, and no accusation.
     #[test]
     fn the_default_profile_rarely_accuses_anybody_by_the_model() {
         let lossy = Goal { loss: 0.05, ..goal() };
@@ -397,7 +401,8 @@ mod tests {
         }
     }
 
-    /// Where false alarms are frequent enough to be counted, the model and the simulator agree about their order.
+    /// The model and the simulator agree about the order of magnitude of false alarms, where these are frequent enough
+    /// to be counted.
     #[test]
     fn the_model_is_of_the_right_order_where_alarms_can_be_counted() {
         let (loss, nodes) = (0.4, 3);

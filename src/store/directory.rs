@@ -1,23 +1,23 @@
 //! The data directory as this process holds it: by its handle, not by its name.
 //!
 //! Invariants, where the system has handles of directories (everywhere but on Windows):
-//! - What is written goes into the very directory whose lock this process holds, whatever stands at its path by then. A
-//!   directory that was removed, moved or replaced, or whose lock file was, is an error and is never made anew: somebody
-//!   else may hold the lock of what is there now, and would lose what it remembers.
-//! - What is opened is a regular file. A pipe, a device, a socket or a link under a file's name is an error, and nothing is
-//!   waited for; whoever may write to the directory turns no other file into the lock. The directory's own path may be a
-//!   link.
-//! - The state file itself is locked as well, from before it is read until the next one is in its place and it was marked,
-//!   and the next one from before it has a name: of agents in directories whose state files are hard links to one file, one
-//!   runs. (Where a file system cannot lock a file that is read, the directory's lock has to do.)
-//! - What this process creates is readable by its owner alone.
-//! - The state file can be told from a copy of it, and from an older one: whoever makes its contents is told its origin, and
-//!   whoever reads it what can be seen of it.
+//! - Writes go into the very directory whose lock this process holds, whatever is at its path by then. A directory that
+//!   was removed, moved or replaced, or whose lock file was, is an error and is never made anew: another process may
+//!   hold the lock of the directory that is there now, and would lose its state.
+//! - Only regular files are opened. A pipe, a device, a socket or a link under a file's name is an error, and is never
+//!   waited for; nor can a user who may write to the directory turn another file into the lock. The directory's own
+//!   path may be a link.
+//! - The state file itself is locked as well, from before it is read until the next one is in its place and it was
+//!   marked, and the next one from before it has a name: of agents in directories whose state files are hard links to
+//!   one file, one runs. (On a file system that cannot lock a file opened for reading, the directory's lock has to do.)
+//! - Files and directories created by this process are accessible to their owner alone.
+//! - The state file can be told from a copy of it, and from an older one: the code that makes its contents is given its
+//!   origin, and the code that reads it is given the file's visible properties.
 //!
-//! Permissions are judged, and never a reason not to start: in containers volumes belong to others, and to groups. Whoever
-//! may write to the directory can take this node's memory away; the operator is warned.
+//! Permissions are judged, and never a reason not to start: in containers volumes belong to other users, and to groups.
+//! Any user who may write to the directory can destroy this node's state; the operator is warned.
 //!
-//! Must not know: what is in the files.
+//! Must not know: the contents of the files.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
@@ -44,14 +44,14 @@ pub(super) use replace::Mark;
 
 pub(super) const LOCK_FILE: &str = "headcount.lock";
 pub(super) const STATE_FILE: &str = "headcount.state";
-/// What an operator writes a word into to say that the directory was moved, and is no backup.
+/// The file into which an operator writes a word to say that the directory was moved, and is no backup.
 pub(super) const MOVED_FILE: &str = "headcount.moved";
-/// What is being written, before it takes the state file's place. Under the lock it is this process's alone.
+/// The file that is being written, before it takes the state file's place. Under the lock only this process uses it.
 const NEXT_FILE: &str = "headcount.state-next";
-/// The beginning of the names that files had before they took the state file's place.
+/// Prefix of the names of files that are yet to take the state file's place, in this version and in earlier ones.
 pub(super) const TEMPORARY_PREFIX: &str = "headcount.state-";
 
-/// The most of it that is read: a word, and some space around it.
+/// The longest word that is read, in bytes, with some space around it.
 const MAX_WORD_BYTES: u64 = 64;
 
 #[cfg(all(test, unix))]
@@ -65,11 +65,11 @@ mod tests_crashes;
 #[cfg(all(test, target_os = "linux"))]
 mod tests_moves;
 
-/// What is in the state file.
+/// The contents of the state file.
 #[derive(Debug)]
 pub(super) struct Contents {
     pub(super) bytes: Vec<u8>,
-    /// What can be seen of the file.
+    /// The visible properties of the file.
     pub(super) sight: Sight,
 }
 
@@ -78,10 +78,10 @@ pub(super) struct Contents {
 pub(super) struct Directory {
     path: PathBuf,
     handle: Handle,
-    /// Locked while it is open. The file stays when the lock goes: deleting it would let two processes lock two files
-    /// of one name.
+    /// The lock file, locked while it is open. The file stays when the lock is released: deleting it would let two
+    /// processes lock two files of one name.
     lock: File,
-    /// What the next write follows.
+    /// The state that the next write follows.
     last: Mutex<Last>,
 }
 
@@ -105,7 +105,8 @@ impl Directory {
         self.path.join(name)
     }
 
-    /// What is in the state file, up to so many bytes, and what can be seen of it; `None` if there is no such file.
+    /// Returns the contents of the state file, up to `most` bytes, and its visible properties; `None` if there is no
+    /// such file.
     pub(super) fn read(&self, most: usize, warnings: &mut Vec<StoreWarning>) -> Result<Option<Contents>, StoreError> {
         let path = self.path_of(STATE_FILE);
         let file = match self.handle.open_regular(STATE_FILE, Access::Read, &path) {
@@ -130,7 +131,7 @@ impl Directory {
         }
     }
 
-    /// The word that an operator left in [`MOVED_FILE`], if there is such a file.
+    /// Returns the word that an operator left in [`MOVED_FILE`], if there is such a file.
     pub(super) fn word_of_operator(&self) -> Option<String> {
         let file = self.handle.open_regular(MOVED_FILE, Access::Read, &self.path_of(MOVED_FILE)).ok()?;
         let mut word = String::new();
@@ -138,7 +139,7 @@ impl Directory {
         Some(word.trim().to_owned())
     }
 
-    /// Whether the directory at the path is the one that this process holds, and its lock file the one it locked.
+    /// Checks that the directory at the path is the one that this process holds, and its lock file the one it locked.
     fn check_held(&self) -> Result<(), StoreError> {
         match self.handle.is_at(&self.path, &self.lock) {
             Ok(true) => Ok(()),
@@ -147,7 +148,8 @@ impl Directory {
         }
     }
 
-    /// Temporary files of a run that died between writing and renaming. Under the lock they are nobody's.
+    /// Removes temporary files of a run that died between writing and renaming. Under the lock no other process uses
+    /// them.
     fn remove_leftovers(&self) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             if let Some(name) = entry.file_name().to_str().filter(|name| name.starts_with(TEMPORARY_PREFIX)) {
@@ -157,17 +159,17 @@ impl Directory {
     }
 }
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,
-    /// To be changed in place.
+    /// The file is to be changed in place.
     Change,
-    /// Created if it is not there.
+    /// The lock file, created if it does not exist.
     Lock,
 }
 
-/// Why a file was not opened.
+/// The reason why a file was not opened.
 enum Unopened {
     NotAFile { found: &'static str },
     Error(io::Error),
@@ -179,7 +181,7 @@ impl From<io::Error> for Unopened {
     }
 }
 
-/// The kind of something that is no regular file, in words.
+/// Returns the kind of a thing that is no regular file, in words.
 fn kind_of(kind: fs::FileType) -> &'static str {
     #[cfg(unix)]
     {
@@ -223,26 +225,26 @@ fn lock(handle: &Handle, directory: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// Locks a state file; says whether another process has.
+/// Locks a state file; returns true if another process has locked it.
 #[cfg(unix)]
 fn is_claimed_by_other(state: &File) -> bool {
     matches!(state.try_lock(), Err(TryLockError::WouldBlock))
 }
 
-/// Where a lock keeps others from reading the file, and hard links are rare, there is none.
+/// Returns false: here a lock would keep others from reading the file, and hard links are rare.
 #[cfg(not(unix))]
 fn is_claimed_by_other(_: &File) -> bool {
     false
 }
 
-/// A lock file that others may open is a lock that others may hold: whoever holds it keeps this node from starting. One
-/// that an earlier version created is made the owner's own.
+/// Restricts the lock file to its owner: any user who may open it may lock it, and so keep this node from starting. A
+/// file that an earlier version created is restricted, too.
 #[cfg(unix)]
 fn tighten(lock: &File, path: &Path, warnings: &mut Vec<StoreWarning>) {
     use std::os::unix::fs::PermissionsExt;
     let is_open = lock.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0);
     if is_open && lock.set_permissions(fs::Permissions::from_mode(0o600)).is_err() {
-        // It is somebody else's, who let this process in on purpose.
+        // The file belongs to another user, who let this process in on purpose.
         warn_if_others_may_write(lock, path, warnings);
     }
 }

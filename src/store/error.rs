@@ -1,8 +1,8 @@
-//! Why the data directory was refused, or does not take what is to be stored.
+//! Errors of the data directory: the reasons why it is refused, or cannot be written to.
 //!
 //! Invariant: each message says what is wrong, where, and what to do.
 //!
-//! Must not know: how that was found out.
+//! Must not know: how an error was found.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use super::directory::MOVED_FILE;
 use super::state::BadState;
 use crate::core::NodeId;
 
-/// Why the data directory was refused, or does not take what is to be stored. Nothing in it was changed.
+/// The reason why the data directory was refused, or could not be written to. Nothing in it was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// It cannot be opened, or is not there and cannot be made.
+    /// The directory cannot be opened, or does not exist and cannot be created.
     #[error(
         "cannot open or create the data directory {}: {source}; see that it is a directory of this user, or choose another \
          data_dir",
@@ -24,7 +24,7 @@ pub enum StoreError {
     Create {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The lock file cannot be opened or locked.
@@ -32,26 +32,26 @@ pub enum StoreError {
     Lock {
         /// The lock file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Another agent works in it.
+    /// Another agent uses the directory.
     #[error("the data directory {} is in use by another agent: stop that one, or give each a data_dir of its own", path.display())]
     InUse {
         /// The directory.
         path: PathBuf,
     },
-    /// Another agent works with the same state file, in another directory.
+    /// Another agent uses the same state file, in another directory.
     #[error(
         "the state file {} is in use by another agent: a hard link to it is in the data directory of that one. Two of one \
          identity would vote twice: stop the other agent, or move this file away to start without memory",
         path.display()
     )]
     StateInUse {
-        /// The file.
+        /// The state file.
         path: PathBuf,
     },
-    /// The directory is not the one that was locked, or its lock file is not.
+    /// The directory is no longer the one that was locked, or its lock file is not.
     #[error(
         "the data directory {} (or the lock file in it) was removed or replaced while this agent ran: nothing is stored \
          meanwhile; restart the agent",
@@ -61,43 +61,43 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
-    /// Something that is no file stands under the name of one.
+    /// A thing that is no regular file has the name of one.
     #[error("{} is {found}, not a file: move it away, or choose another data_dir", path.display())]
     NotAFile {
-        /// The path of it.
+        /// The path.
         path: PathBuf,
-        /// Its kind, in words.
+        /// The kind of the thing, in words.
         found: &'static str,
     },
     /// The state file cannot be read.
     #[error("cannot read the state file {}: {source}; check its owner and permissions", path.display())]
     Read {
-        /// The file.
+        /// The state file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The state file cannot be written.
     #[error("cannot write the state file {}: {source}; check free space and permissions", path.display())]
     Write {
-        /// The file.
+        /// The state file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The state file is not one that can be believed.
+    /// The state file cannot be trusted.
     #[error(
         "state file {} refused: {reason}. It was left as it is: use the version that wrote it, or move it away to start \
          without memory (a voter is then to be removed and added again)",
         path.display()
     )]
     Refused {
-        /// The file.
+        /// The state file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: BadState,
     },
-    /// The state file is not the one that a voter wrote last in its place.
+    /// The state file is not the one that this voter wrote last in its place.
     #[error(
         "the state file {path} is not the one that this voter wrote here: it was copied, restored or moved, or an \
          earlier version of this program ran here since. If it is a backup, what was voted since is not in it, and a voter that forgets can vote twice, which makes two leaders: move it \
@@ -107,12 +107,12 @@ pub enum StoreError {
         moved = path.with_file_name(MOVED_FILE).display()
     )]
     Copied {
-        /// The file.
+        /// The state file.
         path: PathBuf,
-        /// What an operator says of this very file, in this place, who knows that it is the newest.
+        /// The word by which an operator who knows that this very file, in this place, is the newest can say so.
         word: String,
     },
-    /// The state file is an older one of a voter.
+    /// The state file is an older one of this voter.
     #[error(
         "the state file {path} is an older one, kept by a hard link: this voter wrote another one since, and a voter that \
          forgets what it voted can vote twice, which makes two leaders. Put the newest one there, if you have it; or move \
@@ -120,7 +120,7 @@ pub enum StoreError {
         path = path.display()
     )]
     Superseded {
-        /// The file.
+        /// The state file.
         path: PathBuf,
     },
     /// The state file belongs to a voter of another name.
@@ -130,11 +130,11 @@ pub enum StoreError {
         path.display()
     )]
     OtherVoter {
-        /// The file.
+        /// The state file.
         path: PathBuf,
-        /// The node in the file.
+        /// Name of the node in the file.
         found: NodeId,
-        /// The node in the configuration.
+        /// Name of the node in the configuration.
         configured: NodeId,
     },
     /// The state file belongs to a node of another cluster.
@@ -144,11 +144,11 @@ pub enum StoreError {
         path.display()
     )]
     OtherCluster {
-        /// The file.
+        /// The state file.
         path: PathBuf,
-        /// The cluster in the file.
+        /// Name of the cluster in the file.
         found: NodeId,
-        /// The cluster in the configuration.
+        /// Name of the cluster in the configuration.
         configured: NodeId,
     },
 }

@@ -1,15 +1,15 @@
-//! The data directory: what survives the process, and the lock that keeps a second process out of it.
+//! The data directory: the state that survives the process, and the lock that keeps a second process out of it.
 //!
 //! Invariants:
 //! - A state file is replaced as a whole (temporary file, fsync, rename, fsync of the directory): at every instant,
 //!   through every crash, the old or the new one is there.
-//! - A file that we cannot vouch for is refused and left as it is. Starting with an incarnation below one that was
-//!   already used would make this node a ghost of itself in everybody's view.
-//! - A copy of the state of a voter, or an older one, is not taken for the state: what was voted since would be forgotten
-//!   (see `origin`).
-//! - Whoever holds a [`Store`] holds the lock, and writes nowhere but into the directory that it locked.
+//! - A file that cannot be vouched for is refused and left as it is. Starting with an incarnation below one that was
+//!   already used would let records of this node's former run override its new ones in the other members' views.
+//! - A copy of the state of a voter, or an older one, is not accepted: votes given since would be forgotten (see
+//!   `origin`).
+//! - The owner of a [`Store`] holds the lock, and writes only into the directory that it locked.
 //!
-//! Must not know: when to write, what the figures mean, or logs: what is not an error is given back.
+//! Must not know: when to write, the meaning of the figures, or logs: warnings are returned.
 
 mod directory;
 mod error;
@@ -39,32 +39,32 @@ pub(crate) struct Store {
     directory: Directory,
     cluster: NodeId,
     node: NodeId,
-    /// What an earlier run left as a voter. A run that takes no part in elections must not lose it.
+    /// The ballot of an earlier run as a voter. A run that takes no part in elections must not lose it.
     kept_ballot: Option<Ballot>,
 }
 
-/// A store, and what was found when it was opened.
+/// A store, and the findings from opening it.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) store: Store,
     pub(crate) remembered: Remembered,
-    /// What an operator should know of it.
+    /// Warnings for the operator.
     pub(crate) warnings: Vec<StoreWarning>,
 }
 
-/// What an earlier run left behind.
+/// The state of an earlier run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Remembered {
-    /// No incarnation above this was ever used, if there was a run at all.
+    /// The bound that no incarnation used so far exceeds; `None` if there was no run.
     pub(crate) incarnation_bound: Option<u64>,
     /// Last known addresses of other members.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// What it must not forget as a voter, if it ever took part in elections.
+    /// The ballot, if the node ever took part in elections.
     pub(crate) ballot: Option<Ballot>,
 }
 
 impl Store {
-    /// Creates the directory if need be, locks it, reads what an earlier run left. Blocks on the disk.
+    /// Creates the directory if need be, locks it, and reads the state of an earlier run. Blocks on the disk.
     pub(crate) fn open(directory: &Path, cluster: &NodeId, node: &NodeId) -> Result<Opened, StoreError> {
         let (directory, mut warnings) = Directory::open(directory)?;
         let (cluster, node) = (cluster.clone(), node.clone());
@@ -74,7 +74,7 @@ impl Store {
         Ok(Opened { store, remembered, warnings })
     }
 
-    /// Replaces the state. Blocks on the disk until it is there.
+    /// Replaces the state. Blocks until it is on the disk.
     pub(crate) fn write(&self, durable: &Durable) -> Result<(), StoreError> {
         self.directory.replace(state::SUPERSEDED, |origin| self.encode(durable, origin))
     }
@@ -96,7 +96,8 @@ impl Store {
     }
 
     fn read(&self, warnings: &mut Vec<StoreWarning>) -> Result<Remembered, StoreError> {
-        // One byte more than allowed, so that a longer file fails its length check instead of being read as a shorter one.
+        // One byte more than allowed, so that a longer file fails its length check instead of being read as a shorter
+        // one.
         let Some(Contents { bytes, sight }) = self.directory.read(state::MAX_BYTES + 1, warnings)? else {
             return Ok(Remembered::default());
         };
@@ -117,13 +118,13 @@ impl Store {
         let (is_named_otherwise, configured) = (found != self.node, self.node.clone());
         match (has_voted, is_named_otherwise, is_copy) {
             (true, true, _) => return Err(StoreError::OtherVoter { path, found, configured }),
-            // No operator can know better.
+            // Here no operator's word is accepted: the mark is certain.
             (true, false, true) if is_superseded => return Err(StoreError::Superseded { path }),
             (true, false, true) => return Err(StoreError::Copied { path, word: sight.word(&bytes) }),
             (false, true, _) => warnings.push(StoreWarning::OtherName { path, found, configured }),
             (_, false, _) => {}
         }
-        // Of another one's state, or a copy, not even the identity is kept: whoever it is from may have it.
+        // Of a state of another name, or of a copy, not even the identity is kept: its owner may be using it.
         let ballot = ballot.filter(|_| !is_copy && !is_named_otherwise);
         Ok(Remembered { incarnation_bound: Some(incarnation_bound), addresses, ballot })
     }
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(open(directory.path()).expect("opens").1.ballot, ballot);
     }
 
-    /// The ballot of a node that has voted.
+    /// Returns the ballot of a node that has voted.
     fn voted() -> Ballot {
         let (identity, term) = (Identity(7), Term(3));
         Ballot { version: 3, term, vote: Some(identity), ..Ballot::blank(identity) }

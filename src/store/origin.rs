@@ -1,36 +1,38 @@
-//! Where a state file comes from: how it is told from a copy of it, and from an older one.
+//! The origin of a state file, by which it is told from a copy of it, and from an older one.
 //!
-//! A voter that is given an old state forgets what it voted since, under its own identity, and may vote twice in one term
-//! (Raft, section 5.2, rests on `votedFor` never being lost). So a state file says of itself when it was created, and its
-//! place in the sequence of states. There are three signs that it is not the one that the voter wrote last:
+//! A voter that is given an old state forgets the votes that it gave since, under its own identity, and may vote twice
+//! in one term (Raft, section 5.2, rests on `votedFor` never being lost). So a state file contains its own time of
+//! creation, and its place in the sequence of states. Three signs show that it is not the one that the voter wrote
+//! last:
 //!
-//! - It was created at another time than it says: what `cp`, `rsync`, `tar` or a backup program puts there is another file.
-//!   A state of a version that did not note this was created after it was modified, if its times were kept.
-//! - The lock file beside it says that a later one was written (see `directory::note`).
-//! - It says itself that it was superseded (see `state`): whoever writes a state marks the one before, in place, if another
-//!   hard link leads to it. That holds wherever the link is put. A crash between the new state and the mark leaves the mark
-//!   out: nothing was voted with the new state by then, and from the next start on the lock file knows of a later one.
+//! - Its time of creation differs from the one in it: `cp`, `rsync`, `tar` and backup programs create new files. A
+//!   state of a version that did not note this was created after it was modified, if its times were kept.
+//! - The note in the lock file beside it names a later one (see `directory::note`).
+//! - It is marked as superseded (see `state`): each write of a state marks the former one, in place, if another hard
+//!   link leads to it. The mark goes wherever the link is put. A crash between the new state and the mark leaves the
+//!   mark out: no vote was given with the new state by then, and from the next start on the lock file names a later
+//!   one.
 //!
 //! None of them needs clocks that only go forward: times are compared for being the same, or for being of one file.
 //!
-//! Not recognised: a snapshot of the whole file system or machine; where the file system knows no times of creation, a copy
-//! in a directory whose lock file knows of no later state; a copy of a state of format 7 or before that did not keep its
-//! times, or was made within [`SKEW`] of its last write; and a hard link to a state of a version that made no marks, which
-//! that version replaced later, away from its lock file.
+//! Not recognised: a snapshot of the whole file system or machine; if the file system has no times of creation, a copy
+//! in a directory whose lock file names no later state; a copy of a state of format 7 or before that did not keep its
+//! times, or was made within [`SKEW`] of its last write; and a hard link to a state of a version that made no marks,
+//! which that version replaced later, away from its lock file.
 //!
-//! Must not know: what else is in the file, or what is done about a copy.
+//! Must not know: the rest of the file, or the response to a copy.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-/// The grains, in nanoseconds, to which file systems round times down, some of them only on the disk.
+/// The resolutions, in nanoseconds, to which file systems round times down, some of them only on the disk.
 const GRAINS: [u64; 6] = [100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000];
 
-/// How long after it was modified a file that is no copy may seem to have been created, rounding aside: where a server says
-/// the one time and its client the other. Longer than two ticks of any kernel's clock, and shorter than an agent takes to end
-/// and a copy to begin.
+/// The longest time, rounding aside, by which the creation of a file that is no copy may seem to be later than its
+/// modification, if one time comes from a server and the other from its client. Longer than two ticks of any kernel's
+/// clock, and shorter than an agent takes to end and a copy to begin.
 const SKEW: Duration = Duration::from_millis(20);
 
 /// A time that a file system keeps of a file, in nanoseconds of Unix time.
@@ -38,7 +40,7 @@ const SKEW: Duration = Duration::from_millis(20);
 pub(super) struct FileTime(u64);
 
 impl FileTime {
-    /// When this file was created, if the system says so.
+    /// Returns the time of creation, if the system has it.
     pub(super) fn created(file: &File) -> Option<Self> {
         // Windows gives a file the time of the one whose name it takes.
         if cfg!(not(unix)) {
@@ -47,7 +49,7 @@ impl FileTime {
         Self::of(file.metadata().and_then(|metadata| metadata.created()).ok()?)
     }
 
-    /// When what is in this file was changed, as far as is known: anybody may set it.
+    /// Returns the time of the last change of the contents, if the system has it. Any program may have set it.
     pub(super) fn modified(file: &File) -> Option<Self> {
         Self::of(file.metadata().and_then(|metadata| metadata.modified()).ok()?)
     }
@@ -57,27 +59,27 @@ impl FileTime {
         u64::try_from(since.as_nanos()).ok().filter(|nanos| *nanos > 0).map(Self)
     }
 
-    /// Whether this may be what a file system made of that time.
+    /// Returns true if this may be the other time as a file system rounded it.
     fn is_rounded(self, exact: Self) -> bool {
         self == exact || GRAINS.iter().any(|grain| self.0 == exact.0 - exact.0 % grain)
     }
 
-    /// Whether a file that was created then may have been modified at this time.
+    /// Returns true if a file that was created then may have been modified at this time.
     fn may_follow(self, created: Self) -> bool {
         Duration::from_nanos(created.0.saturating_sub(self.0)) <= SKEW || self.is_rounded(created)
     }
 }
 
-/// What a state file says of itself.
+/// The origin of a state file, as the file itself contains it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Origin {
-    /// When it was created. `None` where the file system does not know, and before format 8.
+    /// Time of creation. `None` if the file system does not know it, and before format 8.
     pub(super) created: Option<FileTime>,
-    /// Higher than that of every state which was written in its directory before. 0 before format 11.
+    /// The sequence number, higher than that of every state written in the directory before. 0 before format 11.
     pub(super) sequence: u64,
 }
 
-/// What can be seen of a state file.
+/// The visible properties of a state file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sight {
     pub(super) created: Option<FileTime>,
@@ -87,7 +89,8 @@ pub(super) struct Sight {
 }
 
 impl Origin {
-    /// Whether a file that looks like this is the one that says so of itself, and the last of its directory.
+    /// Returns true if a file with these visible properties is the original of this origin, and the last one of its
+    /// directory.
     pub(super) fn fits(self, sight: &Sight) -> bool {
         let is_itself = match (self.created, sight.created) {
             (Some(noted), Some(created)) => created.is_rounded(noted),
@@ -99,8 +102,8 @@ impl Origin {
 }
 
 impl Sight {
-    /// A word for these bytes in this very place, by which an operator can say that they were moved. It is the word for no
-    /// other copy, and none of its characters means anything to a shell.
+    /// Returns a word for these bytes in this very place, by which an operator can say that they were moved. No other
+    /// copy has the same word, and none of its characters is special to a shell.
     pub(super) fn word(&self, bytes: &[u8]) -> String {
         let created = self.created.map_or(0, |created| created.0);
         let parts = [xxhash_rust::xxh3::xxh3_64(bytes), created, self.newest].map(u64::to_le_bytes);

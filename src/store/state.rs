@@ -8,19 +8,19 @@
 //! |---|---|
 //! | 1 | cluster, node, incarnation bound, addresses |
 //! | 2 | the same, and the ballot of a voter, if there is one |
-//! | 4 | the same; electorates say of which root they are, and when they began |
+//! | 4 | the same; electorates name their root and the term at which they began |
 //! | 7 | the same; a ballot names the electorate that its node knows of |
-//! | 8 | the same, and when the file was created |
+//! | 8 | the same, and the file's time of creation |
 //! | 11 | the same, and the place in the sequence of its directory's states |
 //!
-//! Of version 2 only files without a ballot are read. There are no versions 3, 5, 6, 9 and 10: one flipped bit would make
-//! them another one.
+//! Of version 2 only files without a ballot are read. The versions 3, 5, 6, 9 and 10 do not exist: one flipped bit
+//! would turn them into another version.
 //!
-//! A state that was superseded while another hard link led to it begins with `hcstale` and a line feed (see [`SUPERSEDED`]);
-//! versions before 11 take that for no state. It differs in two bits.
+//! A state that was superseded while another hard link led to it begins with `hcstale` and a line feed (see
+//! [`SUPERSEDED`]); versions before 11 do not accept that as a state. It differs in two bits.
 //!
-//! Invariant: whatever the bytes are, [`decode`] ends with a [`Saved`] that was once encoded or with the reason why not;
-//! it never guesses. A new field means a new version, and a new version reads the old ones.
+//! Invariant: for any bytes, [`decode`] returns a [`Saved`] that was once encoded, or the reason why not; it never
+//! guesses. A new field means a new version, and a new version reads the old ones.
 //!
 //! Must not know: files.
 
@@ -37,36 +37,36 @@ use crate::core::{NodeId, Record};
 /// The version that this build writes, and the newest that it reads.
 pub(crate) const VERSION: u16 = 11;
 
-/// The largest file that is read. All remembered addresses take about 6 KiB, the names of the largest view that a voter may
-/// have accepted 8 MiB.
+/// The largest file that is read, in bytes. All remembered addresses take about 6 KiB, the names of the largest view
+/// that a voter may have accepted 8 MiB.
 pub(crate) const MAX_BYTES: usize = MAX_MEMBERS * (NodeId::MAX_BYTES + 1) + 64 * 1024;
 
 const MAGIC: &[u8; 8] = b"hcstate\n";
 const STALE_MAGIC: &[u8; 8] = b"hcstale\n";
 
-/// What makes a state of any version one that was superseded. One byte: it is there, or it is not.
+/// The mark that makes a state of any version a superseded one. A single byte, so that it is never half written.
 pub(super) const SUPERSEDED: Mark = Mark { offset: 5, byte: b'l' };
 
-/// Whether this state was marked with [`SUPERSEDED`].
+/// Returns true if this state was marked with [`SUPERSEDED`].
 pub(super) fn is_superseded(bytes: &[u8]) -> bool {
     bytes.starts_with(STALE_MAGIC)
 }
 const HEADER_BYTES: usize = MAGIC.len() + 2 + 4 + 8;
 
-/// What survives the process.
+/// The state that survives the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Saved {
-    /// The cluster that it belongs to.
+    /// Name of the cluster.
     pub(crate) cluster: NodeId,
-    /// The node that wrote it.
+    /// Name of the node that wrote it.
     pub(crate) node: NodeId,
-    /// No incarnation above this was ever used.
+    /// The bound that no incarnation used so far exceeds.
     pub(crate) incarnation_bound: u64,
     /// Last known addresses of other members.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// What a voter must not forget.
+    /// The ballot of a voter.
     pub(crate) ballot: Option<Ballot>,
-    /// What tells the file that this was written to from others.
+    /// The origin of the file, which tells it from others.
     pub(super) origin: Origin,
 }
 
@@ -136,11 +136,11 @@ impl From<SavedV8> for Saved {
     }
 }
 
-/// Why bytes are no state.
+/// The reason why bytes are no state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadState {
-    /// Something else's file.
+    /// The file is of another kind.
     #[error("this is no headcount state file")]
     NotState,
     /// The end is missing.
@@ -149,13 +149,13 @@ pub enum BadState {
     /// Bytes have changed since they were written.
     #[error("it is damaged (its checksum or its contents are wrong)")]
     Damaged,
-    /// The ballot of a voter in the format of version 2.
+    /// The state has a voter's ballot in the format of version 2.
     #[error(
         "it holds the ballot of a voter as only versions before the first release wrote it: move the file away, and have \
          this node voted out and in again"
     )]
     OldBallot,
-    /// Written by a newer program.
+    /// The state was written by a newer program.
     #[error("it was written by a newer version (format {found}, this program knows {VERSION})")]
     Future {
         /// The format version found.
@@ -211,7 +211,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
     saved.filter(is_sensible).ok_or(BadState::Damaged)
 }
 
-/// The body of version 2 of a node that is no voter.
+/// Reads the body of version 2 of a node that is no voter.
 fn without_ballot(body: &[u8]) -> Result<Saved, BadState> {
     let (before, ballot) = postcard::take_from_bytes::<SavedV1>(body).map_err(|_| BadState::Damaged)?;
     match ballot {
@@ -221,7 +221,7 @@ fn without_ballot(body: &[u8]) -> Result<Saved, BadState> {
     }
 }
 
-/// All of the bytes, or nothing.
+/// Reads a value that takes all of the bytes.
 fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
     let (value, rest) = postcard::take_from_bytes(body).ok()?;
     rest.is_empty().then_some(value)

@@ -1,26 +1,26 @@
-//! What is not right about a data directory, but no reason not to start.
+//! Warnings about a data directory: problems that are no reason not to start.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::core::NodeId;
 
-/// Something about the data directory that an operator should know. `Display` says what it is and what to try.
+/// A problem with the data directory that an operator should know. `Display` says what it is and what to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StoreWarning {
     /// The state was written by a node of another name.
     OtherName { path: PathBuf, found: NodeId, configured: NodeId },
-    /// Everybody on this host may write there.
+    /// All users of this host may write to the path.
     OthersMayWrite { path: PathBuf, mode: u32 },
-    /// A group may write there.
+    /// A group may write to the path.
     GroupMayWrite { path: PathBuf, mode: u32 },
-    /// It belongs to another user, who is not the administrator.
+    /// The path belongs to another user, who is not the administrator.
     ForeignOwner { path: PathBuf, owner: u32, me: u32 },
 }
 
 impl StoreWarning {
-    /// Whether this is how things are in many healthy installations (volumes of containers belong to a group), so that it
-    /// is worth a line for whoever looks for it, and nobody's attention.
+    /// Returns true if many healthy installations have this (volumes of containers belong to a group), so that it is
+    /// worth a line for those who look for it, and no one's attention.
     pub(crate) const fn is_usual(&self) -> bool {
         matches!(self, StoreWarning::GroupMayWrite { .. })
     }

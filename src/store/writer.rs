@@ -1,16 +1,16 @@
-//! Writing without making the driver wait: one task, the latest wish wins, failures are tried again.
+//! Writes state without making the driver wait: one task writes the newest request, and tries failures again.
 //!
 //! Invariants:
-//! - [`Durability::persist`] never blocks. A wish that is not yet begun is replaced by the next one: only the newest
+//! - [`Durability::persist`] never blocks. A request that is not yet begun is replaced by the next one: only the newest
 //!   state is worth a disk's time, and the queue is one deep by construction.
-//! - [`Durability::written`] says that something is stored only after it is on disk. Where nothing is durable, bounds are
+//! - [`Durability::written`] reports something as stored only after it is on disk. Without a data directory, bounds are
 //!   "stored" at once, and a ballot never is.
-//! - A write that failed is told with its reason, once for each failure that is still the last word, and tried again: at
-//!   once if there is a newer wish, so that nobody waits to learn that this one was not stored either.
-//! - The task outlives the driver only until its last wish is written or has failed, and holds the directory's lock
+//! - A failed write is reported with its reason, once for each failure that no success has followed yet, and tried
+//!   again: at once if there is a newer request, so that the failure of that one is known without a wait.
+//! - The task outlives the driver only until its last request is written or has failed, and holds the directory's lock
 //!   until then.
 //!
-//! Must not know: what is written, or logs: whoever asks is told.
+//! Must not know: the meaning of the state, or logs: results are returned.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,72 +23,73 @@ use tokio_util::task::TaskTracker;
 use super::Store;
 use crate::core::Durable;
 
-/// How long after a failed write the same state is tried again at the latest, if no newer one comes first. A full disk
-/// seldom empties sooner, and the bound of incarnations is stored far enough ahead to wait.
+/// The longest pause after a failed write before the same state is tried again, if no newer one comes first. A full
+/// disk seldom has room sooner, and the bound of incarnations is stored far enough ahead to wait.
 const MAX_RETRY: Duration = Duration::from_secs(5);
-/// So often in a lease at least: a voter stands aside until its ballot is stored, and nobody may lead meanwhile.
+/// The smallest number of retries in a lease: a voter stands aside until its ballot is stored, and there may be no
+/// leader meanwhile.
 const RETRIES_IN_LEASE: u32 = 4;
-/// The first pause is this part of the longest one; each one after it is twice as long.
+/// The first pause, as a divisor of the longest one; each one after it is twice as long.
 const FIRST_RETRY_PART: u32 = 4;
 
-/// The longest pause between two attempts.
+/// Returns the longest pause between two attempts.
 fn longest_retry(lease: Duration) -> Duration {
     (lease / RETRIES_IN_LEASE).min(MAX_RETRY)
 }
 
-/// The pauses before the attempts after a failed write.
+/// Returns the pauses before the attempts after a failed write.
 fn retries(longest: Duration) -> impl Iterator<Item = Duration> {
     std::iter::successors(Some(longest / FIRST_RETRY_PART), move |pause| Some((*pause * 2).min(longest)))
 }
 
-/// What is on disk.
+/// The state on disk, by its versions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Stored {
-    /// No incarnation above this is used.
+    /// The bound that no incarnation in use exceeds.
     pub(crate) incarnation_bound: u64,
     /// The version of the ballot; 0 if none is stored.
     pub(crate) ballot_version: u64,
 }
 
-/// What became of the wishes since the last question.
+/// The outcome of the requests since the last call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// What was stored last, if anything was.
+    /// The state that was stored last, if any was.
     pub(crate) stored: Option<Stored>,
-    /// Why the last write failed, if it did, after that.
+    /// The reason why the last write failed, if it did, after that.
     pub(crate) error: Option<Arc<str>>,
 }
 
-/// The writer's account.
+/// The results of the writing task.
 #[derive(Debug, Clone, Default)]
 struct Progress {
     stored: Stored,
     writes: u64,
     failures: u64,
-    /// Why the last write failed; `None` if it succeeded.
+    /// The reason why the last write failed; `None` if it succeeded.
     error: Option<Arc<str>>,
 }
 
-/// The driver's end.
+/// The driver's end of the writing task.
 #[derive(Debug)]
 pub(crate) struct Durability {
     target: Target,
     progress: watch::Receiver<Progress>,
-    /// What [`Durability::written`] told last.
+    /// The results at the last call of [`Durability::written`].
     told: Progress,
     failures: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 enum Target {
-    /// Nothing is durable: everything is "stored" as soon as it is wished for.
+    /// Without a data directory: everything is "stored" as soon as it is requested.
     Nowhere(watch::Sender<Progress>),
     /// The writer's inbox, one deep.
     Disk(watch::Sender<Option<Durable>>),
 }
 
 impl Durability {
-    /// Where nothing is durable.
+    /// Creates the driver's end without a data directory.
     pub(crate) fn none() -> Self {
         let (sender, progress) = watch::channel(Progress::default());
         Self::new(Target::Nowhere(sender), progress, Arc::default())
@@ -98,7 +99,7 @@ impl Durability {
         Self { target, progress, told: Progress::default(), failures }
     }
 
-    /// Starts the writing task of a store; what could not be written is tried again within a part of this lease.
+    /// Starts the writing task of a store, which retries failed writes at intervals that depend on this lease.
     pub(crate) fn of(store: Store, tasks: &TaskTracker, lease: Duration) -> Self {
         Self::with_retry(store, tasks, longest_retry(lease))
     }
@@ -112,11 +113,11 @@ impl Durability {
         Self::new(Target::Disk(wish), progress, failures)
     }
 
-    /// Asks for this state to be stored, in place of any that is still waiting.
+    /// Requests that this state be stored, in place of any that still waits.
     pub(crate) fn persist(&self, durable: Durable) {
         match &self.target {
             Target::Nowhere(progress) => {
-                // What is nowhere is forgotten: no ballot is ever acknowledged here.
+                // Nothing outlives the process, so no ballot is ever acknowledged here.
                 let stored = Stored { incarnation_bound: durable.incarnation_bound, ballot_version: 0 };
                 progress.send_modify(|progress| progress.succeed(stored));
             }
@@ -126,7 +127,7 @@ impl Durability {
         }
     }
 
-    /// Waits until something is stored or was not. `Err` means that the writing task is dead. Cancel safe.
+    /// Waits until something is stored, or failed to be. `Err` means that the writing task is dead. Cancel safe.
     pub(crate) async fn written(&mut self) -> Result<Written, WriterDied> {
         self.progress.changed().await.map_err(|_| WriterDied)?;
         let now = self.progress.borrow_and_update().clone();
@@ -135,7 +136,7 @@ impl Durability {
         Ok(Written { stored: (now.writes > before.writes).then_some(now.stored), error })
     }
 
-    /// Writes that failed, shared.
+    /// Returns the shared number of failed writes.
     pub(crate) fn failures(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.failures)
     }
@@ -152,7 +153,7 @@ impl Progress {
     }
 }
 
-/// The writing task ended before the driver did.
+/// Error: the writing task ended before the driver did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WriterDied;
 
@@ -167,7 +168,7 @@ struct Writer {
 
 impl Writer {
     async fn run(mut self) {
-        // Ends when the driver is gone and nothing unseen is left.
+        // Ends when the driver is gone and no request is left.
         while self.wishes.changed().await.is_ok() {
             let mut pauses = retries(self.retry);
             while !self.write_newest().await {
@@ -181,7 +182,7 @@ impl Writer {
         }
     }
 
-    /// Whether the newest wish is on disk.
+    /// Writes the newest request; returns true if it is on disk.
     async fn write_newest(&mut self) -> bool {
         let Some(durable) = self.wishes.borrow_and_update().clone() else { return true };
         let ballot_version = durable.ballot.as_ref().map_or(0, |ballot| ballot.version);
@@ -325,7 +326,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let (store, _) = open(directory.path());
         fs::create_dir_all(directory.path().join(STATE_FILE).join("in the way")).expect("created");
-        // Nothing is tried again by itself while this test lasts.
+        // Within this test no retry is due.
         let mut durability = Durability::with_retry(store, &TaskTracker::new(), Duration::from_secs(1_000));
         for version in 1..=3 {
             durability.persist(voters(1, version));

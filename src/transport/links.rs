@@ -6,18 +6,18 @@
 //! Links::open ─connect─▶ ┘                                   └─◀ frames ◀── Links::send ◀── driver
 //! ```
 //!
-//! A frame is a four-byte length and so many bytes, at most [`MAX_FRAME_BYTES`]. Idle connections are silent: the
-//! kernel's keepalive looks after them, rarely.
+//! A frame is a four-byte length and that many bytes, at most [`MAX_FRAME_BYTES`]. Idle connections are silent: the
+//! kernel's keepalive checks them, rarely.
 //!
 //! Invariants:
-//! - Nothing here waits for a peer: a queue that is full drops the frame, a peer that does not read is given up.
-//! - Connections, opened and accepted, are never more than the budget given at the start, so that they leave descriptors to
-//!   everything else. Those that have not said anything, or whose first frame still waits for the driver, are few
-//!   ([`MAX_SILENT`]) and have little time; the driver hears of an accepted connection by its first frame.
-//! - After [`Links::close`] the driver hears no more of a link, except for what is queued already.
-//! - All tasks end when this is dropped, after they have sent what was queued. None waits for a peer then.
+//! - Nothing here waits for a peer: a full queue drops the frame, and a peer that does not read is given up.
+//! - Opened and accepted connections never exceed the budget given at the start, so that they leave descriptors to
+//!   everything else. Connections that have not sent anything, or whose first frame still waits for the driver, are few
+//!   ([`MAX_SILENT`]) and have little time; the driver learns of an accepted connection by its first frame.
+//! - After [`Links::close`] the driver gets no more events of a link, except for those in the queue.
+//! - All tasks end when this is dropped, after they have sent the queued frames. None waits for a peer then.
 //!
-//! Must not know: what is in a frame, whose link it is.
+//! Must not know: the content of a frame, or the member that a link belongs to.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -44,35 +44,36 @@ use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
 use crate::journal::Journal;
 use crate::trouble::Trouble;
 
-/// Accepted connections whose first frame has not reached the driver yet; at most a quarter of the budget.
+/// The largest number of accepted connections whose first frame has not reached the driver yet; at most a quarter of
+/// the budget.
 const MAX_SILENT: usize = 64;
-/// Frames that wait to be sent over one link.
+/// The largest number of frames that wait to be sent over one link.
 const MAX_QUEUED_FRAMES: usize = 64;
-/// Events that wait for the driver; connections wait for room, and so do the peers behind them.
+/// The largest number of events that wait for the driver; connections wait for room, and so do the peers behind them.
 const MAX_QUEUED_EVENTS: usize = 256;
-/// A frame that cannot be sent within this time ends its link.
+/// Time limit for sending a frame; one that takes longer ends its link.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many connections the kernel may hold for us before we take them.
+/// The largest number of connections that the kernel holds for us before we take them.
 const BACKLOG: i32 = 256;
-/// How long a connection may be idle before the kernel asks whether its other end is still there …
+/// The idle time after which the kernel checks that the other end of a connection is still there …
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
-/// … and how often it then asks again.
+/// … and the interval at which it then repeats that.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 /// The pause after an error of our own system: too many open files do not go away by trying again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the driver hears of a link.
+/// An event of a link, for the driver.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It was opened.
+    /// The link was opened.
     Connected,
-    /// A system answered that nobody listens there.
+    /// The peer's system answered that no process listens there.
     Refused,
-    /// It could not be opened for any other reason.
+    /// The link could not be opened for any other reason.
     Unreachable,
-    /// A frame, and who sent it.
+    /// A frame, and the address of its sender.
     Frame(SocketAddr, BytesMut),
-    /// It is over.
+    /// The link has ended.
     Closed,
 }
 
@@ -85,23 +86,23 @@ pub(crate) struct LinkCounters {
 }
 
 impl LinkCounters {
-    /// Frames not sent because their link was congested.
+    /// Returns the number of frames not sent because their link was congested.
     pub(crate) fn dropped_frames(&self) -> u64 {
         self.dropped_frames.load(Ordering::Relaxed)
     }
 
-    /// Connections closed because too many others had not said anything yet, or stood already.
+    /// Returns the number of connections closed because too many others were silent, or open, already.
     pub(crate) fn turned_away(&self) -> u64 {
         self.turned_away.load(Ordering::Relaxed)
     }
 
-    /// Errors survived while accepting.
+    /// Returns the number of errors survived while accepting.
     pub(crate) fn accept_errors(&self) -> u64 {
         self.accept_errors.load(Ordering::Relaxed)
     }
 }
 
-/// The listening half, bound before anything runs.
+/// The listener, bound before anything runs.
 #[derive(Debug)]
 pub(crate) struct Listener(std::net::TcpListener);
 
@@ -112,7 +113,7 @@ impl Listener {
         if address.is_ipv6() {
             socket.set_only_v6(false)?;
         }
-        // Connections of an earlier run that still linger must not keep a restarted agent from its port.
+        // Lingering connections of an earlier run must not keep a restarted agent from its port.
         #[cfg(unix)]
         socket.set_reuse_address(true)?;
         socket.set_nonblocking(true)?;
@@ -130,17 +131,17 @@ pub(crate) struct Links {
     announce: Announcer,
     tasks: TaskTracker,
     counters: Arc<LinkCounters>,
-    /// Connections that may still be had.
+    /// Permits for further connections.
     budget: Arc<Semaphore>,
-    /// Taken once its end was told.
+    /// The task that accepts connections; taken once its end was reported.
     accepting: Option<AbortOnDropHandle<Infallible>>,
 }
 
-/// The way from a connection to the driver. An accepted one brings its queue along with its first frame.
+/// The channel from a connection to the driver. An accepted connection sends its queue along with its first frame.
 type Announcer = mpsc::Sender<(LinkId, Event, Option<mpsc::Sender<Bytes>>)>;
 
 impl Links {
-    /// Begins to accept. At most `budget` connections are had at one time, whoever opens them. Inside a tokio runtime.
+    /// Begins to accept. At most `budget` connections, opened or accepted, exist at one time. Inside a tokio runtime.
     pub(crate) fn start(listener: Listener, tasks: &TaskTracker, budget: usize, journal: Journal) -> io::Result<Self> {
         let listener = TcpListener::from_std(listener.0)?;
         let (announce, events) = mpsc::channel(MAX_QUEUED_EVENTS);
@@ -166,12 +167,12 @@ impl Links {
         })
     }
 
-    /// What was counted, shared.
+    /// Returns the shared counters.
     pub(crate) fn counters(&self) -> Arc<LinkCounters> {
         Arc::clone(&self.counters)
     }
 
-    /// Opens a link; how that went is an event.
+    /// Opens a link; the outcome is an event.
     pub(crate) fn open(&mut self, link: LinkId, to: SocketAddr) {
         let (queue, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
         self.queues.insert(link, queue);
@@ -179,7 +180,7 @@ impl Links {
         self.tasks.spawn(connect(link, to, permit, frames, self.announce.clone()));
     }
 
-    /// Sends a frame, or drops it if too many wait already.
+    /// Queues a frame, or drops it if too many wait already.
     pub(crate) fn send(&self, link: LinkId, bytes: Vec<u8>) {
         let is_queued = self.queues.get(&link).is_some_and(|queue| queue.try_send(bytes.into()).is_ok());
         if !is_queued {
@@ -192,11 +193,11 @@ impl Links {
         self.queues.remove(&link);
     }
 
-    /// Waits for the next event. The error tells, once, that the task died that accepts connections; those that stand go on.
-    /// Cancel safe.
+    /// Waits for the next event. The error reports, once, that the task that accepts connections died; open connections
+    /// go on. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<(LinkId, Event), JoinError> {
         tokio::select! {
-            // `announce` is held here, so there always is a next one.
+            // `announce` is held here, so the channel never ends.
             Some((link, event, queue)) = self.events.recv() => Ok(self.register(link, event, queue)),
             died = died(&mut self.accepting) => {
                 self.accepting = None;
@@ -205,7 +206,7 @@ impl Links {
         }
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event, if there is one.
     pub(crate) fn try_next(&mut self) -> Option<(LinkId, Event)> {
         let (link, event, queue) = self.events.try_recv().ok()?;
         Some(self.register(link, event, queue))
@@ -222,7 +223,7 @@ impl Links {
     }
 }
 
-/// Waits for the end of a task that never ends by itself; for ever if it was told already.
+/// Waits for the end of a task that never ends by itself; for ever if its end was reported before.
 async fn died(task: &mut Option<AbortOnDropHandle<Infallible>>) -> JoinError {
     match task {
         Some(task) => match task.await {
@@ -285,7 +286,7 @@ impl Acceptor {
     }
 }
 
-/// An accepted connection: it is nobody's until the driver has what it said first.
+/// Serves an accepted connection: the driver does not know it before it has its first frame.
 async fn greet(
     link: LinkId,
     stream: TcpStream,
@@ -302,14 +303,14 @@ async fn greet(
     let Ok(Some(Ok(first))) = first else { return };
     let (queue, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
     let announced = announce.send((link, Event::Frame(from, first), Some(queue))).await;
-    // Only now: frames that wait for the driver are as few as connections that are silent.
+    // Only now: so the frames that wait for the driver are as few as silent connections may be.
     drop(silent);
     if announced.is_ok() {
         carry(link, connection, from, frames, announce).await;
     }
 }
 
-/// A connection of ours. Without a permit there is none: too many stand already.
+/// Opens a connection. Without a permit it fails: too many are open already.
 async fn connect(
     link: LinkId,
     to: SocketAddr,
@@ -323,7 +324,7 @@ async fn connect(
     }
     let attempt = tokio::select! {
         attempt = timeout(LINK_TIMEOUT, TcpStream::connect(to)) => attempt,
-        // Given up: nothing is sent before it is connected.
+        // Given up by the driver: nothing is sent before the connection stands.
         _ = frames.recv() => return,
     };
     let event = match &attempt {
@@ -340,7 +341,7 @@ async fn connect(
     }
 }
 
-/// Carries frames both ways until either side has had enough.
+/// Carries frames both ways until either side ends the connection.
 async fn carry(
     link: LinkId,
     mut connection: Framed<TcpStream, LengthDelimitedCodec>,
@@ -350,7 +351,7 @@ async fn carry(
 ) {
     loop {
         tokio::select! {
-            // What is to be sent first: a goodbye must not wait behind what a peer has to say.
+            // Frames to be sent come first: a goodbye must not wait behind a peer's frames.
             biased;
             frame = frames.recv() => {
                 let Some(frame) = frame else {
@@ -378,7 +379,7 @@ fn framed(stream: TcpStream) -> Framed<TcpStream, LengthDelimitedCodec> {
     LengthDelimitedCodec::builder().max_frame_length(MAX_FRAME_BYTES).new_framed(stream)
 }
 
-/// Options that make a link quick and quiet. One that does not have them works all the same.
+/// Sets options that make a link quick and quiet. A connection without them works all the same.
 fn tune(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
@@ -400,7 +401,7 @@ mod tests {
         Journal::start(&crate::core::NodeId::new("me").expect("a name")).expect("a thread")
     }
 
-    /// The links of one agent, where they listen, and their tasks.
+    /// Starts the links of one agent; returns them with their address and their tasks.
     fn links() -> (Links, SocketAddr, TaskTracker) {
         links_within(1_000)
     }
@@ -416,7 +417,7 @@ mod tests {
         timeout(DEADLINE, links.next()).await.expect("in time").expect("connections are accepted")
     }
 
-    /// Two agents with a link between them; its name at the second.
+    /// Creates two agents with a link between them; returns the link's id at the second, too.
     async fn pair() -> (Links, Links, LinkId) {
         let ((mut a, _, _), (mut b, address, _)) = (links(), links());
         a.open(OPENED, address);
@@ -506,7 +507,7 @@ mod tests {
         let mut held = Vec::new();
         for _ in 0..3 * MAX_SILENT {
             let mut stream = TcpStream::connect(address).await.expect("listening");
-            // It may have been turned away already.
+            // The connection may have been turned away already.
             let _ = stream.write_all(&[0, 0, 0, 1, b'x']).await;
             held.push(stream);
             tokio::task::yield_now().await;

@@ -1,7 +1,7 @@
 //! I/O toward other nodes: the gossip socket, links, and the lookup of addresses.
 //!
-//! This layer moves bytes and names addresses. It must not know what a packet says, who a member is, or what time it is;
-//! it never ends the agent because of something that a network did.
+//! This layer moves bytes and names addresses. It must not know the content of a packet, the members, or the time; it
+//! never ends the agent because of something that a network did.
 
 pub(crate) mod links;
 pub(crate) mod resolve;
@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use links::Listener;
 use udp::{BindError, Udp};
 
-/// How often a port is left to the system again, until one is free for UDP and for TCP.
+/// The largest number of ports that are tried if the system chooses, until one is free for UDP and for TCP.
 const MAX_PORT_TRIES: usize = 16;
 
 /// Binds the gossip socket and the links' listener to one port number.

@@ -1,8 +1,9 @@
-//! From texts to addresses: seeds' names, and the address that this node advertises.
+//! Resolves texts to addresses: the seeds' names, and the address that this node advertises.
 //!
-//! Invariants: a text that is already numeric never waits for a name server, its own or another's; a slow name server
-//! delays only the names that need it, and never keeps more than [`MAX_LOOKUPS`] lookups alive, abandoned ones included (the
-//! system's resolver cannot be interrupted, so an abandoned one goes on in its thread for as long as it pleases).
+//! Invariants: a text that is already numeric never waits for a name server, for its own lookup or another's; a slow
+//! name server delays only the names that need it, and never keeps more than [`MAX_LOOKUPS`] lookups alive, abandoned
+//! ones included (the system's resolver cannot be interrupted, so an abandoned lookup goes on in its thread until the
+//! resolver gives up).
 //!
 //! Must not know: when to look up again. That is the core's decision.
 
@@ -19,28 +20,28 @@ use tracing::Level;
 use crate::core::limits::{MAX_ADDRESSES_PER_SEED, MAX_SEEDS};
 use crate::journal::Journal;
 
-/// Lookups alive at one time.
+/// The largest number of lookups alive at one time.
 pub(crate) const MAX_LOOKUPS: usize = MAX_SEEDS;
 
-/// How long a name is waited for. Shorter than a resolver's own patience: another seed may answer at once.
+/// Time limit for a lookup. Shorter than a resolver's own: another seed may answer at once.
 pub(crate) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why a text gave no address.
+/// The reason why a text gave no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ResolveError {
-    /// The name server says no.
+    /// The lookup failed.
     #[error("{name:?} does not resolve: {reason}")]
     Failed {
-        /// The text.
+        /// The text to resolve.
         name: String,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
-    /// Nobody said anything.
+    /// The lookup had no answer in time.
     #[error("{name:?} did not resolve within {} s: check the name server", LOOKUP_TIMEOUT.as_secs())]
     TimedOut {
-        /// The text.
+        /// The text to resolve.
         name: String,
     },
 }
@@ -52,7 +53,7 @@ pub(crate) struct Resolver {
     journal: Journal,
 }
 
-/// The addresses of one seed, by its place in the configuration.
+/// The index of one seed in the configuration, and its addresses.
 pub(crate) type Found = (usize, Vec<SocketAddr>);
 
 /// A lookup of all seeds under way. Dropping it abandons it.
@@ -63,13 +64,13 @@ pub(crate) struct SeedLookup {
 }
 
 impl SeedLookup {
-    /// The next seed's addresses, none if its name did not resolve: numeric ones first, at once, names as they come. `None`
-    /// when all are found. Cancel safe.
+    /// Waits for the next seed's addresses, none if its name did not resolve: numeric seeds come first, at once, names
+    /// as they are resolved. `None` when all are found. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Found> {
         self.found.recv().await
     }
 
-    /// The next seed's addresses, if they are found already.
+    /// Returns the next seed's addresses, if they are found already.
     pub(crate) fn try_next(&mut self) -> Option<Found> {
         self.found.try_recv().ok()
     }
@@ -80,7 +81,7 @@ impl Resolver {
         Self { permits: Arc::new(Semaphore::new(MAX_LOOKUPS)), journal }
     }
 
-    /// All addresses of one `host:port`, at most [`MAX_ADDRESSES_PER_SEED`], in the system's order.
+    /// Returns all addresses of one `host:port`, at most [`MAX_ADDRESSES_PER_SEED`], in the system's order.
     pub(crate) async fn resolve(&self, name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
         if let Ok(address) = name.parse::<SocketAddr>() {
             return Ok(vec![address]);
@@ -91,7 +92,7 @@ impl Resolver {
         let permit = permit.map_err(|_| timed_out())?;
         let host_and_port = name.to_owned();
         // A task of its own, so that the permit is held for as long as the lookup lives, and not only for as long as
-        // somebody waits for it.
+        // its caller waits.
         let lookup = tokio::spawn(async move {
             let _permit = permit;
             let addresses = tokio::net::lookup_host(host_and_port).await?;
@@ -113,7 +114,7 @@ impl Resolver {
         let mut names = JoinSet::new();
         for (place, seed) in seeds.iter().enumerate() {
             if let Ok(address) = seed.parse::<SocketAddr>() {
-                // There is room for all of them.
+                // The channel has room for all of them.
                 let _ = tell.try_send((place, vec![address]));
                 continue;
             }
@@ -125,7 +126,7 @@ impl Resolver {
             while let Some(lookup) = names.join_next().await {
                 let found = match lookup {
                     Ok((place, Ok(addresses))) => (place, addresses),
-                    // The core says so to the operator when no seed is left; one of several is not worth a warning per try.
+                    // The core tells the operator when no seed is left; one of several is not worth a warning per try.
                     Ok((place, Err(error))) => {
                         journal.say(Level::DEBUG, format!("seed not resolved: {error}"));
                         (place, Vec::new())
@@ -155,7 +156,7 @@ fn distinct(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     kept
 }
 
-/// The address that others are told to send to, and why it is this one.
+/// The address that other nodes are told to send to, and the reason for choosing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Advertised {
     pub(crate) address: SocketAddr,
@@ -164,20 +165,20 @@ pub(crate) struct Advertised {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// Somebody said so: `advertise`, or a specific address to bind.
+    /// The address was given: as `advertise`, or as a specific address to bind.
     Configured,
-    /// This machine would use it as the source toward a seed.
+    /// The address is this machine's source address toward a seed.
     TowardSeed,
-    /// It is the first of this machine that is not loopback.
+    /// The address is this machine's source address toward the Internet.
     FirstOfMachine,
-    /// It is loopback, and so are all seeds.
+    /// The address is loopback, and so are all seeds.
     SeedsAreHere,
-    /// It is loopback, since this machine has no other.
+    /// The address is loopback, since this machine has no other.
     NothingElse,
 }
 
 impl Advertised {
-    /// What an operator should know about it, and how urgently.
+    /// Returns a remark for the operator, with its urgency, if there is one to make.
     pub(crate) fn remark(&self) -> Option<(Level, String)> {
         let address = self.address;
         match self.why {
@@ -204,9 +205,10 @@ impl Advertised {
     }
 }
 
-/// The address to advertise: what is configured (and was checked), else the bound one if it is specific, else the source
-/// address toward the first seed that leads out of this machine, else the first address that is not loopback; loopback only
-/// where all seeds are on this machine, or nothing else is there. Names are asked for only where no numeric seed is given.
+/// Returns the address to advertise: the configured one (which was checked); otherwise the bound one if it is specific;
+/// otherwise the source address toward the first seed that leads out of this machine; otherwise the first address that
+/// is not loopback. It is loopback only if all seeds are on this machine, or there is no other. Names are waited for
+/// only if no numeric seed is given.
 pub(crate) async fn advertised(
     configured: Option<SocketAddr>,
     bound: SocketAddr,
@@ -232,11 +234,11 @@ pub(crate) async fn advertised(
     choose(bound, &found)
 }
 
-/// The choice, once it is known what there is: for each seed its addresses, none if they are unknown.
+/// Chooses the address by the known addresses of each seed, none if they are unknown.
 fn choose(bound: SocketAddr, seeds: &[Vec<SocketAddr>]) -> Advertised {
     let sources: Vec<Option<IpAddr>> = seeds.iter().flatten().map(|seed| source_toward(*seed, bound)).collect();
     let toward_seed = sources.iter().flatten().find(|ip| !ip.is_loopback()).map(|ip| (*ip, Why::TowardSeed));
-    // A seed of which nothing is known, or to which no way leads at the moment, is elsewhere.
+    // A seed without known addresses, or without a route to it at the moment, is elsewhere.
     let are_all_here = seeds.iter().all(|addresses| !addresses.is_empty()) && sources.iter().all(Option::is_some);
     let here = || sources.first().copied().flatten().filter(|_| are_all_here).map(|ip| (ip, Why::SeedsAreHere));
     let first = || first_that_is_not_loopback(bound).map(|ip| (ip, Why::FirstOfMachine));
@@ -245,7 +247,8 @@ fn choose(bound: SocketAddr, seeds: &[Vec<SocketAddr>]) -> Advertised {
     Advertised { address: SocketAddr::new(ip, bound.port()), why }
 }
 
-/// The way out to the world, asked with addresses set aside for documentation: nobody is there, and nothing is sent.
+/// Returns the source address toward the Internet, unless it is loopback. The targets are addresses reserved for
+/// documentation: no host has them, and nothing is sent.
 fn first_that_is_not_loopback(bound: SocketAddr) -> Option<IpAddr> {
     let nowhere: [IpAddr; 2] =
         [Ipv4Addr::new(192, 0, 2, 1).into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()];
@@ -253,8 +256,8 @@ fn first_that_is_not_loopback(bound: SocketAddr) -> Option<IpAddr> {
     ways.find(|ip| !ip.is_loopback())
 }
 
-/// The source address that the system would use toward `target`. Connecting a UDP socket sends nothing; it only makes
-/// the system choose a route.
+/// Returns the source address that the system would use toward `target`. Connecting a UDP socket sends nothing; it only
+/// makes the system choose a route.
 fn source_toward(target: SocketAddr, bound: SocketAddr) -> Option<IpAddr> {
     if target.is_ipv6() && bound.is_ipv4() {
         return None;
@@ -274,7 +277,7 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    /// A resolver that may look up so many names at one time.
+    /// Creates a resolver with this many lookups at one time.
     fn resolver(lookups: usize) -> Resolver {
         let journal = Journal::start(&crate::core::NodeId::new("me").expect("a name")).expect("a thread");
         Resolver { permits: Arc::new(Semaphore::new(lookups)), journal }
@@ -355,14 +358,14 @@ mod tests {
             let found = choose(address(bound), &[here.clone(), here.clone()]);
             assert_eq!((found.address, found.why), (address("127.0.0.1:7117"), Why::SeedsAreHere));
             assert!(found.remark().is_some_and(|(level, _)| level == Level::WARN));
-            // One that does not resolve yet may be anywhere.
+            // A seed that does not resolve yet may be anywhere.
             assert_ne!(choose(address(bound), &[here.clone(), Vec::new()]).why, Why::SeedsAreHere);
         }
     }
 
     #[test]
     fn a_seed_elsewhere_outweighs_one_on_this_machine() {
-        // Wherever this runs, what leads out of the machine is no loopback address; without a way out there is none.
+        // On any machine, a route out of it has no loopback address; without such a route there is none.
         let bound = address("0.0.0.0:7117");
         let found = choose(bound, &[vec![address("127.0.0.1:1")], vec![address("192.0.2.1:1")]]);
         match source_toward(address("192.0.2.1:1"), bound) {

@@ -1,13 +1,13 @@
-//! The gossip socket: one UDP socket for everything, IPv6 and IPv4 where both exist.
+//! The gossip socket: one UDP socket for all packets, of IPv6 and IPv4 if both exist.
 //!
 //! Invariants:
 //! - Callers see IPv4 peers as IPv4 addresses, whatever family the socket has: an address is a map key and a part of
 //!   records, so one peer must not have two of them.
-//! - Neither call waits: receiving ends with [`Received::Empty`], a datagram that finds the send buffer full is dropped
-//!   and counted, as a router would do it.
+//! - Neither call waits: receiving ends with [`Received::Empty`], and a datagram that finds the send buffer full is
+//!   dropped and counted, as a router would do it.
 //! - Errors are classified, counted and survived; only [`Trouble::Fatal`] means that this socket will never work again.
 //!
-//! Must not know: what is in a datagram, how often to try again.
+//! Must not know: the content of a datagram, or how often to try again.
 
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket as StdSocket};
@@ -19,14 +19,15 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-/// The largest datagram that is handed on. Senders keep to 1,400 bytes; the rest is room for settings of later versions.
+/// The largest datagram that is handed on, in bytes. Senders keep to 1,400 bytes; the rest is room for settings of
+/// later versions.
 pub(crate) const MAX_DATAGRAM_BYTES: usize = 2_048;
 
-/// What the kernel may queue for us while we are not looking: a burst of a thousand joiners, with room to spare. The
-/// kernel charges a small datagram about 800 bytes; it also caps what we ask for, which is accepted.
+/// Size of the receive buffer that is asked for: a burst of a thousand joiners, with room to spare. The kernel charges
+/// a small datagram about 800 bytes; it also caps the size, which is accepted.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// What may wait for the network card: a flood to all peers at once.
+/// Size of the send buffer that is asked for: a flood to all peers at once.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 /// Totals of one socket, readable while it works.
@@ -40,57 +41,58 @@ pub(crate) struct SocketCounters {
 }
 
 impl SocketCounters {
-    /// Errors survived, in both directions.
+    /// Returns the number of errors survived, in both directions.
     pub(crate) fn errors(&self) -> u64 {
         self.receive_errors.load(Ordering::Relaxed) + self.send_errors.load(Ordering::Relaxed)
     }
 
-    /// Datagrams not sent because the send buffer was full.
+    /// Returns the number of datagrams not sent because the send buffer was full.
     pub(crate) fn send_buffer_full(&self) -> u64 {
         self.send_buffer_full.load(Ordering::Relaxed)
     }
 
-    /// Datagrams dropped because they were longer than anything we speak.
+    /// Returns the number of datagrams dropped because they were longer than any of the protocol.
     pub(crate) fn oversized(&self) -> u64 {
         self.oversized.load(Ordering::Relaxed)
     }
 
-    /// Datagrams that the kernel dropped because the receive buffer was full. Always 0 where the system does not say.
+    /// Returns the number of datagrams that the kernel dropped because the receive buffer was full. Always 0 on systems
+    /// that do not report it.
     pub(crate) fn overflows(&self) -> u64 {
         self.overflows.load(Ordering::Relaxed)
     }
 }
 
-/// What one attempt to receive gave.
+/// The result of one attempt to receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// A datagram: its source and its length in the buffer.
+    /// A datagram.
     Datagram {
-        /// Its source.
+        /// Address of the sender.
         from: SocketAddr,
-        /// Its length.
+        /// Length in the buffer, in bytes.
         length: usize,
     },
-    /// Nothing is waiting.
+    /// No datagram waits.
     Empty,
-    /// Something was wrong with one datagram or one moment; it is counted, and there may be more to receive.
+    /// An error of one datagram or one moment; it is counted, and there may be more to receive.
     Trouble(Trouble),
 }
 
-/// What a socket error means for us.
+/// The kinds of socket errors, by their meaning for the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// A peer's system answered an earlier datagram with "port unreachable" (reported on receive by some systems).
     PeerRefused,
-    /// A buffer is full, or the kernel has no memory for us right now.
+    /// A buffer is full, or the kernel is out of memory at the moment.
     NoBuffers,
-    /// A datagram did not fit.
+    /// A datagram was too long.
     TooLong,
-    /// No way to that address, or a firewall said no.
+    /// No route to that address, or a firewall refused.
     Unreachable,
-    /// Anything else that may pass.
+    /// Any other error that may pass.
     Other,
-    /// This socket will never work again.
+    /// The socket will never work again.
     Fatal,
 }
 
@@ -111,7 +113,7 @@ impl Trouble {
         Self::of_code(error)
     }
 
-    /// Codes for which the standard library has no name of its own.
+    /// Classifies codes for which the standard library has no name of its own.
     #[cfg(unix)]
     fn of_code(error: &io::Error) -> Self {
         use nix::errno::Errno;
@@ -125,7 +127,7 @@ impl Trouble {
 
     #[cfg(not(unix))]
     fn of_code(error: &io::Error) -> Self {
-        // WSAEBADF, WSAENOTSOCK, WSAEMSGSIZE, WSAENOBUFS; WSAENETRESET is Windows' word for a TTL that ran out.
+        // WSAEBADF, WSAENOTSOCK, WSAEMSGSIZE, WSAENOBUFS; WSAENETRESET is Windows' code for a TTL that ran out.
         match error.raw_os_error() {
             Some(10009 | 10038) => Trouble::Fatal,
             Some(10040) => Trouble::TooLong,
@@ -147,7 +149,7 @@ pub(crate) struct Udp {
 }
 
 impl Udp {
-    /// Binds. `None` in `address` is every address of both families on `port`, or of IPv4 where IPv6 does not exist.
+    /// Binds. `None` in `address` is every address of both families on `port`, or of IPv4 if IPv6 does not exist.
     ///
     /// The caller is inside a tokio runtime. Links listen on the same port number: see
     /// [`bind_both`](super::bind_both).
@@ -158,7 +160,7 @@ impl Udp {
         };
         let socket = socket.map_err(|source| BindError { protocol: "UDP", address: asked, source })?;
         let failed = |source| BindError { protocol: "UDP", address: asked, source };
-        // Less than asked for is what unprivileged processes usually get; a smaller buffer is no reason not to start.
+        // Less than asked for is usual for unprivileged processes; a smaller buffer is no reason not to start.
         let _ = SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
         let _ = SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER_BYTES);
         #[cfg(target_os = "linux")]
@@ -174,12 +176,12 @@ impl Udp {
         })
     }
 
-    /// The address really bound.
+    /// Returns the address really bound.
     pub(crate) fn local_address(&self) -> SocketAddr {
         self.local
     }
 
-    /// What was counted, shared.
+    /// Returns the shared counters.
     pub(crate) fn counters(&self) -> Arc<SocketCounters> {
         Arc::clone(&self.counters)
     }
@@ -195,7 +197,7 @@ impl Udp {
         self.received(received)
     }
 
-    /// Receives one datagram without waiting, whether or not the runtime has come to look at the socket.
+    /// Receives one datagram without waiting, even if the runtime has not checked the socket yet.
     pub(crate) fn receive_now(&mut self, buffer: &mut [u8; MAX_DATAGRAM_BYTES + 1]) -> Received {
         let received = self.receive_from_kernel(buffer);
         self.received(received)
@@ -235,15 +237,15 @@ impl Udp {
 
     #[cfg(not(target_os = "linux"))]
     fn receive_from_kernel(&mut self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        // Elsewhere only the runtime can be asked; what it has not looked at yet comes a turn later.
+        // On other systems only the runtime can be asked; a datagram that it has not noticed yet comes a turn later.
         self.socket.try_recv_from(buffer)
     }
 
-    /// Sends one datagram without waiting. What does not go out is counted and gone.
+    /// Sends one datagram without waiting. A datagram that cannot be sent is counted and lost.
     pub(crate) fn send(&self, to: SocketAddr, bytes: &[u8]) -> Result<(), Trouble> {
         let sent = match (self.local, to) {
             (SocketAddr::V4(_), SocketAddr::V6(_)) => Err(ErrorKind::NetworkUnreachable.into()),
-            // Not through tokio's readiness: that would drop what is sent before the first turn of its event loop.
+            // Not through tokio's readiness: that would drop datagrams sent before the first turn of its event loop.
             (_, to) => SockRef::from(&self.socket).send_to(bytes, &self.native(to).into()),
         };
         match sent {
@@ -260,7 +262,7 @@ impl Udp {
         }
     }
 
-    /// The address as the kernel wants it on a socket of this family.
+    /// Converts the address to the form that the kernel wants on a socket of this family.
     fn native(&self, to: SocketAddr) -> SocketAddr {
         match (self.local, to) {
             (SocketAddr::V6(_), SocketAddr::V4(to)) => {
@@ -271,18 +273,19 @@ impl Udp {
     }
 }
 
-/// Why the gossip socket could not be bound.
+/// Error: the gossip socket, or the links' listener, could not be bound.
 #[derive(Debug)]
 pub(crate) struct BindError {
     /// `UDP` or `TCP`.
     pub(crate) protocol: &'static str,
-    /// What was asked for.
+    /// The address asked for.
     pub(crate) address: SocketAddr,
-    /// What the system said.
+    /// The system's error.
     pub(crate) source: io::Error,
 }
 
-/// IPv4 addresses in IPv6 clothing become what they are; labels that are no part of a peer's identity go.
+/// Returns the canonical form of an address: IPv4-mapped IPv6 addresses become IPv4, and flow labels, which are no part
+/// of a peer's identity, are removed.
 pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(_) => address,
@@ -296,7 +299,7 @@ pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
 fn open_any(port: u16) -> (io::Result<StdSocket>, SocketAddr) {
     let six = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
     match open(six) {
-        // These would fail for IPv4 as well, and say so better here.
+        // These would fail for IPv4 as well, and are reported better here.
         Err(error) if matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::PermissionDenied) => (Err(error), six),
         Err(_) => {
             let four = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
@@ -317,11 +320,12 @@ fn open(address: SocketAddr) -> io::Result<StdSocket> {
     Ok(socket.into())
 }
 
-/// Counts what the kernel drops before we see it. Linux tells with each datagram how many were lost before it.
+/// Counts datagrams that the kernel dropped before they were received. Linux reports with each datagram how many were
+/// lost before it.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 struct Overflow {
-    /// Room for one control message; empty if the kernel will not tell.
+    /// Space for one control message; empty if the kernel does not report losses.
     control: Vec<u8>,
     /// The kernel's 32-bit count as last seen.
     last: u32,
@@ -485,7 +489,7 @@ mod tests {
         while b.receive(&mut buffer) != Received::Empty {
             received += 1;
         }
-        // The count travels with the next datagram that fits.
+        // The count arrives with the next datagram that fits.
         a.send(b.local_address(), b"after").expect("sent");
         assert!(matches!(next(&mut b).await.0, Received::Datagram { length: 5, .. }));
         assert_eq!(b.counters().overflows(), sent - received);

@@ -1,7 +1,7 @@
-//! How long the core takes: for one packet, for a whole view, for a change and its spreading; and the wire alone.
+//! Times of the core: for one packet, for a whole view, for a change and its spreading; and of the wire format alone.
 //!
 //! The groups `packet/…` have the same cases for foca, with the leanest identity it can have (eight bytes, no name) and
-//! nobody listening. Between batches both spread what they learnt, unmeasured.
+//! without a consumer of its notifications. Between batches both spread their news, unmeasured.
 //!
 //! `cargo bench -p headcount-peers --bench core -- --quick` takes half a minute, without `--quick` two.
 
@@ -20,12 +20,12 @@ use headcount::core::{Drop, Status, Time};
 use crowd::{Crowd, Datagram, member};
 use swim::Swimmers;
 
-/// Packets handled in one measurement, at one moment of virtual time. Their updates are fewer than the core remembers
+/// Packets handled in one measurement, at one moment of virtual time. They carry fewer updates than the core remembers
 /// as recent, so none is lost.
 const BATCH: usize = 16;
-/// Updates in a packet.
+/// Number of updates in a packet.
 const UPDATES: usize = 10;
-/// Members that send, in turn: about as many as observe one node.
+/// Number of members that send, in turn: about as many as observe one node.
 const SENDERS: usize = 10;
 
 fn main() {
@@ -40,7 +40,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// What the packets say.
+/// The updates in the packets.
 #[derive(Debug, Clone, Copy)]
 enum News {
     None,
@@ -53,11 +53,11 @@ impl News {
         [("packet/empty", News::None), ("packet/10 known", News::Known), ("packet/10 new", News::New)];
 }
 
-/// Sends packets to a core, and keeps account of them.
+/// Sends packets to a core, and counts them.
 struct Senders {
     crowd: Crowd,
     packets: usize,
-    /// The member that changes next.
+    /// Index of the member that changes next.
     next: usize,
 }
 
@@ -83,7 +83,7 @@ impl Senders {
         self.crowd.packet(sender, about)
     }
 
-    /// How long it takes to handle so many packets.
+    /// Measures the time that the core takes to handle this many packets.
     fn time(&mut self, news: News, packets: u64) -> Duration {
         let before = self.crowd.core.counters().clone();
         let mut left = packets as usize;
@@ -96,7 +96,7 @@ impl Senders {
                 self.crowd.hand_in(datagram);
             }
             time += start.elapsed();
-            // Where there is no news no time need pass, and nobody grows old.
+            // Without news hardly any time need pass, and no member grows old.
             self.crowd.pass(if let News::New = news { FLOOD_BUSY_BATCH } else { Duration::from_nanos(1) });
         }
         let after = self.crowd.core.counters();
@@ -114,7 +114,7 @@ impl Senders {
     }
 }
 
-/// One packet from a member.
+/// Measures one packet from a member.
 fn packets(criterion: &mut Criterion) {
     for (name, news) in News::ALL {
         let mut group = criterion.benchmark_group(name);
@@ -133,7 +133,7 @@ fn packets(criterion: &mut Criterion) {
     }
 }
 
-/// One change of a member: heard of, merged, and sent on when the batch is full of it.
+/// Measures one change of a member: learnt, merged, and sent on when the batch is full.
 fn changes(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("change learnt and flooded");
     for members in [1_000, 10_000] {
@@ -148,7 +148,7 @@ fn changes(criterion: &mut Criterion) {
                     let start = Instant::now();
                     crowd.hand_in(&datagram);
                     time += start.elapsed();
-                    // Gossip and heartbeats that fall due meanwhile are not part of the story.
+                    // Gossip and heartbeats that fall due meanwhile are not part of the measurement.
                     crowd.pass(FLOOD_BATCH.saturating_sub(Duration::from_nanos(1)));
                     crowd.now = flood_at;
                     let before = crowd.core.counters().updates_sent;
@@ -156,7 +156,7 @@ fn changes(criterion: &mut Criterion) {
                     crowd.tick();
                     time += start.elapsed();
                     assert!(crowd.core.counters().updates_sent > before, "the change is sent on");
-                    // Else the next one would be gathered for longer.
+                    // Otherwise the next change would be held back for longer.
                     crowd.pass(FLOOD_BUSY_BATCH);
                 }
                 senders.crowd.assert_all_known();
@@ -167,7 +167,7 @@ fn changes(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Everybody's record, new to the core.
+/// Measures the records of all members, new to the core.
 fn views(criterion: &mut Criterion) {
     const MEMBERS: usize = 1_000;
     let meeting = || Crowd::meeting((0..MEMBERS).map(member).collect());
@@ -192,7 +192,7 @@ fn views(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Bytes to messages and back.
+/// Measures decoding and encoding.
 fn wire(criterion: &mut Criterion) {
     let mut crowd = Crowd::meeting((0..=UPDATES).map(member).collect());
     let cases = [("heartbeat", crowd.packet(0, []).1), ("10 updates", crowd.packet(0, 1..=UPDATES).1)];

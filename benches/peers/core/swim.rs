@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{BATCH, News, SENDERS, UPDATES};
 
-/// The leanest identity that a real cluster can do with: an address, and a generation so that it can come back.
+/// The leanest identity with which a real cluster can work: an address, and a generation so that the node can come
+/// back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Address {
     ip: [u8; 4],
@@ -41,7 +42,7 @@ impl Identity for Address {
     }
 }
 
-/// Nobody listens, nothing is sent: the cheapest of all surroundings.
+/// A runtime that drops everything: the cheapest of all.
 struct Nowhere;
 
 impl Runtime<Address> for Nowhere {
@@ -60,7 +61,7 @@ impl Runtime<Address> for Nowhere {
 
 type Node = Foca<Address, PostcardCodec, ChaCha8Rng, NoCustomBroadcast>;
 
-/// A foca node, and what its members know.
+/// A foca node, and the incarnations of its members.
 pub(crate) struct Swimmers {
     node: Node,
     incarnations: Vec<u16>,
@@ -111,7 +112,7 @@ impl Swimmers {
         bytes
     }
 
-    /// How long it takes to handle so many packets.
+    /// Measures the time that foca takes to handle this many packets.
     pub(crate) fn time(&mut self, news: News, packets: u64) -> Duration {
         let mut left = packets as usize;
         let mut time = Duration::ZERO;

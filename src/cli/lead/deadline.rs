@@ -1,10 +1,10 @@
-//! When a command that runs for a leader has to end.
+//! The deadline of a command that runs under a leader's claim.
 //!
-//! The claim lasts until a time that the agent renews. The command is asked to end (SIGTERM) a grace before that time, or as
-//! soon as the agent says that leadership is over, and killed when the grace is nearly over, in any case before the claim
-//! is: whether or not anybody answers.
+//! The claim lasts until a time that the agent renews. The command is asked to end (SIGTERM) a grace before that time,
+//! or as soon as the agent says that leadership is over, and killed when the grace is nearly over, in any case before
+//! the claim ends: even if there is no answer from the agent or the command.
 //!
-//! Invariants: a claim is counted from before it was asked for; what has begun to end is not taken back.
+//! Invariants: a claim is counted from before the request for it; an ending that has begun is not taken back.
 //!
 //! Must not know: processes, HTTP.
 
@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use crate::core::Time;
 
-/// The share of the first claim that a command has to end in, if nobody says otherwise.
+/// The default grace, as a divisor of the first claim.
 const DEFAULT_GRACE: u32 = 4;
-/// The longest grace, as a share of the first claim: a longer one would end the command between two renewals.
+/// The longest grace, as a divisor of the first claim: a longer one would end the command between two renewals.
 const LONGEST_GRACE: u32 = 3;
-/// The share of the grace, before its end, at which the command is killed: signals and processes take time.
+/// The time from the kill to the end of the grace, as a divisor of the grace: signals and processes take time.
 const KILL_SHARE: u32 = 4;
-/// The most that this is.
+/// The longest such time.
 const MAX_KILL_EARLY: Duration = Duration::from_millis(500);
 
-/// The longest grace there may be within a claim that lasts so long.
+/// Returns the longest grace for a claim of this length.
 pub(super) fn longest_grace(claim: Duration) -> Duration {
     claim / LONGEST_GRACE
 }
@@ -29,28 +29,29 @@ pub(super) fn longest_grace(claim: Duration) -> Duration {
 /// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing, for so long at most.
+    /// Do nothing for this long at most.
     Wait(Duration),
     /// Ask the command to end.
     Terminate,
-    /// Kill it.
+    /// Kill the command.
     Kill,
 }
 
-/// The time that a command has.
+/// The state of a command's deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Deadline {
     grace: Duration,
-    /// When the claim ends, as far as it is known.
+    /// End of the claim, as far as it is known.
     until: Time,
-    /// The agent says that it is over.
+    /// True if the agent said that leadership is over.
     is_over: bool,
-    /// When the command was asked to end because of that, or of the time.
+    /// Time at which the command was asked to end, for either reason.
     terminated: Option<Time>,
 }
 
 impl Deadline {
-    /// A claim that lasts so long, counted from when it was asked for. The error is the longest grace there may be.
+    /// Creates the deadline for a claim of this length, counted from the request for it. The error is the longest grace
+    /// allowed.
     pub(super) fn new(asked: Time, claim: Duration, grace: Option<Duration>) -> Result<Self, Duration> {
         let longest = longest_grace(claim);
         let grace = grace.unwrap_or(claim / DEFAULT_GRACE);
@@ -60,7 +61,8 @@ impl Deadline {
         Ok(Self { grace, until: asked + claim, is_over: false, terminated: None })
     }
 
-    /// The agent answered what was asked then: for how long the claim lasts, or that it is over.
+    /// Takes in the agent's answer to the request of that time: the remaining length of the claim, or `None` if
+    /// leadership is over.
     pub(super) fn told(&mut self, asked: Time, claim: Option<Duration>) {
         match claim {
             Some(claim) => self.until = self.until.max(asked + claim),
@@ -68,12 +70,12 @@ impl Deadline {
         }
     }
 
-    /// The command is to end because leadership does, or the claim would run out.
+    /// Returns true if the command was asked to end, or killed, because leadership or the claim ends.
     pub(super) fn is_ending(&self) -> bool {
         self.terminated.is_some()
     }
 
-    /// What to do. Whoever is told to terminate has done so when it asks again.
+    /// Returns the next step. The caller carries out each step before it asks for the next one.
     pub(super) fn step(&mut self, now: Time) -> Step {
         let early = (self.grace / KILL_SHARE).min(MAX_KILL_EARLY);
         let last = self.until - early;

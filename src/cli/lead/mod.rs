@@ -7,13 +7,13 @@
 //! ```
 //!
 //! Invariants:
-//! - The command runs only within a claim that the agent told, counted from before it was asked, on a clock that counts
-//!   suspended time. If the agent does not answer, the claim is not renewed, and the command ends in time.
-//! - The agent is told that the command has ended when nothing of it is left. Its hand-over waits for that.
-//! - Nothing but signals and the command's own end is waited for without a bound.
+//! - The command runs only within a claim that the agent confirmed, counted from before the request, on a clock that
+//!   counts suspended time. If the agent does not answer, the claim is not renewed, and the command ends in time.
+//! - The agent is told that the command has ended when no process of it is left. Its hand-over waits for that.
+//! - Only signals and the command's own end are waited for without a bound.
 //!
-//! What it cannot do: end a command in time while it stands still itself (SIGSTOP, a paused virtual machine). The term, which
-//! belongs in what the command writes elsewhere, is for that.
+//! Limit: it cannot end a command in time while it is suspended itself (SIGSTOP, a paused virtual machine). The term
+//! guards against that, as a fencing token in everything that the command writes elsewhere.
 
 mod deadline;
 mod process;
@@ -38,35 +38,36 @@ use crate::json::{Leader, LedWork};
 
 pub(super) use self::process::{EXEC, exec};
 
-/// How often an agent is asked whether its node leads.
+/// Interval between two requests for the agent's leadership.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// How long one such question may take.
+/// Time limit for one such request.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// The share of the first claim after which the agent is asked again how long it lasts …
+/// The interval between two renewals of the claim, as a divisor of the first claim …
 const RENEW_SHARE: u32 = 40;
-/// … at least and …
+/// … with this minimum and …
 const LEAST_RENEW_PAUSE: Duration = Duration::from_millis(20);
-/// … at most: a hand-over waits for this.
+/// … this maximum: a hand-over waits for this.
 const MOST_RENEW_PAUSE: Duration = Duration::from_millis(200);
-/// Signals that are the command's alone: it runs in a process group of its own, which neither a terminal nor whoever signals
-/// this process reaches. What they mean is for the command to say.
+/// Signals that are passed on to the command: it runs in a process group of its own, which signals from a terminal, or
+/// to this process, do not reach. Their effect is the command's decision.
 const PASSED_ON: [Signal; 5] = [Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
-/// Those of them that mean nothing while no command runs.
+/// Those of them that have no effect while no command runs.
 const MEANT_FOR_A_COMMAND: [Signal; 3] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
-/// How often the command's end is looked for.
+/// Interval at which the command's end is looked for.
 const TICK: Duration = Duration::from_millis(20);
 
 /// A message to the main thread.
 enum News {
-    /// By the system, or by whoever typed Ctrl-C.
+    /// A signal, from the system or from Ctrl-C.
     Signal(Signal),
-    /// By the agent about this piece of work, to what was asked then.
+    /// The agent's answer about this piece of work, to the request made at `asked`; no remaining time means that
+    /// leadership is over.
     Claim { id: String, asked: Time, remaining: Option<Duration> },
 }
 
-/// How one run of the command ended.
+/// The end of one run of the command.
 enum End {
-    /// By itself, or because this process was told to end it.
+    /// The command ended by itself, or because this process was told to end it.
     Exited(Exit),
     /// Leadership ended, and the command with it.
     LedNoMore,
@@ -109,7 +110,7 @@ struct Lead<'a> {
     is_told_to_stop: bool,
 }
 
-/// A permit as it was told, and when it was asked for.
+/// A permit to work, with the time of the request for it.
 struct Begun {
     id: String,
     node: String,
@@ -119,7 +120,7 @@ struct Begun {
 }
 
 impl Lead<'_> {
-    /// Waits until the agent's node leads, proven by a majority; `None` if this process is to stop before that.
+    /// Waits until the agent's node leads, proven by a majority; returns `None` if this process is to stop before that.
     fn wait_to_lead(&mut self) -> Result<Option<Begun>, Failure> {
         let mut said = String::new();
         let mut say = |what: String| {
@@ -163,7 +164,7 @@ impl Lead<'_> {
         Ok(lease_remaining_ms.map(|ms| Begun { id, node, term, asked, claim: Duration::from_millis(ms) }))
     }
 
-    /// Whether this process is told to stop while it waits for so long.
+    /// Waits for this long, or until this process is told to stop; returns true if it is.
     fn is_to_stop_within(&mut self, time: Duration) -> bool {
         if let Ok(News::Signal(signal)) = self.news.recv_timeout(time) {
             self.is_told_to_stop |= !MEANT_FOR_A_COMMAND.contains(&signal);
@@ -185,10 +186,10 @@ impl Lead<'_> {
         Ok(())
     }
 
-    /// Runs the command to its end, for the claim at the longest.
+    /// Runs the command to its end, within the claim.
     fn run_once(&mut self, begun: &Begun) -> Result<End, Failure> {
         let end = self.run_within_claim(begun);
-        // If nobody hears it, the agent waits until the time is over that it told last.
+        // If this gets lost, the agent waits until the end of the claim that it confirmed last.
         let path = format!("/v1/leader/work/{}", begun.id);
         let _ = self.client.delete_within::<LedWork>(&path, LOOK_TIMEOUT);
         end
@@ -235,11 +236,11 @@ impl Lead<'_> {
                 }
             };
             match self.news.recv_timeout(pause) {
-                // What is said late about an earlier run, below, means nothing to this one.
+                // A late answer about an earlier run is ignored, below.
                 Ok(News::Claim { id, asked, remaining }) if id == begun.id => deadline.told(asked, remaining),
                 Ok(News::Signal(signal)) if PASSED_ON.contains(&signal) => running.signal(signal),
                 Ok(News::Signal(_)) => {
-                    // The second one is meant for whoever does not end.
+                    // The second signal is meant for a command that does not end.
                     let again = std::mem::replace(&mut self.is_told_to_stop, true);
                     running.signal(if again { Signal::SIGKILL } else { Signal::SIGTERM });
                 }
@@ -249,8 +250,8 @@ impl Lead<'_> {
     }
 }
 
-/// Asks the agent again and again for how long the command may go on, on a thread of its own: an agent that does not answer
-/// holds up nobody. Ends with whoever holds the other end, or when it has been told that the time is over.
+/// Asks the agent repeatedly for the remaining time of the claim, on a thread of its own: an agent that does not answer
+/// holds nothing up. Ends when this value is dropped, or after reporting that leadership is over.
 struct Watcher {
     _goes_on: Sender<()>,
 }
@@ -267,7 +268,7 @@ impl Watcher {
                 let asked = clock.now();
                 let remaining = match client.send_within::<LedWork>("POST", &path, &(), claim / 4) {
                     Ok(work) if work.term == term => work.lease_remaining_ms.map(Duration::from_millis),
-                    // It may answer next time.
+                    // The next request may be answered.
                     Err(failure) if failure.is_passing() => continue,
                     Ok(_) | Err(_) => None,
                 };
@@ -282,8 +283,8 @@ impl Watcher {
     }
 }
 
-/// Passes signals on as news. Called before any other thread is started: the signals are kept from all of them. (The command
-/// begins with all signals again.)
+/// Passes signals on to the main thread. Must be called before any other thread is started: the signals are blocked in
+/// all later ones. (The command begins with no signal blocked.)
 fn listen(told: Sender<News>) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("cannot listen for signals: {error}"));
     let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().chain(PASSED_ON).collect();
@@ -299,7 +300,7 @@ fn listen(told: Sender<News>) -> Result<(), Failure> {
     started.map(drop).map_err(|error| failed(&error))
 }
 
-/// Says something to whoever reads standard error. The command's time does not wait for a reader.
+/// Writes a message to standard error. The command's deadline does not wait for a reader.
 fn tell(what: &str) {
     let text = format!("headcount: {what}");
     let _ = std::thread::Builder::new().name("headcount-say".to_owned()).spawn(move || {

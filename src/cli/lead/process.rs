@@ -1,11 +1,11 @@
 //! A command in a process group of its own, which is signalled and ended as a whole.
 //!
 //! Invariants:
-//! - When its end is told nothing of its group is left: what the command left behind is killed first. (A process that has
-//!   made itself a group of its own is out of reach.)
-//! - On Linux the command dies with this process, however that ends. (The system promises it for the command itself, not for
-//!   what it has started.)
-//! - The command gets all signals, also those that this process keeps from its own threads.
+//! - When its end is reported no process of its group is left: any that the command left behind are killed first. (A
+//!   process that has made itself a group of its own is out of reach.)
+//! - On Linux the command dies with this process, whatever ends that. (The system promises it for the command itself,
+//!   not for processes that it has started.)
+//! - The command gets all signals, also those that are blocked in this process's own threads.
 //!
 //! Must not know: why it runs.
 
@@ -25,11 +25,11 @@ use nix::unistd::Pid;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::human::plain;
 
-/// The hidden command by which this program becomes the one to run.
+/// Name of the hidden command by which this program becomes the command to run.
 pub(in crate::cli) const EXEC: &str = "lead-exec";
-/// How long the end of killed processes is waited for.
+/// Time for which the end of killed processes is awaited.
 const GROUP_PATIENCE: Duration = Duration::from_secs(1);
-/// How often it is looked for.
+/// Interval at which it is looked for.
 const GROUP_PAUSE: Duration = Duration::from_millis(5);
 
 /// A command that runs.
@@ -40,7 +40,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts it. To be called by a thread that lives as long as the command is to: on Linux the command dies with it.
+    /// Starts the command. Must be called by a thread that lives as long as the command is to: on Linux the command
+    /// dies with it.
     pub(super) fn start(command: &[OsString], environment: &[(&str, String)]) -> Result<Self, Failure> {
         let name = command.first().map(|name| plain(&name.to_string_lossy())).unwrap_or_default();
         let cannot = |error: io::Error| Failure::failed(format!("cannot run {name}: {error}"));
@@ -48,7 +49,7 @@ impl Running {
         process.envs(environment.iter().map(|(key, value)| (key, value)));
         process.process_group(0);
         if io::stdin().is_terminal() {
-            // Only the group in the foreground may read from a terminal; any other one is stopped when it tries.
+            // Only the foreground group may read from a terminal; any other one is stopped when it tries.
             process.stdin(Stdio::null());
         }
         let child = process.spawn().map_err(cannot)?;
@@ -56,13 +57,13 @@ impl Running {
         Ok(Self { child, group: Pid::from_raw(group) })
     }
 
-    /// Signals all of it.
+    /// Signals the whole group.
     pub(super) fn signal(&self, signal: Signal) {
-        // It may be gone.
+        // The group may be gone.
         let _ = killpg(self.group, signal);
     }
 
-    /// How it ended, if it has. What is left of its group is gone then.
+    /// Returns the exit code if the command has ended. The rest of its group is gone then.
     pub(super) fn ended(&mut self) -> io::Result<Option<Exit>> {
         let Some(status) = self.child.try_wait()? else { return Ok(None) };
         let deadline = Instant::now() + GROUP_PATIENCE;
@@ -75,7 +76,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Not after it was waited for: its number may be another's by then.
+        // Not after it was waited for: its process id may be reused by then.
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal(Signal::SIGKILL);
             let _ = self.child.wait();
@@ -83,13 +84,14 @@ impl Drop for Running {
     }
 }
 
-/// A shell's exit code: the command's own, or 128 and the number of the signal that ended it.
+/// Returns the exit code as a shell has it: the command's own, or 128 plus the number of the signal that ended it.
 fn exit_of(status: ExitStatus) -> Exit {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     Exit::of_command(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::FAILED.code()))
 }
 
-/// Refuses a command that cannot be run, as a shell would say it: nobody is to learn that only when it is needed.
+/// Refuses a command that cannot be run, with a shell's exit codes, so that a mistake shows at once and not at the
+/// first leadership.
 pub(super) fn check(command: &[OsString]) -> Result<(), Failure> {
     let Some(name) = command.first() else { return Err(Failure::usage("no command")) };
     let searched = std::env::var_os("PATH").filter(|_| !name.as_bytes().contains(&b'/'));
@@ -98,7 +100,7 @@ pub(super) fn check(command: &[OsString]) -> Result<(), Failure> {
             std::env::split_paths(path).filter_map(|directory| is_executable(&directory.join(name))).collect()
         }
         None if name.as_bytes().contains(&b'/') => is_executable(Path::new(name)).into_iter().collect(),
-        // It is known where to look when it runs.
+        // Without a `PATH`, the system decides where to look when the command runs.
         None => return Ok(()),
     };
     let (exit, why) = match found.iter().any(|is_executable| *is_executable) {
@@ -110,33 +112,33 @@ pub(super) fn check(command: &[OsString]) -> Result<(), Failure> {
     Err(Failure::new(Exit::of_command(exit), text).hint("it is looked for where headcount lead runs, in $PATH"))
 }
 
-/// Whether it is a file that somebody may execute; `None` if there is nothing.
+/// Returns true for a file that any user may execute; `None` if there is no such path.
 fn is_executable(path: &Path) -> Option<bool> {
     let found = std::fs::metadata(path).ok()?;
     Some(found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// The command by way of this program, which sees to it that it gets signals, and dies with its parent.
+/// Returns the command as run by way of this program, which unblocks its signals and ties it to its parent.
 fn process(command: &[OsString]) -> io::Result<Command> {
     let mut process = Command::new(std::env::current_exe()?);
     process.arg(EXEC).arg(std::process::id().to_string()).arg("--").args(command);
     Ok(process)
 }
 
-/// Becomes the command, once the system has been told to kill it with its parent. Comes back only if that fails.
+/// Becomes the command, after telling the system to kill it with its parent. Returns only if that fails.
 pub(in crate::cli) fn exec(parent: u32, command: &[OsString]) -> Result<Exit, Failure> {
     let refuse = |what: &dyn std::fmt::Display| Failure::failed(format!("cannot tie a command to its leader: {what}"));
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| refuse(&error))?;
-    // It may have died before.
+    // The parent may have died before.
     if nix::unistd::getppid().as_raw().try_into() != Ok(parent) {
         return Err(refuse(&"the process that asked for it is gone"));
     }
-    // What is blocked stays so in the program that a process becomes.
+    // Signals stay blocked in the program that a process becomes.
     SigSet::empty().thread_set_mask().map_err(|error| refuse(&error))?;
     let Some((name, arguments)) = command.split_first() else { return Err(refuse(&"no command")) };
     let error = Command::new(name).args(arguments).exec();
-    // As shells say it.
+    // Exit codes as in shells.
     let exit = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     Err(Failure::new(Exit::of_command(exit), format!("cannot run {}: {error}", plain(&name.to_string_lossy()))))
 }

@@ -5,12 +5,12 @@
 //!        a frame answers, and no datagram ─▶ degraded: the operator is told          a datagram comes ─▶ over
 //! ```
 //!
-//! A process that stands still for a moment, or gets no processor, sends neither: silence alone is no blocked datagram. So only
-//! frames count that come after the doubt began, when the same goes both ways.
+//! A process that stands still for a moment, or gets no processor, sends neither: silence alone is no blocked datagram. So
+//! only frames count that come after the doubt began, when everything goes both ways.
 //!
 //! A firewall may drop the datagrams of one direction alone, so that whoever is not heard does not know it: each packet to a
-//! member in doubt carries [`Message::Unheard`], and whoever gets that sends everything both ways, too. It
-//! may have been silent itself: it says something at once, and is sure only if it is still told so after that.
+//! member in doubt carries [`Message::Unheard`], and whoever gets that sends everything both ways, too. It may have been
+//! silent itself: it sends something at once, and is sure only if it is still told so after that.
 //!
 //! Invariants:
 //! - While datagrams pass, nothing is sent, kept or looked up because of this.
@@ -46,9 +46,9 @@ pub(in crate::core) struct Detours {
 #[derive(Debug)]
 struct Detour {
     until: Time,
-    /// Since when its datagrams do not come here, as far as this node has noticed.
+    /// The time at which this node noticed that the member's datagrams do not come here.
     unheard_since: Option<Time>,
-    /// The member says that this node's datagrams do not come there.
+    /// The member's word that this node's datagrams do not come there.
     told: Option<Told>,
     /// Frames come, and datagrams do not.
     is_certain: bool,
@@ -56,12 +56,12 @@ struct Detour {
     is_told: bool,
 }
 
-/// A member says again and again that datagrams do not come.
+/// A member's word, said again and again, that datagrams do not come.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     since: Time,
     last: Time,
-    /// When it was answered last.
+    /// The time of the last answer to it.
     answered: Time,
 }
 

@@ -1,15 +1,16 @@
-//! The deaf tell nobody: who is in contact with no member keeps its verdicts to itself.
+//! Deaf nodes: a node that is in contact with no member keeps its verdicts to itself.
 //!
-//! In contact is who hears a member that hears this node (see `echo`): who is heard by nobody is no better placed.
+//! A node is in contact if it hears a member that hears it (see `echo`): a node that nobody hears is no better placed.
 //!
-//! A node to which nothing gets through finds everybody silent, one after the other, and each of its accusations would
-//! be believed by all that do not observe the accused themselves. (Rapid, ATC 2018, section 2, measures it: one such node
-//! makes a whole cluster suspect itself.) It still judges, since it must know where it stands and report a partition; but
-//! until it has heard again for a while it neither floods, gossips nor syncs what it judged meanwhile. Where a record must
-//! be sent, as to a joiner, what it sends in place of such a verdict is the member's own last word.
+//! A node to which nothing gets through finds all members silent, one after the other, and each of its accusations
+//! would be believed by all that do not observe the accused themselves. (Rapid, ATC 2018, section 2, measures it: one
+//! such node makes a whole cluster suspect itself.) It still judges, since it must know where it stands and report a
+//! partition; but until it has heard again for a while, it neither floods nor gossips nor syncs the verdicts that it
+//! reached meanwhile. Where a record must be sent, as to a joiner, it sends the member's own last word in place of such
+//! a verdict.
 //!
-//! A node whose own packets get lost is no better off, and finds it out sooner: from its first accusation on it is deaf if
-//! nobody has received anything of what it sent since that doubt began, its questions to witnesses included. An echo
+//! A node whose own packets get lost is no better off, and finds it out sooner: from its first accusation on it is deaf
+//! if no member has received anything that it sent since that doubt began, its questions to witnesses included. An echo
 //! that was held since before then shows nothing.
 //!
 //! ```text
@@ -20,13 +21,13 @@
 //!                                                                    what still stands is told
 //! ```
 //!
-//! The timeout is the shortest of those of the members that it observes: a slow node that hears nobody judges the quick, and
-//! walks past them to others, long before it would miss its like; and it hears the quick all the time, as long as it hears
-//! anybody. A quick node whose neighbours are all slow hears them seldom.
+//! The timeout is the shortest of those of the members that it observes. A slow node that hears nobody judges the quick
+//! members, and walks past them to others, long before it would miss members as slow as itself; and as long as it hears
+//! anybody, it hears the quick ones all the time. A quick node whose neighbours are all slow hears them rarely.
 //!
 //! Invariants:
-//! - The accused themselves are told, again and again: their refutations are what a node that hears again learns first.
-//! - Nobody is accused by who hears again before three new probes stayed unanswered.
+//! - The accused members are told, again and again: their refutations are what a node that hears again learns first.
+//! - A node that hears again accuses no member before three new probes stayed unanswered.
 //!
 //! Must not know: why nothing gets through.
 
@@ -40,22 +41,22 @@ use crate::core::time::Time;
 use crate::core::view::Slot;
 
 impl Core {
-    /// Whether this node has been in contact with no member for so long that its word about others is worth nothing, or
-    /// has accused somebody though nobody answered anything since that doubt began.
+    /// Returns true if this node has been in contact with no member for so long that its word about others is worth
+    /// nothing, or has accused a member though nobody answered anything since that doubt began.
     pub(in crate::core) fn is_deaf(&self) -> bool {
         let expected = self.attention.contact_expected();
         let patience = if expected == Duration::MAX { self.settings.suspect_timeout } else { expected };
         self.attention.is_unheard() || self.now.since(self.attention.listened_until()) >= patience / 2
     }
 
-    /// This node is about to accuse a member that it has doubted `since` then: whether anybody answered anything meanwhile.
+    /// Notes, before a member is accused that was doubted `since` then, if nobody has answered anything meanwhile.
     pub(super) fn mind_being_unheard(&mut self, since: Time) {
         if self.attention.is_unheard_since(since) {
             self.attention.judges_unheard(since);
         }
     }
 
-    /// This node is in contact with a member, which had received something of it by then.
+    /// Notes that this node is in contact with a member, which had received something from it by then.
     pub(super) fn hear_member(&mut self, received: Time) {
         let was_deaf = self.is_deaf();
         self.attention.was_received(received);
@@ -71,8 +72,8 @@ impl Core {
         self.unreached_at = None;
     }
 
-    /// Whoever was accused meanwhile is told so, to refute it: most of them are not observed otherwise, and would learn it
-    /// from those who believe it. One that was told while nothing got through is told again.
+    /// Tells the members that were accused meanwhile, so that they refute it: most of them are not observed otherwise,
+    /// and would learn it from members that believe it. One that was told while nothing got through is told again.
     pub(in crate::core) fn tell_the_accused(&mut self) {
         let counts = self.view.counts();
         let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
@@ -92,7 +93,7 @@ impl Core {
         }
     }
 
-    /// Whether a verdict of this node is not to be told (yet).
+    /// Returns true if a verdict of this node is not to be told (yet).
     pub(in crate::core) fn is_kept(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let to_refute = entry.record.timing.suspect_timeout().min(self.settings.suspect_timeout);
@@ -101,7 +102,8 @@ impl Core {
             && (self.is_deaf() || self.now < self.attention.heard_again() + to_refute)
     }
 
-    /// This node judges a member: remembers whether it heard anybody at the time. Who refuses connections was heard.
+    /// Marks a verdict of this node as unheard if it was deaf at the time. A member that refused a connection was
+    /// heard.
     pub(in crate::core) fn mark_judged(&mut self, slot: Slot, status: Status, method: Option<DetectionMethod>) {
         let is_silence =
             matches!(status, Status::Suspect | Status::Down) && method != Some(DetectionMethod::ConnectionLost);
@@ -109,7 +111,7 @@ impl Core {
         self.view.peer_mut(slot).judged_unheard(is_unheard);
     }
 
-    /// Until when a member that was accused while nobody was heard may still refute.
+    /// Returns the time until which a member that was accused while nobody was heard may still refute.
     pub(super) fn may_refute_until(&self, slot: Slot) -> Option<Time> {
         let entry = self.view.entry(slot);
         let timing = entry.record.timing;
@@ -120,7 +122,7 @@ impl Core {
         entry.peer.errands().is_judged_unheard.then_some(at_last.map_or(until, |at_last| until.min(at_last)))
     }
 
-    /// What a member said of itself last, in place of a verdict that is kept.
+    /// Returns a member's own last word, to be sent in place of a verdict that is kept.
     pub(in crate::core) fn own_word_of(&self, slot: Slot) -> Arc<Record> {
         Arc::new(self.view.record(slot).with_status(Status::Up))
     }

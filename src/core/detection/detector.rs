@@ -8,15 +8,17 @@
 //! ```
 //!
 //! Two things lengthen the wait. A member that keeps refuting is suspected later, but not Down later (see `flapping`).
-//! A node that doubts itself multiplies both of the timeouts by which it accuses, and counts no silence that it slept
-//! through (see `health`).
+//! A node that doubts itself multiplies both of the timeouts by which it accuses, and does not count silence that it
+//! slept through (see `health`).
 //!
 //! Invariants:
-//! - Nobody is accused before three probes were sent and each had its time to be answered, however late this node comes.
-//! - Nobody stays Suspect for longer than a down timeout, heard or not: who lives and hears has refuted by then.
-//! - An accusation claims no more silence than was demanded for it. What the accuser forgave or slept through would
-//!   otherwise count against the accused everywhere else, and take its chance to refute: others reach Down
-//!   `down_timeout` after the last sign that the accusation tells of.
+//! - No member is accused before three probes were sent and each had its time to be answered, however late this node
+//!   comes.
+//! - No member stays Suspect for longer than a down timeout, heard or not: one that lives and hears has refuted by
+//!   then.
+//! - An accusation claims no more silence than was demanded for it. The silence that the accuser forgave or slept
+//!   through would otherwise count against the accused everywhere else, and take its chance to refute: others reach
+//!   Down `down_timeout` after the last sign that the accusation tells of.
 
 use std::time::Duration;
 
@@ -28,10 +30,11 @@ use crate::core::view::Slot;
 use crate::core::wire::Message;
 use crate::core::{Core, Phase};
 
-/// Probes before a suspicion, at the least.
+/// The least number of probes before a suspicion.
 pub(super) const PROBES: u32 = 3;
 
-/// The silence after which a member is probed that is suspected after `demanded`: the last fifth is for the probes.
+/// Returns the silence after which a member is probed that is suspected after `demanded`: the last fifth is for the
+/// probes.
 pub(super) fn probe_after(demanded: Duration) -> Duration {
     demanded * 4 / 5
 }
@@ -60,25 +63,25 @@ impl Core {
         {
             self.doubts_changed(slot);
         }
-        // A note may be older than its deadline: that is due now, it is no pause of ours.
+        // A note may be older than its deadline: the deadline is due now, which is no pause of this node.
         let at = at.max(self.now);
-        // Who doubts itself looks again when it may doubt less.
+        // A node that doubts itself looks again when it may doubt less.
         let is_stretched = self.attention.stretch() > 1;
         let at = if is_stretched { at.min(self.now + self.forgiving_step()) } else { at };
         self.timers.set(Timer::Judge(run), at);
     }
 
-    /// When the member's silence or age reaches the next threshold of its status.
+    /// Returns the time at which the member's silence or age reaches the next threshold of its status.
     pub(super) fn next_threshold(&self, slot: Slot) -> Option<Time> {
         let entry = self.view.entry(slot);
         let silent_since = self.silent_since(slot);
         let (timing, stretch) = (entry.record.timing, self.attention.stretch());
         match entry.record.status {
             Status::Joining => None,
-            // Silence means something only to who should have been spoken to.
+            // Silence means something only to an observer, which should have been sent packets.
             Status::Up if !self.observes(slot) => None,
-            // A member of whom a longer silence is demanded is probed no later than others: if it was not heard for long
-            // before a cut, it would be judged before anybody else is missed.
+            // A member of which a longer silence is demanded is probed no later than others: if it was not heard for
+            // long before a cut, it would be judged before any other member is missed.
             Status::Up => Some(silent_since + probe_after(timing.suspect_timeout() * stretch)),
             Status::Leaving => Some(silent_since + timing.suspect_timeout()),
             Status::Suspect => {
@@ -95,18 +98,18 @@ impl Core {
         }
     }
 
-    /// From when on a member's silence counts.
+    /// Returns the time from which a member's silence counts.
     pub(super) fn silent_since(&self, slot: Slot) -> Time {
         self.view.entry(slot).peer.last_sign.max(self.attention.awake_since())
     }
 
-    /// A member's deadline has come: most often it was heard meanwhile and gets a new one.
+    /// Judges a member whose deadline has come: most often it was heard meanwhile and gets a new one.
     pub(in crate::core) fn judge(&mut self, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let Some(threshold) = self.next_threshold(slot) else { return };
         if !matches!(self.phase, Phase::Up) {
-            // A joiner has no view yet that it could judge by; it looks again when it is Up. Who is on its way out is not
-            // spoken to any more, and so judges nobody.
+            // A joiner has no view yet by which it could judge; it looks again when it is Up. To a node that is leaving
+            // nobody sends any more, and so it judges nobody.
             return self.timers.set(Timer::Judge(run), threshold.max(self.now + MIN_PAUSE));
         }
         if threshold > self.now {
@@ -126,7 +129,7 @@ impl Core {
         }
     }
 
-    /// A silent member is probed, and suspected at the end of its timeout.
+    /// Probes a silent member, and accuses it at the end of its timeout.
     fn doubt(&mut self, slot: Slot) {
         let record = self.view.record(slot);
         let (run, timing) = (record.run, record.timing);
@@ -139,7 +142,8 @@ impl Core {
         if probed >= PROBES && self.now >= suspect_at {
             return self.accuse(slot, demanded);
         }
-        // Three times at least, and on for as long as there is time: where packets are lost, each one is another chance.
+        // At least three times, and on for as long as there is time: where packets are lost, each probe is another
+        // chance.
         self.probe(slot);
         self.inquiries.probe_sent(run, self.now);
         if probed > 0 {
@@ -153,7 +157,7 @@ impl Core {
         self.timers.set(Timer::Judge(run), next);
     }
 
-    /// Up → Suspect, by this node's own word.
+    /// Accuses a member: Up → Suspect, by this node's own word.
     fn accuse(&mut self, slot: Slot, demanded: Duration) {
         let run = self.view.record(slot).run;
         if let Some(since) = self.inquiries.began(run) {
@@ -167,14 +171,14 @@ impl Core {
         self.pronounce(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
     }
 
-    /// "Are you there?", on every way there is.
+    /// Sends a probe, "Are you there?", on every way there is.
     pub(super) fn probe(&mut self, slot: Slot) {
         self.counters.probes_sent += 1;
         let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
         self.send_both_ways(slot, &Message::Probe { nonce, doubted: true });
     }
 
-    /// When this node itself last heard a member.
+    /// Returns the time at which this node itself last heard a member.
     pub fn last_heard(&self, id: &crate::core::member::NodeId) -> Option<Time> {
         let slot = self.view.slot_of(id.as_str())?;
         self.view.entry(slot).peer.session.as_ref().map(|session| session.heard)

@@ -1,22 +1,22 @@
-//! Being heard by those one hears: a packet is a sign of life only while its sender hears this node.
+//! Echoes: a packet is a sign of life only while its sender hears this node.
 //!
-//! A member that hears nobody (its firewall drops what comes in, or it tells others a wrong address) still sends packets.
-//! Were they signs of life for ever, it would never be Down, and it can refute nothing. So each packet echoes a stamp of
-//! the last one that came the other way (see [`Heartbeat`]), and an observer that keeps sending
-//! and sees no other stamp echoed, and no answer to a probe, for a suspect timeout, counts the member's packets no more.
-//! What follows is the usual course: probes, witnesses, Suspect, Down, and a refutation once it hears again.
+//! A member that hears nobody (its firewall drops incoming packets, or it advertises a wrong address) still sends
+//! packets. If they were signs of life for ever, it would never be Down, although it can refute nothing. So each packet
+//! echoes a stamp of the last one that came the other way (see [`Heartbeat`]). An observer that keeps sending, and for
+//! a suspect timeout sees no other stamp echoed and no answer to a probe, counts the member's packets no more. Then
+//! follows the usual course: probes, witnesses, Suspect, Down, and a refutation once the member hears again.
 //!
-//! For the same reason a packet of somebody who is not observed does not show that this node is in contact (see `deaf`),
-//! but by a recent echo: whoever is not heard gets letters of condolence still.
+//! For the same reason a packet from a member that is not observed shows that this node is in contact (see `deaf`) only
+//! by a recent echo: a node that nobody hears is still sent packets, if only to tell it that it is accused.
 //!
-//! Where only one direction of one pair is bad, others have contact both ways, and say so when they are asked.
+//! If only one direction of one pair is bad, other observers have contact both ways, and say so when they are asked.
 //!
 //! Invariants:
-//! - Only an observer judges by echoes: nobody else keeps sending.
-//! - What does not count changes no `last_sign`, and is no testimony; the member is still answered, and told what it is
-//!   held as.
-//! - Nobody whose packets arrive is accused before witnesses were heard, or had half as long again to speak: it may be
-//!   this node that is not heard, and its questions with it.
+//! - Only an observer judges by echoes: no other node keeps sending.
+//! - A packet that does not count changes no `last_sign`, and is no testimony; the member is still answered, and told
+//!   the status that it is held as.
+//! - No member whose packets arrive is accused before witnesses were heard, or had half as long again to answer: it may
+//!   be this node that is not heard, and its questions with it.
 
 use std::time::Duration;
 
@@ -26,17 +26,18 @@ use crate::core::view::Slot;
 use crate::core::wire::Heartbeat;
 
 impl Core {
-    /// Whether the packets of a member are signs of life: it is not observed, or it hears this node.
+    /// Returns true if a member's packets are signs of life: it is not observed, or it hears this node.
     pub(in crate::core) fn counts_as_alive(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let Some(session) = &entry.peer.session else { return true };
-        // A slow observer sends as seldom as its own timeouts allow.
+        // A slow observer sends as rarely as its own timeouts allow.
         let patience = entry.record.timing.suspect_timeout().max(self.settings.suspect_timeout);
         !session.hearing.is_missing(self.now, patience) || !self.observes(slot)
     }
 
-    /// How long ago a member received what it echoes, if that shows that it heard this node lately: at most half a suspect
-    /// timeout ago, of the slower of the two. What is held for longer than a stamp can tell counts of neighbours that are as slow as that.
+    /// Returns how long ago a member received what it echoes, if that shows that it heard this node lately: at most
+    /// half a suspect timeout ago, of the slower of the two. A hold time that is longer than a stamp can tell counts
+    /// only from neighbours, which may be as slow as that.
     pub(in crate::core) fn recent_echo(&self, slot: Slot, heartbeat: Heartbeat) -> Option<Duration> {
         let echo = heartbeat.echo?;
         let slower = self.view.record(slot).timing.suspect_timeout().max(self.settings.suspect_timeout);
@@ -44,7 +45,7 @@ impl Core {
         (held <= slower / 2 && (echo.hold < u16::MAX || self.observes(slot))).then_some(held)
     }
 
-    /// Whether a member's packets arrive, and do not count.
+    /// Returns true if a member's packets arrive, and do not count.
     pub(super) fn is_heard_in_vain(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let quiet = entry.record.timing.suspect_timeout();
@@ -52,7 +53,8 @@ impl Core {
         is_heard && !self.counts_as_alive(slot)
     }
 
-    /// A member had received something of ours by then: the packet that shows it counts, whenever the last one did.
+    /// Notes that a member had received a packet of this node by then: the packet that shows it counts, whatever the
+    /// ones before.
     pub(in crate::core) fn is_in_contact(&mut self, slot: Slot, received: Time) {
         let Some(session) = &mut self.view.peer_mut(slot).session else { return };
         session.hearing.answered();

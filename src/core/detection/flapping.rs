@@ -1,23 +1,25 @@
-//! Members that keep being suspected and keep refuting.
+//! Flapping: members that keep being suspected and keep refuting.
 //!
-//! A member that stalls again and again (starved of processor time, behind a link that comes and goes) is Suspect, refutes,
-//! is Suspect … every few seconds. Each round costs two events at every node, two floods through the whole cluster, and
-//! the attention of whoever is paged; and it says nothing new. What users want instead is one word that this member is
-//! unstable, and the same certainty about its death as about anybody's.
+//! A member that stalls again and again (starved of processor time, behind a link that comes and goes) is Suspect,
+//! refutes, is Suspect … every few seconds. Each round costs two events at every node, two floods through the whole
+//! cluster, and the attention of the person who is paged; and it says nothing new. Users want one message instead, that
+//! this member is unstable, and the same certainty about its death as about any other member's.
 //!
-//! So whoever has seen a member refute before demands a longer silence before it accuses that member again: the first
-//! refutation is forgiven, each further one moves the suspicion half of the remaining way toward the down timeout, at
-//! most [`MAX_DAMPING`] times. One of them is forgotten for every [`FLAPPING_MEMORY`] down timeouts in which it was never silent for
-//! its suspect timeout. In the profile `default` (10 s, 15 s) that is 10, 10, 12.5, 13.75 s, and two minutes for each.
+//! So a node that has seen a member refute before demands a longer silence before it accuses that member again: the
+//! first refutation is forgiven, each further one moves the suspicion half of the remaining way toward the down
+//! timeout, at most [`MAX_DAMPING`] times. One of them is forgotten for every [`FLAPPING_MEMORY`] down timeouts in
+//! which the member was never silent for its suspect timeout. In the profile `default` (10 s, 15 s) that is 10, 10,
+//! 12.5, 13.75 s, and two minutes for each.
 //!
-//! **The bound: Down does not move.** However often a member flapped, it is Down `down_timeout` after its last sign of life,
-//! like everybody else; only the time in between in which it is listed as Suspect shrinks, to a quarter at the least.
-//! That is why this rule and not a longer timeout as a whole: a real failure of a flapping member is reported no later, and
-//! what remains is enough for a living one, which is probed and told before it is accused, and which any packet saves.
-//! (A stall that lasts longer than `down_timeout` is a death and a return, and is reported as such each time.)
+//! **The bound: Down does not move.** However often a member flapped, it is Down `down_timeout` after its last sign of
+//! life, like every other member; only the time between, in which it is listed as Suspect, shrinks, to a quarter at the
+//! least. That is why this rule exists and not a longer timeout as a whole: a real failure of a flapping member is
+//! reported no later, and the remaining time is enough for a living one, which is probed and told before it is accused,
+//! and which any packet saves. (A stall that lasts longer than `down_timeout` is a death and a return, and is reported
+//! as such each time.)
 //!
-//! Everybody counts the refutations it sees in its own view; who joined lately counts from zero, so the damping is
-//! complete once the newcomers have seen it, too. A new run starts with a clean slate.
+//! Every node counts the refutations that it sees in its own view; a node that joined lately counts from zero, so the
+//! damping is complete once the newcomers have seen the flapping, too. A new run starts from zero.
 
 use std::time::Duration;
 
@@ -28,7 +30,7 @@ use crate::core::limits::{FLAPPING_MEMORY, MAX_DAMPING};
 use crate::core::view::{Errands, Slot};
 
 impl Core {
-    /// A suspected member said otherwise.
+    /// Counts a refutation by a suspected member.
     pub(in crate::core) fn note_refutation(&mut self, slot: Slot) {
         self.counters.suspicions_refuted += 1;
         let timing = self.view.record(slot).timing;
@@ -41,7 +43,8 @@ impl Core {
         }
     }
 
-    /// A member is heard again: a silence for which it would have been suspected once keeps its refutations in memory.
+    /// Keeps the refutations of a member that is heard again, if its silence was long enough to have it suspected
+    /// without damping.
     pub(in crate::core) fn remember_flapping(&mut self, slot: Slot) {
         let timing = self.view.record(slot).timing;
         let (now, silent_since) = (self.now, self.silent_since(slot));
@@ -50,7 +53,7 @@ impl Core {
         }
     }
 
-    /// How long a member must be silent before this node would accuse it, if this node is healthy.
+    /// Returns the silence after which this node would accuse a member, if this node is healthy.
     pub(super) fn demanded_silence(&self, slot: Slot) -> Duration {
         let entry = self.view.entry(slot);
         entry.peer.errands().refutations.demanded_silence(self.now, entry.record.timing)

@@ -1,4 +1,4 @@
-//! Self-doubt: how far this node can trust its own observation, and what it does about it.
+//! Self-doubt: how far this node can trust its own observation, and the consequences.
 //!
 //! A failure detector that is itself starved, or whose own links are bad, accuses the healthy (Lifeguard, DSN 2018,
 //! section 3: nearly all false accusations come from few ill members). So a node gathers evidence against itself:
@@ -6,28 +6,28 @@
 //! | evidence | points, up to |
 //! |---|---|
 //! | a tick came late by a quarter of what counts as a pause | 1, 7 |
-//! | it came so late that it was a pause | 2, 7 |
+//! | a tick came so late that it was a pause | 2, 7 |
 //! | an elder had not heard this node for its suspect timeout, and it had to refute | 1, 7 |
 //! | others hear two or more members that this node does not hear | 1, 3 |
 //!
 //! The points are the *score*. A node with score s waits 1 + s times as long before it accuses anybody, and before it
-//! declares Down who is suspected; half a suspect timeout of ticks in time takes a point away. Time that this process
-//! slept through takes none. What Lifeguard counts and this does not is a probe that nobody answers: silence of many at
-//! once is what a cut or a crash of many looks like, and must not delay its own report. Only where a third member proves
-//! that the silent ones are well is it evidence against the listener.
+//! declares a suspected member Down; half a suspect timeout of ticks in time takes a point away. Time that this process
+//! slept through takes none away. Lifeguard counts probes that nobody answers, and this node does not: the silence of
+//! many at once is what a cut or a crash of many looks like, and must not delay its own report. Only if a third member
+//! proves that the silent ones are well is it evidence against the listener.
 //!
-//! What waited in the socket meanwhile is dated back to the deadline that was missed: a starved witness must not make the
-//! dead look alive.
+//! Packets that waited in the socket meanwhile are dated back to the deadline that was missed: a starved witness must
+//! not make the dead look alive.
 //!
-//! A pause does more: all pending verdicts are void and observation starts anew. That is one number, `awake_since`, below
-//! which no silence counts.
+//! A pause does more: all pending verdicts are void and observation starts anew. That is one time, `awake_since`,
+//! before which no silence counts.
 //!
 //! Invariants:
-//! - Doubt is this node's own business: it is never told to others, its records and notes look like everybody's, and
-//!   healthy nodes reach Down at the same moment whatever the doubtful ones do (which then learn it from them).
+//! - Doubt is this node's own business: it is never told to others, and its records and notes look like those of any
+//!   node. Healthy nodes reach Down at the same moment whatever the doubtful ones do (which then learn it from them).
 //! - The score is an integer between 0 and [`MAX_SELF_DOUBT`], a function of inputs alone.
 //!
-//! Must not know: whom it would accuse.
+//! Must not know: which members it would accuse.
 
 use std::time::Duration;
 
@@ -36,28 +36,28 @@ use crate::core::limits::{MAX_LINK_DOUBT, MAX_SELF_DOUBT, MIN_PAUSE, UNHEALTHY_F
 use crate::core::time::Time;
 use crate::core::{Core, Phase};
 
-/// How far this node can trust its own observation.
+/// The state of this node's attention: how far it can trust its own observation.
 #[derive(Debug)]
 pub(in crate::core) struct Attention {
-    /// Silence before this counts for nothing: we were not looking.
+    /// The time before which silence counts for nothing, since this node was not looking.
     awake_since: Time,
-    /// The last sign of life of any member.
+    /// The time of the last sign of life of any member.
     last_heard: Time,
-    /// When a member last received something of this node, as far as is known.
+    /// The time at which a member last received something from this node, as far as is known.
     received: Time,
-    /// The shortest suspect timeout of those that were observed since then.
+    /// The shortest suspect timeout of the members that were observed since `last_heard`.
     contact_expected: Duration,
-    /// The first sign of life after nobody had been heard for long.
+    /// The time of the first sign of life after nobody had been heard for long.
     heard_again: Time,
-    /// Since when nobody answered anything that was sent, if that was found out by accusing somebody.
+    /// The time since when nobody answered anything that was sent, if that was found out by accusing a member.
     unheard_since: Option<Time>,
     /// The missed deadline that was already counted as a pause.
     counted: Option<Time>,
-    /// Evidence against this node.
+    /// The points of evidence against this node.
     score: u32,
-    /// When the score last changed.
+    /// The time at which the score last changed.
     changed: Time,
-    /// The operator was told that this node is unhealthy.
+    /// True if the operator was told that this node is unhealthy.
     is_told: bool,
 }
 
@@ -82,71 +82,71 @@ impl Attention {
         self.contact_expected = Duration::MAX;
     }
 
-    /// Members are observed whose shortest suspect timeout is this.
+    /// Notes that members are observed whose shortest suspect timeout is this.
     pub(super) fn expect_contact(&mut self, quickest: Duration) {
         self.contact_expected = self.contact_expected.min(quickest);
     }
 
-    /// The shortest suspect timeout of all that were observed since somebody was heard.
+    /// Returns the shortest suspect timeout of all members that were observed since one was heard.
     pub(super) fn contact_expected(&self) -> Duration {
         self.contact_expected
     }
 
-    /// A member had received something of this node by then.
+    /// Notes that a member had received something from this node by then.
     pub(super) fn was_received(&mut self, at: Time) {
         self.received = self.received.max(at);
     }
 
-    /// Whether no member is known to have received anything since then.
+    /// Returns true if no member is known to have received anything since then.
     pub(super) fn is_unheard_since(&self, since: Time) -> bool {
         self.received.max(self.awake_since) < since
     }
 
-    /// Somebody is accused, and nobody has answered anything since then.
+    /// Notes that a member is accused though nobody has answered anything since then.
     pub(super) fn judges_unheard(&mut self, since: Time) {
         if !self.is_unheard() {
             self.unheard_since = Some(since);
         }
     }
 
-    /// Whether that is still so.
+    /// Returns true if nobody has answered anything since the time noted by `judges_unheard`.
     pub(in crate::core) fn is_unheard(&self) -> bool {
         self.unheard_since.is_some_and(|since| self.is_unheard_since(since))
     }
 
-    /// Until when this node heard somebody, or could not have.
+    /// Returns the time until which this node heard somebody, or could not have.
     pub(super) fn listened_until(&self) -> Time {
         self.last_heard.max(self.awake_since)
     }
 
-    /// Somebody is heard after nobody was for long.
+    /// Notes that a member is heard after nobody was for long.
     pub(super) fn hears_again(&mut self, now: Time) {
         self.heard_again = now;
         self.unheard_since = None;
     }
 
-    /// When that was last.
+    /// Returns the time at which a member was last heard after nobody was for long.
     pub(super) fn heard_again(&self) -> Time {
         self.heard_again
     }
 
-    /// Observation starts (anew).
+    /// Starts observation (anew).
     pub(in crate::core) fn start(&mut self, now: Time) {
         self.awake_since = now;
     }
 
-    /// Since when silence counts.
+    /// Returns the time since when silence counts.
     pub(in crate::core) fn awake_since(&self) -> Time {
         self.awake_since
     }
 
-    /// By how much timeouts are stretched.
+    /// Returns the factor by which timeouts are stretched.
     pub(in crate::core) fn stretch(&self) -> u32 {
         1 + self.score
     }
 
     fn add(&mut self, now: Time, points: u32, most: u32) {
-        // What is above `most` already stays, but it is not added to.
+        // A score above `most` stays, but nothing is added to it.
         self.score = self.score.max((self.score + points).min(most)).min(MAX_SELF_DOUBT);
         self.changed = now;
     }
@@ -161,19 +161,19 @@ impl Attention {
 }
 
 impl Core {
-    /// Later than this is a pause of this process.
+    /// Returns the longest delay of a tick that is not yet a pause of this process.
     fn pause_from(&self) -> Duration {
         MIN_PAUSE.max(self.settings.heartbeat_interval / 4)
     }
 
-    /// How long ticks must come in time to take a point of doubt away.
+    /// Returns the time for which ticks must be in time to take a point of doubt away.
     pub(super) fn forgiving_step(&self) -> Duration {
         self.settings.suspect_timeout / 2
     }
 
-    /// Finds out whether this process stood still, before anything is judged.
+    /// Finds out if this process stood still, before anything is judged.
     pub(in crate::core) fn notice_pause(&mut self) {
-        // Nearly every input comes before the deadline, and costs no more than to see that.
+        // Nearly every input comes before the deadline, and costs no more than this comparison.
         let Some(deadline) = self.timers.next().filter(|deadline| *deadline < self.now) else { return };
         let late = self.now.since(deadline);
         if late <= self.pause_from() {
@@ -190,27 +190,27 @@ impl Core {
         if has_slept_long && !self.view.live().is_empty() {
             match self.phase {
                 Phase::Up => self.rejoin(),
-                // Everybody has forgotten it by now.
+                // All members have forgotten this node by now.
                 Phase::Leaving => self.stop(StopReason::Left),
                 Phase::Joining(_) | Phase::Stopped => {}
             }
         }
     }
 
-    /// Whether what is handed in now may have waited while this process stood still.
+    /// Returns true if the current input may have waited while this process stood still.
     pub(in crate::core) fn is_behind(&self) -> bool {
         self.arrived_at() < self.now
     }
 
-    /// When what is handed in now arrived at the latest: it may have waited while this process stood still, and must not
-    /// seem fresher than it is to those who ask this node when it heard somebody.
+    /// Returns the latest time at which the current input can have arrived: it may have waited while this process stood
+    /// still, and must not seem fresher than it is to members that ask this node when it heard somebody.
     pub(in crate::core) fn arrived_at(&self) -> Time {
         let passed = self.timers.next().filter(|deadline| *deadline < self.now);
         let missed = passed.filter(|deadline| self.now.since(*deadline) >= self.pause_from() / 4);
         missed.unwrap_or(self.now)
     }
 
-    /// A tick is handed in: how late does it come?
+    /// Measures how late a tick comes.
     pub(in crate::core) fn measure_tick(&mut self) {
         let Some(deadline) = self.timers.next().filter(|deadline| *deadline <= self.now) else { return };
         let late = self.now.since(deadline);
@@ -222,7 +222,7 @@ impl Core {
         }
     }
 
-    /// Something speaks against this node's own observation.
+    /// Adds evidence against this node's own observation.
     pub(in crate::core) fn doubt_myself(&mut self, why: SelfDoubt) {
         let (points, most) = match why {
             SelfDoubt::LateTicks { late_ms } if u128::from(late_ms) > self.pause_from().as_millis() => {
@@ -248,8 +248,8 @@ impl Core {
         }
     }
 
-    /// Evidence against this node's own observation: 0 for none, up to [`MAX_SELF_DOUBT`]. One more is the factor by
-    /// which it stretches the timeouts by which it accuses others.
+    /// Returns the points of evidence against this node's own observation: 0 for none, up to [`MAX_SELF_DOUBT`]. One
+    /// more than that is the factor by which it stretches the timeouts by which it accuses others.
     pub fn health_score(&self) -> u32 {
         self.attention.score
     }

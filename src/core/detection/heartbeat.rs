@@ -1,6 +1,6 @@
-//! Being heard: every observer of this node gets a packet from it at least every `heartbeat_interval`.
+//! Heartbeats: every observer of this node gets a packet from it at least every `heartbeat_interval`.
 //!
-//! Gossip goes round the same peers and is a heartbeat too, so one of its own is sent only to a peer that otherwise got
+//! Gossip goes round the same peers and is a heartbeat too, so a heartbeat is sent only to a peer that otherwise got
 //! nothing for nine tenths of the interval; it carries what gossip would and counts as gossip. Each peer has its own
 //! phase, so that heartbeats are spread over the interval rather than sent in one burst, and the period carries some
 //! jitter and never divides the suspect timeout exactly: a heartbeat due at the very deadline would make ten times the
@@ -15,13 +15,13 @@ use crate::core::timers::Timer;
 use crate::core::view::Slot;
 use crate::core::{Core, Phase};
 
-/// A peer that got no packet for this share of the interval gets a heartbeat …
+/// The share of the interval after which a peer that got no packet gets a heartbeat …
 const SHARE: f64 = 0.9;
-/// … or up to this share later: always before the interval ends.
+/// … and the largest share that is added to it at random: a heartbeat is always sent before the interval ends.
 const JITTER: f64 = 0.07;
 
 impl Core {
-    /// A member became live, or stopped being so.
+    /// Starts or stops a member's heartbeats, as it became live or stopped being so.
     pub(super) fn schedule_heartbeat(&mut self, slot: Slot) {
         let record = self.view.record(slot);
         let timer = Timer::Heartbeat(record.run);
@@ -37,7 +37,7 @@ impl Core {
         self.view.entry(slot).status.is_live() && self.observes(slot)
     }
 
-    /// A member may be due a sign of life: most often some other packet was one.
+    /// Sends a member a sign of life if it is due: most often some other packet was one.
     pub(in crate::core) fn heartbeat(&mut self, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return };
         let period = self.heartbeat_period();

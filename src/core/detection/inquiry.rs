@@ -1,17 +1,17 @@
-//! Indirect confirmation: before a silence becomes a suspicion, others are asked when they last heard the subject.
+//! Indirect probes: before a silence becomes a suspicion, others are asked when they last heard the subject.
 //!
 //! One bad link is no death (the `ping-req` of SWIM, section 3.1, asked of memory instead of the network: an observer
-//! that hears the subject anyway can answer at once). Three of its other observers are asked; as long as fewer than three
-//! have answered, the others are asked, too, and the silent ones again. One answer is not enough to stop asking: where
-//! packets are lost, one witness in ten has not heard the subject for as long as the asker, and the next one has. "At age
-//! a" moves the asker's own clock to a before the question: an answer may have waited anywhere.
+//! that hears the subject anyway can answer at once). Three of its other observers are asked; as long as fewer than
+//! three have answered, the others are asked, too, and the silent ones again. One answer is not enough to stop asking:
+//! where packets are lost, one witness in ten has not heard the subject for as long as the asker, and the next one has.
+//! The answer "at age a" moves the asker's own clock to a before the question: an answer may have waited anywhere.
 //!
-//! Where others hear the subject and this node does not, the *link* between the two is bad: that is reported, once, with
-//! who hears it, and taken back when the subject was heard directly for a while. Several such links at once are evidence
-//! against this node (see `health`).
+//! If others hear the subject and this node does not, the *link* between the two is bad: that is reported, once, with a
+//! member that hears it, and taken back when the subject was heard directly for a while. Several such links at once are
+//! evidence against this node (see `health`).
 //!
-//! Answers tell what the answerer heard *itself* and what counts (see `echo`), never what it was told, so that no evidence can go round and grow
-//! younger on its way.
+//! Answers tell what the sender heard *itself* and what counts (see `echo`), never what it was told, so that no
+//! evidence can go round and grow younger on its way.
 
 use crate::core::doors::SelfDoubt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,64 +26,64 @@ use crate::core::time::Time;
 use crate::core::view::Slot;
 use crate::core::wire::Message;
 
-/// Peers asked first, and answers that are enough to ask nobody else.
+/// The number of peers asked first, and of answers that are enough to ask nobody else.
 const WITNESSES: usize = 3;
 
-/// Doubts under way, by the run that is doubted: at most one per observed member.
+/// The doubts under way, by the run that is doubted: at most one per observed member.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Inquiries {
     open: BTreeMap<Run, Inquiry>,
-    /// Observed members that others hear and this node does not.
+    /// The observed members that others hear and this node does not.
     degraded: BTreeMap<Run, Degraded>,
 }
 
-/// A bad link.
+/// A bad link to a member.
 #[derive(Debug)]
 struct Degraded {
-    /// When somebody else heard the member last, where this node did not.
+    /// The time at which another member last heard the member and this node did not.
     last: Time,
-    /// Whether the operator knows.
+    /// True if the operator was told.
     is_told: bool,
 }
 
-/// A link is bad when so many heartbeats were missed here until somebody else heard the member. Fewer prove nothing: of a
-/// member that has just died, too, somebody heard the last word.
+/// The number of heartbeats that must be missed here until another member heard the subject, so that the link is bad.
+/// Fewer prove nothing: also of a member that has just died, somebody heard the last packet.
 const MISSED_HEARTBEATS: u32 = 2;
 
-/// A link has recovered when nobody had to stand in for it for this many suspect timeouts.
+/// The number of suspect timeouts without a report by others after which a link has recovered.
 const RECOVERED_AFTER: u32 = 2;
 
 #[derive(Debug, Default)]
 struct Inquiry {
-    /// A sign of life has ended this doubt: what is known from it says nothing about the next.
+    /// True if a sign of life has ended this doubt: what is known from it says nothing about the next.
     is_over: bool,
-    /// When the first probe was sent.
+    /// The time at which the first probe was sent.
     began: Option<Time>,
     probes: u32,
-    /// Who was asked, and when first: an answer tells of no later sign than that, wherever it waited.
+    /// The members that were asked, and when first: an answer tells of no later sign than that, wherever it waited.
     asked: BTreeMap<Run, Time>,
-    /// Which of them answered, whatever they had heard.
+    /// The members among them that answered, whatever they had heard.
     answered: BTreeSet<Run>,
 }
 
 impl Inquiries {
-    /// How much is kept.
+    /// Returns the number of doubts and bad links that are kept.
     pub(in crate::core) fn size(&self) -> usize {
         self.open.len() + self.degraded.len()
     }
 
-    /// The subject was accused, or is gone.
+    /// Ends a doubt: the subject was accused, or is gone.
     pub(super) fn close(&mut self, subject: Run) {
         self.open.remove(&subject);
     }
 
-    /// It is no longer observed, or no longer Up: neither its silence nor its link means anything.
+    /// Forgets a member that is no longer observed, or no longer Up: neither its silence nor its link means anything.
     pub(in crate::core) fn forget(&mut self, subject: Run) {
         self.close(subject);
         self.degraded.remove(&subject);
     }
 
-    /// There was a sign of life; says whether that ends a doubt. Answers that are still under way are welcome.
+    /// Notes a sign of life; returns true if that ends a doubt. Answers that are still under way are welcome.
     pub(super) fn is_over(&mut self, subject: Run) -> bool {
         let inquiry = self.open.get_mut(&subject).filter(|inquiry| !inquiry.is_over);
         inquiry.is_some_and(|inquiry| {
@@ -92,33 +92,34 @@ impl Inquiries {
         })
     }
 
-    /// Nothing could be heard for a while: whoever is in doubt is probed and asked about from the beginning.
+    /// Begins all doubts from the beginning, since nothing could be heard for a while: members are probed and asked
+    /// about anew.
     pub(super) fn begin_anew(&mut self) {
         self.open.clear();
     }
 
-    /// Whether so many witnesses have answered, or all of fewer that there are.
+    /// Returns true if [`WITNESSES`] members have answered, or all if there are fewer.
     pub(super) fn are_heard(&self, subject: Run, observers: usize) -> bool {
         let answered = self.open.get(&subject).map_or(0, |inquiry| inquiry.answered.len());
         answered >= WITNESSES.min(observers)
     }
 
-    /// How many probes were sent in this doubt.
+    /// Returns the number of probes that were sent in this doubt.
     pub(super) fn probed(&self, subject: Run) -> u32 {
         self.open.get(&subject).filter(|inquiry| !inquiry.is_over).map_or(0, |inquiry| inquiry.probes)
     }
 
-    /// When the first of them was sent.
+    /// Returns the time at which the first of them was sent.
     pub(super) fn began(&self, subject: Run) -> Option<Time> {
         self.open.get(&subject)?.began
     }
 
-    /// Members whose first probe of a doubt was not answered.
+    /// Returns the members whose first probe of a doubt was not answered.
     pub(super) fn in_vain(&self) -> impl Iterator<Item = Run> {
         self.open.iter().filter(|(_, inquiry)| !inquiry.is_over && inquiry.probes > 1).map(|(run, _)| *run)
     }
 
-    /// One more was sent.
+    /// Counts a probe that was sent.
     pub(super) fn probe_sent(&mut self, subject: Run, now: Time) {
         let inquiry = self.open.entry(subject).or_default();
         if inquiry.is_over {
@@ -130,7 +131,8 @@ impl Inquiries {
 }
 
 impl Core {
-    /// Asks witnesses about a silent member; if too few have answered, the others, and once more those that did not.
+    /// Asks witnesses about a silent member; if too few have answered, asks the other observers, and again the silent
+    /// ones.
     pub(super) fn inquire(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
         let Some(inquiry) = self.inquiries.open.get(&run) else { return };
@@ -155,9 +157,9 @@ impl Core {
         }
     }
 
-    /// "When did you last hear from it?" Nothing is said where nothing was heard, nor by who does not listen: where members
-    /// are observed by different numbers of others, who asks takes some for observers that are none, and what they heard
-    /// long ago would stand for an answer.
+    /// Answers "When did you last hear from it?" A node that heard nothing does not answer, nor one that does not
+    /// observe the subject and heard it long ago: where members have different numbers of observers, the asker takes
+    /// some nodes for observers that are none, and what those heard long ago would stand for an answer.
     pub(in crate::core) fn bear_witness(&mut self, run: Run) -> Option<Message> {
         let slot = self.view.slot_of_run(run)?;
         let entry = self.view.entry(slot);
@@ -170,7 +172,7 @@ impl Core {
         Some(Message::HeardAt { run, age_ms })
     }
 
-    /// A witness heard the subject.
+    /// Takes a witness's answer that it heard the subject.
     pub(in crate::core) fn witnessed(&mut self, witness: Slot, run: Run, age_ms: u64) {
         let asked = self.view.record(witness).run;
         let Some(inquiry) = self.inquiries.open.get_mut(&run).filter(|inquiry| inquiry.asked.contains_key(&asked))
@@ -183,7 +185,7 @@ impl Core {
         let heard = asked_at.min(self.arrived_at()) - std::time::Duration::from_millis(age_ms);
         let tolerance = self.settings.probe_timeout;
         let missed = self.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
-        // Whom this node observes since it doubts others, it could not have heard before.
+        // This node could not have heard a member before it took it over, because of doubts about others.
         let taken_over = self.observers.walk.taken_over_since(slot);
         let peer = self.view.peer_mut(slot);
         if heard > peer.last_sign {
@@ -201,7 +203,7 @@ impl Core {
         }
     }
 
-    /// A witness heard what this node should have heard.
+    /// Reports a bad link: a witness heard what this node should have heard.
     fn link_degraded(&mut self, slot: Slot, witness: Slot) {
         let (id, run) = (self.view.record(slot).id.clone(), self.view.record(slot).run);
         let heard_by = self.view.record(witness).id.clone();
@@ -214,7 +216,7 @@ impl Core {
         }
     }
 
-    /// A member was heard directly.
+    /// Notes that a member was heard directly: its link may have recovered.
     pub(in crate::core) fn heard_directly(&mut self, slot: Slot) {
         if self.inquiries.degraded.is_empty() {
             return;
@@ -232,8 +234,8 @@ impl Core {
         }
     }
 
-    /// Links to observed members that are bad now: others hear those members, this node does not, or no datagram passes
-    /// while TCP does.
+    /// Returns the number of links to observed members that are bad now: others hear those members and this node does
+    /// not, or no datagram passes while TCP does.
     pub fn degraded_links(&self) -> usize {
         let by_detour = self.detours.certain().filter(|run| !self.inquiries.degraded.contains_key(run));
         self.inquiries.degraded.len() + by_detour.count()

@@ -1,21 +1,21 @@
-//! Kept neighbours: who was displaced from the rings by others is observed on for a while.
+//! Kept neighbours: members that others displaced from the rings are still observed for a while.
 //!
-//! Invented members take the places of neighbours on the rings. While all members are new, and again when a crowd has waited
-//! until it counts as settled, nothing tells the inventions from the others but who was there before. So a neighbour of some
-//! standing that others displace stays a neighbour for [`KEEP_FOR`]: those who knew each other before a crowd came go on to
-//! observe each other, and tell each other their own news, whatever the crowd does.
+//! Invented members take the places of neighbours on the rings. While all members are new, and again when a crowd has
+//! waited until it counts as settled, only having been there before tells the real members from the invented ones. So a
+//! neighbour of some standing that others displace stays a neighbour for [`KEEP_FOR`]: members that knew each other
+//! before a crowd came go on observing each other, and tell each other their own news, whatever the crowd does.
 //!
 //! Invariants:
-//! - As many are kept as observers are wanted, at most: those that have been live for longest.
-//! - Who was a neighbour for less than [`KEEP_AFTER`] is not kept: a crowd of honest newcomers that come at once displaces
-//!   neighbours all the time, and costs nothing here.
+//! - At most as many are kept as observers are wanted: those that have been live for longest.
+//! - A member that was a neighbour for less than [`KEEP_AFTER`] is not kept: a crowd of honest newcomers that come at
+//!   once displaces neighbours all the time, and costs nothing here.
 //! - Where the rings stand still, nobody is kept after a while, and nothing is computed.
 //!
-//! A crowd may come right after a cluster was founded. So whoever was a neighbour for [`KEEP_FOUNDER_AFTER`] while everybody
-//! observed everybody, who are few, is kept as well. Honest crowds come then, too, and have links to their neighbours in a
-//! moment: where all neighbours have, after [`FOUNDER_REVIEW`], those founders are let go.
+//! A crowd may come right after a cluster was founded. So a member that was a neighbour for [`KEEP_FOUNDER_AFTER`]
+//! while all observed each other, being few, is kept as well. Honest crowds come then, too, and soon have links to
+//! their neighbours: if all neighbours have links after [`FOUNDER_REVIEW`], those founders are let go.
 //!
-//! Must not know: what is observed, or how.
+//! Must not know: how members are observed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,29 +23,29 @@ use crate::core::limits::{FOUNDER_REVIEW, KEEP_AFTER, KEEP_FOR, KEEP_FOUNDER_AFT
 use crate::core::time::Time;
 use crate::core::view::Slot;
 
-/// Neighbours by standing, and those who are neighbours no more.
+/// The neighbours by standing, and the displaced ones.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// Those that the graph makes neighbours, since when, and whether it was that of everybody then.
+    /// The neighbours by the graph, since when, and true if the graph was a full mesh then.
     since: BTreeMap<Slot, (Time, bool)>,
     displaced: BTreeMap<Slot, Displaced>,
-    /// When founders among the displaced are looked at.
+    /// The time at which founders among the displaced are reviewed.
     review_at: Option<Time>,
 }
 
-/// Others took its place.
+/// A neighbour whose place others took.
 #[derive(Debug)]
 struct Displaced {
-    /// When it came to live, in seconds.
+    /// The time at which it came to live, in seconds.
     came: u32,
     until: Time,
-    /// It was a neighbour for a moment alone.
+    /// True if it was a neighbour only for a moment, in the full mesh of founders.
     is_founder: bool,
 }
 
 impl Kept {
-    /// These are neighbours now by the graph; `is_mesh` if all are. `came` tells since when a member has lived, if it does;
-    /// at most `most` are kept.
+    /// Notes the neighbours by the graph as it is now; `is_mesh` if all members are. `came` returns the time since
+    /// which a member has lived, if it does; at most `most` are kept.
     pub(super) fn update(
         &mut self,
         now: Time,
@@ -83,12 +83,12 @@ impl Kept {
         self.displaced.insert(slot, displaced);
     }
 
-    /// Whether founders are to be looked at.
+    /// Returns true if founders are to be reviewed.
     pub(super) fn is_review_due(&self, now: Time) -> bool {
         self.review_at.is_some_and(|at| at <= now)
     }
 
-    /// Founders are looked at: let go where their successors `are_linked`, else looked at again.
+    /// Reviews founders: lets them go if their successors `are_linked`, else sets the time of the next review.
     pub(super) fn review(&mut self, now: Time, are_linked: bool) {
         if are_linked {
             self.displaced.retain(|_, displaced| !displaced.is_founder);
@@ -97,18 +97,18 @@ impl Kept {
         self.review_at = is_any.then_some(now + FOUNDER_REVIEW);
     }
 
-    /// The slot is given up, or holds another process.
+    /// Forgets a slot that is given up, or holds another process.
     pub(in crate::core) fn forget(&mut self, slot: Slot) {
         self.since.remove(&slot);
         self.displaced.remove(&slot);
     }
 
-    /// True once somebody need not be kept any more.
+    /// Returns true once some member need not be kept any more.
     pub(in crate::core) fn is_due(&self, now: Time) -> bool {
         self.displaced.values().any(|displaced| displaced.until <= now)
     }
 
-    /// True for a member that was displaced and is kept.
+    /// Returns true for a member that was displaced and is kept.
     pub(in crate::core) fn holds(&self, slot: Slot) -> bool {
         self.displaced.contains_key(&slot)
     }
@@ -134,13 +134,13 @@ mod tests {
         let came = |slot: Slot| Some(slot);
         let slots = |kept: &Kept| kept.slots().collect::<Vec<_>>();
         kept.update(at(0), &BTreeSet::from([5, 6, 7]), false, 2, came);
-        // The crowd comes: those who were there before are kept, the eldest of them.
+        // The crowd comes: members that were there before are kept, the eldest of them.
         let later = KEEP_AFTER.as_millis() as u64;
         kept.update(at(later), &BTreeSet::from([8, 9]), false, 2, came);
         assert_eq!(slots(&kept), [5, 6]);
         kept.update(at(later * 2), &BTreeSet::from([10]), false, 2, came);
         assert_eq!(slots(&kept), [5, 6], "nobody makes them give way");
-        // Who is a neighbour again is one; who died is none.
+        // A member that is a neighbour again is not kept as displaced, nor is one that died.
         kept.update(at(later * 2), &BTreeSet::from([5]), false, 2, came);
         assert_eq!(slots(&kept), [6]);
         kept.update(at(later * 2), &BTreeSet::from([5]), false, 2, |slot| (slot != 6).then_some(slot));

@@ -1,12 +1,12 @@
-//! Detection: who observes whom, and when silence becomes a verdict.
+//! Detection: the graph of observers, and the verdicts on silence.
 //!
 //! | idea | file |
 //! |---|---|
-//! | the graph of observers: rings of names, settled members, whom to keep, walking past the doubted | `observers`, `rings`, `settled`, `kept`, `walk` |
-//! | being heard, and hearing both ways | `heartbeat`, `echo` |
+//! | the graph of observers: rings of names, settled members, kept neighbours, walking past doubted members | `observers`, `rings`, `settled`, `kept`, `walk` |
+//! | sending signs of life, and being heard by those one hears | `heartbeat`, `echo` |
 //! | judging silence; asking others first (SWIM's indirect probe) | `detector`, `inquiry` |
 //! | a broken link, and the verdict within a second | `crash` |
-//! | doubting oneself (Lifeguard's local health); the deaf tell nobody; members that keep refuting | `health`, `deaf`, `flapping` |
+//! | self-doubt (Lifeguard's local health); a deaf node tells nobody; members that keep refuting | `health`, `deaf`, `flapping` |
 //! | many silent at once | `partition` |
 //!
 //! Owns: suspicion timers, probes, open cases. A verdict leaves this room as a record like any other, through `membership`.

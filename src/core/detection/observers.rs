@@ -1,16 +1,17 @@
-//! Who observes whom.
+//! The graph of observers: which members observe each other.
 //!
-//! Up to `observers` + 1 nodes everybody observes everybody. Above that, each node is a neighbour of the next live node
-//! in both directions on several rings; each ring is the live names in the order of a hash of their own. The union of
-//! the rings is an undirected graph, well mixed (a union of random cycles is an expander: Friedman, "A proof of Alon's
+//! Up to `observers` + 1 nodes all observe each other. Above that, each node is a neighbour of the next live node in
+//! both directions on several rings; each ring is the live names in the order of a hash of their own. The union of the
+//! rings is an undirected graph, well mixed (a union of random cycles is an expander: Friedman, "A proof of Alon's
 //! second eigenvalue conjecture", 2008; Rapid, ATC 2018, section 4.1, observes by the same kind of graph), and every
 //! node computes the same one from the same view. So the load of a node is constant in the size of the cluster.
 //!
-//! Members that joined a moment ago prove nothing by being there; see `settled` and `kept` for what is observed besides
-//! while there are such.
+//! Members that joined a moment ago prove nothing by being there; `settled` and `kept` say which others are observed
+//! while there are such members.
 //!
 //! Invariants:
-//! - The graph is symmetric: who observes is observed. (While some are doubted, it has more edges; see `walk`.)
+//! - The graph is symmetric: an observer is observed by its subject. (While some members are doubted, it has more
+//!   edges; see `walk`.)
 //! - Adding a member costs O(rings); removing one that is no neighbour costs O(rings), and a neighbour O(members).
 //! - The number of rings depends on the number of live members alone, by integers only: about `observers` / 2 in a large
 //!   cluster, more in a small one, where rings overlap.
@@ -30,24 +31,24 @@ use crate::core::timers::Timer;
 use crate::core::view::{Slot, View};
 use crate::core::{Core, Phase};
 
-/// Rings whose neighbours news is flooded to.
+/// The number of rings along which news is flooded to the neighbours.
 pub(super) const FLOOD_RINGS: usize = 3;
 
 /// This node's place in the graph.
 #[derive(Debug)]
 pub(in crate::core) struct Observers {
-    /// The configured number.
+    /// The configured number of observers.
     wanted: usize,
     rings: Rings,
-    /// The last answer of [`ring_count`], and to what.
+    /// The number of other members that [`ring_count`] was last asked for, and its answer.
     counted: (usize, usize),
     /// The graph made of settled members alone, while there are others.
     pub(in crate::core) settled: Settled,
-    /// Those whom others displaced a while ago.
+    /// The neighbours that others displaced a while ago.
     kept: Kept,
-    /// What is observed beyond them, while some of them are doubted.
+    /// The members that are observed beyond them, while some of them are doubted.
     pub(in crate::core) walk: Walk,
-    /// Everybody observed by this node: the nearest on the rings, and whom it walks past.
+    /// All members observed by this node: the nearest on the rings, and those that it walks past.
     neighbours: BTreeSet<Slot>,
     /// The shortest of their suspect timeouts.
     quickest: Duration,
@@ -67,17 +68,17 @@ impl Observers {
         }
     }
 
-    /// The configured number.
+    /// Returns the configured number of observers.
     pub(in crate::core) fn wanted(&self) -> usize {
         self.wanted
     }
 
-    /// The shortest suspect timeout of all whom this node observes.
+    /// Returns the shortest suspect timeout of all members that this node observes.
     pub(super) fn quickest(&self) -> Duration {
         self.quickest
     }
 
-    /// The rings over all live members.
+    /// Returns the rings over all live members.
     pub(super) fn rings(&self) -> &Rings {
         &self.rings
     }
@@ -89,33 +90,33 @@ impl Observers {
         self.counted.1
     }
 
-    /// Whether everybody observes everybody among this many others.
+    /// Returns true if, among this many others, all observe each other.
     pub(in crate::core) fn is_full_mesh(&self, others: usize) -> bool {
         others <= self.wanted
     }
 
-    /// The neighbours on the first rings, and who answers behind doubted ones.
+    /// Returns the neighbours on the first rings, and the members that answer behind doubted ones.
     pub(in crate::core) fn flood_targets(&self) -> BTreeSet<Slot> {
         let first = self.rings.ends.iter().take(FLOOD_RINGS).flat_map(Ends::slots);
         first.chain(self.settled.flood_targets()).chain(self.walk.ends()).collect()
     }
 
-    /// Neighbours that others displaced a while ago.
+    /// Returns the neighbours that others displaced a while ago.
     pub(in crate::core) fn kept(&self) -> impl Iterator<Item = Slot> {
         self.kept.slots()
     }
 
-    /// The nearest on all rings; none in a full mesh.
+    /// Returns the nearest members on all rings; none in a full mesh.
     pub(super) fn nearest(&self) -> impl Iterator<Item = Slot> {
         self.rings.nearest().chain(self.settled.rings().nearest())
     }
 
-    /// Whether this member is observed by this node.
+    /// Returns true if this node observes this member.
     pub(in crate::core) fn holds(&self, slot: Slot) -> bool {
         self.neighbours.contains(&slot)
     }
 
-    /// Every ring, by its number among those of its kind, and whether it is one of settled members.
+    /// Returns every ring, its number among those of its kind, and true if it is one of settled members.
     pub(super) fn all_rings(&self) -> impl Iterator<Item = (&Rings, usize, bool)> {
         let of = |rings, is_settled| (0..Rings::count(rings)).map(move |ring| (rings, ring, is_settled));
         of(&self.rings, false).chain(of(self.settled.rings(), true))
@@ -123,7 +124,7 @@ impl Observers {
 }
 
 impl Core {
-    /// A member's liveness may have changed: finds the own place in the graph again.
+    /// Finds this node's place in the graph again, since a member's liveness may have changed.
     pub(in crate::core) fn reobserve(&mut self, slot: Slot) {
         if slot == View::ME {
             return;
@@ -131,7 +132,7 @@ impl Core {
         self.observers.walk.forget(slot);
         self.observers.kept.forget(slot);
         self.begin_to_settle(slot);
-        // A graph of its own that begins now begins as what all had in common.
+        // A graph of settled members that begins now begins as the graph that all had in common.
         let has_changed = self.reobserve_settled(slot);
         let others = self.view.live().len();
         let view = &self.view;
@@ -142,7 +143,7 @@ impl Core {
             let rings = self.observers.ring_count(others);
             let name = view.get(slot).filter(|entry| entry.status.is_live()).map(|entry| entry.name_hash);
             let has_changed = self.observers.rings.update(rings, slot, name, &live) || has_changed;
-            // Most members of a large cluster are nobody's neighbours here.
+            // Most members of a large cluster are no neighbours of this node.
             if !has_changed && !self.observers.neighbours.contains(&slot) {
                 return;
             }
@@ -153,7 +154,7 @@ impl Core {
         self.renew_neighbours(&BTreeMap::new());
     }
 
-    /// Observes those who are neighbours now. Some are taken over who `lived` at a time that others than this node know of.
+    /// Observes the current neighbours. Some that are taken over `lived` at a time that other members know of.
     pub(super) fn renew_neighbours(&mut self, lived: &BTreeMap<Slot, Time>) {
         let mut after: BTreeSet<Slot> = if self.observers.is_full_mesh(self.view.live().len()) {
             self.view.live().iter().copied().collect()
@@ -163,7 +164,7 @@ impl Core {
         let view = &self.view;
         let came =
             |slot: Slot| view.get(slot).filter(|entry| entry.status.is_live()).map(|entry| entry.peer.live_since);
-        // A joiner meets one after the other, and knows few of many at first.
+        // A joiner meets one member after the other, and knows few of many at first.
         let is_mesh = matches!(self.phase, Phase::Up) && self.observers.is_full_mesh(view.live().len());
         self.observers.kept.update(self.now, &after, is_mesh, self.observers.wanted, came);
         if !self.observers.is_full_mesh(self.view.live().len()) {
@@ -184,7 +185,7 @@ impl Core {
         }
     }
 
-    /// Lets go those who were kept from the first moments of a cluster, if those in their places have links.
+    /// Lets go the members kept from the first moments of a cluster, if the members in their places have links.
     pub(in crate::core) fn review_founders(&mut self) {
         if self.observers.kept.is_review_due(self.now) {
             let are_linked = self.observers.nearest().all(|slot| self.is_linked(self.view.record(slot).run));
@@ -193,22 +194,22 @@ impl Core {
         }
     }
 
-    /// Lets go those who were kept for long enough.
+    /// Lets go the members that were kept for long enough.
     pub(in crate::core) fn release_kept(&mut self) {
         if self.observers.kept.is_due(self.now) {
             self.renew_neighbours(&BTreeMap::new());
         }
     }
 
-    /// A new observer probes its subject at once: what it has not heard itself must not count as heard, and an orphan of
-    /// a mass failure must not be forgiven a whole timeout once more. Who `lived` at a certain time because nobody accused
-    /// it until then is not forgiven more than that.
+    /// Starts observing a member. A new observer probes its subject at once: what it has not heard itself must not
+    /// count as heard, and an orphan of a mass failure must not be forgiven a whole timeout once more. A member that
+    /// `lived` at a certain time, because nobody accused it until then, is not forgiven more than that.
     fn start_observing(&mut self, slot: Slot, lived: Option<Time>) {
         let entry = self.view.entry(slot);
         let is_new = entry.peer.session.is_none() && entry.peer.last_sign == self.now;
         if !is_new && entry.record.status == Status::Up {
             let demanded = self.demanded_silence(slot);
-            // What is long ago says nothing of this silence.
+            // A time long ago says nothing of this silence.
             let lived = lived.filter(|lived| self.now.since(*lived) <= demanded * 5 / 4);
             let probed_at_once = lived.unwrap_or(self.now - probe_after(demanded));
             let peer = self.view.peer_mut(slot);
@@ -228,23 +229,23 @@ impl Core {
         }
     }
 
-    /// Whether everybody observes everybody.
+    /// Returns true if all members observe each other.
     pub(in crate::core) fn is_full_mesh(&self) -> bool {
         self.observers.is_full_mesh(self.view.live().len())
     }
 
-    /// Everybody observed by this node.
+    /// Returns all members observed by this node.
     pub(in crate::core) fn neighbours(&self) -> impl Iterator<Item = Slot> {
         self.observers.neighbours.iter().copied()
     }
 
-    /// Whether this node observes a member (and is observed by it).
+    /// Returns true if this node observes a member (and is observed by it).
     pub(in crate::core) fn observes(&self, slot: Slot) -> bool {
         self.observers.neighbours.contains(&slot)
     }
 
-    /// A member's other observers, by this node's view: who might have heard it. Above the full mesh they are the nearest
-    /// that this node does not doubt, since those walk past the others, too.
+    /// Returns a member's other observers, by this node's view: those that might have heard it. Above the full mesh
+    /// they are the nearest that this node does not doubt, since those walk past the others, too.
     pub(in crate::core) fn observers_of(&self, subject: Slot) -> BTreeSet<Slot> {
         let others = self.view.live().len();
         let live = self.view.live().iter().copied().filter(|slot| *slot != subject);
@@ -266,8 +267,8 @@ impl Core {
         observers
     }
 
-    /// Whom gossip goes round: the neighbours, but for those that are merely kept, who would make the rounds longer. (A
-    /// joiner has none.)
+    /// Returns the members that gossip goes round: the neighbours, but for those that are merely kept, which would make
+    /// the rounds longer. (A joiner has none.)
     pub(in crate::core) fn gossip_peers(&self) -> Vec<Slot> {
         if matches!(self.phase, Phase::Joining(_)) {
             return Vec::new();

@@ -1,7 +1,7 @@
 //! The rings that the graph of observers is made of, as one node sees them.
 //!
-//! Each ring is a set of names in the order of a hash of its own; kept of it are the nearest to one name in both
-//! directions. Must not know: who is on a ring, and what being near means.
+//! Each ring is a set of names in the order of a hash of its own; of each ring, only the two names nearest to one name
+//! are kept, one in each direction. Must not know: which members are on a ring, and what being near means.
 
 use crate::core::view::Slot;
 
@@ -13,7 +13,7 @@ pub(super) struct Rings {
     pub(super) ends: Vec<Ends>,
 }
 
-/// The nearest on one ring, with their distances.
+/// The nearest members on one ring, with their distances.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ends {
     next: Option<(u64, Slot)>,
@@ -25,7 +25,7 @@ impl Ends {
         self.next.into_iter().chain(self.previous).map(|(_, slot)| slot)
     }
 
-    /// Takes a candidate if it is nearer, in either direction; says whether it did.
+    /// Takes a candidate if it is nearer, in either direction; returns true if it did.
     fn offer(&mut self, ahead: u64, slot: Slot) -> bool {
         let is_next = self.next.is_none_or(|(nearest, _)| ahead < nearest);
         if is_next {
@@ -45,29 +45,29 @@ impl Rings {
         Self { me, ends: Vec::new() }
     }
 
-    /// How many there are.
+    /// Returns the number of rings.
     pub(super) fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// The nearest on all of them.
+    /// Returns the nearest members on all rings.
     pub(super) fn nearest(&self) -> impl Iterator<Item = Slot> {
         self.ends.iter().flat_map(Ends::slots)
     }
 
-    /// The nearest in one direction.
+    /// Returns the nearest member in one direction.
     pub(super) fn end(&self, ring: usize, is_ahead: bool) -> Option<Slot> {
         let ends = self.ends[ring];
         if is_ahead { ends.next } else { ends.previous }.map(|(_, slot)| slot)
     }
 
-    /// The way to a name in one direction.
+    /// Returns the distance to a name in one direction.
     pub(super) fn distance(&self, name: u64, ring: usize, is_ahead: bool) -> u64 {
         let ahead = place(name, ring).wrapping_sub(place(self.me, ring));
         if is_ahead { ahead } else { ahead.wrapping_neg() }
     }
 
-    /// Finds a place for a new member; says whether it became a neighbour.
+    /// Finds a place for a new member; returns true if it became a neighbour.
     pub(super) fn offer(&mut self, slot: Slot, name: u64) -> bool {
         let mut is_neighbour = false;
         for (ring, ends) in self.ends.iter_mut().enumerate() {
@@ -76,8 +76,8 @@ impl Rings {
         is_neighbour
     }
 
-    /// Makes room for a member with this name, or looks for who is behind one that is gone; says whether the nearest are
-    /// others now.
+    /// Makes room for a member with this name, or looks for the member behind one that is gone; returns true if the
+    /// nearest members are others now.
     pub(super) fn update(
         &mut self,
         rings: usize,
@@ -95,7 +95,7 @@ impl Rings {
         }
     }
 
-    /// Looks for new neighbours on the rings where this one was; says whether there were any.
+    /// Looks for new neighbours on the rings where this one was; returns true if there were any.
     pub(super) fn withdraw(&mut self, slot: Slot, live: &(impl Iterator<Item = (Slot, u64)> + Clone)) -> bool {
         let mut was_neighbour = false;
         for ring in 0..self.ends.len() {
@@ -121,7 +121,7 @@ impl Rings {
     }
 }
 
-/// Where a name is on a ring: a permutation of 64-bit numbers for each ring (the finaliser of SplitMix64).
+/// Returns the place of a name on a ring: a permutation of 64-bit numbers for each ring (the finaliser of SplitMix64).
 fn place(name: u64, ring: usize) -> u64 {
     let mut z = name.wrapping_add((ring as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -129,8 +129,8 @@ fn place(name: u64, ring: usize) -> u64 {
     z ^ (z >> 31)
 }
 
-/// How many rings give each of `others` + 1 nodes about `wanted` distinct neighbours: each ring leaves a given member
-/// out with a chance of 1 − 2 / others, and half a neighbour less than wanted is near enough.
+/// Returns the number of rings that give each of `others` + 1 nodes about `wanted` distinct neighbours: each ring
+/// leaves a given member out with a chance of 1 − 2 / others, and half a neighbour less than wanted is near enough.
 pub(super) fn ring_count(others: usize, wanted: usize) -> usize {
     let one: u128 = 1 << 32;
     let (others, wanted) = (others as u128, wanted as u128);
@@ -154,7 +154,7 @@ mod tests {
 
     const WANTED: usize = 10;
 
-    /// The whole graph over these names.
+    /// Returns the whole graph over these names.
     fn graph(names: &[u64]) -> Vec<BTreeSet<Slot>> {
         let others = names.len() - 1;
         let all_but = |me: usize| {
@@ -172,7 +172,7 @@ mod tests {
         (0..n as u64).map(|i| xxhash_rust::xxh3::xxh3_64_with_seed(&i.to_le_bytes(), salt)).collect()
     }
 
-    /// How many of those present are outside of the largest connected part.
+    /// Returns the number of those present that are outside of the largest connected part.
     fn left_out(graph: &[BTreeSet<Slot>], present: &BTreeSet<Slot>) -> usize {
         let mut unseen = present.clone();
         let mut largest = 0;
@@ -201,7 +201,7 @@ mod tests {
                 prop_assert!(neighbours.len() >= 5, "{} of {n}", neighbours.len());
                 prop_assert!(neighbours.len() <= 2 * rings, "{} of {n} on {rings} rings", neighbours.len());
             }
-            // Rings come whole: one more adds up to two neighbours, and chance overlaps take a few away.
+            // The number of rings is whole: one more adds up to two neighbours, and chance overlaps take a few away.
             let mean = graph.iter().map(BTreeSet::len).sum::<usize>() as f64 / n as f64;
             prop_assert!((mean - WANTED as f64).abs() <= 2.0, "mean {mean} of {n} on {rings} rings");
         }
@@ -212,7 +212,7 @@ mod tests {
             let mut by_lot: Vec<usize> = (0..n).collect();
             by_lot.shuffle(&mut rand_chacha::ChaCha8Rng::seed_from_u64(salt));
             let present: BTreeSet<Slot> = by_lot[n / 4..].iter().map(|slot| *slot as Slot).collect();
-            // All of one node's ten observers are among the removed about once in a million nodes.
+            // All ten observers of one node are among the removed about once in a million nodes.
             prop_assert!(left_out(&graph, &present) <= 1);
         }
 

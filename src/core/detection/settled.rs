@@ -1,24 +1,25 @@
-//! Settled members: those that newcomers cannot crowd out.
+//! Settled members: those that newcomers cannot displace from the graph.
 //!
-//! Whoever reaches a port may invent members, by the hundred; they take the places of neighbours on the rings, observe
-//! nobody, and pass no news on. Until they are found out, a dead member between two of them would have no observer. So
-//! while some members are new, those that have been there for long keep the graph of themselves alone besides that of
-//! everybody: they observe each other, gossip and flood along it as if the newcomers were not there.
+//! Anybody who reaches a port may invent members, by the hundred; they take the places of neighbours on the rings,
+//! observe nobody, and pass no news on. Until they are found out, a dead member between two of them would have no
+//! observer. So while some members are new, the members that have been there for long keep a graph of themselves alone
+//! besides the graph of all: they observe each other, gossip and flood along it as if the newcomers were not there.
 //!
 //! **A member is settled** when it has been live in this view for its down timeout and [`SETTLE`] more. Within its down
-//! timeout it would have been judged if it never answered, and walking past the doubted finds out whole crowds of such. It
-//! stays settled for as long as its run is held: a cut that heals makes nobody new.
+//! timeout it would have been judged if it never answered, and walking past doubted members finds out whole crowds of
+//! such. It stays settled for as long as its run is held: a cut that heals makes no member new.
 //!
-//! **All see nearly the same.** Joining is known everywhere within a moment, so members settle everywhere within a moment,
-//! too, give or take [`SETTLE_TOGETHER`]. A node that is new itself counts nobody as settled until it is; whom it found in its
-//! first view was live before it, elsewhere, too, and so settles with it at the latest. Where views differ for these few
-//! seconds, somebody is observed by one more or one less; the graph of everybody is there all along.
+//! **All nodes see nearly the same.** Joining is known everywhere within a moment, so members settle everywhere within
+//! a moment, too, give or take [`SETTLE_TOGETHER`]. A node that is new itself counts nobody as settled until it is; the
+//! members that it found in its first view were live before it, elsewhere, too, and so settle with it at the latest.
+//! Where views differ for these few seconds, some member has one observer more or less; the graph of all is there all
+//! along.
 //!
 //! Invariants:
-//! - Where all are settled, or this node is not, there is one graph, and nothing here costs anything.
+//! - Where all members are settled, or this node is not, there is one graph, and nothing here costs anything.
 //! - A settled member costs a byte, a new one no more.
 //!
-//! Must not know: what is observed, or how.
+//! Must not know: how members are observed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -35,11 +36,12 @@ use crate::core::{Core, Phase};
 /// The graph of settled members, as this node sees it.
 #[derive(Debug)]
 pub(in crate::core) struct Settled {
-    /// Since when this node is settled itself.
+    /// The time since when this node is settled itself.
     since: Option<Time>,
-    /// Empty unless some members are settled and others not, and more than a full mesh of them.
+    /// The rings of settled members; empty unless some members are settled and others are not, and the settled ones are
+    /// too many for a full mesh.
     rings: Rings,
-    /// All other settled members, if they are so few that everybody observes everybody, among new ones.
+    /// All other settled members, if there are new members and the settled ones are so few that all observe each other.
     mesh: BTreeSet<Slot>,
 }
 
@@ -52,30 +54,31 @@ impl Settled {
         &self.rings
     }
 
-    /// All of a small graph, and the neighbours on the first rings of a large one.
+    /// Returns all members of a small graph, or the neighbours on the first rings of a large one.
     pub(in crate::core) fn flood_targets(&self) -> impl Iterator<Item = Slot> {
         self.rings.ends.iter().take(FLOOD_RINGS).flat_map(Ends::slots).chain(self.mesh())
     }
 
-    /// All other settled members, if they are few.
+    /// Returns all other settled members, if they are few.
     pub(super) fn mesh(&self) -> impl Iterator<Item = Slot> {
         self.mesh.iter().copied()
     }
 }
 
-/// Whole seconds since the beginning of time.
+/// Returns the whole seconds since the beginning of time.
 fn seconds(time: Time) -> u32 {
     (time.as_nanos() / 1_000_000_000) as u32
 }
 
 impl Core {
-    /// This node has become Up, and is new.
+    /// Begins the time in which this node, which has become Up, is new.
     pub(in crate::core) fn begin_to_settle_myself(&mut self) {
         self.observers.settled.since = None;
         self.timers.set(Timer::Settle, self.now + SETTLE + self.settings.down_timeout);
     }
 
-    /// A member came to live, ceased to, or is another process.
+    /// Begins the time in which a member is new that came to live; also called for one that ceased to live, or is
+    /// another process.
     pub(super) fn begin_to_settle(&mut self, slot: Slot) {
         let Some(entry) = self.view.get(slot).filter(|entry| entry.status.is_live() && !entry.peer.settled) else {
             return;
@@ -88,13 +91,13 @@ impl Core {
         }
     }
 
-    /// Whether there are two graphs.
+    /// Returns true if there are two graphs.
     fn has_settled_graph(&self) -> bool {
         let settled = self.view.settled();
         self.observers.settled.since.is_some() && settled > 0 && settled < self.view.live().len()
     }
 
-    /// Looks who has been live for long.
+    /// Settles the members that have been live for long enough.
     pub(in crate::core) fn settle_members(&mut self) {
         if !matches!(self.phase, Phase::Up) {
             return;
@@ -126,7 +129,7 @@ impl Core {
         self.renew_neighbours(&BTreeMap::new());
     }
 
-    /// The graph of settled members, all over again.
+    /// Rebuilds the graph of settled members.
     fn rebuild_settled(&mut self) {
         let (settled, wanted) = (self.view.settled(), self.observers.wanted());
         let (view, has_graph) = (&self.view, self.has_settled_graph());
@@ -142,8 +145,8 @@ impl Core {
         }
     }
 
-    /// A member's liveness may have changed: finds the own place in the graph of settled ones again; says whether that is
-    /// another one now. To be called before the graph of all is brought up to date.
+    /// Finds this node's place in the graph of settled members again, since a member's liveness may have changed;
+    /// returns true if that place is another one now. To be called before the graph of all is brought up to date.
     pub(super) fn reobserve_settled(&mut self, slot: Slot) -> bool {
         let (settled, wanted) = (self.view.settled(), self.observers.wanted());
         let is_settled = |entry: &&Entry| entry.status.is_live() && entry.peer.settled;
@@ -164,7 +167,7 @@ impl Core {
         let is_first = !has_rings && self.observers.rings().count() == rings && settled + 1 == self.view.live().len();
         let name = self.view.get(slot).filter(is_settled).map(|entry| entry.name_hash);
         if is_first && name.is_none() {
-            // The first that is new: the graph of all was that of the settled until now.
+            // This is the first new member: the graph of all was that of the settled members until now.
             let ends = self.observers.rings().ends.clone();
             self.observers.settled.rings.ends = ends;
         }
@@ -174,7 +177,7 @@ impl Core {
         self.observers.settled.rings.update(rings, slot, name, &named) || !has_rings
     }
 
-    /// The settled observers of a settled member among these live members and this node.
+    /// Returns the settled observers of a settled member among these live members and this node.
     pub(super) fn settled_observers_of(&self, subject: Slot, live: &[Slot]) -> Vec<Slot> {
         if !self.has_settled_graph() || !self.view.entry(subject).peer.settled {
             return Vec::new();

@@ -1,9 +1,9 @@
-//! Walking past the doubted: neighbours that are probably gone are replaced before their verdict.
+//! Walking past doubted members: neighbours that are probably gone are replaced before their verdict.
 //!
 //! A member's nearest neighbours on the rings are its observers. If many die or are cut off at once, the neighbours are
-//! among them, and so are those behind them: replaced only after its verdict, each would be found out after the one before
-//! it. So a node walks: from a neighbour that it doubts it goes on along the ring to the nearest member that answers, and
-//! observes that one and all whom it passed.
+//! among them, and so are those behind them: if each were replaced only after its verdict, each would be found out only
+//! after the one before it. So a node walks: from a neighbour that it doubts it goes on along the ring to the nearest
+//! member that answers, and observes that one and all members that it passed.
 //!
 //! ```text
 //!            doubted     doubted    silent so far      answers
@@ -11,20 +11,21 @@
 //!                └────────── observed meanwhile ───────────┘      no concern of mine
 //! ```
 //!
-//! **Doubted** is who is Suspect, whose port refused a link while a probe was in vain, or who was probed in vain at the end of
-//! its suspect timeout. All those are passed. Of members of whom nothing is known [`FIRST_REACH`] is passed at first, and
-//! [`REACH_GROWTH`] times as many after each pause in which they should have answered: a run of fifty is crossed in three
-//! round trips. Where [`WIDE_DOUBT`] of the neighbours are doubted, the others hardly live either, and all are asked at once.
+//! **Doubted** members are those that are Suspect, whose port refused a link while a probe was in vain, or that were
+//! probed in vain at the end of their suspect timeout. All of them are passed. Of members about which nothing is known,
+//! [`FIRST_REACH`] is passed at first, and [`REACH_GROWTH`] times as many after each pause in which they should have
+//! answered: a run of fifty is crossed in three round trips. If [`WIDE_DOUBT`] of the neighbours are doubted, the
+//! others hardly live either, and all are asked at once.
 //!
-//! **Dates.** Nobody accused whom this node takes over, so they lived when the nearer ones were last heard: their silence
-//! counts from then, and those who were cut off together are judged together.
+//! **Dates.** Nobody accused the members that this node takes over, so they lived when the nearer ones were last heard:
+//! their silence counts from then, and members that were cut off together are judged together.
 //!
 //! Invariants:
-//! - Doubt alone accuses nobody: who is taken over is probed, and judged, like any neighbour.
+//! - Doubt alone accuses nobody: a member that is taken over is probed, and judged, like any neighbour.
 //! - Without doubts nothing here is kept, sent, or computed. Walking costs O(rings × members), at most once per pause.
-//! - Who is doubted no more is walked past no more, and whoever is behind it is left alone.
+//! - A member that is doubted no more is walked past no more, and the members behind it are left alone.
 //!
-//! Must not know: why somebody is silent.
+//! Must not know: why a member is silent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -38,27 +39,27 @@ use crate::core::timers::Timer;
 use crate::core::view::{Slot, View};
 use crate::core::{Core, Phase};
 
-/// Whom this node observes beyond its neighbours, and why. Empty while nobody is doubted.
+/// The members that this node observes beyond its neighbours, and why. Empty while nobody is doubted.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Walk {
-    /// Members that this node doubted at the last step.
+    /// The members that this node doubted at the last step.
     doubted: BTreeSet<Slot>,
-    /// Everybody on the way from a doubted neighbour to the nearest member that answers, that one included.
+    /// All members on the way from a doubted neighbour to the nearest member that answers, that one included.
     passed: BTreeSet<Slot>,
-    /// Those of them that were not heard since the doubts began.
+    /// The members among them that were not heard since the doubts began.
     silent: BTreeSet<Slot>,
-    /// Where the ways on the first rings end, for news.
+    /// The ends of the ways on the first rings, for news.
     ends: BTreeSet<Slot>,
-    /// Since when neighbours are doubted.
+    /// The time since when neighbours are doubted.
     since: Option<Time>,
-    /// How many members of whom nothing is known are passed on each way.
+    /// The number of members about which nothing is known that are passed on each way.
     reach: usize,
-    /// When the last step was taken.
+    /// The time at which the last step was taken.
     stepped: Option<Time>,
 }
 
 impl Walk {
-    /// The slot is given up, or holds another process.
+    /// Forgets a slot that is given up, or holds another process.
     pub(in crate::core) fn forget(&mut self, slot: Slot) {
         self.doubted.remove(&slot);
         self.passed.remove(&slot);
@@ -66,7 +67,7 @@ impl Walk {
         self.ends.remove(&slot);
     }
 
-    /// Whether a neighbour is doubted.
+    /// Returns true if a neighbour is doubted.
     pub(super) fn is_on(&self) -> bool {
         self.since.is_some()
     }
@@ -75,7 +76,7 @@ impl Walk {
         self.passed.iter().copied()
     }
 
-    /// Since when this member is walked past, or to.
+    /// Returns the time since when this member is walked past, or to.
     pub(super) fn taken_over_since(&self, slot: Slot) -> Option<Time> {
         self.since.filter(|_| self.passed.contains(&slot))
     }
@@ -89,37 +90,37 @@ impl Walk {
     }
 }
 
-/// One member on a ring, seen from the middle of it.
+/// A member on a ring, seen from the node that walks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The way to it.
+    /// The distance to it along the ring.
     pub(super) distance: u64,
     pub(super) slot: Slot,
     pub(super) standing: Standing,
 }
 
-/// What is known of a member whom a walk comes to.
+/// The standing of a member that a walk comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::core) enum Standing {
     Doubted,
-    /// Not heard since the doubts began.
+    /// The member was not heard since the doubts began.
     Unknown,
-    /// Heard since.
+    /// The member was heard since the doubts began.
     Answers,
 }
 
-/// One way along a ring.
+/// A way along a ring.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Path {
-    /// In the order of their distance, the end included.
+    /// The members on it, in the order of their distance, the end included.
     pub(super) slots: Vec<Slot>,
-    /// Whether the last of them answers, or all were passed.
+    /// True if the last of them answers, or all were passed.
     pub(super) is_finished: bool,
     pub(super) end: Option<Slot>,
 }
 
-/// Goes from the nearest of these members to the nearest one that answers, past `reach` unknown ones at most. A nearest
-/// one that is not doubted ends the way before it began.
+/// Goes from the nearest of these members to the nearest one that answers, past at most `reach` unknown ones. If the
+/// nearest member is not doubted, the way is empty.
 pub(super) fn path(places: &mut Vec<Place>, reach: usize) -> Path {
     let end = places.iter().filter(|place| place.standing == Standing::Answers).map(|place| place.distance).min();
     if let Some(end) = end {
@@ -136,7 +137,7 @@ pub(super) fn path(places: &mut Vec<Place>, reach: usize) -> Path {
                 break;
             }
             Standing::Unknown => {
-                // It may answer yet.
+                // It may still answer.
                 path.is_finished = false;
                 unknown += 1;
             }
@@ -151,12 +152,12 @@ pub(super) fn path(places: &mut Vec<Place>, reach: usize) -> Path {
     path
 }
 
-/// When the doubted on one way were heard last, by their suspect timeouts. A member behind them lived then, too, since nobody
-/// accused it; but one that is slower would not have been missed yet, and the sign of a quick one may itself be no more
-/// than such a guess.
+/// The times at which the doubted members on one way were heard last, by their suspect timeouts. A member behind them
+/// lived then, too, since nobody had accused it; but a slower one would not have been missed yet, and the sign of a
+/// quicker one may itself be no more than such a guess.
 #[derive(Debug, Default)]
 struct Lives {
-    /// There are few paces in one cluster.
+    /// The times by suspect timeout: there are few different timeouts in one cluster.
     signs: Vec<(Duration, Time)>,
 }
 
@@ -168,27 +169,27 @@ impl Lives {
         }
     }
 
-    /// When a member of this pace lived at the least.
+    /// Returns the latest time at which a member of this suspect timeout is known to have lived.
     fn of(&self, pace: Duration) -> Option<Time> {
         self.signs.iter().filter(|(other, _)| *other >= pace).map(|(_, sign)| *sign).max()
     }
 }
 
-/// What one step found.
+/// The outcome of one step.
 #[derive(Debug, Default)]
 struct Step {
     passed: BTreeSet<Slot>,
     silent: BTreeSet<Slot>,
     ends: BTreeSet<Slot>,
-    /// When those who are passed lived, at the least.
+    /// The times at which the passed members lived, at the least.
     lived: BTreeMap<Slot, Time>,
-    /// Those behind somebody whose process seems to be gone.
+    /// The members behind one whose process seems to be gone.
     behind_crashed: BTreeSet<Slot>,
     is_finished: bool,
 }
 
 impl Core {
-    /// There may be a new doubt about a member, or an old one may be over.
+    /// Makes a step due, since there may be a new doubt about a member, or an old one may be over.
     pub(in crate::core) fn doubts_changed(&mut self, slot: Slot) {
         if self.observes(slot) {
             let pause = if self.observers.walk.is_on() { self.walk_pause() } else { Duration::ZERO };
@@ -197,14 +198,14 @@ impl Core {
         }
     }
 
-    /// A member was heard: who was walked past, or to, may be the end of the way.
+    /// Notes that a member was heard: if it was walked past, or to, it may be the end of the way.
     pub(in crate::core) fn heard_on_the_way(&mut self, slot: Slot) {
         if self.observers.walk.silent.remove(&slot) {
             self.doubts_changed(slot);
         }
     }
 
-    /// How long those who were passed have to answer.
+    /// Returns the time that passed members have to answer.
     fn walk_pause(&self) -> Duration {
         let rtt = self.neighbours().filter_map(|slot| self.view.entry(slot).peer.rtt()).max().unwrap_or_default();
         self.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
@@ -222,7 +223,7 @@ impl Core {
         suspects.chain(silent).filter(is_live).collect()
     }
 
-    /// The next step.
+    /// Takes the next step.
     pub(in crate::core) fn walk(&mut self) {
         let doubted = self.doubted();
         let before = std::mem::take(&mut self.observers.walk);
@@ -324,8 +325,8 @@ impl Core {
         path(&mut places, reach)
     }
 
-    /// A member that the walk comes to for the first time is asked whether it lives; behind a process that died, by a link,
-    /// too, which a dead one refuses at once.
+    /// Asks a member that the walk comes to for the first time if it lives; behind a process that died, by a link, too,
+    /// which a dead process refuses at once.
     fn ask_on_the_way(&mut self, slot: Slot, since: Time, is_behind_crashed: bool) {
         let entry = self.view.entry(slot);
         if entry.status != Status::Up || self.observers.walk.doubted.contains(&slot) {
@@ -357,7 +358,7 @@ mod tests {
             standing: *standing,
         };
         let mut places: Vec<Place> = standings.iter().enumerate().map(place).collect();
-        // They come in the order of the table, not of the ring.
+        // They are listed in the order of the table, not of the ring.
         places.reverse();
         places
     }
@@ -393,7 +394,7 @@ mod tests {
             }
         }
 
-        /// Both ends of a run of doubted members find each other: whoever walks to it is walked to.
+        /// Both ends of a run of doubted members find each other: if one walks to the other, the other walks to it.
         #[test]
         fn two_that_doubt_the_same_walk_to_each_other(dead in 1usize..60) {
             let mut standings = vec![Standing::Doubted; dead];

@@ -1,10 +1,10 @@
-//! Flooding: news does not wait for the gossip tick.
+//! Flooding: new updates do not wait for the gossip tick.
 //!
 //! A new update is gathered with others for [`FLOOD_BATCH`] and sent on once by every node that learns it, except to
-//! where it came from, and once more after [`FLOOD_AGAIN`] by its origin. It goes to both neighbours on the first three
-//! rings of observers and to one random live peer: fixed rings beat random subsets, which leave some node out. In a full
-//! mesh the origin reaches everybody itself, and relays send to [`FLOOD_FANOUT`] random peers. What does not fit into one
-//! packet goes in the next batch, so that a mass change is paced and bounded.
+//! the peer it came from, and once more after [`FLOOD_AGAIN`] by its origin. It goes to both neighbours on the first
+//! three rings of observers and to one random live peer: fixed rings beat random subsets, which leave some node out. In
+//! a full mesh the origin reaches every member itself, and relays send to [`FLOOD_FANOUT`] random peers. Updates that
+//! do not fit into one packet go in the next batch, so that a mass change is paced and bounded.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::{Slot, Table, is_due};
 
-/// News that is still to be sent on. Both tables are bounded by [`MAX_RECENT_UPDATES`]: what is beyond travels by
+/// Updates that are still to be sent on. Both tables are bounded by [`MAX_RECENT_UPDATES`]: further updates travel by
 /// gossip and sync.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Flooding {
-    /// New updates, and where each came from.
+    /// New updates, and the peer that each came from.
     fresh: Table<Slot, Option<Slot>>,
-    /// Own news: sent to more peers, and once more.
+    /// Updates that originate here: sent to more peers, and once more.
     own: BTreeSet<Slot>,
     again: BTreeSet<Slot>,
-    /// When news was sent on last.
+    /// Time at which updates were last sent on.
     last: Option<Time>,
 }
 
 impl Flooding {
-    /// The news about this member is our own.
+    /// Marks the update about this member as originating here.
     pub(in crate::core) fn originate(&mut self, slot: Slot) {
         if self.fresh.contains(slot) {
             self.own.insert(slot);
@@ -40,7 +40,7 @@ impl Flooding {
 
     pub(in crate::core) fn forget(&mut self, slot: Slot) {
         self.fresh.remove(slot);
-        // Whoever gets this slot next has told nothing yet.
+        // The next member in this slot has not sent anything yet.
         self.fresh.for_each_mut(|from| *from = from.filter(|from| *from != slot));
         self.own.remove(&slot);
         self.again.remove(&slot);
@@ -48,7 +48,7 @@ impl Flooding {
 }
 
 impl Core {
-    /// Something about a member is new.
+    /// Notes a new update about a member, to be sent on.
     pub(in crate::core) fn flood_news(&mut self, slot: Slot, from: Option<Slot>) {
         self.flooding.own.remove(&slot);
         if self.flooding.fresh.len() < MAX_RECENT_UPDATES || self.flooding.fresh.contains(slot) {
@@ -57,12 +57,12 @@ impl Core {
         }
     }
 
-    /// How long news is gathered: longer if there was some a moment ago.
+    /// Returns the time for which updates are gathered: longer if some were sent a moment ago.
     fn flood_batch(&self) -> Duration {
         if is_due(self.now, self.flooding.last, FLOOD_BUSY_BATCH) { FLOOD_BATCH } else { FLOOD_BUSY_BATCH }
     }
 
-    /// Sends on what has gathered.
+    /// Sends on the gathered updates.
     pub(in crate::core) fn flood(&mut self) {
         self.flooding.last = Some(self.now);
         let fresh = self.flooding.fresh.take_sorted();
@@ -76,20 +76,21 @@ impl Core {
                     self.timers.set_by(Timer::FloodAgain, self.now + FLOOD_AGAIN);
                 }
             } else if is_any_sent {
-                // The packets were full. (Where nothing at all fitted, nothing will: that is left to gossip.)
+                // The packets were full. (If nothing at all fitted, nothing will: that is left to gossip.)
                 self.flooding.fresh.insert(slot, from);
                 self.timers.set_by(Timer::Flood, self.now + FLOOD_BATCH);
             }
         }
     }
 
-    /// The origin's second time.
+    /// Sends this node's own updates for the second time.
     pub(in crate::core) fn flood_own_again(&mut self) {
         let again: Vec<_> = std::mem::take(&mut self.flooding.again).into_iter().map(|slot| (slot, None)).collect();
         self.flood_to_targets(&again, true);
     }
 
-    /// Sends news, which is in the order of its slots, to this batch's targets; says what fitted (or needs no sending).
+    /// Sends updates, which are in the order of their slots, to this batch's targets; returns for each whether it
+    /// fitted (or needs no sending).
     fn flood_to_targets(&mut self, news: &[(Slot, Option<Slot>)], is_own: bool) -> Vec<bool> {
         let targets = self.flood_targets(is_own);
         let mut sent = vec![targets.is_empty(); news.len()];
@@ -97,7 +98,7 @@ impl Core {
             let mut packet = self.packet_to(target);
             let mut carries_news = false;
             for (i, (slot, from)) in news.iter().enumerate() {
-                // Who told us knows; and a node knows itself best.
+                // The peer that sent us an update has it, and a node knows itself best.
                 if *from == Some(target) || *slot == target {
                     sent[i] = true;
                     continue;
@@ -109,7 +110,8 @@ impl Core {
                 sent[i] = true;
                 self.gossiping.recent.sent(*slot);
             }
-            // A suspect learns of its suspicion from whoever spreads it, by the word that every packet carries.
+            // A suspect learns of its suspicion from the members that spread it, by the message that every packet to it
+            // carries.
             if carries_news || news.binary_search_by_key(&target, |(slot, _)| *slot).is_ok() {
                 self.send_to(target, packet);
             }

@@ -1,11 +1,13 @@
-//! Gossip: in every `gossip_interval` packets to at least `gossip_fanout` peers, in turns.
+//! Gossip: in every `gossip_interval` packets to at least `gossip_fanout` peers, in turn.
 //!
-//! Heartbeats go round the same peers and carry the same, so they count: a tick sends only what heartbeats did not. Where
-//! heartbeats are frequent, each observer gets exactly one packet per heartbeat interval, and gossip costs nothing besides.
+//! Heartbeats go round the same peers and carry the same, so they count: a tick sends only as many packets as
+//! heartbeats leave of the fan-out. If heartbeats are frequent, each observer gets exactly one packet per heartbeat
+//! interval, and gossip adds nothing.
 //!
-//! Turns rather than dice: everybody is met once before anybody is met again, so that the longest wait is bounded (the
-//! round-robin selection of SWIM, section 4.3). The packet carries the fingerprint, and recent updates for a peer whose
-//! own fingerprint, as last heard, differs; each update is carried at most 3 × ⌈log2(n + 1)⌉ times.
+//! Peers are chosen in turn, not at random: every peer is sent to once before any is sent to again, so that the longest
+//! wait is bounded (the round-robin selection of SWIM, section 4.3). The packet carries the fingerprint, and recent
+//! updates for a peer whose own fingerprint, as last heard, differs; each update is carried at most 3 × ⌈log2(n + 1)⌉
+//! times.
 
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -16,15 +18,15 @@ use crate::core::view::Slot;
 use crate::core::wire::PacketBuilder;
 use crate::core::{Core, Phase};
 
-/// One tick in so many also goes to one peer from everybody.
+/// One tick in so many also sends to one peer out of all live members.
 const STRANGER_ONE_IN: u32 = 10;
 
-/// What gossip remembers between ticks.
+/// The state of gossip between ticks.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Gossiping {
-    /// Updates that may still be worth telling.
+    /// Updates that may still be worth sending.
     pub(in crate::core) recent: Recent,
-    /// Heartbeats since the last tick.
+    /// The number of heartbeats sent since the last tick.
     pub(in crate::core) heartbeats: usize,
 }
 
@@ -35,13 +37,13 @@ impl Gossiping {
 }
 
 impl Core {
-    /// Begins at a random point of the interval, so that nodes started together do not speak together.
+    /// Begins at a random point of the interval, so that nodes started together do not send together.
     pub(in crate::core) fn start_gossip(&mut self) {
         let phase = self.rng.random::<f64>();
         self.timers.set(Timer::Gossip, self.now + self.settings.gossip_interval.mul_f64(phase));
     }
 
-    /// One tick.
+    /// Runs one gossip tick.
     pub(in crate::core) fn gossip(&mut self) {
         if matches!(self.phase, Phase::Joining(_)) {
             return;
@@ -58,7 +60,7 @@ impl Core {
         self.end_old_calls();
     }
 
-    /// A packet that is a heartbeat, with recent updates if the peer may lack some.
+    /// Sends a packet that is a heartbeat, with recent updates if the peer may lack some.
     pub(in crate::core) fn gossip_to(&mut self, slot: Slot) {
         let mut packet = self.packet_to(slot);
         self.push_pulse(&mut packet);
@@ -70,8 +72,8 @@ impl Core {
         self.send_to(slot, packet);
     }
 
-    /// The next peers in turn: those that have waited longest for a packet of ours, so that few of them need a plain
-    /// heartbeat besides. Ties are broken by lot.
+    /// Returns the next peers in turn: those that have waited longest for a packet of ours, so that few of them need a
+    /// plain heartbeat besides. Ties are broken at random.
     fn next_turns(&mut self) -> Vec<Slot> {
         let wanted = self.settings.gossip_fanout.saturating_sub(std::mem::take(&mut self.gossiping.heartbeats));
         let mut chosen = Vec::new();
@@ -81,7 +83,7 @@ impl Core {
             chosen.sort_by_key(|slot| self.view.entry(*slot).peer.errands().last_sent);
             chosen.truncate(wanted);
         }
-        // Now and then one from everybody, so that no part of the graph is on its own for long.
+        // Now and then one out of all live members, so that no part of the graph is on its own for long.
         if !self.observers.is_full_mesh(self.view.live().len())
             && self.rng.random_range(0..STRANGER_ONE_IN) == 0
             && let Some(slot) = self.view.live().choose(&mut self.rng).copied()
@@ -92,14 +94,14 @@ impl Core {
         chosen
     }
 
-    /// Whether a peer's fingerprint differed when it was heard last. Of who was never heard, only a neighbour is thought
-    /// to: a stranger that lacks something sees it by our fingerprint, and says so.
+    /// Returns true if a peer's fingerprint differed when it was last heard. Of peers that were never heard, only
+    /// neighbours count as lacking updates: any other peer sees by our fingerprint that it lacks some, and shows it.
     fn may_lack_news(&self, slot: Slot) -> bool {
         let session = self.view.entry(slot).peer.session.as_ref();
         session.map_or_else(|| self.observes(slot), |session| session.fingerprint != self.view.fingerprint())
     }
 
-    /// How often one update is carried: 3 × ⌈log2(n + 1)⌉.
+    /// Returns the number of times that one update is carried: 3 × ⌈log2(n + 1)⌉.
     pub(super) fn carry_limit(&self) -> u32 {
         let members = self.view.live().len() + 1;
         3 * (usize::BITS - members.leading_zeros())

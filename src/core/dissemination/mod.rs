@@ -1,15 +1,15 @@
-//! Dissemination: how news reaches everybody.
+//! Dissemination: spreading updates to all members.
 //!
 //! | idea | file |
 //! |---|---|
 //! | at once, along rings (flooding) | `flood` |
 //! | again and again, to a few peers each second (gossip) | `gossip`; the updates worth carrying: `recent` |
-//! | words about leases, passed on once | `words` |
-//! | what both missed, found by fingerprints that stay different (anti-entropy) | `sync` |
+//! | news about leases, passed on once | `words` |
+//! | updates that were missed, found by fingerprints that stay different (anti-entropy) | `sync` |
 //!
-//! Owns: which updates are still to be sent, and how often each was.
+//! Owns: the updates that are still to be sent, and the number of times each was sent.
 //!
-//! Must not know: what a record means, or who is believed.
+//! Must not know: the meaning of a record, or whose word counts.
 
 mod flood;
 mod gossip;

@@ -1,8 +1,8 @@
-//! Recent updates: which members changed lately, and how often each change was sent.
+//! Recent updates: the members that changed lately, and the number of times that each change was sent.
 //!
 //! A change is remembered by its member's slot, since only the newest record of a member is worth sending. At most
-//! [`MAX_RECENT_UPDATES`] are kept; the most-sent and then the oldest give way. What is not kept any more travels by
-//! sync.
+//! [`MAX_RECENT_UPDATES`] are kept; the most-sent ones are dropped first, and of those the oldest. Updates that are no
+//! longer kept travel by sync.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 use crate::core::limits::MAX_RECENT_UPDATES;
 use crate::core::view::{Slot, Table};
 
-/// Updates by how often they were sent. Most changes are new ones, so the end where those go in and out is the cheap
-/// one.
+/// Updates by the number of times they were sent. Most changes are new ones, so the end at which those are added and
+/// removed is the cheap one.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Recent {
-    /// In falling order: what goes first is at the back.
+    /// In falling order: the update to be sent first is at the back.
     order: VecDeque<Carried>,
     by_slot: Table<Slot, Carried>,
     counter: u64,
@@ -28,7 +28,7 @@ struct Carried {
 }
 
 impl Recent {
-    /// A member changed: its update starts anew.
+    /// Notes a change of a member: its update starts anew.
     pub(in crate::core) fn note(&mut self, slot: Slot) {
         self.counter += 1;
         let carried = Carried { times: 0, newest_first: Reverse(self.counter), slot };
@@ -41,11 +41,11 @@ impl Recent {
             }
             None => {}
         }
-        // Nothing comes before what is newest and was never sent.
+        // A newest update that was never sent comes first.
         self.order.push_back(carried);
     }
 
-    /// An update was put into a packet.
+    /// Notes that an update was put into a packet.
     pub(in crate::core) fn sent(&mut self, slot: Slot) {
         if let Some(before) = self.by_slot.get(slot) {
             let after = Carried { times: before.times.saturating_add(1), ..before };
@@ -56,14 +56,14 @@ impl Recent {
         }
     }
 
-    /// The member is gone from the table.
+    /// Forgets a member that is no longer in the table.
     pub(in crate::core) fn forget(&mut self, slot: Slot) {
         if let Some(carried) = self.by_slot.remove(slot) {
             self.unlist(carried);
         }
     }
 
-    /// Members whose update was sent fewer than `limit` times, fewest first.
+    /// Returns the members whose update was sent fewer than `limit` times, fewest first.
     pub(super) fn fewest_sent(&self, limit: u32) -> impl Iterator<Item = Slot> {
         self.order.iter().rev().take_while(move |carried| carried.times < limit).map(|carried| carried.slot)
     }

@@ -1,4 +1,4 @@
-//! Repair: what flooding and gossip missed is noticed by fingerprints that stay different.
+//! Sync (anti-entropy): updates that flooding and gossip missed are noticed by fingerprints that stay different.
 //!
 //! When a live peer's fingerprint still differs at a gossip tick, and the view stood still for [`SYNC_QUIET`] or has
 //! differed for [`SYNC_PATIENCE`], the two compare the hashes of 256 buckets of names and exchange only the records of
@@ -10,8 +10,9 @@
 //!                                   A ─ A's records of those ─▶ B
 //! ```
 //!
-//! It goes over the link between the two, in large frames, or as datagrams. Records of more buckets than fit into [`SYNC_PACKETS`] wait for the next round; lost packets leave the fingerprints
-//! different, and so bring the next round about. What is learnt that way spreads like any other news.
+//! It goes over the link between the two, in large frames, or as datagrams. Records of more buckets than fit into
+//! [`SYNC_PACKETS`] wait for the next round; lost packets leave the fingerprints different, and so cause the next
+//! round. Updates learnt that way spread like any others.
 
 use crate::core::packet::Way;
 use rand::RngExt;
@@ -28,34 +29,35 @@ use crate::core::view::{BUCKETS, Slot, is_due};
 use crate::core::wire::Message;
 use crate::core::{Core, Phase};
 
-/// A set of buckets, a bit each.
+/// A set of buckets, one bit each.
 pub(super) type Buckets = [u8; BUCKETS / 8];
 
-/// Who was last seen with another view.
+/// The peer that was last seen with another view.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Disagreement {
     with: Option<(Run, Time)>,
     last_sync: Option<Time>,
-    /// Our and their fingerprint at the last repair, and how often records were exchanged with just these: after a few
-    /// times the difference is one that merging does not end (a record that one side has reaped, say).
+    /// Our and their fingerprint at the last sync, and the number of times that records were exchanged with just these:
+    /// after a few times the difference is one that merging does not end (for example a record that one side has
+    /// reaped).
     tried: Option<((u64, u64), u32)>,
     /// The comparisons of a node that is newly Up.
     catching_up: Option<CatchingUp>,
 }
 
-/// A view that was handed over while others were joining lacks those: a node that is newly Up compares its view with a
-/// random member's, twice, without waiting to see a difference.
+/// The comparisons of views by a node that is newly Up. A view that was served while others were joining lacks those,
+/// so the node compares its view with a random member's, twice, without waiting to see a difference.
 #[derive(Debug)]
 struct CatchingUp {
     up_since: Time,
-    /// Comparisons done.
+    /// The number of comparisons done.
     done: usize,
-    /// Members drawn for the next one: the first whose address is proven is it.
+    /// Members drawn for the next comparison: the first one whose address is proven is taken.
     drawn: Vec<Run>,
 }
 
 impl Core {
-    /// Compares a peer's fingerprint with ours; says whether they differ.
+    /// Compares a peer's fingerprint with ours; returns true if they differ.
     pub(in crate::core) fn compare(&mut self, slot: Slot, fingerprint: u64) -> bool {
         let run = self.view.record(slot).run;
         let differs = fingerprint != self.view.fingerprint();
@@ -68,7 +70,7 @@ impl Core {
         differs
     }
 
-    /// At a gossip tick: begins a repair if the peer last seen with another view still has it.
+    /// At a gossip tick: begins a sync if the peer last seen with another view still has it.
     pub(super) fn repair(&mut self) {
         let Some((run, since)) = self.disagreement.with else { return };
         let Some(slot) = self.view.slot_of_run(run).filter(|slot| self.view.record(*slot).status.is_live()) else {
@@ -89,7 +91,7 @@ impl Core {
         if !may_sync || !(is_quiet || is_late) {
             return;
         }
-        // A link may be stalled without anybody knowing: every other try, by lot, goes as datagrams.
+        // A link may be stalled without either end knowing: every other try, at random, goes as datagrams.
         let way = if self.rng.random::<bool>() { self.best_way(slot) } else { Way::Datagrams };
         if self.send_digest(slot, way) {
             self.disagreement.with = None;
@@ -97,7 +99,7 @@ impl Core {
         }
     }
 
-    /// Begins a comparison of views. Where the digest does not fit, the address is unproven: the packet carries the probe
+    /// Begins a comparison of views. If the digest does not fit, the address is unproven: the packet carries the probe
     /// that proves it.
     fn send_digest(&mut self, slot: Slot, way: Way) -> bool {
         let mut packet = self.packet_by(way, slot);
@@ -110,7 +112,7 @@ impl Core {
         fits
     }
 
-    /// Newly Up: two comparisons follow.
+    /// Plans the two comparisons of a node that is newly Up.
     pub(in crate::core) fn start_catching_up(&mut self) {
         self.disagreement.catching_up = Some(CatchingUp { up_since: self.now, done: 0, drawn: Vec::new() });
         self.timers.set(Timer::CatchUp, self.now + CATCH_UP_AFTER[0]);
@@ -140,7 +142,7 @@ impl Core {
         }
     }
 
-    /// A peer's digest: asks for the buckets that differ, and sends our records of them.
+    /// Handles a peer's digest: asks for the buckets that differ, and sends our records of them.
     pub(in crate::core) fn digested(&mut self, slot: Slot, theirs: &[u8], way: Way) {
         let ours = self.view.digest();
         let mut differing: Buckets = [0; BUCKETS / 8];
@@ -154,7 +156,7 @@ impl Core {
         }
     }
 
-    /// The peer has answered our digest: it is sent what it wants.
+    /// Handles the peer's answer to our digest: sends the records that it wants.
     pub(in crate::core) fn wanted(&mut self, slot: Slot, buckets: &Buckets, way: Way) {
         if let Some(((ours, _), tries)) = &mut self.disagreement.tried
             && *ours == self.view.fingerprint()
@@ -164,7 +166,7 @@ impl Core {
         self.send_buckets(slot, buckets, false, way);
     }
 
-    /// Sends our records of these buckets, the first packet asking for theirs.
+    /// Sends our records of these buckets; the first packet asks for theirs.
     fn send_buckets(&mut self, slot: Slot, buckets: &Buckets, and_want: bool, way: Way) {
         if !self.view.entry(slot).peer.proven || matches!(self.phase, Phase::Joining(_)) {
             let packet = self.packet_to(slot);
@@ -180,7 +182,7 @@ impl Core {
             .filter(|(_, entry)| wanted(entry.name_hash) && entry.record.status != Status::Joining)
             .map(|(slot, entry)| (entry.name_hash as usize % BUCKETS, slot))
             .collect();
-        // Bucket by bucket, so that what does not fit any more is whole buckets, which will differ next time, too.
+        // Bucket by bucket, so that whole buckets are left out if not all fit; they will differ next time, too.
         records.sort_unstable();
         let mut records = records.into_iter().map(|(_, slot)| slot).peekable();
         for number in 0..SYNC_PACKETS {

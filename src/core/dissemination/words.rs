@@ -1,14 +1,15 @@
-//! Words about leases in a database: what one agent tells all others, passed on once.
+//! News about leases in a database: sent by one agent to all others, and passed on once.
 //!
-//! A word is sent to everybody, or along the rings, as news of a record is; whoever hears it for the first time hands it to
-//! its driver and passes it on. Nothing is repeated later: whoever missed a word finds the same in the database a moment
-//! after. So words make successions quick, and nothing depends on them.
+//! A message is sent to every member, or along the rings, like an update of a record; a node that receives it for the
+//! first time gives it to its driver and passes it on. Nothing is repeated later: a node that missed a message finds
+//! the same in the database a moment after. So these messages make successions quick, and nothing depends on them.
 //!
-//! Invariants: what was passed on is not passed on again while [`MAX_LEASE_WORDS`] later ones are remembered, so that no word
-//! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] words of others are heard, however many somebody sends. The word of
-//! a member that has just come is heard and goes no further: passed on, it would be the word of whoever did.
+//! Invariants: a message is not passed on again while [`MAX_LEASE_WORDS`] later ones are remembered, so that none
+//! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] messages of others are accepted, however many a member sends.
+//! The message of a newcomer is accepted and not passed on: passed on, it would count as the word of the member that
+//! did.
 //!
-//! Must not know: what a word means, which leases there are.
+//! Must not know: the meaning of a message, or the leases that there are.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,17 +24,17 @@ use crate::core::wire::{LeaseWord, Message};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The words that were heard last, and how many of them lately.
+/// The messages that were received last, and the number of those received lately.
 #[derive(Debug, Default)]
 pub(in crate::core) struct LeaseWords {
-    /// The oldest first.
+    /// The messages, the oldest first.
     heard: VecDeque<LeaseWord>,
-    /// When the second began in which words of others are being counted, and how many there were.
+    /// The start of the second in which messages of others are being counted, and their number.
     counted: (Time, u32),
 }
 
 impl LeaseWords {
-    /// Takes note of a word; says whether it was new.
+    /// Notes a message; returns true if it was new.
     fn is_news(&mut self, word: &LeaseWord) -> bool {
         if self.heard.contains(word) {
             return false;
@@ -45,7 +46,7 @@ impl LeaseWords {
         true
     }
 
-    /// Whether one more word of others may be heard in this second.
+    /// Returns true if one more message of others may be accepted in this second.
     fn is_allowed(&mut self, now: Time) -> bool {
         let (since, count) = self.counted;
         let is_over = now.since(since) >= SECOND || count == 0;
@@ -55,14 +56,14 @@ impl LeaseWords {
 }
 
 impl Core {
-    /// This agent tells all others.
+    /// Sends a message of this agent to all others.
     pub(in crate::core) fn tell_lease_word(&mut self, word: LeaseWord) {
         if self.lease_words.is_news(&word) {
             self.pass_on(word, None);
         }
     }
 
-    /// A member told, or passed on.
+    /// Handles a message that a member sent, or passed on.
     pub(in crate::core) fn hear_lease_word(&mut self, from: Slot, word: &LeaseWord) {
         if self.lease_words.heard.contains(word) {
             return;

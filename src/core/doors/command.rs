@@ -15,146 +15,148 @@ pub type Ticket = u64;
 /// A request of this node's operator or program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Contact these addresses once and merge with whoever answers.
+    /// Contact these addresses once and merge with the members that answer.
     Join {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
-        /// At most [`MAX_SEEDS`](crate::core::limits::MAX_SEEDS).
+        /// The addresses; at most [`MAX_SEEDS`](crate::core::limits::MAX_SEEDS).
         addresses: Vec<SocketAddr>,
     },
-    /// Say goodbye and stop.
+    /// Leave the cluster and stop.
     Leave,
-    /// Take a member out of the listing.
+    /// Remove a member from the listing.
     Remove {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
-        /// The member that is meant.
+        /// The member to remove.
         id: NodeId,
-        /// Also if it is not Down.
+        /// True to remove it even if it is not Down.
         force: bool,
     },
     /// Replace all tags of this node.
     SetTags {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
         /// The new tags.
         tags: Tags,
     },
-    /// This node is reached at another address from now on: its driver has bound a socket there.
+    /// Change this node's own address: its driver has bound a socket there.
     SetAddress {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
         /// The new address.
         address: SocketAddr,
     },
-    /// Add a voter to the electorate. The leader does; any other node asks it to, and gives its answer.
+    /// Add a voter to the electorate. The leader does so; any other node forwards the command to it, and returns its
+    /// answer.
     AddVoter {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
-        /// The member that is meant.
+        /// The member that is to vote.
         id: NodeId,
     },
-    /// Remove a voter from the electorate. The leader does; any other node asks it to, and gives its answer.
+    /// Remove a voter from the electorate. The leader does so; any other node forwards the command to it, and returns
+    /// its answer.
     RemoveVoter {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
-        /// The member that is meant.
+        /// The voter to remove.
         id: NodeId,
     },
-    /// Have the leader give leadership up, this node or another: then it is asked to.
+    /// Have the leader give leadership up, be it this node or another; another one is asked to.
     Resign {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
-        /// The voter that is to lead instead, if anybody in particular.
+        /// The voter to hand over to; any if `None`.
         to: Option<NodeId>,
     },
-    /// Prove that this node leads, by a round with the voters that begins now.
+    /// Prove that this node leads, by a round with the voters that begins after the command.
     ConfirmLeadership {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
     },
-    /// Put a voter in the place of another one: added first, once it has caught up, and then the other one removed. The
-    /// leader does; any other node asks it to, and gives its answer.
+    /// Put a node in the place of a voter: the new voter is added first, once it has caught up, and then the old one is
+    /// removed. The leader does so; any other node forwards the command to it, and returns its answer.
     ReplaceVoter {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
-        /// The voter that is to go.
+        /// The voter to be removed.
         old: NodeId,
         /// The node that is to vote in its place.
         new: NodeId,
     },
-    /// Begin a new generation with these voters and this node: the majority is lost for good. Done here and nowhere else,
-    /// since there is no leader to ask.
+    /// Begin a new generation with these voters and this node: the majority is lost for good. Carried out by this node
+    /// alone, since there is no leader to ask.
     Recover {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
         /// The voters of the new electorate.
         voters: Vec<NodeId>,
     },
-    /// Begin a new generation with these voters and this node, which may have no vote: no voter is left that has its data.
+    /// Begin a new generation with these voters and this node, which may have no vote: no voter that has its data is
+    /// left.
     FoundAnew {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
         /// The voters of the new generation, beside this node.
         voters: Vec<NodeId>,
     },
-    /// Tell all other members of a lease in a database. Best effort, and not answered.
+    /// Spread news about a lease in a database to all other members. Best effort, and not answered.
     TellLease(LeaseWord),
-    /// Say something to every live member.
+    /// Send a message to every live member.
     Broadcast {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
-        /// What it is about.
+        /// The topic.
         topic: Topic,
-        /// What to say.
+        /// The payload.
         payload: Payload,
     },
-    /// Say something to one member.
+    /// Send a message to one member.
     Send {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
-        /// The member that is meant.
+        /// The receiver.
         to: NodeId,
-        /// What it is about.
+        /// The topic.
         topic: Topic,
-        /// What to say.
+        /// The payload.
         payload: Payload,
     },
-    /// Ask one member something.
+    /// Send a request to one member and wait for the answer.
     Request {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
-        /// The member that is meant.
+        /// The receiver.
         to: NodeId,
-        /// What it is about.
+        /// The topic.
         topic: Topic,
-        /// The question.
+        /// The payload of the request.
         payload: Payload,
-        /// How long to wait for the answer; at most
-        /// [`MAX_REQUEST_TIMEOUT`](crate::core::limits::MAX_REQUEST_TIMEOUT).
+        /// The time to wait for the answer; at most [`MAX_REQUEST_TIMEOUT`](crate::core::limits::MAX_REQUEST_TIMEOUT).
         timeout: Duration,
     },
-    /// Answer a request that another member made of this node.
+    /// Answer a request that another member sent to this node.
     Answer {
-        /// For the reply.
+        /// The ticket for the reply.
         ticket: Ticket,
-        /// The request.
+        /// The id of the request.
         request: MessageId,
-        /// The answer.
+        /// The payload of the answer.
         payload: Payload,
     },
 }
 
-/// Answers to commands.
+/// The replies to commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// To [`Command::Join`]: what became of each address.
+    /// To [`Command::Join`]: the outcome for each address.
     Joined(Vec<(SocketAddr, Contacted)>),
-    /// To [`Command::Remove`]: the record stands as Left.
+    /// To [`Command::Remove`]: the record is held as Left.
     Removed {
-        /// How many peers are known to hold it.
+        /// The number of peers known to hold the record.
         held_by: usize,
-        /// Whether that is enough (three, or all live peers).
+        /// True if those are enough (three, or all live peers).
         confirmed: bool,
     },
     /// To [`Command::SetTags`].
@@ -162,51 +164,50 @@ pub enum Reply {
     /// To [`Command::SetAddress`].
     AddressSet,
     /// To [`Command::AddVoter`], [`Command::RemoveVoter`], [`Command::ReplaceVoter`], [`Command::Recover`] and
-    /// [`Command::FoundAnew`]: the electorate as it is now. To [`Command::Resign`]: the claim of the leader of that time is
-    /// over.
+    /// [`Command::FoundAnew`]: the new electorate. To [`Command::Resign`]: the claim of the former leader is over.
     Electorate(Electorate),
     /// To [`Command::ConfirmLeadership`]: a majority confirmed it after the command was given.
     Confirmed {
         /// The term in which this node leads.
         term: Term,
-        /// When its claim ends without a further renewal.
+        /// Time at which its claim ends without a further renewal.
         until: Time,
     },
-    /// To [`Command::Broadcast`]: it is on its way.
+    /// To [`Command::Broadcast`]: the message is on its way.
     Broadcast {
-        /// The message.
+        /// The id of the message.
         id: MessageId,
-        /// How many members are live, this node included.
+        /// The number of live members, this node included.
         addressed: usize,
     },
-    /// To [`Command::Send`] and [`Command::Answer`]: the other node has it.
+    /// To [`Command::Send`] and [`Command::Answer`]: the other node has the message.
     Delivered {
-        /// The message.
+        /// The id of the message.
         id: MessageId,
     },
     /// To [`Command::Request`]: the answer.
     Answered {
-        /// The request.
+        /// The id of the request.
         id: MessageId,
-        /// The answer.
+        /// The payload of the answer.
         payload: Payload,
     },
     /// The command was not carried out; nothing changed, unless the error says that this is unknown.
     Refused(CommandError),
 }
 
-/// The outcome for one address of [`Command::Join`]; of several answers the last one here counts.
+/// The outcome for one address of [`Command::Join`]; of several answers the one that comes last in this list counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Contacted {
-    /// Nobody answered.
+    /// No answer.
     Silent,
-    /// A node answered that is no member yet: it looks for a cluster itself.
+    /// A node answered that is not a member yet: it looks for a cluster itself.
     NotUp {
-        /// Its name, if it said so.
+        /// Its name, if the answer contained it.
         id: Option<NodeId>,
     },
-    /// Somebody answered, and will have nothing to do with this node.
+    /// A node answered and refused.
     Refused(Refusal),
     /// A member answered: the two are in one cluster, or soon will be.
     Answered {
@@ -216,7 +217,7 @@ pub enum Contacted {
 }
 
 impl Contacted {
-    /// Of two answers the one of the higher rank says more.
+    /// Returns the rank: of two answers the one of the higher rank counts.
     pub(crate) fn rank(&self) -> u8 {
         match self {
             Contacted::Silent => 0,
@@ -227,27 +228,27 @@ impl Contacted {
         }
     }
 
-    /// Takes note of a further answer.
+    /// Replaces the outcome by a further answer, if that has a higher rank.
     pub(in crate::core) fn improve(&mut self, answer: Contacted) {
         if answer.rank() > self.rank() {
             *self = answer;
         }
     }
 
-    /// True once nothing more is to be waited for.
+    /// Returns true if no further answer can matter.
     pub(in crate::core) fn is_final(&self) -> bool {
         matches!(self, Contacted::Refused(_) | Contacted::Answered { .. })
     }
 }
 
-/// Why a command was not carried out. Nothing changed.
+/// The reason why a command was not carried out. Nothing changed, unless the error says that this is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
-    /// Nobody of that name is listed.
+    /// No member of that name is listed.
     #[error("no member is named {id:?}")]
     NoSuchMember {
-        /// The name asked for.
+        /// The name in the command.
         id: NodeId,
     },
     /// Only Down members are removed without force.
@@ -261,25 +262,25 @@ pub enum CommandError {
     /// A node does not remove itself.
     #[error("a node does not remove itself: leave instead")]
     Oneself,
-    /// The node is no member yet.
+    /// The node is not a member yet.
     #[error("this node is still joining: try again when it is up")]
     Joining,
-    /// The node is on its way out.
+    /// The node is leaving.
     #[error("this node is leaving")]
     Leaving,
-    /// Nobody could answer to that address.
+    /// Others could not answer to this node's new address.
     #[error("{address} is no address that others can answer to: give one with an IP address and a port")]
     Unreachable {
-        /// The address asked for.
+        /// The address in the command.
         address: SocketAddr,
     },
     /// Leaders are not elected by quorum here.
     #[error("leaders are not elected here: set leadership.mode = \"quorum\"")]
     NoQuorumMode,
-    /// The electorate stays as it is.
+    /// The electorate was not changed.
     #[error(transparent)]
     Electorate(#[from] ChangeError),
-    /// It is not proven that this node leads.
+    /// There is no proof that this node leads.
     #[error(transparent)]
     Unconfirmed(#[from] Unconfirmed),
     /// There is no link to that node, and none could be opened; nothing was sent.
@@ -290,7 +291,7 @@ pub enum CommandError {
         /// The node.
         id: NodeId,
     },
-    /// There is no link to anybody; nothing was sent.
+    /// There is no link to any member; nothing was sent.
     #[error(
         "there is no link to any member: a broadcast of more than 736 bytes needs TCP; see that the members' ports are open"
     )]

@@ -1,4 +1,4 @@
-//! The way in.
+//! The inputs of the core.
 
 use std::net::SocketAddr;
 
@@ -17,46 +17,46 @@ pub enum Input<'a> {
         /// Its payload.
         bytes: &'a [u8],
     },
-    /// Time passed: fires what is due. Only this fires timers, so that a driver that comes late can hand in the packets
-    /// that arrived meanwhile first.
+    /// Time passed: fires the timers that are due. Only this input fires timers, so that a driver that comes late can
+    /// first hand in the packets that arrived meanwhile.
     Tick,
-    /// The user wants something.
+    /// A command of the user.
     Command(Command),
-    /// The answer to [`Output::ResolveSeeds`]: for each seed, in order of configuration, all its addresses (none, if its
-    /// name did not resolve). It may be given again whenever it has changed; what is the same as before changes nothing, and
-    /// a node that is joining asks every address that is new at once.
+    /// The answer to [`Output::ResolveSeeds`]: for each seed, in order of configuration, all its addresses (none, if
+    /// its name did not resolve). It may be given again whenever it has changed; addresses that are the same as before
+    /// change nothing, and a node that is joining asks every new address at once.
     SeedAddresses(Vec<Vec<SocketAddr>>),
-    /// A first part of that answer: the same, but with no addresses for names that are still being looked up, so that a
-    /// name server that does not answer delays no seed whose address is known. To be given as often as there is more to
-    /// tell, and to be followed by [`Input::SeedAddresses`]: until then a seed does not think that it is alone.
+    /// A first part of that answer: the same, but without addresses for names that are still being looked up, so that a
+    /// name server that does not answer delays no seed whose address is known. To be given as often as more names have
+    /// resolved, and to be followed by [`Input::SeedAddresses`]: until then a seed does not conclude that it is alone.
     SomeSeedAddresses(Vec<Vec<SocketAddr>>),
-    /// The answer to [`Output::Persist`]: what was given out last is on disk.
+    /// The answer to [`Output::Persist`]: the state that was given out last is on disk.
     Persisted {
-        /// The bound that is stored now.
+        /// The incarnation bound that is stored now.
         incarnation_bound: u64,
         /// The version of the ballot that is stored now; 0 if none is.
         ballot_version: u64,
     },
-    /// The disk did not take what [`Output::Persist`] gave out last; it is tried again without being asked. A voter whose
-    /// ballot was stored before goes on: it stands aside as soon as a ballot is not stored. So every failure is told, and
-    /// who can write no more at all says so after each [`Output::Persist`].
+    /// The disk did not accept the state that [`Output::Persist`] gave out last; the driver tries again by itself. A
+    /// voter whose ballot was stored before goes on: it stands aside as soon as a ballot is not stored. So every
+    /// failure is reported, and a driver that can write no more at all reports one after each [`Output::Persist`].
     PersistFailed,
-    /// The answer to [`Output::EndWork`]: all that was led in this term has ended.
+    /// The answer to [`Output::EndWork`]: all led work of this term has ended.
     WorkEnded {
-        /// As asked.
+        /// The term in the output.
         term: Term,
     },
-    /// Something happened to a TCP connection. A driver without TCP hands in nothing: everything but the immediate
-    /// report of a crash works without links.
+    /// Something happened to a TCP connection. A driver without TCP never gives this input: everything but the
+    /// immediate report of a crash works without links.
     Link {
-        /// The link that it happened to.
+        /// The link.
         link: LinkId,
-        /// What.
+        /// The event.
         event: LinkEvent<'a>,
     },
 }
 
-/// Names one TCP connection of this process. Numbers are never used again.
+/// The name of one TCP connection of this process. Numbers are never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkId {
     /// Opened by this node; the core draws the number.
@@ -70,17 +70,17 @@ pub enum LinkId {
 pub enum LinkEvent<'a> {
     /// [`Output::OpenLink`] succeeded.
     Connected,
-    /// [`Output::OpenLink`] was refused: a system answered, and nobody listens there.
+    /// [`Output::OpenLink`] was refused: the system answered, but no process listens there.
     Refused,
-    /// [`Output::OpenLink`] failed in any other way: nothing is known about the process at that address.
+    /// [`Output::OpenLink`] failed in any other way: the state of the process at that address is unknown.
     Unreachable,
-    /// A frame arrived: the same bytes as a packet.
+    /// A frame arrived: it has the format of a packet.
     Frame {
         /// The other end's address.
         from: SocketAddr,
         /// The frame.
         bytes: &'a [u8],
     },
-    /// The connection is over, whoever ended it; nothing more comes of it.
+    /// The connection is over, whichever end closed it; it has no further events.
     Closed,
 }

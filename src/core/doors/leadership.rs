@@ -1,4 +1,4 @@
-//! The outcome of elections, as every member is told it.
+//! The outcome of elections, as it is published to every member.
 
 use crate::core::election::Term;
 use crate::core::member::NodeId;
@@ -7,18 +7,18 @@ use crate::core::time::Time;
 /// The state of leadership: is there a leader, and can there be one?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LeadershipState {
-    /// Leaders are not elected here.
+    /// Leaders are not elected in this cluster.
     Disabled,
-    /// Nobody leads at the moment.
+    /// There is no leader at the moment.
     Vacant,
-    /// Somebody leads.
+    /// There is a leader.
     Led,
-    /// Nobody leads, and nobody can: too few voters are there.
+    /// There is no leader, and there can be none: too few voters can be reached.
     Unavailable,
 }
 
 impl LeadershipState {
-    /// Its name in the JSON contract.
+    /// Returns the state's name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             LeadershipState::Disabled => "disabled",
@@ -40,12 +40,13 @@ pub struct Leadership {
     pub term: Term,
     /// True if this node leads.
     pub is_me: bool,
-    /// Until when that holds, on the clock of the core's inputs: this node's claim, or another's as it is shown here.
+    /// End of the time for which this holds, on the clock of the core's inputs: this node's claim, or another's as it
+    /// is shown here.
     pub valid_until: Option<Time>,
 }
 
 impl Leadership {
-    /// Where leaders are not elected.
+    /// The value if leaders are not elected.
     pub const DISABLED: Leadership =
         Leadership { state: LeadershipState::Disabled, leader: None, term: Term(0), is_me: false, valid_until: None };
 }

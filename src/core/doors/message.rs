@@ -8,28 +8,29 @@ use crate::core::member::NodeId;
 /// A message that reached this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// Its identity.
+    /// The id of the message.
     pub id: MessageId,
-    /// The member that sent it, perhaps this node. Of a broadcast this is what those say who relayed it.
+    /// The member that sent it, perhaps this node. For a broadcast this is the origin as reported by the member that
+    /// relayed it.
     pub from: NodeId,
-    /// What it is about.
+    /// The topic.
     pub topic: Topic,
-    /// What it says.
+    /// The payload.
     pub payload: Payload,
-    /// To whom it was said.
+    /// The kind of message.
     pub kind: DeliveryKind,
 }
 
-/// To whom a message was said.
+/// The kind of message, by its receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryKind {
-    /// To everybody.
+    /// A message to all members.
     Broadcast,
-    /// To this node alone.
+    /// A message to this node alone.
     Sent,
-    /// To this node, whose answer is awaited: to be given by [`Command::Answer`](super::Command::Answer).
+    /// A request to this node; its answer is given by [`Command::Answer`](super::Command::Answer).
     Request {
-        /// For how long from now.
+        /// The time from now within which the answer is awaited.
         within: Duration,
     },
 }

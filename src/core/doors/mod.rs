@@ -1,14 +1,14 @@
-//! The vocabulary of the core's two doors: what goes in ([`Input`]), what comes out ([`Output`]).
+//! The types of the core's two doors: the inputs ([`Input`]) and the outputs ([`Output`]).
 //!
 //! | idea | file |
 //! |---|---|
-//! | what a core is born with | `birth` |
+//! | the settings with which a core starts | `birth` |
 //! | packets, time, acknowledgements, links; an operator's commands | `input`, `command` |
-//! | packets, changes, replies; words for the operator | `output`, `notice` |
-//! | who leads | `leadership` |
+//! | packets, changes, replies; notices for the operator | `output`, `notice` |
+//! | the leader | `leadership` |
 //! | messages for programs | `message` |
 //!
-//! Owns: nothing; these are values. Must not know: what any of them brings about.
+//! Owns: nothing; these are values. Must not know: the effect of any of them.
 
 mod birth;
 mod command;

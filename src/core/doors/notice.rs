@@ -1,4 +1,4 @@
-//! What an operator is told in words.
+//! Notices: messages in words for the operator.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,115 +7,115 @@ use crate::core::election::Alarm;
 use crate::core::member::NodeId;
 use crate::core::wire::{Families, Refusal, family};
 
-/// Things an operator may want to read. `Display` says what happened and what to try.
+/// Conditions that an operator may want to know of. `Display` describes the condition and names one thing to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
-    /// Nobody answered a try to join for a while.
+    /// No seed answered a try to join for a while.
     NoSeedAnswered {
-        /// How many addresses were tried.
+        /// The number of addresses that were tried.
         tried: usize,
     },
     /// Seeds answer, but none is Up yet.
     WaitingForSeeds {
-        /// How many answered.
+        /// The number of seeds that answered.
         answered: usize,
     },
     /// No address is known to join through.
     SeedsUnresolved,
-    /// Started a cluster of its own.
+    /// This node founded a cluster of its own.
     Founded,
-    /// Somebody refused this node.
+    /// A node refused this one.
     Refused {
-        /// The address that refused it.
+        /// The address of the node that refused.
         by: SocketAddr,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
     /// Packets of another cluster arrive.
     OtherCluster {
-        /// From where.
+        /// The source address.
         from: SocketAddr,
     },
     /// A newcomer with no protocol version in common was turned away.
     OtherProtocol {
-        /// From where.
+        /// The source address.
         from: SocketAddr,
     },
     /// Packets of an unknown format version arrive.
     UnknownVersion {
-        /// From where.
+        /// The source address.
         from: SocketAddr,
         /// The version found.
         version: u8,
     },
     /// This process was paused.
     Paused {
-        /// How late its timers are, in milliseconds.
+        /// The lateness of its timers, in milliseconds.
         late_ms: u64,
     },
-    /// This node was thought dead and said otherwise.
+    /// This node was held as Suspect or Down, and refuted it.
     Refuted {
         /// Its new incarnation.
         incarnation: u64,
     },
-    /// This node's own observation is not to be trusted for now, so it accuses others later.
+    /// This node's own observation is not reliable for now, so it accuses others later.
     Unhealthy {
         /// The latest piece of evidence.
         why: SelfDoubt,
-        /// By how much its timeouts are stretched.
+        /// The factor by which its timeouts are stretched.
         stretch: u32,
     },
-    /// Nothing speaks against its observation any more.
+    /// There is no evidence against this node's observation any more.
     HealthyAgain,
     /// A member keeps being suspected and keeps refuting it.
     Flapping {
         /// The member.
         id: NodeId,
     },
-    /// Others hear a member that this node does not hear.
+    /// Others hear a member, but this node does not.
     LinkDegraded {
         /// The member.
         id: NodeId,
         /// The member that hears it.
         heard_by: NodeId,
     },
-    /// It is heard directly again.
+    /// A member is heard directly again.
     LinkRecovered {
         /// The member.
         id: NodeId,
     },
-    /// A member's datagrams do not come, or ours do not reach it, while its link works.
+    /// A member's datagrams do not arrive, or ours do not reach it, while its link works.
     DatagramsBlocked {
         /// The member.
         id: NodeId,
     },
-    /// Datagrams pass again.
+    /// Datagrams from and to a member pass again.
     DatagramsPass {
         /// The member.
         id: NodeId,
     },
-    /// Slept so long that its view is worthless.
+    /// The process slept so long that its view is worthless; it joins anew.
     RejoiningAfterIsolation,
-    /// About electing leaders.
+    /// An alarm of the election.
     Election(Alarm),
-    /// A joiner is not let in: nothing answers at the address that it advertises.
+    /// A joiner is not let in: no node answers at the address that it advertises.
     JoinerUnreachable {
         /// Its name.
         id: NodeId,
         /// The address in its record.
         advertised: SocketAddr,
-        /// Where its packets come from.
+        /// The source address of its packets.
         heard_from: SocketAddr,
     },
     /// This node has a sponsor, but no member of the other address family reaches it.
     NotReached {
         /// This node's address.
         advertised: SocketAddr,
-        /// Those that were asked.
+        /// The members that were asked.
         others: Vec<SocketAddr>,
     },
-    /// A joiner that was let in by this node does not become Up: members of one family of addresses (IPv4, IPv6) do not
+    /// A joiner that was let in by this node does not become Up: members of one address family (IPv4, IPv6) do not
     /// reach one of the other.
     JoinerNotReached {
         /// Its name.
@@ -125,36 +125,36 @@ pub enum Notice {
         /// This node's address.
         here: SocketAddr,
     },
-    /// A member is not reached at the address that it advertises any more, and is heard from another one.
+    /// A member can no longer be reached at the address that it advertises, and is heard from another one.
     MemberUnreachable {
         /// Its name.
         id: NodeId,
         /// The address in its record.
         advertised: SocketAddr,
-        /// Where its packets come from.
+        /// The source address of its packets.
         heard_from: SocketAddr,
     },
-    /// The member that would let this node in advertises an address where nothing answers.
+    /// The member that would let this node in advertises an address at which no node answers.
     SponsorUnreachable {
         /// The address in its record.
         advertised: SocketAddr,
-        /// Where its packets come from.
+        /// The source address of its packets.
         heard_from: SocketAddr,
     },
-    /// Another process says that it has this node's name: it does not answer, or fewer members hold it than this node.
+    /// Another process claims this node's name, but it does not answer, or fewer members hold it than this node.
     NameClaimed {
         /// Its address.
         claimant: SocketAddr,
     },
-    /// A member that lives was removed by force.
+    /// A live member was removed by force.
     MemberRemoved {
         /// The removed member.
         id: NodeId,
-        /// The member that told this node so.
+        /// The member that reported the removal.
         by: NodeId,
     },
-    /// The cluster remembers this node's name at an incarnation that this node does not believe, and lets it in only above
-    /// that.
+    /// The cluster remembers this node's name at an incarnation that this node does not accept, and lets it in only
+    /// above that.
     FarBehind {
         /// The incarnation.
         incarnation: u64,
@@ -278,19 +278,19 @@ impl fmt::Display for Notice {
     }
 }
 
-/// A reason for this node to doubt itself.
+/// The reason for this node to doubt its own observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelfDoubt {
     /// Its own timers fire late.
     LateTicks {
-        /// How late the last one was, in milliseconds.
+        /// The lateness of the last one, in milliseconds.
         late_ms: u64,
     },
-    /// Others thought it gone.
+    /// Others held it as Suspect or Down.
     Refuted,
-    /// Others hear members that it does not hear.
+    /// Others hear members that this node does not hear.
     DegradedLinks {
-        /// How many.
+        /// The number of such members.
         links: usize,
     },
 }

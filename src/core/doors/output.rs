@@ -1,4 +1,4 @@
-//! The way out.
+//! The outputs of the core.
 
 #[cfg(doc)]
 use super::{Input, LinkEvent};
@@ -15,7 +15,7 @@ use crate::core::member::{Change, NodeId};
 pub enum Output {
     /// Send this datagram. Best effort: losing it is normal.
     Transmit {
-        /// To whom.
+        /// The receiver's address.
         to: SocketAddr,
         /// The payload, at most `mtu` bytes.
         bytes: Vec<u8>,
@@ -23,9 +23,9 @@ pub enum Output {
     /// Open a TCP connection, to be answered by [`LinkEvent::Connected`], [`LinkEvent::Refused`] or
     /// [`LinkEvent::Unreachable`].
     OpenLink {
-        /// To be used in all that follows.
+        /// The name of the link in all further inputs and outputs.
         link: LinkId,
-        /// Where to.
+        /// The address to connect to.
         to: SocketAddr,
     },
     /// Send this frame over a connection. It may be dropped if the link is congested.
@@ -35,23 +35,23 @@ pub enum Output {
         /// The payload, at most [`MAX_FRAME_BYTES`](crate::core::limits::MAX_FRAME_BYTES).
         bytes: Vec<u8>,
     },
-    /// Close a connection once its frames are sent, or give up opening it. No event of it is of interest any more.
+    /// Close a connection once its frames are sent, or stop opening it. Its further events are ignored.
     CloseLink {
         /// The connection.
         link: LinkId,
     },
     /// A record changed.
     Change(Change),
-    /// Many members fell silent together, or more have joined those that were reported so: it looks like a cut.
+    /// Many members fell silent together, or more have joined those that were reported: this looks like a cut.
     PartitionSuspected {
-        /// Those that are silent or gone, sorted.
+        /// The members that are silent or gone, sorted.
         unreachable: Vec<NodeId>,
         /// The other live members, this node included, sorted.
         reachable: Vec<NodeId>,
     },
-    /// It is over: all of them are accounted for, or nearly all are back.
+    /// The suspected partition is over: all of its members are accounted for, or nearly all are back.
     PartitionHealed {
-        /// Those that did not come back, sorted.
+        /// The members that did not come back, sorted.
         unreachable: Vec<NodeId>,
         /// The live members, this node included, sorted.
         reachable: Vec<NodeId>,
@@ -60,85 +60,86 @@ pub enum Output {
     Heard(NodeId),
     /// The leader, as far as this node knows, has changed, or the time for which that holds.
     Leadership(Leadership),
-    /// Somebody leads from now on, perhaps this node.
+    /// A node leads from now on, perhaps this one.
     LeaderElected {
         /// The leader.
         leader: NodeId,
         /// Its term.
         term: Term,
     },
-    /// Whoever led does so no more, perhaps this node.
+    /// A node no longer leads, perhaps this one.
     LeaderLost {
         /// The leader.
         leader: NodeId,
         /// Its term.
         term: Term,
-        /// Why.
+        /// The reason for the loss.
         reason: LossReason,
     },
-    /// This node has given up leadership: end all that it leads, wait for the end, then hand in [`Input::WorkEnded`].
+    /// This node has given up leadership: end all led work, wait until it has ended, then hand in [`Input::WorkEnded`].
     EndWork {
-        /// Of which term.
+        /// The term of the work.
         term: Term,
     },
-    /// A majority of the voters can be reached again, or no more.
+    /// A majority of the voters can be reached again, or can no longer be reached.
     Quorum {
         /// The latest term known.
         term: Term,
-        /// Whether.
+        /// True if it can be reached.
         is_reached: bool,
     },
-    /// A view is agreed: nobody ever sees other members under its number.
+    /// A view is agreed: no other members are ever agreed under its number.
     ViewAgreed(NumberedView),
     /// Make this durable, then hand in [`Input::Persisted`]. A newer one replaces an older one that is not yet written.
     Persist(Durable),
-    /// Look the seeds' names up again and hand in [`Input::SeedAddresses`], after [`Input::SomeSeedAddresses`] if that takes
-    /// long.
+    /// Look the seeds' names up again and hand in [`Input::SeedAddresses`], after [`Input::SomeSeedAddresses`] if that
+    /// takes long.
     ResolveSeeds,
-    /// A member told something about a lease in a database.
+    /// A member sent news about a lease in a database.
     LeaseWord {
-        /// The word.
+        /// The news.
         word: LeaseWord,
-        /// It came from a member whose word counts, and was passed on: not from one that has just come.
+        /// True if it came from an elder, and was passed on; false if it came from a newcomer.
         is_of_elder: bool,
     },
-    /// The answer to a command.
+    /// The reply to a command.
     Reply {
-        /// The command's.
+        /// The ticket of the command.
         ticket: Ticket,
-        /// The answer.
+        /// The reply.
         reply: Reply,
     },
-    /// A message for this node's programs; each comes once.
+    /// A message for this node's programs; each is given out once.
     Message(Box<Delivery>),
-    /// Something an operator may want to read; already rate-limited.
+    /// A condition that an operator may want to know of; already rate-limited.
     Notice(Notice),
-    /// The core has ended: it takes no more input and gives no more output.
+    /// The core has ended: it takes no more inputs and gives no more outputs.
     Stopped(StopReason),
 }
 
 /// The state that survives the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Durable {
-    /// No incarnation above this was or will be used before a higher bound is stored.
+    /// The incarnation bound: no higher incarnation was or will be used before a higher bound is stored.
     pub incarnation_bound: u64,
-    /// Last known addresses of other members, at most [`MAX_REMEMBERED_ADDRESSES`](crate::core::limits::MAX_REMEMBERED_ADDRESSES).
+    /// Last known addresses of other members, at most
+    /// [`MAX_REMEMBERED_ADDRESSES`](crate::core::limits::MAX_REMEMBERED_ADDRESSES).
     pub addresses: Vec<SocketAddr>,
-    /// The ballot, which a voter must not forget, if this node takes part in electing leaders.
+    /// The ballot, which a voter must not forget, if this node takes part in elections.
     pub ballot: Option<Ballot>,
 }
 
-/// Why the core stopped.
+/// The reason why the core stopped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// It left gracefully.
+    /// The node left gracefully.
     #[error("left the cluster")]
     Left,
-    /// An operator removed it.
+    /// An operator removed the node.
     #[error("removed from the cluster by an operator; restart to join again")]
     Removed,
-    /// Its name belongs to somebody else.
+    /// The node's name belongs to another one.
     #[error("name {id:?} is already in use by {holder}: choose another with --name, or stop the other node first")]
     NameInUse {
         /// The name.
@@ -146,12 +147,12 @@ pub enum StopReason {
         /// The address of the other node.
         holder: SocketAddr,
     },
-    /// The cluster will not have it.
+    /// The cluster refused the node.
     #[error("refused by {by}: {refusal}")]
     Refused {
-        /// The address that said so.
+        /// The address of the node that refused.
         by: SocketAddr,
-        /// In the refuser's words.
+        /// The reason that it gave.
         refusal: Refusal,
     },
 }

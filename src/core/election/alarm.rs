@@ -1,67 +1,68 @@
-//! What a voter's machine has to say to an operator.
+//! Alarms: conditions that a voter reports to an operator.
 
 use std::fmt;
 
 use crate::core::member::NodeId;
 
-/// What an operator must know; `Display` says what happened and what to try. Rate limits are the receiver's business.
+/// A condition that an operator must know of; `Display` says what happened and what to try. The receiver limits the
+/// rate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Alarm {
-    /// The names configured here are not those configured there: nothing is formed.
+    /// The voters configured here differ from those configured on another node: no electorate is formed.
     VotersDiffer {
-        /// Where.
+        /// The other node.
         with: NodeId,
     },
-    /// The electorate on the disk is not the one configured; the disk wins.
+    /// The electorate on the disk differs from the configured one; the disk wins.
     ConfigurationOutdated,
     /// This node's name belongs to a voter of another identity: its disk was lost or exchanged.
     Stranger,
-    /// A voter's identity is not the one that the electorate knows: its disk was lost or exchanged.
+    /// A voter's identity differs from the one in the electorate: its disk was lost or exchanged.
     StrangeVoter {
-        /// Whose.
+        /// The voter's name.
         id: NodeId,
     },
-    /// A node speaks with this node's identity: one data directory is a copy of the other.
+    /// Another node uses this node's identity: one data directory is a copy of the other.
     Copied {
-        /// Who.
+        /// The other node.
         id: NodeId,
     },
-    /// Another electorate is about in this cluster.
+    /// Another electorate is present in this cluster.
     OtherElectorate {
-        /// Who belongs to it.
+        /// The node that belongs to it.
         id: NodeId,
     },
-    /// The cluster has an electorate that this node is not in, though it is configured as a voter.
+    /// The cluster has an electorate without this node, though this node is configured as a voter.
     ElectorateExists,
-    /// Voters that are configured have not said who they are: nothing is formed.
+    /// Configured voters have not sent their identities: no electorate is formed.
     VotersMissing {
-        /// Their names.
+        /// The names of these voters.
         ids: Vec<NodeId>,
     },
-    /// One member alone says that the cluster has an electorate: none is formed for as long as it does.
+    /// One member alone reports that the cluster has an electorate: none is formed for as long as it does.
     FormingHeldUp {
         /// The member.
         by: NodeId,
     },
-    /// A term near the end of all terms, or of a generation that is not ours, was named.
+    /// A term was named that is near the end of all terms, or of another generation.
     TermLimit {
-        /// By whom.
+        /// The node that named it.
         id: NodeId,
     },
     /// The disk does not take the ballot: this voter stands aside.
     Aside,
-    /// It does again.
+    /// The disk takes the ballot again.
     AsideNoMore,
     /// An operator has begun a new generation.
     Recovered {
-        /// Which.
+        /// The number of the generation.
         generation: u64,
     },
 }
 
 impl Alarm {
-    /// A short name for its kind.
+    /// Returns a short name for its kind.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Alarm::VotersDiffer { .. } => "voters differ",

@@ -1,12 +1,13 @@
-//! What a voter must not forget: on disk before anything that rests on it leaves the process.
+//! The ballot: everything that a voter must not forget. It is on disk before anything that rests on it leaves the
+//! process.
 //!
-//! | remembered | forgotten, it would |
+//! | remembered | if it were forgotten, the voter would |
 //! |---|---|
 //! | identity | vote twice in one term under one name |
 //! | term, vote | vote twice in one term (Raft, section 3.4: `currentTerm`, `votedFor`) |
 //! | promise | vote while a leader still counts on its acknowledgement |
 //! | newest accepted view | lose a view that was agreed by its acceptance |
-//! | electorate that is known of | form another one beside it, in terms that were led already |
+//! | electorate that it knows of | form another one beside it, in terms that were led already |
 //!
 //! Must not know: disks.
 
@@ -25,35 +26,35 @@ use crate::core::settings::MAX_LEASE;
 /// The durable state of a voter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ballot {
-    /// Counts the writes, so that the disk can say which it has.
+    /// The number of writes so far, so that the disk can say which ballot it has.
     pub version: u64,
-    /// Drawn once.
+    /// The voter's identity, drawn once.
     pub identity: Identity,
     /// The latest term in which it voted, or acknowledged a leader.
     pub term: Term,
-    /// Whom it voted for (or followed) in that term.
+    /// The node that it voted for (or followed) in that term.
     pub vote: Option<Identity>,
     /// The longest lease that may still bind it: after a restart it does not vote for that long.
     pub promise: Duration,
     /// The newest view that it accepted; the first one is the founding view of its electorate.
     pub accepted: Option<NumberedView>,
-    /// The electorate that its cluster has, as others say who vote in it: kept by who does not, and by who learnt of a
-    /// later one than its own.
+    /// The electorate of the cluster, as reported by its voters. Kept by a node that does not vote, and by one that
+    /// learnt of a later electorate than its own.
     pub known: Option<Descent>,
 }
 
 impl Ballot {
-    /// That of a voter at its first start.
+    /// Returns the ballot of a voter at its first start.
     pub fn blank(identity: Identity) -> Self {
         Self { version: 0, identity, term: Term(0), vote: None, promise: Duration::ZERO, accepted: None, known: None }
     }
 
-    /// A blank ballot holds nothing that could be undone: no term, vote, promise or accepted view.
+    /// Returns true if the ballot holds nothing that could be undone: no term, vote, promise or accepted view.
     pub fn is_blank(&self) -> bool {
         self.term == Term(0) && self.vote.is_none() && self.promise.is_zero() && self.accepted.is_none()
     }
 
-    /// The electorate that this node knows of: its own, or the one that came after it.
+    /// Returns the electorate that this node knows of: its own, or the one that came after it.
     pub fn founded(&self) -> Option<Descent> {
         let own = self.accepted.as_ref().map(|view| view.electorate.descent());
         match (own, self.known) {
@@ -62,7 +63,7 @@ impl Ballot {
         }
     }
 
-    /// Whether its invariants hold; asked of what a disk holds.
+    /// Returns true if the invariants hold. Asked of what was read from a disk.
     pub fn is_well_formed(&self) -> bool {
         let is_accepted_well_formed = self.accepted.as_ref().is_none_or(NumberedView::is_well_formed);
         let is_known_well_formed = self.known.as_ref().is_none_or(Descent::is_well_formed);
@@ -70,7 +71,7 @@ impl Ballot {
     }
 }
 
-/// A ballot as it stands on a disk.
+/// A ballot as it is stored on a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Saved {
     version: u64,
@@ -82,7 +83,7 @@ struct Saved {
     known: Option<Descent>,
 }
 
-/// The same as format 4 of the state file has it.
+/// A ballot as format 4 of the state file stores it.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(Serialize))]
 pub(crate) struct BallotV4 {

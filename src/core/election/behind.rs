@@ -1,15 +1,16 @@
 //! Voters that are above their leader's term: the leader goes on in a term above theirs.
 //!
-//! A voter whose attempt was in vain has voted in a later term than that of the leader that the others kept. It may not
-//! acknowledge that leader any more, and nobody but itself would ever know: when another voter fails, the leader falls,
-//! though a majority is there. So it answers renewals with its own term, and the leader of a voter that says so for a lease
-//! gives its claim up and stands once more, above that term, as etcd's leaders do "to free this stuck node". Its voters vote
-//! for it at once: what they promised keeps them from voting for others, for whom it would be unsafe, not for itself.
+//! A voter whose attempt to be elected was in vain has voted in a later term than that of the leader that the other
+//! voters kept. It may not acknowledge that leader any more, and nobody but itself would ever know: when another voter
+//! fails, the leader falls, though a majority is there. So it answers renewals with its own term, and a leader that
+//! hears this from a voter for a lease gives its claim up and stands once more, above that term, as etcd's leaders do
+//! "to free this stuck node". Its voters vote for it at once: their promises keep them from voting for other
+//! candidates, for whom it would be unsafe, but not for the leader that they promised to.
 //!
-//! Invariants: only a voter of the electorate moves a leader, after a lease of saying so and by so many terms at most; a view
-//! or a change of the electorate that is under way is settled first.
+//! Invariants: only a voter of the electorate moves a leader, after it has said so for a lease and by a bounded number
+//! of terms; a view or a change of the electorate that is under way is settled first.
 //!
-//! Must not know: how the voter came there.
+//! Must not know: how the voter came to be ahead.
 
 use super::message::Body;
 use super::raw::Identity;
@@ -23,18 +24,18 @@ use crate::core::time::Time;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Ahead {
     term: Term,
-    /// When it said so first, of the times without a pause of a lease.
+    /// The time of its first such answer, counted anew after a pause of a lease.
     since: Time,
     heard: Time,
 }
 
 impl Election {
-    /// The answer to a renewal of a term that is over for this voter.
+    /// Answers a renewal of a term that is over for this voter.
     pub(super) fn say_that_it_is_behind(&mut self, leader: &NodeId) {
         self.send(leader, Body::Behind { term: self.ballot.term });
     }
 
-    /// A voter cannot follow this leader, since it is above its term.
+    /// Notes that a voter cannot follow this leader, since it is above the leader's term.
     pub(super) fn hear_that_it_is_behind(
         &mut self,
         around: &Surroundings<'_>,
@@ -71,7 +72,7 @@ impl Election {
         }
         let above = leading.ahead.values().map(|ahead| ahead.term).max().unwrap_or(term);
         self.step_down(around, LossReason::Superseded);
-        // It knows that nobody leads.
+        // This voter knows that nobody leads.
         self.is_successor = true;
         self.stand_above(around, above);
     }

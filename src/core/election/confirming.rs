@@ -1,12 +1,13 @@
-//! Confirming: the proof that this node still leads, for those who must know now (a read barrier; Raft, section 6.4).
+//! Confirming: the proof that this node still leads, for callers that must know now (a read barrier; Raft, section
+//! 6.4).
 //!
-//! A claim says that nobody else leads for a while; it does not say that its leader was heard of lately. Whoever asks is
+//! A claim says that nobody else leads for a while; it does not say that its leader was heard of lately. A question is
 //! answered when a majority has acknowledged a renewal that was *sent after the question*: at that time none of that
-//! majority had voted in a later term. All who ask while one such round is under way share the next one, so that a
-//! thousand questions cost two rounds.
+//! majority had voted in a later term. All questions that come while one such round is under way share the next one, so
+//! that a thousand questions cost two rounds.
 //!
 //! Invariants:
-//! - Every question is answered: with yes by an acknowledged round alone, with no as soon as the claim is over, and by
+//! - Every question is answered: with yes only by an acknowledged round, with no as soon as the claim is over, and by
 //!   [`BARRIER_TIMEOUT`] at the latest.
 //! - At most [`MAX_BARRIERS`] questions wait.
 //!
@@ -17,7 +18,7 @@ use super::{Election, Role, Surroundings};
 use crate::core::limits::{BARRIER_TIMEOUT, MAX_BARRIERS};
 use crate::core::time::Time;
 
-/// The questions that wait, in the order in which they came.
+/// The questions that wait, in the order of their arrival.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Confirms {
     waiting: Vec<Question>,
@@ -40,7 +41,7 @@ impl Confirms {
         self.waiting.iter().map(|question| question.until).min()
     }
 
-    /// Takes out those that are so.
+    /// Removes the questions for which `is_such` holds; returns their tickets.
     fn take(&mut self, is_such: impl Fn(&Question) -> bool) -> Vec<u64> {
         let (such, others) = std::mem::take(&mut self.waiting).into_iter().partition(|question| is_such(question));
         self.waiting = others;
@@ -50,7 +51,7 @@ impl Confirms {
 }
 
 impl Election {
-    /// Does this node still lead? Answered by [`Action::Confirmed`].
+    /// Asks whether this node still leads; the answer is [`Action::Confirmed`].
     pub fn confirm(&mut self, around: &Surroundings<'_>, ticket: u64) {
         self.expire(around);
         let Some(last) = self.last_renewal().filter(|_| self.has_claim()) else {
@@ -75,7 +76,7 @@ impl Election {
         }
     }
 
-    /// The claim lasts longer: a majority has acknowledged this renewal.
+    /// Answers the questions that a majority's acknowledgement of this renewal confirms; the claim lasts longer.
     pub(super) fn confirmed(&mut self, around: &Surroundings<'_>, sequence: u64, until: Time) {
         let Role::Leading(leading) = &self.role else { return };
         let term = leading.term;
@@ -85,14 +86,14 @@ impl Election {
         self.ask_for_confirmation(around);
     }
 
-    /// This node leads no more, or gives it up.
+    /// Answers all questions with no: this node leads no more, or gives leadership up.
     pub(super) fn confirm_nothing(&mut self) {
         for ticket in self.confirms.take(|_| true) {
             self.answer_confirm(ticket, Err(Unconfirmed::Lost));
         }
     }
 
-    /// Too few have answered in time.
+    /// Answers the questions for which too few voters have answered in time.
     pub(super) fn expire_confirms(&mut self, around: &Surroundings<'_>) {
         for ticket in self.confirms.take(|question| around.now >= question.until) {
             self.answer_confirm(ticket, Err(Unconfirmed::TimedOut));

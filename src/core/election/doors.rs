@@ -1,6 +1,6 @@
-//! The vocabulary of the machine's doors: what it is born with, what an input finds around it, what comes out.
+//! The types at the machine's doors: its initial state, the surroundings of an input, and its output.
 //!
-//! What goes in are the methods of [`Election`](super::Election).
+//! The inputs are the methods of [`Election`](super::Election).
 
 use std::time::Duration;
 
@@ -16,37 +16,37 @@ use crate::core::member::NodeId;
 use crate::core::settings::LeaseTiming;
 use crate::core::time::Time;
 
-/// What a voter's machine is made of.
+/// The initial state of a voter's machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElectionBirth {
     /// This node's name.
     pub me: NodeId,
-    /// The pace, checked.
+    /// The timing of leases, checked.
     pub timing: LeaseTiming,
-    /// At most one new view in this time.
+    /// The shortest time between two new views.
     pub view_interval: Duration,
     /// The names configured as voters: they form the first electorate, and mean nothing once there is one.
     pub voters: Vec<NodeId>,
-    /// What the disk holds; a blank one at the first start.
+    /// The ballot on the disk; a blank one at the first start.
     pub ballot: Ballot,
 }
 
-/// What an input finds around it.
+/// The surroundings of an input.
 pub struct Surroundings<'a> {
     /// The time, on a clock that counts suspend.
     pub now: Time,
-    /// A fresh random number from 0 to below 1.
+    /// A fresh random number, at least 0 and below 1.
     pub luck: f64,
-    /// Whether this node is Up: only Up members stand, vote and lead.
+    /// True if this node is Up: only Up members stand, vote and lead.
     pub is_up: bool,
     /// The members that belong in a view now, sorted.
     pub members: &'a dyn Fn() -> Vec<NodeId>,
 }
 
-/// What a node without a vote knows of an electorate of which no voter is left.
+/// An electorate of which no voter is left, as a node without a vote knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LostElectorate {
-    /// Which one it is.
+    /// The name and origin of the electorate.
     pub descent: Descent,
     /// The number of the newest view that it is known to have agreed on; 0 if none is known.
     pub number: u64,
@@ -54,23 +54,23 @@ pub struct LostElectorate {
     pub voters: Vec<NodeId>,
 }
 
-/// Why a leader is no longer one.
+/// The reason why a leader leads no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LossReason {
-    /// Its lease ran out, or nobody heard of it for a lease.
+    /// The lease ran out, or nobody heard of the leader for a lease.
     Expired,
-    /// It gave leadership up.
+    /// The leader gave leadership up.
     Resigned,
-    /// Another one leads in a later term.
+    /// Another node leads in a later term.
     Superseded,
-    /// Its store turned its renewal down (leases in a database).
+    /// The store rejected the renewal (leases in a database).
     Rejected,
-    /// Too few voters answered.
+    /// Too few voters acknowledged the renewals.
     QuorumLost,
 }
 
 impl LossReason {
-    /// Its name in the JSON contract.
+    /// Returns the reason's name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             LossReason::Expired => "expired",
@@ -82,32 +82,33 @@ impl LossReason {
     }
 }
 
-/// Why an operator's command to the leader, such as a change of the electorate, was not carried out. Nothing changed, unless
-/// it says otherwise.
+/// The reason why an operator's command to the leader, such as a change of the electorate, was not carried out. Nothing
+/// changed, unless the variant says otherwise.
 ///
-/// It travels from the leader to who asked it: variants are only ever appended.
+/// It is sent from the leader to the node that asked it: variants are only ever appended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// Only the leader changes the electorate.
+    /// This node does not lead: only the leader changes the electorate.
     #[error("this node does not lead")]
     NotLeader,
     /// Another change is under way; they are made one at a time.
     #[error("another change of the electorate is under way: try again in a moment")]
     Busy,
-    /// The electorate that was asked for is the one there is, or cannot be.
+    /// The electorate that was asked for is the current one, or impossible.
     #[error("the electorate stays as it is: {reason}")]
     NoChange {
         /// The reason why it stays as it is.
         reason: Unchanged,
     },
-    /// The voter to add did not say who it is.
+    /// The voter to add did not send its identity.
     #[error("{id:?} did not answer: it must be up, in quorum mode, and have a data directory")]
     NoAnswer {
         /// The voter that was to be added.
         id: NodeId,
     },
-    /// The change was given up half-way, too few voters answered to settle it, or a leader before may have made it: whether it holds is not known.
+    /// The change was given up half-way, too few voters answered to settle it, or a leader before may have made it: it
+    /// is not known whether it holds.
     #[error(
         "leadership was lost, or too few voters answered, meanwhile: look at the list of voters before you try again"
     )]
@@ -115,10 +116,10 @@ pub enum ChangeError {
     /// A recovery was asked for while a majority of the old electorate answers.
     #[error("a majority of the old electorate answers: nothing is lost; use voters add and voters remove")]
     MajorityAnswers,
-    /// A new generation needs the data directory of a voter of the old one.
+    /// This node was no voter: a new generation needs the data directory of a voter of the old one.
     #[error("this node was no voter: run it on a voter that is left; if none is, found the electorate anew (--anew)")]
     NoVoter,
-    /// The leader was asked and said nothing; whether it has carried it out is not known.
+    /// The leader was asked and did not answer; it is not known whether it has carried the command out.
     #[error("the leader, {leader:?}, did not answer in time: look at the list of voters before you try again")]
     LeaderSilent {
         /// The leader that was asked last.
@@ -130,16 +131,16 @@ pub enum ChangeError {
          after the leader was lost"
     )]
     LeaderHeard {
-        /// The voter that hears one.
+        /// The voter that hears a leader.
         by: NodeId,
     },
-    /// Leadership is to go to a node that does not vote.
+    /// Leadership was to go to a node that does not vote.
     #[error("{id:?} does not vote: only a voter can lead (see the list of voters)")]
     NotVoter {
         /// The node that was named.
         id: NodeId,
     },
-    /// Leadership is to go to a voter that would not be elected now.
+    /// Leadership was to go to a voter that would not be elected now.
     #[error(
         "{id:?} has not acknowledged the leader lately, or does not hold the newest view yet: try again in a moment, or name \
          another voter"
@@ -148,19 +149,19 @@ pub enum ChangeError {
         /// The voter that was named.
         id: NodeId,
     },
-    /// Leadership is to go to the node that has it.
+    /// Leadership was to go to the node that has it.
     #[error("{id:?} leads already")]
     LeadsAlready {
         /// The leader.
         id: NodeId,
     },
-    /// The leader that was to resign leads no more, and another one than was wanted does.
+    /// The leader that was to resign leads no more, and a node other than the wanted one does.
     #[error("the leader that was asked leads no more, and {leader:?} leads by now")]
     LedByOther {
         /// The leader by now.
         leader: NodeId,
     },
-    /// The voter to add said who it is, and never acknowledged the leader.
+    /// The voter to add sent its identity, and never acknowledged the leader.
     #[error(
         "{id:?} has not acknowledged the leader, so that it was not made a voter, and nothing changed: see that it stays up \
          and that its data directory takes writes, then try again"
@@ -175,12 +176,12 @@ pub enum ChangeError {
          the command again, which does what is left"
     )]
     HalfReplaced {
-        /// The voter that was to go.
+        /// The voter that was to be removed.
         old: NodeId,
         /// The voter that was added.
         new: NodeId,
     },
-    /// An electorate was to be founded anew where none is known of.
+    /// An electorate was to be founded anew where none is known.
     #[error(
         "nobody here knows of an electorate: the first one forms by itself, of leadership.voters, as soon as all of them are \
          up"
@@ -192,28 +193,30 @@ pub enum ChangeError {
         /// The voter that is left.
         id: NodeId,
     },
-    /// Without the voter that is to go nobody could be elected.
+    /// Without the voter that was to be removed nobody could be elected.
     #[error(
         "without {id:?} only {there} of {voters} voters would be there, and {needed} are needed to elect anybody: bring the \
          others back first, or remove those that are gone for good"
     )]
     NoMajorityLeft {
-        /// The voter that was to go.
+        /// The voter that was to be removed.
         id: NodeId,
-        /// How many of those that would be left have answered the leader.
+        /// The number of the remaining voters that have answered the leader.
         there: u8,
-        /// How many would vote.
+        /// The number of the remaining voters.
         voters: u8,
-        /// How many of them would be needed.
+        /// The number of them that an election would need.
         needed: u8,
     },
-    /// The leader takes no commands from whoever has just come: it may be anybody.
+    /// The command came by way of a node that became a member only just now: it may be anybody's, and the leader
+    /// refuses it.
     #[error(
         "the leader takes no commands by way of a node that does not vote and has been a member for less than a minute: give \
          the command at the leader, a voter or an older member"
     )]
     TooNew,
-    /// The change was put to the voters and taken back, since too few had it on their disks in time, or the leader left.
+    /// The change was proposed to the voters and taken back, since too few had it on their disks in time, or the leader
+    /// left.
     #[error(
         "too few voters took the change in time, so that the leader took it back, and nothing changed: look at the list of \
          voters for those that do not acknowledge, and try again"
@@ -226,12 +229,12 @@ pub enum ChangeError {
          what is left; or remove {new:?}"
     )]
     HalfDone {
-        /// The voter that was to go.
+        /// The voter that was to be removed.
         old: NodeId,
         /// The voter that was added.
         new: NodeId,
     },
-    /// The leader's own disk did not take the change: no voter was asked, and the leader stands aside.
+    /// The leader's own disk did not take the change: it was proposed to no voter, and the leader stands aside.
     #[error(
         "the disk of the leader, {id:?}, did not take the change, so that it was put to nobody, and nothing changed: see to its \
          data directory, and try again as soon as another voter leads"
@@ -246,77 +249,78 @@ pub enum ChangeError {
          to its data directory (is the disk full, or read-only?), then try again"
     )]
     NotStored {
-        /// The voter.
+        /// The voter that stores nothing.
         id: NodeId,
     },
-    /// The same, once the change and what takes it back were put to the voters.
+    /// A voter stores nothing, as in `NotStored`, when the change and the view that takes it back were already
+    /// proposed.
     #[error(
         "{id:?} answers and does not store what the leader puts to the voters; without it the change is neither made nor taken \
          back: see to its data directory (is the disk full, or read-only?), then look at the list of voters"
     )]
     Unsettled {
-        /// The voter.
+        /// The voter that stores nothing.
         id: NodeId,
     },
-    /// The node to add is in no list of members.
+    /// The node to add is no member that the leader knows.
     #[error(
         "the leader knows no member {id:?}: see the list of members for the name, or start an agent of that name first"
     )]
     NoMember {
-        /// The name.
+        /// The name of the node.
         id: NodeId,
     },
-    /// A replacement adds before it removes, and there is no room.
+    /// As many nodes vote as may, and a replacement adds before it removes.
     #[error(
         "as many vote as may, and a replacement adds before it removes: give `voters remove {old}`, then `voters add {new}` \
          (in between one voter less may fail)"
     )]
     NoRoom {
-        /// The voter that is to go.
+        /// The voter to be removed.
         old: NodeId,
-        /// The voter that is to come.
+        /// The voter to be added.
         new: NodeId,
     },
 }
 
-/// Why an electorate stays as it is. Travels: variants are only ever appended.
+/// The reason why an electorate stays as it is. It is sent to other nodes: variants are only ever appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unchanged {
-    /// Whoever is to be added votes already.
+    /// The node to add votes already.
     #[error("a voter of that name is in it")]
     VotesAlready,
-    /// Whoever is to be removed does not vote.
+    /// The node to remove does not vote.
     #[error("no voter of that name is in it")]
     VotesNot,
-    /// There would be nobody left, or too many, or one twice.
+    /// Nobody would be left, or too many, or one voter twice.
     #[error("one to seven vote, each once")]
     OutOfBounds,
-    /// A recovery names too many.
+    /// A recovery names too many voters.
     #[error("at most seven vote")]
     TooMany,
-    /// No recovery is possible any more.
+    /// No generation is left to begin.
     #[error("there are no generations left")]
     NoGenerations,
 }
 
-/// The proof that this node led at a time after it was asked.
+/// The proof that this node led at a time after the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Confirmed {
     /// The term in which it leads.
     pub term: Term,
-    /// When its claim ends without a further renewal.
+    /// The time at which its claim ends without a further renewal.
     pub until: Time,
 }
 
-/// Why leadership was not confirmed.
+/// The reason why leadership was not confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unconfirmed {
-    /// It has no claim.
+    /// This node has no claim.
     #[error("this node does not lead")]
     NotLeader,
-    /// Its claim ended before a majority had answered.
+    /// This node's claim ended before a majority had answered.
     #[error("leadership was lost before a majority had confirmed it: ask who leads now")]
     Lost,
     /// A majority did not answer in time; the claim may stand all the same.
@@ -329,17 +333,17 @@ pub enum Unconfirmed {
     Busy,
 }
 
-/// What comes out of the machine.
+/// An output of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Tell a voter. Best effort.
+    /// This message is to be sent to a voter. Best effort.
     Send {
-        /// The voter it is for.
+        /// The voter that it is for.
         to: NodeId,
         /// The message.
         word: Word,
     },
-    /// Make this durable, then say so by [`Election::stored`](super::Election::stored).
+    /// This ballot is to be made durable, and reported by [`Election::stored`](super::Election::stored).
     Persist(Ballot),
     /// This node's claim has begun, or lasts longer.
     Claimed {
@@ -347,13 +351,13 @@ pub enum Action {
         term: Term,
         /// The renewal that a majority acknowledged.
         sequence: u64,
-        /// When it was sent.
+        /// The time at which that renewal was sent.
         sent: Time,
-        /// When the claim ends.
+        /// The time at which the claim ends.
         until: Time,
     },
     /// This node's claim is over, as of now. If it resigned, led work is to be ended and
-    /// [`Election::work_ended`](super::Election::work_ended) said.
+    /// [`Election::work_ended`](super::Election::work_ended) called.
     Lost {
         /// The term.
         term: Term,
@@ -368,9 +372,9 @@ pub enum Action {
         leader: NodeId,
         /// The renewal that a majority acknowledged.
         sequence: u64,
-        /// When it was sent, at the earliest.
+        /// The time at which that renewal was sent; late by as long as the leader's message took.
         sent: Time,
-        /// The leader's lease.
+        /// The length of the leader's lease.
         lease: Duration,
     },
     /// The leader of this term, perhaps this node, has resigned and ended all that it led.
@@ -387,25 +391,25 @@ pub enum Action {
         /// The voter that has it.
         from: NodeId,
     },
-    /// Whether a majority of the voters can be reached has changed.
+    /// The reachability of a majority of the voters has changed.
     Quorum {
-        /// A majority can be reached.
+        /// True if a majority can be reached.
         is_reached: bool,
     },
     /// The outcome of an operator's command.
     Answer {
         /// The ticket of the command.
         ticket: u64,
-        /// The electorate as it is now, or why it was not changed.
+        /// The electorate as it is now, or the reason why the command was not carried out.
         result: Result<Electorate, ChangeError>,
     },
     /// The answer to [`Election::confirm`](super::Election::confirm).
     Confirmed {
         /// The ticket of the question.
         ticket: u64,
-        /// The proof, or why there is none.
+        /// The proof, or the reason why there is none.
         result: Result<Confirmed, Unconfirmed>,
     },
-    /// An operator is to hear of this.
+    /// An operator is to be told of this.
     Alarm(Alarm),
 }

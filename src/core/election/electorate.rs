@@ -1,8 +1,8 @@
-//! Who votes: one to seven voters, each known by the identity that it drew at its first start.
+//! The electorate: one to seven voters, each known by the identity that it drew at its first start.
 //!
-//! Invariants: voters are sorted by name, names and identities are unique, a majority is more than half of *all* of them.
-//! A voter is its identity, which is in its data directory: whoever comes back under its name without that directory is a
-//! stranger, who may have forgotten a vote or a promise.
+//! Invariants: voters are sorted by name, names and identities are unique, a majority is more than half of *all*
+//! voters. A voter is its identity, which is in its data directory: a node that comes back under its name without that
+//! directory is a stranger, since it may have forgotten a vote or a promise.
 //!
 //! Must not know: who is up.
 
@@ -14,65 +14,66 @@ use super::term::Term;
 use crate::core::limits::MAX_VOTERS;
 use crate::core::member::NodeId;
 
-/// A name and the identity behind it.
+/// A voter: a name and the identity behind it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Voter {
-    /// Its name.
+    /// The voter's name.
     pub id: NodeId,
-    /// Its identity.
+    /// The voter's identity.
     pub identity: Identity,
 }
 
 /// The voters of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Electorate {
-    /// Its own name: changes of voters leave it as it is, a recovery draws another one.
+    /// The electorate's own name: changes of voters keep it, a recovery draws another one.
     pub lineage: Lineage,
-    /// The lineage of the electorate that was founded first and that it descends from; its own if it is that one.
+    /// The lineage of the first electorate, from which this one descends; the same as `lineage` in the first
+    /// electorate.
     pub root: Lineage,
-    /// The term at which its generation began: nobody leads in it, and all of its terms are above. Of electorates of one
-    /// root the one that began at the highest term stands, wherever they meet.
+    /// The term at which its generation began: nobody leads in it, and all terms of the generation are above it. Of two
+    /// electorates with one root, the one that began at the higher term stands, wherever they meet.
     pub began: Term,
-    /// Sorted by name.
+    /// The voters, sorted by name.
     pub voters: Vec<Voter>,
 }
 
-/// Names an electorate, and says where it comes from: what everybody may know of it without knowing its voters.
+/// The name and the origin of an electorate: all that a node can know of one without knowing its voters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Descent {
-    /// See [`Electorate::lineage`].
+    /// The same as [`Electorate::lineage`].
     pub lineage: Lineage,
-    /// See [`Electorate::root`].
+    /// The same as [`Electorate::root`].
     pub root: Lineage,
-    /// See [`Electorate::began`]. All terms of the generation are between this one and the next generation: who begins the
-    /// next one begins above every term that was ever led in this one.
+    /// The same as [`Electorate::began`]. All terms of the generation lie between this one and the next generation: a
+    /// recovery begins the next generation above every term that was ever led in this one.
     pub began: Term,
 }
 
 impl Descent {
-    /// Whether an operator put this one in the place of `other`, or of one of which both descend.
+    /// Returns true if an operator put this electorate in the place of `other`, or of one from which both descend.
     pub fn succeeds(&self, other: &Descent) -> bool {
         self.root == other.root && self.began > other.began
     }
 
-    /// Whether its invariants hold; asked of everything that others send or a disk holds.
+    /// Returns true if the invariants hold. Asked of everything that is received or read from a disk.
     pub fn is_well_formed(&self) -> bool {
         let is_of_its_root = (self.began == Term(0)) == (self.lineage == self.root);
         is_of_its_root && self.began.is_beginning() && self.lineage != Lineage(0)
     }
 }
 
-/// How an electorate differs from the one before it.
+/// The difference between an electorate and the one before it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum VoterChange {
-    /// This one came in.
+    /// This voter was added.
     Added(Voter),
-    /// This one went.
+    /// This voter was removed.
     Removed(Voter),
 }
 
 impl Electorate {
-    /// The first electorate. All who form it of the same voters get the same lineage.
+    /// Returns the first electorate. All nodes that form it of the same voters get the same lineage.
     pub fn founded_by(mut voters: Vec<Voter>) -> Self {
         voters.sort_unstable();
         let mut electorate = Self { lineage: Lineage(0), root: Lineage(0), began: Term(0), voters };
@@ -81,17 +82,17 @@ impl Electorate {
         electorate
     }
 
-    /// What names it.
+    /// Returns the electorate's name and origin.
     pub fn descent(&self) -> Descent {
         Descent { lineage: self.lineage, root: self.root, began: self.began }
     }
 
-    /// Whether an operator put this one in the place of `other`, or of one of which both descend.
+    /// Returns true if an operator put this electorate in the place of `other`, or of one from which both descend.
     pub fn succeeds(&self, other: &Electorate) -> bool {
         self.descent().succeeds(&other.descent())
     }
 
-    /// Whether its invariants hold; asked of everything that others send.
+    /// Returns true if the invariants hold. Asked of everything that is received.
     pub fn is_well_formed(&self) -> bool {
         let is_sorted = self.voters.windows(2).all(|pair| pair[0].id < pair[1].id);
         let mut identities: Vec<Identity> = self.voters.iter().map(|voter| voter.identity).collect();
@@ -105,7 +106,7 @@ impl Electorate {
             && (1..=MAX_VOTERS).contains(&self.voters.len())
     }
 
-    /// Of everything in it.
+    /// Returns the hash of everything in it.
     pub fn hash(&self) -> u64 {
         let mut bytes = [self.lineage.0, self.root.0, self.began.0].map(u64::to_le_bytes).concat();
         for voter in &self.voters {
@@ -116,39 +117,39 @@ impl Electorate {
         xxh3_64(&bytes)
     }
 
-    /// How many are a majority.
+    /// Returns the number of voters that make a majority.
     pub fn majority(&self) -> usize {
         self.voters.len() / 2 + 1
     }
 
-    /// Whether more than half of all voters are such.
+    /// Returns true if `is_such` holds for a majority of all voters.
     pub fn has_majority(&self, mut is_such: impl FnMut(Identity) -> bool) -> bool {
         self.voters.iter().filter(|voter| is_such(voter.identity)).count() >= self.majority()
     }
 
-    /// The largest figure that a majority has reached.
+    /// Returns the largest figure that a majority has reached.
     pub fn reached_by_majority(&self, figure: impl Fn(Identity) -> u64) -> u64 {
         let mut figures: Vec<u64> = self.voters.iter().map(|voter| figure(voter.identity)).collect();
         figures.sort_unstable();
         figures[figures.len() - self.majority()]
     }
 
-    /// Whether this identity votes.
+    /// Returns true if this identity is a voter's.
     pub fn contains(&self, identity: Identity) -> bool {
         self.voters.iter().any(|voter| voter.identity == identity)
     }
 
-    /// The voter of this name.
+    /// Returns the voter of this name.
     pub fn named(&self, id: &NodeId) -> Option<&Voter> {
         self.voters.iter().find(|voter| voter.id == *id)
     }
 
-    /// The voter of this identity.
+    /// Returns the voter of this identity.
     pub fn identified(&self, identity: Identity) -> Option<&Voter> {
         self.voters.iter().find(|voter| voter.identity == identity)
     }
 
-    /// The same with one voter more or less; `None` if that is no change or breaks a bound.
+    /// Returns this electorate with one voter more or less; `None` if nothing would change or a bound would be broken.
     pub fn changed(&self, change: &VoterChange) -> Option<Self> {
         let mut voters = self.voters.clone();
         match change {
@@ -160,7 +161,7 @@ impl Electorate {
         (changed.voters.len() != self.voters.len() && changed.is_well_formed()).then_some(changed)
     }
 
-    /// The one before this change led to it; `None` if it cannot have.
+    /// Returns the electorate before this change; `None` if the change cannot have led to this one.
     pub fn before(&self, change: &VoterChange) -> Option<Self> {
         let undone = match change {
             VoterChange::Added(voter) => VoterChange::Removed(voter.clone()),

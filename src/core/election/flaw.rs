@@ -1,68 +1,99 @@
-//! Bugs to plant: each takes one rule away, so that tests can see that it is needed and that they would notice.
+//! Planted bugs: each leaves one rule out, so that the tests show that the rule is needed and that they notice.
+
+use std::time::Duration;
+
+use super::{Election, Surroundings};
+use crate::core::time::Time;
 
 /// A rule that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Flaw {
-    /// One voter in favour is enough.
+    /// One vote in favour is enough.
     NoQuorumCheck,
-    /// A voter votes for everybody who asks in its term.
+    /// A voter votes for every candidate that asks in its term.
     ForgottenVote,
     /// The claim begins with the votes.
     ClaimWithVotes,
-    /// The claim lasts from when the acknowledgement came.
+    /// The claim is counted from the receipt of the acknowledgement.
     LeaseFromReceipt,
     /// A promise lasts as long as the voter's own lease, whatever the renewal says.
     DifferingLeases,
-    /// A view counts in whatever term it was accepted.
+    /// An acceptance of a view counts in whatever term it was given.
     CountedInLaterTerm,
     /// A change of the electorate needs the new majority alone.
     UnsettledElectorate,
     /// A restarted voter votes at once.
     NoWaitAfterRestart,
-    /// A candidate may have accepted less than the voter.
+    /// A voter votes for a candidate whose newest accepted view is older than its own.
     NoViewCheck,
     /// A leader whose claim ran out goes on in its term.
     LeadsOnInItsTerm,
-    /// Whoever releases, frees.
+    /// A release counts whoever sent it, and for whatever term.
     ReleaseFromThePast,
     /// A voter that leaves is freed although the claim rests on it.
     FreesWhoIsNeeded,
-    /// A refused candidate moves the term all the same.
+    /// A refused vote request moves the voter's term all the same.
     TermFromRefused,
-    /// A vote is said before it is on disk.
+    /// A vote is sent before it is on disk.
     VoteBeforeDisk,
     /// A candidate counts its own vote before it is on disk.
     OwnVoteBeforeDisk,
-    /// A renewal is acknowledged before promise and view are on disk.
+    /// A renewal is acknowledged before the promise and the view are on disk.
     AckBeforeDisk,
     /// A leader counts its own acceptance of a view before it is on disk.
     OwnAcceptanceBeforeDisk,
-    /// A promise keeps nobody from voting.
+    /// A promise keeps no voter from voting.
     NoPromise,
-    /// Whoever has not heard a leader asks for votes at once, without status query and pre-vote.
+    /// A voter that has not heard a leader asks for votes at once, without status query and pre-vote.
     NoQuestions,
     /// A recovery asks nobody whether the majority is lost.
     RecoversAnyway,
     /// Generations begin at their first term.
     SameBeginning,
-    /// Whoever was recovered stays in its generation, whatever it is told.
+    /// A recovered voter stays in its generation, even if it is told of a later one.
     StaysInItsGeneration,
-    /// An electorate is formed though one of its voters knows of another.
+    /// An electorate is formed though one of its voters knows of another one.
     FormsAnyway,
-    /// A round that was under way when the question came confirms.
+    /// A round of renewals that began before the question confirms leadership.
     ConfirmsByOldRounds,
-    /// A leader stays in its term, whatever its voters say of theirs.
+    /// A leader stays in its term, even if its voters report higher ones.
     StaysBelowItsVoters,
-    /// Who founds anew begins above its own term alone.
+    /// An electorate that is founded anew begins above the founder's own term alone.
     FoundsAboveItself,
-    /// A change is put to the voters on answers from before it was asked for.
+    /// A change is proposed to the voters on acknowledgements from before it was asked for.
     OldAnswersCount,
     /// While a change is in flight the claim needs a majority of both electorates.
     ClaimNeedsTheNewcomers,
-    /// A change that too few voters take stays in flight.
+    /// A change that too few voters accept stays in flight.
     TakesNothingBack,
-    /// A change is put to the voters before the leader's own disk has it.
+    /// A change is proposed to the voters before it is on the leader's own disk.
     ChangeBeforeDisk,
-    /// Whoever leaves leaves a change in flight behind.
+    /// A leaving leader does not take back a change in flight.
     LeavesAtOnce,
+}
+
+impl Election {
+    /// Takes a rule away; see `flaw`.
+    pub(crate) fn plant(&mut self, flaw: Flaw) {
+        self.flaw = Some(flaw);
+        if flaw == Flaw::NoWaitAfterRestart {
+            self.promised_until = Time::default();
+            self.stand_at = Time::default();
+        }
+    }
+
+    /// Stands no earlier than this, so that a test can wait for others.
+    pub(crate) fn put_off(&mut self, around: &Surroundings<'_>, pause: Duration) {
+        self.stand_at = around.now + pause;
+    }
+
+    /// Makes states that differ only in a count the same, for the model checker.
+    pub(crate) fn forget_counts(&mut self) {
+        self.ignored = 0;
+    }
+
+    /// Returns true if the rule is taken away; see `flaw`.
+    pub(super) fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
 }

@@ -1,10 +1,11 @@
 //! Following a leader: acknowledging its renewals, which is a promise; accepting its views; being released.
 //!
-//! An acknowledgement is a promise not to vote, also not for oneself, for as long as the renewal says, from its receipt:
-//! a leader may act for as long as a majority is bound by it (leases: Gray & Cheriton 1989; Raft, section 6.4.1). The
-//! longest promise is on disk before the first acknowledgement that rests on it leaves.
+//! An acknowledgement is a promise not to vote, not even for oneself, for the length that the renewal names, counted
+//! from its receipt: a leader may act for as long as a majority is bound by it (leases: Gray & Cheriton 1989; Raft,
+//! section 6.4.1). The longest promise is on disk before the first acknowledgement that rests on it is sent.
 //!
-//! Invariants: a term is adopted from its leader alone, which a majority has voted for; what is acknowledged is on disk.
+//! Invariants: a term is adopted only from its leader, which a majority has voted for; everything acknowledged is on
+//! disk.
 //!
 //! Must not know: how a leader counts.
 
@@ -18,21 +19,21 @@ use super::{Action, Alarm, Election, LossReason, Role, Surroundings};
 use crate::core::member::NodeId;
 use crate::core::settings::{MAX_LEASE, MIN_LEASE};
 
-/// An acknowledgement that waits for the disk, or may be said again with a newer view.
+/// An acknowledgement that waits for the disk, or may be sent again with a newer view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct OwedAck {
     leader: Identity,
     name: NodeId,
     term: Term,
     sequence: u64,
-    /// The view that the leader put to us.
+    /// The view that the leader proposed.
     proposed: ViewRef,
-    /// What was said of it already.
+    /// The newest view that was acknowledged already.
     said: Option<ViewRef>,
 }
 
 impl Election {
-    /// The leader renews its lease.
+    /// Handles a leader's renewal of its lease.
     pub(super) fn renewed(&mut self, around: &Surroundings<'_>, leader: Identity, from: &NodeId, renewal: &Renewal) {
         let lease = Duration::from_millis(renewal.lease_ms);
         let term = renewal.term;
@@ -42,7 +43,7 @@ impl Election {
             return;
         }
         if self.electorate().is_none_or(|electorate| !electorate.contains(leader)) {
-            // The leader is ahead of us: its newest view says whether it may be one.
+            // The leader is ahead of this node: its newest view shows whether it may be one.
             if term >= self.ballot.term {
                 self.invited_to = Some(renewal.newest).filter(|_| self.electorate().is_none());
                 self.actions.push_back(Action::Wanted { view: renewal.newest, from: from.clone() });
@@ -55,17 +56,17 @@ impl Election {
             return;
         }
         if self.released_in == Some(term) {
-            // It was under way when its leader gave leadership up: nobody leads by what would be promised.
+            // The renewal was sent before its leader gave leadership up: nobody leads by a promise made now.
             self.ignored += 1;
             return;
         }
         if term < self.ballot.term {
-            // Terms never fall: it is for the leader to come above this one.
+            // Terms never fall: the leader has to come above this one.
             self.ignored += 1;
             return self.say_that_it_is_behind(from);
         }
         if term == self.ballot.term && self.leader.is_some_and(|known| known != leader) {
-            // Impossible among voters that keep the rules.
+            // Impossible among voters that follow the rules.
             self.actions.push_back(Action::Alarm(Alarm::OtherElectorate { id: from.clone() }));
             return;
         }
@@ -84,7 +85,7 @@ impl Election {
         self.pay_debts();
     }
 
-    /// Takes the leader of this term for what it is.
+    /// Accepts this leader for this term, and promises it the lease.
     fn obey(&mut self, around: &Surroundings<'_>, leader: Identity, term: Term, lease: Duration) {
         if term > self.ballot.term {
             if matches!(self.role, Role::Leading(_)) {
@@ -104,7 +105,7 @@ impl Election {
         self.follow(around);
     }
 
-    /// What to do about the view that the leader puts to us.
+    /// Accepts the view that the leader proposes, or asks for its contents.
     fn consider(&mut self, from: &NodeId, renewal: &Renewal) {
         let Some(accepted) = &self.ballot.accepted else { return };
         let proposed = renewal.newest;
@@ -127,7 +128,8 @@ impl Election {
         }
     }
 
-    /// The contents of a view came in that a leader put to us, or that shows that a leader or candidate is ahead of us.
+    /// Takes the contents of a view that a leader proposed, or that shows that a leader or candidate is ahead of this
+    /// node.
     pub(super) fn take_contents(&mut self, around: &Surroundings<'_>, view: &NumberedView) {
         if !view.is_well_formed() {
             self.ignored += 1;
@@ -151,8 +153,8 @@ impl Election {
         if is_proposed && is_ahead {
             self.accept(view.clone());
         } else if is_ahead && view.term >= self.ballot.term && !matches!(self.role, Role::Leading(_)) {
-            // It restricts whom we vote for, and shows who may lead us; it counts for nobody until a leader asks. Who comes
-            // in blank comes into the generation that is.
+            // The view restricts whom this node votes for, and shows who may lead it; it counts for nobody until a
+            // leader asks. A node with a blank ballot joins the current generation.
             self.ballot.term = self.ballot.term.max(view.electorate.began);
             self.accept(view.clone());
             let was_forming = matches!(self.role, Role::Forming(_));
@@ -170,23 +172,23 @@ impl Election {
         self.pay_debts();
     }
 
-    /// Whether this may be the first view of all that this node accepts: one that names it, whoever put it to it; or one by
-    /// which a leader teaches it, unless somebody else votes under its name.
+    /// Returns true if this may be the first view that this node ever accepts: one that names it, whoever sent it; or
+    /// one that a leader teaches it, unless another identity votes under its name.
     fn may_begin_with(&self, view: &NumberedView) -> bool {
         let is_learner = self.invited_to == Some(view.reference()) && view.electorate.named(&self.me).is_none();
         let descent = view.electorate.descent();
-        // Where there are two electorates, or two generations, this node votes in the one that it is sure of.
+        // If there are two electorates, or two generations, this node votes in the one that it is sure of.
         let is_it = self.ballot.known.is_none_or(|known| known.lineage == descent.lineage || descent.succeeds(&known));
         is_it && (view.electorate.contains(self.ballot.identity) || is_learner)
     }
 
-    /// Whether this voter has neither voted nor followed anybody since it formed the first electorate: nothing was ever
-    /// decided by it.
+    /// Returns true if this voter has neither voted nor followed anybody since it formed the first electorate: nothing
+    /// was ever decided by it.
     pub(super) fn has_never_voted(&self) -> bool {
         self.ballot.term == Term(0) && self.ballot.vote.is_none()
     }
 
-    /// Accepts a view: the newest that this voter knows of. An older one changes nothing.
+    /// Accepts a view if it is newer than every view this voter has accepted; an older one changes nothing.
     pub(super) fn accept(&mut self, view: NumberedView) {
         if Some(view.reference()) <= self.newest() {
             self.ignored += 1;
@@ -199,7 +201,7 @@ impl Election {
         }
     }
 
-    /// The leader says that this view is agreed.
+    /// Notes that, as the leader reports, this view is agreed.
     fn learn_agreed(&mut self, agreed: ViewRef) {
         let Some(view) = &self.ballot.accepted else { return };
         let is_it = view.reference() == agreed;
@@ -214,7 +216,7 @@ impl Election {
         }
     }
 
-    /// Acknowledges what is on disk, once, and once more when the proposed view is.
+    /// Acknowledges what is on disk, once, and once more when the proposed view is on disk.
     pub(super) fn pay_ack(&mut self) {
         let Some(owed) = &self.owed_ack else { return };
         if owed.term != self.ballot.term {
@@ -243,10 +245,10 @@ impl Election {
         self.send(&name, Body::Acked { term, sequence, newest, priority });
     }
 
-    /// The leader does without this voter, which leaves.
+    /// Ends the promise of this leaving voter: the leader's claim stands without it.
     pub(super) fn freed(&mut self, around: &Surroundings<'_>, speaker: Identity, term: Term, sequence: u64) {
         let is_from_leader = term == self.ballot.term && self.leader == Some(speaker);
-        // Whoever acknowledges again has promised again.
+        // A voter that acknowledges again has promised again.
         let is_meant = !around.is_up && self.acked == Some((term, sequence));
         if !is_meant || !is_from_leader || speaker == self.ballot.identity {
             self.ignored += 1;
@@ -256,7 +258,7 @@ impl Election {
         self.forget_promises(around);
     }
 
-    /// The leader has resigned.
+    /// Handles the leader's release: it has resigned.
     pub(super) fn released(
         &mut self,
         around: &Surroundings<'_>,

@@ -1,19 +1,20 @@
 //! Forming the first electorate: every configured voter learns the identities of *all* the others before it votes.
 //!
-//! Two voters know each other once each has heard the other's identity *and* that the other holds its own. Only then does
-//! either count the other in, so that an electorate names identities that all knew of one another at one time: a voter
-//! whose disk is lost meanwhile is met under its new identity by who has not formed yet, and turned away by who has.
-//! Whoever has formed once never forms again.
+//! Two voters know each other once each has heard the other's identity *and* that the other holds its own. Only then
+//! does either count the other in, so that an electorate names identities that all knew of one another at one time: if
+//! a voter's disk is lost meanwhile, voters that have not formed yet meet it under its new identity, and those that
+//! have formed turn it away. A voter that has formed once never forms again.
 //!
-//! **Never beside another one.** A cluster has one electorate, whoever is configured to form one: those voters may have
-//! been replaced since, and come back with empty disks. So nobody forms an electorate while it knows of another one, or a
-//! single member speaks of one; and since each voter counts every other one in, and tells it what it knows, one voter that
-//! knows keeps all of them from forming. Members tell a joiner before it is Up, so that where there is something to know
-//! it is known in time, and where there is not nobody waits for it. Who finds that it is in the electorate that there is
-//! (another voter has formed it, and names its identity) takes it over; who is not stays outside, and says what to do.
+//! **Never beside another one.** A cluster has one electorate, whichever nodes are configured to form one: those voters
+//! may have been replaced since, and come back with empty disks. So no voter forms an electorate while it knows of
+//! another one, or while a single member reports one; and since each voter counts every other one in, and tells it what
+//! it knows, one voter that knows keeps all of them from forming. Members tell a joiner before it is Up, so that it
+//! knows in time where there is an electorate, and need not wait where there is none. A voter that finds itself in the
+//! existing electorate (another voter has formed it, and names its identity) takes it over; one that is not in it stays
+//! outside, and raises an alarm.
 //!
-//! Invariants: nothing is voted before the electorate is on disk; the names configured must be the same everywhere; what
-//! is formed is what everybody speaks of who speaks of any.
+//! Invariants: nobody votes before the electorate is on disk; the names configured must be the same everywhere; an
+//! electorate is formed only if every report of an electorate, by a voter or another member, is of this one.
 //!
 //! Must not know: elections.
 
@@ -30,22 +31,24 @@ use crate::core::limits::IDENTITY_TIMEOUT;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 
-/// After so many rounds of questions, and as many again, the operator is told who has not answered.
+/// The number of rounds of questions after which, and after as many again, the operator is told which voters have not
+/// answered.
 const ROUNDS_UNTIL_TOLD: u32 = 8;
 
-/// What is known so far.
+/// The answers gathered so far.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Forming {
-    /// The other configured voters that spoke.
+    /// The last answers of the other configured voters.
     heard: BTreeMap<NodeId, Heard>,
     ask_at: Time,
-    /// Rounds of questions so far: they become rarer.
+    /// The number of rounds of questions so far: they become rarer.
     rounds: u32,
-    /// An electorate is known of: until then it may turn out that this node is in it.
+    /// The time at which this node becomes an outsider to the known electorate, unless it has turned out to be in it;
+    /// `None` while no electorate is known.
     outside_at: Option<Time>,
 }
 
-/// What a configured voter said.
+/// The last answer of a configured voter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Heard {
     identity: Identity,
@@ -64,14 +67,14 @@ impl Forming {
     }
 }
 
-/// The hash of the names configured as voters.
+/// Returns the hash of the names configured as voters.
 pub(super) fn hash_of(names: &[NodeId]) -> u64 {
     let text: Vec<&str> = names.iter().map(NodeId::as_str).collect();
     xxh3_64(text.join("\n").as_bytes())
 }
 
 impl Election {
-    /// Asks the configured voters who they are, until the electorate is formed.
+    /// Asks the configured voters for their identities, until the electorate is formed.
     pub(super) fn form(&mut self, around: &Surroundings<'_>) {
         let (retry, most) = (self.timing.retry(), self.timing.lease_duration / 4);
         let patience = self.timing.patience().max(IDENTITY_TIMEOUT);
@@ -93,7 +96,7 @@ impl Election {
             let pause = (retry * 2u32.pow(forming.rounds.min(8))).min(most.max(retry));
             forming.rounds += 1;
             forming.ask_at = around.now + pause.mul_f64(0.75 + 0.5 * around.luck);
-            // Also those that are known: they may have formed since, or have heard of an electorate.
+            // Voters that are known are asked as well: they may have formed since, or have heard of an electorate.
             self.introduce_to_all(true);
         }
         self.form_if_complete(around);
@@ -103,8 +106,8 @@ impl Election {
         matches!(&self.role, Role::Forming(forming) if forming.heard.get(id).is_some_and(|heard| heard.holds_me))
     }
 
-    /// What members say of the electorate of this cluster: what is sure, since several of them say so, and what one of them
-    /// says, for as long as it does, with whether that one is sure of it.
+    /// Takes the members' reports of an electorate in this cluster: `sure` is confirmed by several of them; `rumoured`
+    /// is reported by one member, for as long as it does, with whether that member is sure of it.
     pub fn knows_of(&mut self, around: &Surroundings<'_>, sure: Option<Descent>, rumoured: Option<Founded>) {
         self.expire(around);
         let before = (self.founded(), self.rumoured);
@@ -116,31 +119,32 @@ impl Election {
         }
         if around.is_up && self.is_forming() {
             if before != (self.founded(), self.rumoured) {
-                // Others may have counted this node in: they are to know before they form.
+                // Other voters may have counted this node in: they must know before they form.
                 self.introduce_to_all(false);
             }
             self.form(around);
         }
     }
 
-    /// What this node says of the electorate that it knows of. What was passed on to it, it does not pass on.
+    /// Returns this node's report of the electorate that it knows of. Hearsay that was passed on to it already is not
+    /// passed on again.
     pub fn word_of_founded(&self) -> Option<Founded> {
         let sure = self.founded().map(|descent| Founded { descent, is_sure: true });
         let told = || self.rumoured.filter(|told| told.is_sure).map(|told| Founded { is_sure: false, ..told });
         sure.or_else(told)
     }
 
-    /// Says whether the electorate names this node.
+    /// Returns true if the electorate has a voter of this name.
     pub fn votes(&self, id: &NodeId) -> bool {
         self.electorate().is_some_and(|electorate| electorate.named(id).is_some())
     }
 
-    /// Says whether `leadership.voters` names this node.
+    /// Returns true if `leadership.voters` contains this name.
     pub fn is_configured(&self, id: &NodeId) -> bool {
         self.configured.binary_search(id).is_ok()
     }
 
-    /// Whether this node is one of those that are to form an electorate, and has none.
+    /// Returns true if this node is to form an electorate with others, and has none.
     pub fn is_forming(&self) -> bool {
         matches!(self.role, Role::Forming(_))
     }
@@ -152,10 +156,10 @@ impl Election {
         }
     }
 
-    /// Tells a node this one's identity, and what is held of it.
+    /// Sends a node this node's identity, and the identity that it holds of the other.
     pub(super) fn introduce(&mut self, to: &NodeId, asks: bool) {
         let holds = match &self.role {
-            // Who is not to be counted in yet, counts nobody in.
+            // A voter that must not be counted in yet counts nobody in.
             Role::Forming(_) if self.rumoured.is_some_and(|told| !told.is_sure) => None,
             Role::Forming(forming) => forming.heard.get(to).map(|heard| heard.identity),
             _ => self.electorate().and_then(|electorate| electorate.named(to)).map(|voter| voter.identity),
@@ -165,7 +169,7 @@ impl Election {
         self.send(to, Body::Roster(Roster { names: hash_of(&self.configured), holds, asks, founded, newest }));
     }
 
-    /// A node said who it is.
+    /// Takes the identity that a node sent.
     pub(super) fn hear_roster(
         &mut self,
         around: &Surroundings<'_>,
@@ -184,7 +188,8 @@ impl Election {
                 return;
             }
             if roster.holds.is_some_and(|held| held != me) {
-                // It may have formed its electorate with who had our name before our disk was lost.
+                // That voter may have formed its electorate with the identity that had this node's name before its disk
+                // was lost.
                 self.actions.push_back(Action::Alarm(Alarm::Stranger));
             }
             let founded = roster.founded.map(|founded| founded.descent);
@@ -197,12 +202,12 @@ impl Election {
         if let (Role::Forming(_), Some(view)) = (&self.role, roster.newest)
             && roster.holds == Some(me)
         {
-            // It votes in an electorate that seems to name this node.
+            // The sender votes in an electorate that seems to name this node.
             self.actions.push_back(Action::Wanted { view, from: from.clone() });
         }
     }
 
-    /// Whether there is word of another electorate than this one.
+    /// Returns true if an electorate other than this one is reported.
     fn is_another_known_of(&self, lineage: Lineage) -> bool {
         let Role::Forming(forming) = &self.role else { return false };
         let told = forming.heard.values().filter_map(|heard| heard.founded);
@@ -225,7 +230,7 @@ impl Election {
         if !electorate.is_well_formed() || is_another_known_of {
             return;
         }
-        // Who knows us not yet to know it learns it now, rather than at its next question.
+        // Voters that do not know yet that they are known here learn it now, rather than at their next question.
         self.introduce_to_all(false);
         self.ballot.accepted = Some(NumberedView::founding(electorate));
         self.persist();

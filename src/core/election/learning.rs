@@ -1,5 +1,5 @@
-//! Learning: who is to be added to the electorate says who it is, gets the leader's view onto its disk and acknowledges a
-//! renewal, before it votes (Raft, section 4.2.1). The majority may need it from that moment on.
+//! Learning: a voter to be added sends its identity, gets the leader's view onto its disk and acknowledges a renewal
+//! before it votes (Raft, section 4.2.1). The majority may need it from that moment on.
 //!
 //! Invariant: each step ends, by an answer or by its time.
 //!
@@ -14,12 +14,12 @@ use crate::core::limits::{IDENTITY_TIMEOUT, LEARNING_TIMEOUT};
 use crate::core::member::NodeId;
 
 impl Election {
-    /// Who is to be added is asked who it is, from now on.
+    /// Returns the first step of an addition: the node to add is asked for its identity from now on.
     pub(super) fn asking(&self, around: &Surroundings<'_>, id: NodeId) -> What {
         What::Ask { id, ask_at: around.now, until: around.now + self.timing.patience().max(IDENTITY_TIMEOUT) }
     }
 
-    /// Asks who the voter is that is to be added.
+    /// Asks the node to add for its identity.
     pub(super) fn ask_for_identity(&mut self, around: &Surroundings<'_>) {
         let retry = self.timing.retry();
         let Role::Leading(leading) = &mut self.role else { return };
@@ -37,7 +37,7 @@ impl Election {
         }
     }
 
-    /// Somebody said who it is: perhaps the voter that is to be added.
+    /// Takes an identity, if its sender is the node to add.
     pub(super) fn hear_candidate_for_voting(&mut self, around: &Surroundings<'_>, from: &NodeId, identity: Identity) {
         let patience = self.timing.patience();
         let Role::Leading(leading) = &mut self.role else { return };
@@ -50,7 +50,7 @@ impl Election {
         }
     }
 
-    /// Sends the voter that is to be added what voters are sent, until it acknowledges.
+    /// Sends the learner what voters are sent, until it acknowledges.
     pub(super) fn teach(&mut self, around: &Surroundings<'_>) {
         let retry = self.timing.retry();
         let Role::Leading(leading) = &mut self.role else { return };
@@ -61,7 +61,7 @@ impl Election {
         let (ticket, learner) = (*ticket, learner.clone());
         if around.now >= *until {
             leading.numbering.wish = None;
-            // It may have done its part, and wait for others.
+            // The learner may have done its part, and wait for others.
             let has_learnt = leading.accepted.get(&learner.identity).copied() == self.newest();
             let waits_for_others = has_learnt && !self.is_newest_agreed();
             let error =
@@ -75,17 +75,17 @@ impl Election {
         }
     }
 
-    /// Whether this one is to be added, and is no voter yet.
+    /// Returns true if this identity is the learner's: it is to be added, and is no voter yet.
     pub(super) fn is_learner(&self, identity: Identity) -> bool {
         self.wish_under_way().and_then(Wish::learner).is_some_and(|learner| learner.identity == identity)
     }
 
-    /// Who is to be added, and is asked with the voters whether it is there.
+    /// Returns the learner that is asked, along with the voters, whether it is there.
     pub(super) fn sounded_learner(&self) -> Option<Voter> {
         self.wish_under_way().filter(|wish| wish.is_sounding()).and_then(Wish::learner).cloned()
     }
 
-    /// Somebody has this view on its disk: if it was being taught, and the view is of this term, it may vote.
+    /// Takes a learner's acknowledgement: if the view on its disk is of this term, it may become a voter.
     pub(super) fn hear_learner(&mut self, around: &Surroundings<'_>, speaker: Identity, newest: ViewRef) {
         let interval = self.view_interval;
         let is_taught = self.is_learner(speaker);
@@ -96,7 +96,7 @@ impl Election {
         }
         let is_due = leading.numbering.last.is_none_or(|last| around.now >= last + interval);
         if !leading.numbering.is_settled || is_in_flight || !is_due {
-            // It might die before the change can be put to the voters: it is taught until then.
+            // The learner might die before the change can be proposed to the voters: it is taught until then.
             return;
         }
         if let Some(wish) = &mut leading.numbering.wish

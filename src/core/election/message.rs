@@ -1,8 +1,8 @@
-//! What voters tell each other. The doc comments are the specification.
+//! The messages between voters. The doc comments are the specification.
 //!
-//! Every word carries its speaker's identity and the lineage of its electorate; what is of another lineage, or of nobody
-//! in the receiver's electorate, does not count. Forming the first electorate is the exception, since it has no lineage
-//! yet.
+//! Every message carries its sender's identity and the lineage of its electorate; a message of another lineage, or from
+//! a sender that is not in the receiver's electorate, does not count. Forming the first electorate is the exception,
+//! since it has no lineage yet.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,160 +11,164 @@ use super::raw::{Identity, Lineage};
 use super::term::Term;
 use super::view::{Delta, ViewRef};
 
-/// From one voter to another.
+/// A message from one voter to another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Word {
-    /// The speaker.
+    /// The sender's identity.
     pub from: Identity,
-    /// Of the speaker's electorate; zero while it has none.
+    /// The lineage of the sender's electorate; zero while it has none.
     pub lineage: Lineage,
-    /// What it says.
+    /// The contents of the message.
     pub body: Body,
 }
 
-/// What voters say.
+/// The contents of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Body {
-    /// "I am such and such a voter, and this is what I hold of you." Forms the first electorate, and introduces who is to
-    /// be added to a later one.
+    /// "I am such and such a voter, and this is the identity that I hold of you." Forms the first electorate, and
+    /// introduces a voter to be added to a later one.
     Roster(Roster),
-    /// "I have not heard the leader for a lease: have you?"
+    /// A status query: "I have not heard the leader for a lease: have you?"
     Query {
-        /// Of the speaker; to be echoed.
+        /// The number of the sender's attempt, to be echoed.
         attempt: u32,
-        /// The newest view that the speaker accepted: a voter that knows no electorate fetches it.
+        /// The newest view that the sender accepted: a voter that knows no electorate fetches it.
         newest: ViewRef,
     },
-    /// The answer to a query.
+    /// The answer to a status query.
     Health {
-        /// The query's.
+        /// The attempt of the query.
         attempt: u32,
-        /// Whether a leader was heard within its lease.
+        /// True if a leader was heard within its lease.
         hears_leader: bool,
-        /// The speaker's term; the asker stands above all that it heard of, if it stands.
+        /// The sender's term. A candidate stands above all the terms that it heard of, if it stands.
         term: Term,
     },
-    /// "Would you vote for me in this term?" Moves nobody's term.
+    /// A pre-vote: "Would you vote for me in this term?" Moves nobody's term.
     PreVote {
-        /// To be echoed.
+        /// The number of the sender's attempt, to be echoed.
         attempt: u32,
-        /// The one to stand in.
+        /// The term that the candidate would stand in.
         term: Term,
         /// The newest view that the candidate accepted.
         newest: ViewRef,
     },
     /// The answer to a pre-vote.
     PreVoted {
-        /// The question's.
+        /// The attempt of the question.
         attempt: u32,
-        /// Whether.
+        /// True if the candidate would get the vote.
         is_granted: bool,
-        /// The speaker's term.
+        /// The sender's term.
         term: Term,
     },
-    /// "Vote for me."
+    /// A vote request: "Vote for me."
     Vote {
-        /// In this term.
+        /// The term that the candidate stands in.
         term: Term,
         /// The newest view that the candidate accepted.
         newest: ViewRef,
     },
-    /// The answer to a vote request; a granted one is on the speaker's disk.
+    /// The answer to a vote request; a granted vote is on the sender's disk.
     Voted {
-        /// In which term.
+        /// The term of the vote request.
         term: Term,
-        /// Whether.
+        /// True if the candidate gets the vote.
         is_granted: bool,
-        /// The newest view that the speaker accepted.
+        /// The newest view that the sender accepted.
         newest: ViewRef,
     },
-    /// "I lead: renew my lease."
+    /// A renewal: "I lead: renew my lease."
     Renew(Renewal),
-    /// "I shall not vote for as long as the renewal says."
+    /// An acknowledgement: "I shall not vote for as long as the renewal says."
     Acked {
-        /// The renewal's.
+        /// The renewal's term.
         term: Term,
-        /// The renewal's.
+        /// The renewal's sequence number.
         sequence: u64,
-        /// The newest view that the speaker has on its disk.
+        /// The newest view that the sender has on its disk.
         newest: ViewRef,
-        /// How much it is preferred as a leader; 0 while it would not stand.
+        /// The sender's priority as a leader; 0 while it would not stand.
         priority: u8,
     },
-    /// "I lead no more, and all that I led has ended: you are free of your promise."
+    /// A release: "I lead no more, and all that I led has ended: you are free of your promise."
     Release {
-        /// The speaker's.
+        /// The sender's term.
         term: Term,
-        /// Who stands first.
+        /// The voter that is to stand first.
         successor: Identity,
     },
-    /// "An operator has begun a new generation": to those who vote in it, and to who speaks for an electorate before it.
+    /// "An operator has begun a new generation." Sent to the voters of that generation, and to senders of an earlier
+    /// electorate.
     Recovered {
-        /// Its voters, and the term at which it began.
+        /// The electorate of the generation: its voters, and the term at which it began.
         electorate: Electorate,
         /// The number of its founding view.
         number: u64,
     },
-    /// "I am above the term of this renewal, and cannot acknowledge it": to a leader, which goes on above that term.
+    /// "I am above the term of this renewal, and cannot acknowledge it." Sent to a leader, which goes on above that
+    /// term.
     Behind {
-        /// The speaker's.
+        /// The sender's term.
         term: Term,
     },
-    /// "I leave, and acknowledge nothing any more: can you do without my promise?"
+    /// A farewell: "I leave, and acknowledge nothing any more: can you do without my promise?"
     Farewell {
-        /// The speaker's.
+        /// The sender's term.
         term: Term,
-        /// The renewal that it acknowledged last.
+        /// The sequence number of the renewal that the sender acknowledged last.
         sequence: u64,
     },
-    /// "Your promise is not needed: you are free of it."
+    /// The answer to a farewell: "Your promise is not needed: you are free of it."
     Freed {
-        /// The speaker's.
+        /// The sender's term.
         term: Term,
-        /// To be echoed: whoever has acknowledged another renewal since is not meant.
+        /// The sequence number of the farewell, echoed: a voter that has acknowledged another renewal since is not
+        /// meant.
         sequence: u64,
     },
 }
 
-/// See [`Body::Roster`].
+/// The contents of [`Body::Roster`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Roster {
     /// The hash of the names configured as voters.
     pub names: u64,
-    /// The identity that the speaker holds under the receiver's name, if any.
+    /// The identity that the sender holds under the receiver's name, if any.
     pub holds: Option<Identity>,
-    /// Whether an answer is wanted.
+    /// True if an answer is wanted.
     pub asks: bool,
-    /// The electorate that the speaker knows of, if any: where there is one, no other is formed.
+    /// The electorate that the sender knows of, if any: where there is one, no other is formed.
     pub founded: Option<Founded>,
-    /// The newest view that the speaker accepted, if it votes: whoever is named in it, and has accepted none, asks for it.
+    /// The newest view that the sender accepted, if it votes: a node that is named in it, and has accepted none, asks
+    /// for it.
     pub newest: Option<ViewRef>,
 }
 
-/// Word of an electorate.
+/// A report of an electorate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Founded {
     /// The electorate.
     pub descent: Descent,
-    /// Whether the speaker is sure of it, or has only been told by one member. What is not sure is passed on once, and
-    /// makes nobody sure.
+    /// True if the sender is sure of it, false if it was told by one member only. A report that is not sure is passed
+    /// on once, and makes nobody sure.
     pub is_sure: bool,
 }
 
-/// See [`Body::Renew`].
+/// The contents of [`Body::Renew`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Renewal {
-    /// The leader's.
+    /// The leader's term.
     pub term: Term,
-    /// Counts the renewals of the term; the claim lasts from when the acknowledged one was sent.
+    /// The number of the renewal within its term; the claim lasts from when the acknowledged renewal was sent.
     pub sequence: u64,
-    /// How long the promise lasts that an acknowledgement makes, from its receipt.
+    /// The length of the promise that an acknowledgement makes, in milliseconds from its receipt.
     pub lease_ms: u64,
     /// The claim as it stands, if it has begun.
     pub claim: Option<Claim>,
-    /// The view that the leader puts to the voters, or that stands agreed.
+    /// The view that the leader proposes to the voters, or that is agreed.
     pub newest: ViewRef,
-    /// How it differs from one that the receiver may hold, if that fits.
+    /// The difference from a view that the receiver may hold, if it is short enough.
     pub delta: Option<Delta>,
     /// The newest view that was agreed in this term.
     pub agreed: Option<ViewRef>,
@@ -173,8 +177,8 @@ pub struct Renewal {
 /// A leader's claim as others hear of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Claim {
-    /// The renewal that a majority acknowledged last.
+    /// The sequence number of the renewal that a majority acknowledged last.
     pub sequence: u64,
-    /// How long ago it was sent.
+    /// The time since that renewal was sent, in milliseconds.
     pub age_ms: u64,
 }

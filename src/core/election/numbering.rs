@@ -1,11 +1,11 @@
-//! Numbering: the leader puts views to the voters, one at a time, and counts who has them on disk.
+//! Numbering: the leader proposes views to the voters, one at a time, and counts the voters that have them on disk.
 //!
-//! Only what a majority accepted *in the leader's own term* is agreed: counted in a later term, a view could be agreed
-//! and then lost (Raft, section 5.4.2, figure 8). So a new leader first has the view that it took over accepted under its
-//! own term, and numbers nothing new before. Changes of a moment become one view. The electorate changes by one voter at a
-//! time (see `changing`), and such a view needs the majorities before and after it.
+//! Only a view that a majority accepted *in the leader's own term* is agreed: counted in a later term, a view could be
+//! agreed and then lost (Raft, section 5.4.2, figure 8). So a new leader first has the view that it took over accepted
+//! under its own term, and numbers nothing new before. Changes at about the same time become one view. The electorate
+//! changes by one voter at a time (see `changing`), and such a view needs the majorities before and after it.
 //!
-//! Invariants: one view is in flight; its number is one above the last one that was put to the voters.
+//! Invariants: one view is in flight; its number is one above the last one that was proposed to the voters.
 //!
 //! Must not know: why members come and go.
 
@@ -22,16 +22,16 @@ use crate::core::limits::MAX_DELTA_BYTES;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 
-/// What a leader knows of its views.
+/// The state of a leader's views.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Numbering {
-    /// Whether a view was agreed in this term: before that, nothing new is numbered.
+    /// True once a view was agreed in this term: before that, nothing new is numbered.
     pub(super) is_settled: bool,
     /// The view before the one in flight.
     pub(super) base: Option<NumberedView>,
-    /// When the next view is to be made, if something may have changed.
+    /// The time at which the next view is to be made, if something may have changed.
     due: Option<Time>,
-    /// When the last one was.
+    /// The time at which the last view was made.
     pub(super) last: Option<Time>,
     pub(super) wish: Option<Wish>,
 }
@@ -41,17 +41,17 @@ impl Numbering {
         Self { is_settled: false, base, due: None, last: None, wish: None }
     }
 
-    /// Whether this leader has settled its term, and no operator waits for a change.
+    /// Returns true if this leader has settled its term, and no operator waits for a change.
     pub(super) fn is_at_rest(&self) -> bool {
         self.is_settled && self.wish.is_none()
     }
 
-    /// The next view is not to wait for other changes; it still keeps its distance from the last one.
+    /// Makes the next view due without waiting for other changes; it still keeps its distance from the last one.
     pub(super) fn hasten(&mut self, now: Time, interval: Duration) {
         self.due = Some(self.last.map_or(now, |last| now.max(last + interval)));
     }
 
-    /// When it has something to do; `may_number`: no view is in flight.
+    /// Returns the time at which there is something to do; `may_number` is true if no view is in flight.
     pub(super) fn due(&self, may_number: bool) -> Option<Time> {
         let wish = self.wish.as_ref();
         let is_due = may_number && self.is_settled && !wish.is_some_and(Wish::is_sounding);
@@ -60,7 +60,7 @@ impl Numbering {
 }
 
 impl Leading {
-    /// How the view differs from what this voter has, if that is known and short.
+    /// Returns the difference between this voter's view and `view`, if the former is known and the difference is short.
     pub(super) fn delta_for(&self, voter: Identity, view: &NumberedView) -> Option<Delta> {
         let base = self.numbering.base.as_ref()?;
         let newest = view.reference();
@@ -79,7 +79,7 @@ impl Leading {
 }
 
 impl Election {
-    /// The members may have changed.
+    /// Makes a new view due, since the members may have changed.
     pub fn members_changed(&mut self, around: &Surroundings<'_>) {
         let interval = self.view_interval;
         if let Role::Leading(leading) = &mut self.role {
@@ -89,7 +89,7 @@ impl Election {
         }
     }
 
-    /// Makes the next view if it is time and the last one is agreed.
+    /// Makes the next view if it is due and the last one is agreed.
     pub(super) fn number(&mut self, around: &Surroundings<'_>) {
         self.tend_change(around);
         let Role::Leading(leading) = &self.role else { return };
@@ -119,7 +119,7 @@ impl Election {
         self.put_to_voters(around, base.clone(), base.number + 1, members, (electorate, change));
     }
 
-    /// Puts a view to the voters; `base` is the one that they are expected to hold.
+    /// Proposes a view to the voters; `base` is the one that they are expected to hold.
     pub(super) fn put_to_voters(
         &mut self,
         around: &Surroundings<'_>,
@@ -139,8 +139,9 @@ impl Election {
         }
     }
 
-    /// Whether a change of the electorate is in flight that the own disk does not have yet: no voter is told of it before.
-    /// If the disk fails, the leader stands aside: who had taken the change would wait for its vote.
+    /// Returns true if a change of the electorate is in flight that this leader's own disk does not have yet: no voter
+    /// is told of it before. If the disk fails, the leader stands aside, and a voter that had accepted the change would
+    /// wait for its vote.
     pub(super) fn awaits_own_disk(&self) -> bool {
         let own = self.stored.accepted.as_ref().map(NumberedView::reference);
         let changes = self.ballot.accepted.as_ref().is_some_and(|view| view.change.is_some());
@@ -149,29 +150,29 @@ impl Election {
         changes && own != self.newest() && self.is_proposing()
     }
 
-    /// The newest view that may be put to the voters.
+    /// Returns the newest view that may be proposed to the voters.
     pub(super) fn view_for_voters(&self) -> Option<&NumberedView> {
         if self.awaits_own_disk() { self.base() } else { self.ballot.accepted.as_ref() }
     }
 
-    /// Whether a view of this leader's own is in flight.
+    /// Returns true if a view of this leader's own is in flight.
     pub(super) fn is_proposing(&self) -> bool {
         let Role::Leading(leading) = &self.role else { return false };
         leading.numbering.is_settled && !self.is_newest_agreed()
     }
 
-    /// Whether no view is in flight.
+    /// Returns true if no view is in flight.
     pub(super) fn is_newest_agreed(&self) -> bool {
         self.agreed.as_ref().map(NumberedView::reference) == self.newest()
     }
 
-    /// Whether a view is in flight, or an operator's change is to be.
+    /// Returns true if a view is in flight, or an operator's change is under way.
     pub(super) fn is_changing(&self) -> bool {
         let Role::Leading(leading) = &self.role else { return false };
         leading.numbering.wish.is_some() || self.is_proposing()
     }
 
-    /// Whether the view in flight is agreed.
+    /// Counts the acceptances of the view in flight, and agrees it if there are enough.
     pub(super) fn count_acceptances(&mut self, around: &Surroundings<'_>) {
         let Role::Leading(leading) = &self.role else { return };
         let Some(view) = &self.ballot.accepted else { return };
@@ -205,14 +206,14 @@ impl Election {
         self.end_change(around, &view);
         let is_leaving = matches!(&self.role, Role::Leading(leading) if leading.is_leaving);
         if is_leaving || !self.is_voter() {
-            // Voted out by the view that has just been agreed, or what kept it is settled.
+            // This leader was voted out by the view that has just been agreed, or what kept it from leaving is settled.
             self.resign_for(around, None);
             return;
         }
         self.number(around);
     }
 
-    /// The view before the one in flight: voters may ask for it.
+    /// Returns the view before the one in flight: voters may ask for it.
     pub(super) fn base(&self) -> Option<&NumberedView> {
         match &self.role {
             Role::Leading(leading) => leading.numbering.base.as_ref(),

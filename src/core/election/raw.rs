@@ -1,4 +1,4 @@
-//! Numbers that are drawn or hashed, and so travel as eight raw bytes.
+//! Numbers that are drawn or hashed, and so are sent as eight raw bytes.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -31,7 +31,7 @@ raw! {
     Digest
 }
 raw! {
-    /// Which electorate another one goes back to: the hash of the first one, or a number drawn at a recovery.
-    /// Electorates of different lineage refuse each other.
+    /// The name of an electorate, kept when its voters change: the hash of the first electorate, or a number drawn at a
+    /// recovery. Electorates of different lineages refuse each other.
     Lineage
 }

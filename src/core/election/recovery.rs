@@ -1,22 +1,24 @@
 //! Recovery: an operator's way past a majority that is lost for good, and the only one.
 //!
-//! It begins a new generation with an electorate of those that are left, under a lineage that is drawn. It refuses while a
-//! majority of the old electorate answers, and while anybody who answers hears a leader: the majority is out of this
-//! voter's reach, and not lost.
+//! It begins a new generation with an electorate of the voters that are left, under a lineage that is drawn. It refuses
+//! while a majority of the old electorate answers, and while any voter that answers hears a leader: then the majority
+//! is out of this voter's reach, and not lost.
 //!
-//! **Recoveries converge.** Each electorate says which one was founded first, its root, and at which term its generation
-//! began. A generation begins at a term that is drawn, so that no two recoveries share terms; of two electorates of one
-//! root the one that began at the higher term stands. Whoever hears a word of an electorate that it does not know answers
-//! with its own generation, and whoever is told of a higher one goes over to it, as a voter if it is named: on two sides of
-//! a cut, after two recoveries in a row, and where two operators recovered at once. Until they meet each counts only its
-//! own words. Whom a candidate or leader of the generation has not heard yet is told of it with each question.
+//! **Recoveries converge.** Each electorate names its root, the one that was founded first, and the term at which its
+//! generation began. A generation begins at a term that is drawn, so that no two recoveries share terms; of two
+//! electorates with one root, the one that began at the higher term stands. A node that receives a message of an
+//! electorate that it does not know answers with its own generation, and a node that is told of a higher one goes over
+//! to it, as a voter if it is named: on two sides of a cut, after two recoveries in a row, and where two operators
+//! recovered at once. Until they meet, each counts only the messages of its own electorate. A candidate or leader of
+//! the generation tells it, with each question, to every voter that it has not heard from yet.
 //!
-//! **Founding anew** is for when no voter is left with its data. Any node that knows of the electorate that was, as every
-//! member does, begins the next generation of it on an operator's explicit command: of the same root, so that members follow it, and above
-//! every term that was led before, since a generation is. If a voter of the old one comes back after all, the two converge
-//! like any recoveries. It is refused while anybody knows of a leader, and if a voter that is asked has its data.
+//! **Founding anew** is for when no voter is left with its data. Any node that knows of the former electorate, as every
+//! member does, begins the next generation of it on an operator's explicit command: of the same root, so that members
+//! follow it, and above every term that was led before, since a generation is. If a voter of the old one comes back
+//! after all, the two converge like any recoveries. It is refused while anybody knows of a leader, and if a voter that
+//! is asked has its data.
 //!
-//! Invariants: a term never falls by going over; a leader gives its claim up before it does.
+//! Invariants: a term never falls by going over; a leader gives up its claim before it goes over.
 //!
 //! Must not know: why the majority is lost.
 
@@ -35,21 +37,21 @@ use crate::core::limits::{IDENTITY_TIMEOUT, MAX_VOTERS};
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 
-/// A recovery under way: who is left is being asked.
+/// A recovery under way: the nodes that are left are being asked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Recovery {
     ticket: u64,
-    /// Drawn by whoever asked.
+    /// The lineage of the new electorate, drawn by the caller.
     lineage: Lineage,
     named: Vec<NodeId>,
     identities: BTreeMap<NodeId, Identity>,
-    /// Voters of the old electorate that answered.
+    /// The voters of the old electorate that answered.
     answered: BTreeSet<Identity>,
-    /// Who said that it hears a leader: a majority is there, if out of this voter's reach.
+    /// The voter that said that it hears a leader: then a majority is there, if out of this voter's reach.
     led_by_word_of: Option<NodeId>,
-    /// What is founded anew: no voter of it is left.
+    /// The electorate that is founded anew, of which no voter is left; `None` in a recovery by a voter.
     anew: Option<LostElectorate>,
-    /// A voter of it that is left all the same.
+    /// A voter of that electorate that is left all the same.
     left: Option<NodeId>,
     ask_at: Time,
     until: Time,
@@ -62,13 +64,14 @@ impl Recovery {
 }
 
 impl Election {
-    /// An operator wants a new generation with these voters, this node among them. `lineage` is a fresh random number.
+    /// Begins a new generation with these voters and this node, on an operator's command. `lineage` is a fresh random
+    /// number.
     pub fn recover(&mut self, around: &Surroundings<'_>, ticket: u64, named: Vec<NodeId>, lineage: u64) {
         self.begin_recovery(around, ticket, named, lineage, None);
     }
 
-    /// The same, where no voter of the electorate that was is left: this node only knows of it. On a voter it is a recovery
-    /// like any other.
+    /// Begins a new generation where no voter of the former electorate is left: this node only knows of it. On a voter
+    /// it is a recovery like any other.
     pub fn found_anew(
         &mut self,
         around: &Surroundings<'_>,
@@ -120,12 +123,12 @@ impl Election {
         self.tend_recovery(around);
     }
 
-    /// Whether a leader's lease stands by this voter.
+    /// Returns true if a leader's lease stands by this voter's promise, or this node has a claim.
     fn hears_majority(&self, around: &Surroundings<'_>) -> bool {
         self.has_claim() || self.leader.is_some() && around.now < self.promised_until
     }
 
-    /// Asks again, or ends.
+    /// Asks again, or ends the recovery.
     pub(super) fn tend_recovery(&mut self, around: &Surroundings<'_>) {
         let retry = self.timing.retry();
         let Some(recovery) = &mut self.recovery else { return };
@@ -139,7 +142,8 @@ impl Election {
         let lost = recovery.anew.as_ref().map(|lost| lost.voters.clone());
         let asked: BTreeSet<NodeId> = recovery.named.iter().cloned().chain(lost.iter().flatten().cloned()).collect();
         if lost.is_none() {
-            // An attempt of its own would use the same questions; nobody waits for the answers to this one.
+            // An attempt of this node to be elected would use the same questions; nobody waits for the answers to this
+            // one.
             if let Some(newest) = self.newest() {
                 self.send_to_all(&Body::Query { attempt: 0, newest });
             }
@@ -149,7 +153,7 @@ impl Election {
         }
     }
 
-    /// Who is left said who it is.
+    /// Takes the identity of a node that is left.
     pub(super) fn hear_survivor(&mut self, from: &NodeId, identity: Identity, roster: &Roster) {
         let Some(recovery) = &mut self.recovery else { return };
         let root = recovery.anew.as_ref().map(|lost| lost.descent.root);
@@ -162,19 +166,19 @@ impl Election {
         }
     }
 
-    /// Whether an electorate is being founded anew.
+    /// Returns true if an electorate is being founded anew.
     pub fn is_founding_anew(&self) -> bool {
         self.recovery.as_ref().is_some_and(|recovery| recovery.anew.is_some())
     }
 
-    /// A member knows of a leader: nothing is founded anew beside it.
+    /// Ends a founding anew, since a member knows of a leader: no electorate is founded beside it.
     pub fn hear_of_leader(&mut self, by: &NodeId) {
         if let Some(recovery) = self.recovery.take_if(|recovery| recovery.anew.is_some()) {
             self.refuse(Some(recovery.ticket), ChangeError::LeaderHeard { by: by.clone() });
         }
     }
 
-    /// A voter of the old electorate answered.
+    /// Notes that a voter of the old electorate answered.
     pub(super) fn hear_survivor_vote(&mut self, speaker: Identity, from: &NodeId, hears_leader: bool) {
         if let Some(recovery) = &mut self.recovery {
             recovery.answered.insert(speaker);
@@ -227,7 +231,7 @@ impl Election {
         self.owed_recovery = Some(recovery.ticket);
     }
 
-    /// The new generation is on disk: now the others and the operator may know.
+    /// Tells the other voters and the operator of the new generation, which is on disk now.
     pub(super) fn announce_recovery(&mut self) {
         let Some(ticket) = self.owed_recovery.take() else { return };
         self.tell_generation();
@@ -236,7 +240,8 @@ impl Election {
         }
     }
 
-    /// An operator began a new generation elsewhere. Whoever speaks for one that this one's came after is told of this.
+    /// Takes over a generation that an operator began elsewhere. A sender whose generation is older than this node's is
+    /// told so.
     pub(super) fn hear_of_recovery(
         &mut self,
         around: &Surroundings<'_>,
@@ -259,14 +264,15 @@ impl Election {
             return;
         }
         if self.has_claim() {
-            // Its majority is not lost after all; but an operator has said that it is, and others act on that.
+            // The majority is not lost after all; but an operator has said that it is, and others act on that.
             self.resign_for(around, None);
             return;
         }
         let former = self.others();
         self.begin_generation(around, electorate.clone(), number);
-        // Those who vote in the one before may not know of it. Those who vote in it may know of a later one, and answer with
-        // that: who told of it may not have, and whoever is not named in it asks nobody any more.
+        // The voters of the former electorate may not know of the new one. The voters of the new one may know of a
+        // later one, and answer with it: the sender may not have told it, and a node that is not named in the new one
+        // asks nobody any more.
         let voters = former.into_iter().chain(self.others()).map(|voter| voter.id);
         for id in voters.collect::<BTreeSet<NodeId>>() {
             self.tell_generation_to(&id);
@@ -276,7 +282,8 @@ impl Election {
     fn begin_generation(&mut self, around: &Surroundings<'_>, electorate: Electorate, number: u64) {
         let generation = electorate.began.generation();
         self.step_down(around, LossReason::Superseded);
-        // Of two that began at once the later one may begin below a term that was led in the other: terms never fall.
+        // Of two generations that began at once, the later one may begin below a term that was led in the other: terms
+        // never fall.
         self.ballot.term = self.ballot.term.max(electorate.began);
         self.ballot.vote = None;
         self.leader = None;
@@ -289,15 +296,15 @@ impl Election {
         self.follow(around);
     }
 
-    /// Tells the other voters of the generation.
+    /// Tells the other voters of this generation.
     fn tell_generation(&mut self) {
         if let Some(body) = self.generation() {
             self.send_to_all(&body);
         }
     }
 
-    /// This member is said to lead another electorate of the same root: of the two one stands. Two leaders of two sides have
-    /// no voter in common, and would never hear of each other otherwise.
+    /// Contacts a member that is said to lead another electorate of the same root: only one of the two stands. Two
+    /// leaders on two sides have no voter in common, and would never hear of each other otherwise.
     pub fn meet_leader(&mut self, around: &Surroundings<'_>, leader: &NodeId) {
         let is_due = self.met_at.is_none_or(|met| around.now.since(met) >= self.timing.renewal_interval);
         if *leader == self.me || !self.is_voter() || !is_due {
@@ -305,12 +312,12 @@ impl Election {
         }
         self.met_at = Some(around.now);
         let Some(newest) = self.newest() else { return };
-        // Whoever it is, it answers a word of another lineage with its own generation.
+        // Whichever node it is, it answers a message of another lineage with its own generation.
         let body = self.generation().unwrap_or(Body::Query { attempt: 0, newest });
         self.send(leader, body);
     }
 
-    /// A voter of this electorate spoke: it knows of its generation.
+    /// Notes that a voter of this electorate, which has sent a message, knows of its generation.
     pub(super) fn note_heir(&mut self, speaker: Identity) {
         let is_recovered = self.electorate().is_some_and(|mine| mine.began > Term(0) && mine.contains(speaker));
         if is_recovered {
@@ -318,8 +325,8 @@ impl Election {
         }
     }
 
-    /// Before a voter is asked for anything: if it has not spoken yet, it may not know of the generation that it votes in,
-    /// since what it was told once may have got lost.
+    /// Tells a voter of the generation before it is asked for anything, if it has sent nothing yet: it may not know of
+    /// it, since what it was told once may have been lost.
     pub(super) fn tell_heir(&mut self, voter: &Voter) {
         if !self.heirs.contains(&voter.identity) {
             self.tell_generation_to(&voter.id);
@@ -337,11 +344,11 @@ impl Election {
         Some(Body::Recovered { electorate: (*accepted.electorate).clone(), number: accepted.number })
     }
 
-    /// A word of another lineage: of one that an operator ended, of one that ended this one, or of an electorate that
-    /// should not be here. Whoever was recovered says so: of two the later one stands.
+    /// Handles a message of another lineage: of an electorate that an operator ended, of one that ended this one, or of
+    /// one that should not be here. A recovered node answers with its generation: of two, the later one stands.
     pub(super) fn meet_other_lineage(&mut self, from: &NodeId, theirs: Lineage) {
         let Some(electorate) = self.electorate() else { return };
-        // Who was never recovered is told by the others, and knows no more than that they are others.
+        // A node that was never recovered is told by the others, and knows no more than that they are others.
         let is_told = electorate.began > Term(0);
         if is_told {
             self.tell_generation_to(from);

@@ -1,19 +1,21 @@
 //! Standing for election: status query, pre-vote, vote, one after the other, each answered by a majority or given up.
 //!
 //! The first two move nobody's term, so that a voter that was cut off, or hears badly, disturbs nobody: it goes on only
-//! if a majority, itself included, has not heard the leader for a lease either (Raft, section 9.6, and the leader-health
-//! query of the requirement documents). Answers name the speaker's term: nobody adopts it from them, but whoever stands
-//! does so above all the terms it heard of, since it would be refused below.
+//! if a majority, itself included, has not heard the leader for a lease either (Raft, section 9.6, and the
+//! leader-health query of the requirement documents). Answers carry the sender's term. Nobody adopts it from them, but
+//! a candidate stands above all terms that it heard of, since it would be refused below.
 //!
-//! The successor that a leader named when it resigned knows that nobody leads, and does not wait for lost packets as long
-//! as others: it asks again after [`RELEASE_PAUSE`], then after twice as long, and so on up to the usual pause. Who refuses it
-//! a pre-vote may not have heard of the release yet, and is asked again, too, until it should have.
+//! The successor that a leader named when it resigned knows that nobody leads, and does not wait for lost packets as
+//! long as others: it asks again after [`RELEASE_PAUSE`], then after twice as long, and so on up to the usual pause. A
+//! voter that refuses it a pre-vote may not have heard of the release yet, and is asked again, too, until it should
+//! have.
 //!
-//! Two that stand at one time would each vote for itself, and where words take long many stand before they hear of each
-//! other. So who would vote for the other one, and has not voted for itself yet, gives way if its own identity is the
-//! higher one, at most [`MOST_WAYS_GIVEN`] times until a leader is heard: then chance decides as it would have anyway.
+//! Two candidates that stand at the same time would each vote for itself, and where messages take long many stand
+//! before they hear of each other. So a candidate that would vote for the other one, and has not voted for itself yet,
+//! gives way if its own identity is the higher one, at most [`MOST_WAYS_GIVEN`] times until a leader is heard: then
+//! chance decides as it would have anyway.
 //!
-//! Invariants: a voter votes for itself like for any other, on disk first; it leads only once its own vote is on disk.
+//! Invariants: a voter votes for itself as for any other, on disk first; it leads only once its own vote is on disk.
 //! Attempts in vain become rarer, up to a quarter of the lease.
 //!
 //! Must not know: what a leader does.
@@ -30,18 +32,19 @@ use crate::core::limits::{FUTILE_ATTEMPTS, MOST_WAYS_GIVEN, RELEASE_PAUSE, RELEA
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 
-/// An attempt.
+/// An attempt to be elected.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Campaign {
     stage: Stage,
     attempt: u32,
-    /// The own term when it began: if it moves, the attempt is over.
+    /// This voter's term when the attempt began: if it moves, the attempt is over.
     began_in: Term,
     /// The term to stand in.
     term: Term,
-    /// Who answered in this stage, and whether in favour.
+    /// The voters that answered in this stage; true if in favour.
     answers: BTreeMap<Identity, bool>,
-    /// In a campaign of a named successor: how often this stage's question was asked, as far as it matters.
+    /// In a campaign of a named successor: the number of times that this stage's question was asked, as far as it
+    /// matters.
     asked: Option<u32>,
     ask_at: Time,
     give_up_at: Time,
@@ -59,12 +62,12 @@ impl Campaign {
         self.ask_at.min(self.give_up_at)
     }
 
-    /// Whether a refusal may only mean that its voter has not heard yet that the last leader resigned.
+    /// Returns true if a refusal may only mean that its voter has not heard yet that the last leader resigned.
     fn may_be_premature(&self) -> bool {
         self.stage == Stage::PreVote && self.asked.is_some_and(|asked| asked <= RELEASES)
     }
 
-    /// The question is asked once more; gives back how long an answer to it is waited for.
+    /// Counts one more asking of the question; returns how long its answers are waited for.
     fn next_pause(&mut self, retry: Duration) -> Duration {
         let Some(asked) = &mut self.asked else { return retry };
         let pause = (RELEASE_PAUSE * (1 << *asked)).min(retry);
@@ -79,9 +82,9 @@ impl Election {
         self.stand_above(around, self.ballot.term);
     }
 
-    /// Begins an attempt in a term above this one, and above the own one.
+    /// Begins an attempt in a term above this one, and above this voter's own.
     pub(super) fn stand_above(&mut self, around: &Surroundings<'_>, above: Term) {
-        // A view may have come from a leader whose renewals did not.
+        // A view may have arrived from a leader whose renewals did not.
         let seen = self.newest().map_or(self.ballot.term, |newest| newest.term.max(self.ballot.term)).max(above);
         let Some(term) = seen.next() else {
             self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: self.me.clone() }));
@@ -111,7 +114,7 @@ impl Election {
         self.advance(around);
     }
 
-    /// Asks again who has not answered, or gives up.
+    /// Asks again the voters that have not answered, or gives up.
     pub(super) fn stand_on(&mut self, around: &Surroundings<'_>) {
         let retry = self.timing.retry();
         let Role::Standing(campaign) = &mut self.role else { return };
@@ -145,7 +148,7 @@ impl Election {
         }
     }
 
-    /// A voter's word on the leader.
+    /// Counts a voter's answer on whether it hears the leader.
     pub(super) fn hear_health(
         &mut self,
         around: &Surroundings<'_>,
@@ -163,7 +166,7 @@ impl Election {
         }
     }
 
-    /// A voter's word on whether it would vote for us.
+    /// Counts a voter's answer on whether it would vote for this node.
     pub(super) fn hear_pre_vote(
         &mut self,
         around: &Surroundings<'_>,
@@ -180,7 +183,7 @@ impl Election {
         }
     }
 
-    /// A vote, or none.
+    /// Counts a vote, or the refusal of one.
     pub(super) fn hear_vote(
         &mut self,
         around: &Surroundings<'_>,
@@ -193,7 +196,7 @@ impl Election {
         #[cfg(test)]
         let is_newer = is_newer && !self.has(super::flaw::Flaw::NoViewCheck);
         match &self.role {
-            // Nobody votes for who has accepted less than itself; whoever says so says something else than it did.
+            // No voter votes for a candidate that has accepted less than itself: such an answer is false.
             Role::Standing(campaign)
                 if campaign.stage == Stage::Vote && campaign.term == term && !(is_granted && is_newer) =>
             {
@@ -203,7 +206,7 @@ impl Election {
         }
     }
 
-    /// Whether this answers the question at hand; takes note of the speaker's term for the stages that follow.
+    /// Returns true if this answers the current question; notes the sender's term for the stages that follow.
     fn is_answer(&mut self, from: &NodeId, stage: Stage, attempt: u32, term: Term) -> bool {
         let Role::Standing(campaign) = &mut self.role else { return false };
         if campaign.stage != stage || campaign.attempt != attempt {
@@ -280,15 +283,16 @@ impl Election {
         self.advance(around);
     }
 
-    /// How long a stage may take: longer after each attempt in vain, since the others may be far away.
+    /// Returns the time that a stage may take: longer after each attempt in vain, since the other voters may be far
+    /// away.
     fn patience(&self) -> Duration {
         (self.timing.patience() * 2u32.pow(self.failures.min(6))).min(self.timing.lease_duration / 2)
     }
 
-    /// Another voter stands, too, and would get this one's vote.
+    /// Gives way to another candidate that would get this one's vote.
     pub(super) fn give_way(&mut self, around: &Surroundings<'_>, to: Identity) {
         let Role::Standing(campaign) = &self.role else { return };
-        // A named successor is in a hurry, and alone.
+        // A named successor is in a hurry, and stands alone.
         let is_open = campaign.stage != Stage::Vote && campaign.asked.is_none();
         if is_open && to < self.ballot.identity && self.failures < MOST_WAYS_GIVEN {
             self.failures += 1;
@@ -296,19 +300,20 @@ impl Election {
         }
     }
 
-    /// Lets it be for now; the next attempt comes later, and later each time.
+    /// Ends the attempt; the next one comes later, and later each time.
     fn give_up(&mut self, around: &Surroundings<'_>) {
         if let (Role::Standing(campaign), Some(electorate)) = (&self.role, self.electorate()) {
             let me = self.ballot.identity;
             let is_reached =
                 electorate.has_majority(|identity| identity == me || campaign.answers.contains_key(&identity));
-            // Voters may answer and yet not vote: those whose disks are full. Where a leader is heard nobody is asked for votes.
+            // Voters may answer and yet not vote: those whose disks are full. While a leader is heard, nobody is asked
+            // for votes.
             let is_futile = campaign.stage != Stage::Query && self.failures + 1 >= FUTILE_ATTEMPTS;
             self.set_quorum(is_reached && !is_futile);
         }
         let most = self.timing.lease_duration / 4;
         let pause = (self.timing.spread() * 2u32.pow(self.failures.min(6))).min(most);
-        // Who was voted out stands only in case nobody else can.
+        // A voter that was voted out stands only in case nobody else can.
         let pause = if self.is_voter() { pause } else { self.timing.lease_duration };
         self.failures += 1;
         self.follow(around);

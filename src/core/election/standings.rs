@@ -1,6 +1,6 @@
-//! How the voters stand, for operators: what a leader knows of those who follow it, and every voter of itself.
+//! The standing of the voters, for operators: what a leader knows of its followers, and every voter of itself.
 //!
-//! Invariant: what is not known is not said. Only a leader hears from all voters.
+//! Invariant: nothing unknown is reported. Only a leader hears from all voters.
 //!
 //! Must not know: who is up.
 
@@ -12,36 +12,37 @@ use super::view::{NumberedView, ViewRef};
 use super::{Election, Role};
 use crate::core::time::Time;
 
-/// How one voter stands.
+/// The standing of one voter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VoterStanding {
     /// The voter.
     pub voter: Voter,
-    /// Whether it is to become a voter, and is being taught.
+    /// True for a learner: it is to become a voter, and is being taught.
     pub is_learner: bool,
-    /// Whether this is the node that says so, and has a claim.
+    /// True for the node that reports this, if it has a claim.
     pub is_leader: bool,
-    /// When it acknowledged a renewal last, as the leader heard it.
+    /// The time at which the leader received its last acknowledgement of a renewal.
     pub acknowledged: Option<Time>,
-    /// How many views it is behind the leader's.
+    /// The number of views that it is behind the leader's newest.
     pub lag: Option<u64>,
-    /// Whether it votes as far as is known without its acknowledgements: `None` of others, `false` of who stands aside.
+    /// Its voting as far as it is known without acknowledgements: `None` for others, `false` for a voter that stands
+    /// aside.
     pub votes: Option<bool>,
 }
 
-/// How the voters stand, as one node knows it.
+/// The standings of the voters, as one node knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VoterStandings {
-    /// Whether they are known from their acknowledgements, as on the leader.
+    /// True if they are known from acknowledgements, as on the leader.
     pub are_heard: bool,
-    /// A voter is heard if it acknowledged within this time.
+    /// The lease: a voter counts as heard if it acknowledged within this time.
     pub lease: Duration,
-    /// Voters by name, then learners.
+    /// The voters by name, then the learners.
     pub voters: Vec<VoterStanding>,
 }
 
 impl VoterStandings {
-    /// Whether this voter votes now, as far as is known.
+    /// Returns true if this voter votes now; `None` if that is not known.
     pub fn votes(&self, standing: &VoterStanding, now: Time) -> Option<bool> {
         if standing.is_learner || standing.votes == Some(false) {
             return Some(false);
@@ -52,13 +53,13 @@ impl VoterStandings {
         Some(standing.acknowledged.is_some_and(|at| now.since(at) < self.lease))
     }
 
-    /// How many voters acknowledge their leader now, itself included; `None` where that is not known.
+    /// Returns the number of voters that acknowledge their leader now, itself included; `None` if that is not known.
     pub fn acknowledging(&self, now: Time) -> Option<usize> {
         let voters = self.voters.iter().filter(|standing| !standing.is_learner);
         self.are_heard.then(|| voters.filter(|standing| self.votes(standing, now) == Some(true)).count())
     }
 
-    /// How many more voters may fail before nobody leads; `None` where that is not known.
+    /// Returns the number of further voters that may fail before nobody leads; `None` if that is not known.
     pub fn failure_tolerance(&self, now: Time) -> Option<usize> {
         let voters = self.voters.iter().filter(|standing| !standing.is_learner).count();
         self.acknowledging(now).map(|acknowledging| acknowledging.saturating_sub(voters / 2 + 1))
@@ -66,7 +67,7 @@ impl VoterStandings {
 }
 
 impl Election {
-    /// How the voters stand, as far as this node knows.
+    /// Returns the standings of the voters, as far as this node knows them.
     pub fn standings(&self) -> Option<VoterStandings> {
         let electorate = self.electorate()?;
         let leading = match &self.role {
@@ -94,7 +95,7 @@ impl Election {
         };
         let mut voters: Vec<VoterStanding> = electorate.voters.iter().map(|voter| of(voter, false)).collect();
         for standing in &mut voters {
-            // Another one has this node's name, and had its vote.
+            // Another identity has this node's name, and its vote.
             let is_stranger = standing.voter.id == self.me && standing.voter.identity != me;
             standing.votes = standing.votes.filter(|_| !is_stranger).or(is_stranger.then_some(false));
         }

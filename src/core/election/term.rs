@@ -1,7 +1,7 @@
-//! Terms: numbers that never go down, never name two leaders, are never used again.
+//! Terms: numbers that never fall, never name two leaders and are never used again.
 //!
-//! The high bits count generations: a generation begins when an operator recovers a cluster whose majority is lost, and
-//! ranks above every term of the one before. So the order of terms is the order of `(generation, count)`.
+//! The high bits count generations. A generation begins when an operator recovers a cluster whose majority is lost, and
+//! ranks above every term of the generation before. So terms are ordered by `(generation, count)`.
 //!
 //! Must not know: who leads.
 
@@ -12,34 +12,34 @@ use serde::{Deserialize, Serialize};
 /// A term of leadership, and the fencing token of its leader.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Term(
-    /// Below 2^53, so that every JSON reader holds it exactly.
+    /// The number, below 2^53, so that every JSON reader holds it exactly.
     pub u64,
 );
 
 impl Term {
     const COUNT_BITS: u32 = 40;
-    /// Generations begin in the first quarter of their terms.
+    /// The number of low bits from which the first term of a generation is drawn: the first quarter of its terms.
     const BEGINNING_BITS: u32 = 38;
-    /// Terms stop this far before the end of their generation: at one election a second that is after 34,000 years, so
-    /// whoever names such a term is mistaken or lies.
+    /// The number of terms at the end of a generation that are never used. At one election a second they are reached
+    /// after 34,000 years, so a node that names such a term is mistaken or lies.
     const RESERVE: u64 = 1 << 20;
-    /// The last generation.
+    /// The number of the last generation.
     pub const MAX_GENERATION: u64 = (1 << (53 - Self::COUNT_BITS)) - 1;
 
-    /// How many times the cluster was recovered.
+    /// Returns the generation: the number of times that the cluster was recovered.
     pub const fn generation(self) -> u64 {
         self.0 >> Self::COUNT_BITS
     }
 
-    /// Where a recovery's terms begin: in this generation, at a place that is drawn by `luck`, a random number. Two
-    /// operators who recover two sides of a cut at once, or one after the other, begin at different places: no term names
-    /// two leaders.
+    /// Returns the term at which a recovery begins: in this generation, at a place that is drawn by `luck`, a random
+    /// number. Two operators who recover two sides of a cut at once, or one after the other, begin at different places,
+    /// so that no term names two leaders.
     pub const fn beginning_of(generation: u64, luck: u64) -> Self {
         let place = luck & ((1 << Self::BEGINNING_BITS) - 1);
         Term(generation << Self::COUNT_BITS | if place == 0 { 1 } else { place })
     }
 
-    /// Whether a generation may begin at it: three quarters of its terms are still to come.
+    /// Returns true if a generation may begin at this term: three quarters of its terms are still to come.
     pub const fn is_beginning(self) -> bool {
         let count = self.0 & ((1 << Self::COUNT_BITS) - 1);
         match self.generation() {
@@ -48,17 +48,17 @@ impl Term {
         }
     }
 
-    /// The next one; `None` at the end of the generation.
+    /// Returns the next term; `None` at the end of the generation.
     pub fn next(self) -> Option<Self> {
         Some(Term(self.0 + 1)).filter(|term| term.is_usable())
     }
 
-    /// Whether it is the zeroth of all, or usable.
+    /// Returns true if it is term 0 or a usable one.
     pub const fn is_in_bounds(self) -> bool {
         self.0 == 0 || self.is_usable()
     }
 
-    /// Whether anybody may stand, vote or lead in it.
+    /// Returns true if a node may stand, vote and lead in this term.
     pub const fn is_usable(self) -> bool {
         let count = self.0 & ((1 << Self::COUNT_BITS) - 1);
         self.generation() <= Self::MAX_GENERATION && count > 0 && count < (1 << Self::COUNT_BITS) - Self::RESERVE

@@ -1,12 +1,12 @@
-//! Numbered views: what a leader puts to the voters, and what is agreed once a majority of them has it on disk.
+//! Numbered views: a leader proposes them to the voters, and one is agreed once a majority of them has it on disk.
 //!
 //! Invariants:
-//! - A view is ordered by `(term, number)`. One number has one content for ever once it was agreed: a new leader writes
-//!   what it took over again under its own term, with the same number and the same members (Raft's figure 8).
+//! - Views are ordered by `(term, number)`. One number has one content for ever once it was agreed: a new leader writes
+//!   the view that it took over again under its own term, with the same number and the same members (Raft's figure 8).
 //! - A view that changes the electorate changes it by one voter, and needs a majority of the electorate before *and* of
 //!   the one after it.
 //!
-//! Must not know: which of them is agreed.
+//! Must not know: which of the views is agreed.
 
 use std::sync::Arc;
 
@@ -19,52 +19,54 @@ use super::term::Term;
 use crate::core::limits::MAX_MEMBERS;
 use crate::core::member::NodeId;
 
-/// Numbers count up by one: whoever names a higher one is mistaken or lies. Every JSON reader holds it exactly.
+/// The highest number that is accepted. Numbers count up by one, so a node that names a higher one is mistaken or lies.
+/// Every JSON reader holds it exactly.
 pub(super) const MAX_NUMBER: u64 = 1 << 53;
 
-/// Members and electorate under a number. Cheap to clone.
+/// A membership and an electorate under a number. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NumberedView {
-    /// In which it was put to the voters, last.
+    /// The term in which it was proposed to the voters last.
     pub term: Term,
-    /// Counts up by one; that of a view that was taken back is left out. The view with number 0 is the founding one, without members.
+    /// Its number, counting up by one; the number of a view that was taken back is left out. The view with number 0 is
+    /// the founding one, without members.
     pub number: u64,
-    /// Sorted.
+    /// The members, sorted.
     pub members: Arc<[NodeId]>,
-    /// Who votes from this view on.
+    /// The voters from this view on.
     pub electorate: Arc<Electorate>,
-    /// How the electorate differs from that of the view before, if it does.
+    /// The difference from the electorate of the view before, if there is one.
     pub change: Option<Arc<VoterChange>>,
-    /// Of number, members, electorate and change; not of the term.
+    /// The hash of number, members, electorate and change, but not of the term.
     digest: u64,
 }
 
-/// Names a view: who holds one with this reference holds all of it.
+/// The name of a view: a node that holds a view with this reference holds all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ViewRef {
-    /// Its term.
+    /// The view's term.
     pub term: Term,
-    /// Its number.
+    /// The view's number.
     pub number: u64,
-    /// The hash of its contents.
+    /// The hash of the view's contents.
     pub digest: Digest,
 }
 
-/// How a view's members differ from those of another.
+/// The difference between a view's members and those of another view, its base.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Delta {
-    /// The digest of the other.
+    /// The digest of the base.
     pub base: Digest,
-    /// Sorted.
+    /// The members added, sorted.
     pub added: Vec<NodeId>,
-    /// Sorted.
+    /// The members removed, sorted.
     pub removed: Vec<NodeId>,
-    /// If it changes.
+    /// The change of the electorate, if there is one.
     pub change: Option<VoterChange>,
 }
 
 impl NumberedView {
-    /// The view that an electorate begins with.
+    /// Returns the view that an electorate begins with.
     pub fn founding(electorate: Electorate) -> Self {
         Self::new(electorate.began, 0, Arc::new([]), Arc::new(electorate), None)
     }
@@ -95,24 +97,24 @@ impl NumberedView {
         Self { term, number, members, electorate, change, digest: hash.digest() }
     }
 
-    /// The same under another number.
+    /// Returns the same view under another number.
     pub(super) fn numbered(&self, number: u64) -> Self {
         let Self { term, members, electorate, change, .. } = self.clone();
         Self::new(term, number, members, electorate, change)
     }
 
-    /// The same under another term.
+    /// Returns the same view under another term.
     #[must_use]
     pub fn under(&self, term: Term) -> Self {
         Self { term, ..self.clone() }
     }
 
-    /// What names it.
+    /// Returns the reference that names it.
     pub fn reference(&self) -> ViewRef {
         ViewRef { term: self.term, number: self.number, digest: Digest(self.digest) }
     }
 
-    /// Whether its invariants hold; asked of everything that others send or a disk holds.
+    /// Returns true if the invariants hold. Asked of everything that is received or read from a disk.
     pub fn is_well_formed(&self) -> bool {
         self.electorate.is_well_formed()
             && self.term.is_in_bounds()
@@ -122,20 +124,20 @@ impl NumberedView {
             && self.change.as_ref().is_none_or(|change| self.electorate.before(change).is_some())
     }
 
-    /// The electorate before this view, if it changes it.
+    /// Returns the electorate before this view, if the view changes it.
     pub fn former_electorate(&self) -> Option<Electorate> {
         self.change.as_ref().and_then(|change| self.electorate.before(change))
     }
 
-    /// Whether such voters are enough to agree on it: a majority of its electorate, and of the one before while it is
-    /// `proposed` for the first time. A later leader takes it for agreed or never agreed, and settles it by the newer one alone
-    /// (Raft, section 4.1).
+    /// Returns true if the voters for which `is_such` holds are enough to agree on this view: a majority of its
+    /// electorate, and of the one before while it is `proposed` for the first time. A later leader takes it for agreed
+    /// or never agreed, and settles it by the newer electorate alone (Raft, section 4.1).
     pub fn is_carried_by(&self, is_proposed: bool, is_such: impl Fn(Identity) -> bool) -> bool {
         let former = self.former_electorate().filter(|_| is_proposed);
         self.electorate.has_majority(&is_such) && former.is_none_or(|former| former.has_majority(&is_such))
     }
 
-    /// How this view differs from another one.
+    /// Returns the difference between this view and another one.
     pub fn since(&self, base: &NumberedView) -> Delta {
         let not_in = |other: &[NodeId]| {
             let other = other.to_vec();
@@ -149,7 +151,7 @@ impl NumberedView {
         }
     }
 
-    /// The view that this reference names, if the difference leads to it.
+    /// Returns the view that this reference names, if the difference leads to it.
     pub fn changed_by(&self, delta: &Delta, reference: ViewRef) -> Option<Self> {
         if delta.base != Digest(self.digest) {
             return None;

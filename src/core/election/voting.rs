@@ -1,7 +1,8 @@
-//! Answering others who stand: whether a leader is heard, whether they would get the vote, and the vote itself.
+//! Answering candidates: status queries, pre-votes and vote requests.
 //!
-//! A voter refuses while a promise of its own to somebody else stands, refuses whoever has accepted less than itself (Raft, section
-//! 5.4.1), and votes once in each term. A vote is on disk before the answer leaves (Raft, section 3.4).
+//! A voter refuses while a promise of its own to another leader stands, refuses a candidate that has accepted less than
+//! itself (Raft, section 5.4.1), and votes once in each term. A vote is on disk before the answer is sent (Raft,
+//! section 3.4).
 //!
 //! Invariants: a query, a pre-vote and a refused vote move no term; only a granted vote does.
 //!
@@ -15,18 +16,18 @@ use super::{Action, Alarm, Election, LossReason, Role, Surroundings};
 use crate::core::member::NodeId;
 
 impl Election {
-    /// Has the leader been heard within its lease?
+    /// Answers a status query: has the leader been heard within its lease?
     pub(super) fn answer_query(&mut self, around: &Surroundings<'_>, _: Identity, from: &NodeId, attempt: u32) {
         let hears_leader = self.hears_leader(around);
         self.send(from, Body::Health { attempt, hears_leader, term: self.ballot.term });
     }
 
-    /// Whether a promise of this voter stands: for as long as it does, somebody may lead by it.
+    /// Returns true if a promise of this voter stands: for as long as it does, somebody may lead by it.
     fn hears_leader(&self, around: &Surroundings<'_>) -> bool {
         self.leader.is_some() && around.now < self.promised_until || self.has_claim()
     }
 
-    /// Would it get the vote?
+    /// Answers a pre-vote: would the candidate get the vote?
     pub(super) fn answer_pre_vote(
         &mut self,
         around: &Surroundings<'_>,
@@ -37,13 +38,13 @@ impl Election {
         let is_granted = self.may_vote(around, speaker, from, term, newest);
         if is_granted {
             self.give_way(around, speaker);
-            // Two who stand at once may split the votes: who is about to, waits for this one.
+            // Two candidates that stand at once may split the votes: a voter that is about to stand waits for this one.
             self.stand_at = self.stand_at.max(around.now + self.timing.patience().mul_f64(0.5 + 0.5 * around.luck));
         }
         self.send(from, Body::PreVoted { attempt, is_granted, term: self.ballot.term });
     }
 
-    /// Does it get the vote?
+    /// Answers a vote request.
     pub(super) fn answer_vote(
         &mut self,
         around: &Surroundings<'_>,
@@ -68,7 +69,8 @@ impl Election {
         }
     }
 
-    /// Whether the rules allow it to vote for whoever has accepted this, in a later term than any before.
+    /// Returns true if this voter may vote for a candidate that has accepted this view, in a term later than any
+    /// before.
     fn may_vote(
         &mut self,
         around: &Surroundings<'_>,
@@ -82,14 +84,14 @@ impl Election {
             return false;
         }
         let Some(mine) = self.newest() else { return false };
-        // A promise protects the leader that it was made to: it keeps nobody from voting for that one once more.
+        // A promise protects the leader that it was made to: it keeps no voter from voting for that leader once more.
         let is_free = (around.now >= self.promised_until || self.leader == Some(candidate)) && !self.is_aside;
         #[cfg(test)]
         let is_free = is_free || self.has(super::flaw::Flaw::NoPromise);
         let is_later = term > self.ballot.term;
         #[cfg(test)]
         let is_later = is_later || self.has(super::flaw::Flaw::ForgottenVote) && term == self.ballot.term;
-        // Nobody has accepted a view of the term that it stands in, or of a later one.
+        // No voter has accepted a view of the term that it stands in, or of a later one.
         let is_sound = newest.term < term && mine.term < term;
         let is_newest = (newest.term, newest.number) >= (mine.term, mine.number);
         #[cfg(test)]
@@ -104,20 +106,20 @@ impl Election {
         may_vote
     }
 
-    /// Notes the vote, for the disk.
+    /// Notes the vote, and gives it to the disk.
     pub(super) fn vote_for(&mut self, candidate: Identity, term: Term) {
         assert!(term >= self.ballot.term, "terms never fall");
         self.ballot.term = term;
         self.ballot.vote = Some(candidate);
         self.leader = None;
         if candidate == self.ballot.identity {
-            // A leader is its own voter, and promises itself what others do.
+            // A leader is its own voter, and makes itself the promise that others make it.
             self.promise_longest(self.timing.lease_duration);
         }
         self.persist();
     }
 
-    /// Says what had to be on disk first, if it is.
+    /// Sends the answers that had to wait for the disk, if it has what they rest on.
     pub(super) fn pay_debts(&mut self) {
         self.pay_vote();
         self.pay_ack();
@@ -139,7 +141,7 @@ impl Election {
         }
     }
 
-    /// Whether this node has a claim.
+    /// Returns true if this node has a claim.
     pub(super) fn has_claim(&self) -> bool {
         matches!(&self.role, Role::Leading(leading) if leading.has_claim())
     }

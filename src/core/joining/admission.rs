@@ -1,10 +1,10 @@
-//! How many joiners a sponsor lets in: so many of one host, and of one network, in a second.
+//! Limits on admissions: a sponsor admits so many joiners of one host, and of one network, in a second.
 //!
-//! A crowd of honest agents comes through many sponsors, each of which lets in more of one host in a second than it hands
-//! its view to; who invents members by the thousand is slowed down.
+//! A crowd of honest agents comes through many sponsors, each of which admits more joiners of one host in a second than
+//! it serves its view to; an attacker that invents members by the thousand is slowed down.
 //!
-//! Invariants: bounded memory; a joiner that is held already is never counted again; hosts of which none was let in are not
-//! kept waiting by others.
+//! Invariants: bounded memory; a joiner that is held already is never counted again; hosts without an admission so far
+//! are not kept waiting by others.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::core::limits::{
 };
 use crate::core::time::Time;
 
-/// Joiners let in lately, by where they come from.
+/// The joiners admitted lately, by prefix of their address.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Admissions {
     began: Option<Time>,
@@ -22,7 +22,7 @@ pub(in crate::core) struct Admissions {
 }
 
 impl Admissions {
-    /// Whether one more joiner of this host may be let in now; counts it if so.
+    /// Returns true if one more joiner of this host may be admitted now; counts it if so.
     pub(in crate::core) fn allow(&mut self, now: Time, host: IpAddr) -> bool {
         if self.began.is_none_or(|began| now.since(began) >= ADMISSION_INTERVAL) {
             self.began = Some(now);
@@ -42,7 +42,7 @@ impl Admissions {
     }
 }
 
-/// The host that an address stands for, and its network: /32 and /24 of IPv4, /64 and /48 of IPv6.
+/// Returns the host that an address stands for, and its network: /32 and /24 of IPv4, /64 and /48 of IPv6.
 fn prefixes(address: IpAddr) -> [(u8, u128); 2] {
     match address {
         IpAddr::V4(v4) => {

@@ -1,6 +1,6 @@
-//! Joining anew: a node that was cut off for too long forgets everybody before it looks for its cluster again.
+//! Joining anew: a node that was cut off for too long forgets all members before it looks for its cluster again.
 //!
-//! Must not know: when that is (see `membership`).
+//! Must not know: when to do so (see `membership`).
 
 use crate::core::Core;
 use crate::core::detection::Inquiries;
@@ -10,7 +10,7 @@ use crate::core::membership::{Claims, Removals};
 use crate::core::view::{Slot, View};
 
 impl Core {
-    /// Forgets all members but this node, and everything that was remembered about them.
+    /// Forgets all members but this node, and all state about them.
     pub(in crate::core) fn forget_everybody(&mut self) {
         self.end_confirmations();
         self.end_contacts();

@@ -1,20 +1,22 @@
-//! Founding: who of the nodes that look for a cluster and find none is its first member.
+//! Founding: the choice of the first member among nodes that look for a cluster and find none.
 //!
-//! A *candidate* is a node that is a seed: its own list of seeds names it, or others ask it as one of theirs, whether or
-//! not its own list says so. The first in line founds: the listed before the named, then the smaller address.
+//! A *candidate* is a node that is a seed: its own list of seeds names it, or others ask it as one of theirs, whether
+//! or not its own list names it. The first candidate founds the cluster: listed ones come before named ones, then the
+//! smaller address.
 //!
-//! Every node knows the candidates that it asked and that answered `NotUp`; of these it passes the first in line on,
-//! beside its own questions and answers ([`Seeking`]). Who hears of a candidate before all it has reached asks it, too:
-//! only who answers counts, so that nobody waits for the dead or the invented. That way the first in line becomes known
-//! all around a ring of seeds of which each names but the next, and everybody's question stands with it when it is Up.
+//! Every node knows the candidates that it asked and that answered `NotUp`; it passes the first of these on, beside its
+//! own questions and answers ([`Seeking`]). A node that hears of a candidate that comes before all that it has reached
+//! asks that one, too: only candidates that answer count, so that no node waits for a dead or an invented one. That way
+//! the first candidate becomes known all around a ring of seeds of which each names only the next, and it has
+//! everybody's question when it becomes Up.
 //!
 //! Invariants:
 //! - A node whose own list names it hears of candidates from its own seeds alone: strangers that ask it cannot make it
 //!   wait.
-//! - A node that only others name founds later than a listed one that it reached, and not before the news of candidates
-//!   was silent for [`FOUNDING_DELAY`].
+//! - A node that only others name founds later than a listed one that it reached, and only after it heard of no new
+//!   candidate for [`FOUNDING_DELAY`].
 //! - At most [`MAX_CANDIDATES_ASKED`] candidates are asked in a retry interval because others named them.
-//! - No news of candidates is waited for longer than for twice the patience of [`FOUNDING_RETRIES`] retry intervals.
+//! - A node waits for other candidates no longer than twice the patience of [`FOUNDING_RETRIES`] retry intervals.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -29,24 +31,24 @@ use crate::core::timers::Timer;
 use crate::core::wire::{Candidacy, Candidate, Nonce, Seeking};
 use crate::core::{Core, Phase};
 
-/// What a node that is Joining knows of the others that are.
+/// A joining node's knowledge of the other nodes that are Joining.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Founding {
-    /// Who answered that it is not Up.
+    /// The nodes that answered that they are not Up.
     not_up: BTreeMap<Run, Rival>,
-    /// When somebody asked this node as one of its seeds last.
+    /// Time at which this node was last asked as one of the asker's seeds.
     named_at: Option<Time>,
-    /// When a candidate, or somebody who has this node for a seed, was first heard of last.
+    /// Time at which a new candidate, or a new node that has this one for a seed, was last heard of.
     newest_at: Option<Time>,
-    /// A candidate that others named, before all that were reached then; asked at each try.
+    /// A candidate that others named, which comes before all that were reached then; it is asked at each try.
     hint: Option<(Candidate, Time)>,
-    /// Candidates asked because others named them, since then.
+    /// The number of candidates asked because others named them, and the time since which they are counted.
     asked: (u32, Option<Time>),
-    /// Somebody of this cluster was Joining, too, at some time.
+    /// True if another node of this cluster was Joining, too, at some time.
     pub(in crate::core) met_rivals: bool,
 }
 
-/// Somebody else who is Joining.
+/// Another node that is Joining.
 #[derive(Debug, Clone, Copy)]
 struct Rival {
     address: SocketAddr,
@@ -55,37 +57,37 @@ struct Rival {
 }
 
 impl Founding {
-    /// The first in line of the candidates that answered.
+    /// Returns the first of the candidates that answered.
     fn first(&self) -> Option<Candidate> {
         let candidates = self.not_up.values();
         candidates.filter_map(|r| Some(Candidate { candidacy: r.candidacy?, address: r.address })).min()
     }
 
-    /// How many answered.
+    /// Returns the number of nodes that answered.
     pub(super) fn answered(&self) -> usize {
         self.not_up.len()
     }
 
-    /// A candidate to be asked although it is none of our seeds.
+    /// Returns a candidate to be asked although it is not one of our seeds.
     pub(super) fn target(&self) -> Option<SocketAddr> {
         self.hint.map(|(candidate, _)| candidate.address)
     }
 
-    /// Somebody answered that it is not Up. At most [`MAX_JOINERS`] are remembered.
+    /// Notes a node that answered that it is not Up. At most [`MAX_JOINERS`] are remembered.
     fn answered_by(&mut self, run: Run, rival: Rival) {
         if self.not_up.len() < MAX_JOINERS || self.not_up.contains_key(&run) {
             self.not_up.insert(run, rival);
         }
     }
 
-    /// Forgets what was not heard again for this long.
+    /// Forgets everything that was not heard again for this long.
     fn forget(&mut self, now: Time, after: Duration) {
         self.not_up.retain(|_, rival| now.since(rival.at) <= after);
         self.named_at = self.named_at.filter(|at| now.since(*at) <= after);
         self.hint = self.hint.filter(|(_, at)| now.since(*at) <= after);
     }
 
-    /// Whether one more candidate may be asked because others named it; counts it if so.
+    /// Returns true if one more candidate may be asked because others named it; counts it if so.
     fn may_ask(&mut self, now: Time, interval: Duration) -> bool {
         let (count, began) = &mut self.asked;
         if began.is_none_or(|began| now.since(began) >= interval) {
@@ -97,15 +99,15 @@ impl Founding {
 }
 
 impl Core {
-    /// Why this node may be the first of its cluster, if it may.
+    /// Returns the reason why this node may found its cluster, if it may.
     fn candidacy(&self) -> Option<Candidacy> {
         let Phase::Joining(joining) = &self.phase else { return None };
         let is_named = joining.founding.named_at.is_some() && self.reunion.has_seeds();
         if joining.is_seed { Some(Candidacy::Listed) } else { is_named.then_some(Candidacy::Named) }
     }
 
-    /// What stands beside a question to this address, or beside the answer to whoever asks; `None` if there is nothing
-    /// to tell.
+    /// Returns the message beside a question to this address, or beside the answer to a node that asks; `None` if there
+    /// is nothing to tell.
     pub(super) fn seeking(&self, asked: Option<SocketAddr>) -> Option<Seeking> {
         let Phase::Joining(joining) = &self.phase else { return None };
         let asks_seed = asked.is_some_and(|to| self.reunion.is_seed(to));
@@ -113,7 +115,7 @@ impl Core {
         (asks_seed || candidacy.is_some() || first.is_some()).then_some(Seeking { asks_seed, candidacy, first })
     }
 
-    /// A joiner that proved its address asks this node, which is Joining itself.
+    /// Handles a joiner that proved its address and asks this node, which is Joining itself.
     pub(super) fn asked_while_joining(&mut self, from: SocketAddr, record: &Record, seeking: Seeking) {
         let (now, is_from_seed) = (self.now, self.reunion.is_seed(from));
         let Phase::Joining(joining) = &mut self.phase else { return };
@@ -121,7 +123,7 @@ impl Core {
             let was_named = joining.founding.named_at.replace(now).is_some();
             if !was_named {
                 joining.founding.newest_at = Some(now);
-                // The others may not have been there when they were asked last.
+                // The others may not have been running when they were asked last.
                 joining.ask_soon();
                 self.timers.set_by(Timer::JoinTry, now);
                 self.timers.set_by(Timer::Found, now + FOUNDING_DELAY);
@@ -136,7 +138,7 @@ impl Core {
         }
     }
 
-    /// Others name a candidate: if it comes before all that were reached, it is asked itself.
+    /// Handles a candidate that others name: if it comes before all that were reached, it is asked itself.
     fn heard_of_candidate(&mut self, candidate: Option<Candidate>) {
         let (now, mine, interval) = (self.now, self.me().address, self.settings.retry_interval);
         let me = self.candidacy().map(|candidacy| Candidate { candidacy, address: mine });
@@ -153,7 +155,7 @@ impl Core {
         }
     }
 
-    /// Somebody who was asked is Joining itself.
+    /// Handles the answer of a node that is Joining itself.
     pub(in crate::core) fn not_up(&mut self, sender: Sender, nonce: Nonce, record: &Record, seeking: Option<Seeking>) {
         let now = self.now;
         let Some(joining) = self.joining(nonce) else { return };
@@ -175,8 +177,8 @@ impl Core {
         self.consider_founding();
     }
 
-    /// The first in line is another one: those who asked this node, and those whom it asks, learn of it at once. A listed
-    /// node's fellow seeds know each other from their lists.
+    /// Tells the nodes that asked this one, and those that it asks, at once that another candidate comes first. A
+    /// listed node's fellow seeds know each other from their lists.
     fn tell_candidate(&mut self) {
         if self.candidacy() == Some(Candidacy::Listed) {
             return;
@@ -189,8 +191,8 @@ impl Core {
         }
     }
 
-    /// Whether to start a cluster alone; asked at the founding delay, with every word of another Joining node after it,
-    /// and when patience ends.
+    /// Decides whether to found a cluster; called at the founding delay, with every answer of another Joining node
+    /// after it, and when patience ends.
     pub(in crate::core) fn consider_founding(&mut self) {
         let patience = self.settings.retry_interval * FOUNDING_RETRIES;
         let (now, address, lately) = (self.now, self.me().address, self.settings.retry_interval * 2);
@@ -222,7 +224,7 @@ impl Core {
         let may_start = mine.is_some() || !self.reunion.has_seeds();
         let is_refused =
             joining.refused.is_some() && founding.not_up.is_empty() && joining.has_other_seeds && !founding.met_rivals;
-        // Somebody else should start; if it does not, whatever holds it back, others may after as long again.
+        // Another node should found the cluster; if it does not, for whatever reason, others may after as long again.
         let patience = if mine.is_some() && !is_before { patience * 2 } else { patience };
         let is_patient = may_start && waited >= patience && unreached >= patience && !is_refused;
         if (is_first || is_patient) && self.transfer.is_none() && !self.incarnation.is_waiting() {

@@ -3,18 +3,19 @@
 //! ```text
 //! Join ─▶ Challenge{cookie} ─▶ Join{cookie} ─▶ Welcome ─▶ Pull ⇄ Page … ─▶ Up, flooded
 //!                                            ├▶ NotUp     a seed that is Joining itself
-//!                                            ├▶ Behind    raise the incarnation, come again
-//!                                            ├▶ Wait      the name's present owner is being asked
+//!                                            ├▶ Behind    raise the incarnation and ask again
+//!                                            ├▶ Wait      the name's present owner is being probed
 //!                                            ├▶ Elsewhere busy: ask one of these members (see `referral`)
-//!                                            └▶ Refused   name in use, by an address we were given: stop; else try on, and
-//!                                                         stop if nobody accepts
+//!                                            └▶ Refused   name in use, by an address we were given: stop; else go on
+//!                                                         trying, and stop if no member accepts
 //! ```
 //!
-//! All seeds are tried at once, then every 100 ms doubling up to `retry_interval`, for ever. Who may start a cluster
-//! alone: a node without seeds at once (or, if it remembers addresses, when none of them answered for
-//! 3 × `retry_interval`); a seed that reaches only seeds that are Joining, if it is the first in line among them (see
-//! `founding`), after [`FOUNDING_DELAY`], counted anew from each new address of a seed, and once all names are looked up;
-//! a seed that reached no Up node for 3 × `retry_interval`. A node with seeds that is nobody's seed never starts alone.
+//! All seeds are tried at once, then every 100 ms doubling up to `retry_interval`, for ever. The nodes that may found a
+//! cluster are: a node without seeds at once (or, if it remembers addresses, when none of them answered for 3 ×
+//! `retry_interval`); a seed that reaches only seeds that are Joining, if it comes first among them (see `founding`),
+//! after [`FOUNDING_DELAY`], counted anew from each new address of a seed, and once all names are looked up; a seed
+//! that reached no Up node for 3 × `retry_interval`. A node with seeds that is not a seed of any other never founds
+//! one.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -40,67 +41,67 @@ use crate::core::view::View;
 use crate::core::wire::{Message, Nonce, Refusal};
 use crate::core::{Core, Phase};
 
-/// What a joiner knows.
+/// The state of a node that is joining.
 #[derive(Debug)]
 pub(in crate::core) struct Joining {
-    /// Stands in all our questions of this attempt, and in their answers.
+    /// The nonce of this attempt: in all its questions, and in their answers.
     pub(in crate::core) nonce: Nonce,
-    /// The first try.
+    /// Time of the first try.
     began: Option<Time>,
     /// The pause before the next try.
     pause: Duration,
-    /// What sponsors want to see again. Bounded by the answers to what we asked.
+    /// The cookies that sponsors gave, by address. Bounded by the answers to our questions.
     pub(in crate::core) cookies: BTreeMap<SocketAddr, Nonce>,
-    /// Our own packets came back, or a seed's address is ours.
+    /// True if our own packets came back, or a seed's address is ours.
     pub(in crate::core) is_seed: bool,
-    /// Some seed is not ourselves.
+    /// True if some seed is not this node itself.
     pub(in crate::core) has_other_seeds: bool,
-    /// Names of seeds are being looked up: behind any of them may be a cluster.
+    /// True while names of seeds are being looked up: there may be a cluster behind any of them.
     pub(in crate::core) awaits_names: bool,
-    /// When an address of a seed was last met that had not been known.
+    /// Time at which a new address of a seed was last learnt.
     pub(in crate::core) newest_seed_at: Option<Time>,
-    /// Other nodes that are Joining themselves.
+    /// The other nodes that are Joining.
     pub(in crate::core) founding: Box<Founding>,
-    /// The last word of an Up node.
+    /// Time of the last answer of an Up node.
     pub(in crate::core) reached: Option<Time>,
-    /// Refusals, by whoever refused.
+    /// The last refusal, and the address of the node that refused.
     pub(in crate::core) refused: Option<(SocketAddr, Refusal)>,
-    /// When somebody whom no operator named first said that our name is in use; whoever welcomes us clears it.
+    /// Time at which a node that no operator named first answered that our name is in use; a welcome clears it.
     name_refused: Option<Time>,
-    /// Members of the other address family are asked whether they reach this node.
+    /// The members of the other address family that are asked whether they reach this node.
     pub(in crate::core) reach: Option<Reach>,
-    /// The sponsor whose view was to be pulled and did not come.
+    /// The sponsor whose view was to be pulled and did not come; it is not asked at the next try.
     pub(in crate::core) avoid: Option<Run>,
-    /// Members that busy sponsors named.
+    /// The members that busy sponsors named.
     pub(in crate::core) referrals: Box<Referrals>,
 }
 
 impl Joining {
-    /// Time since the first try.
+    /// Returns the time since the first try.
     pub(super) fn waited(&self, now: Time) -> Duration {
         self.began.map_or(Duration::ZERO, |began| now.since(began))
     }
 
-    /// A member that is Up answered: there is a cluster, and it is worth asking again soon.
+    /// Notes the answer of a member that is Up: there is a cluster, and it is worth asking again soon.
     pub(super) fn reached_somebody(&mut self, now: Time) {
         self.reached = Some(now);
         self.pause = FIRST_JOIN_RETRY;
     }
 
-    /// The next tries follow each other quickly again.
+    /// Resets the pause, so that the next tries follow each other quickly again.
     pub(super) fn ask_soon(&mut self) {
         self.pause = FIRST_JOIN_RETRY;
     }
 }
 
 impl Core {
-    /// Starts this node's life.
+    /// Starts joining when the process starts.
     pub(in crate::core) fn start_joining(&mut self) {
         self.begin_joining();
         self.seek_cluster();
     }
 
-    /// Joining, from the beginning.
+    /// Resets the state of joining.
     pub(in crate::core) fn begin_joining(&mut self) {
         let nonce = Nonce(self.rng.next_u64());
         self.phase = Phase::Joining(Joining {
@@ -122,7 +123,7 @@ impl Core {
         });
     }
 
-    /// Looks for a cluster, or is one.
+    /// Looks for a cluster, or founds one if there is no address to look at.
     pub(in crate::core) fn seek_cluster(&mut self) {
         if !self.reunion.has_anywhere_to_go() {
             return self.become_up();
@@ -144,7 +145,7 @@ impl Core {
         let (retry_interval, is_pulling) = (self.settings.retry_interval, self.is_pulling());
         let Phase::Joining(joining) = &mut self.phase else { return };
         let pause = joining.pause;
-        // Where somebody answers and refuses nothing, a packet was lost, or a cluster is about to be there.
+        // If a node answers and refuses nothing, a packet was lost, or a cluster is about to be founded.
         let is_answered = !joining.cookies.is_empty() && joining.refused.is_none();
         let longest = if is_answered { LAST_JOIN_RETRY.min(retry_interval) } else { retry_interval };
         joining.pause = (pause * 2).min(longest);
@@ -181,7 +182,7 @@ impl Core {
         }
     }
 
-    /// Whether the view is on its way to us, or looked at.
+    /// Returns true if the view is being pulled, or members are being asked whether they reach this node.
     pub(in crate::core) fn is_pulling(&self) -> bool {
         matches!(&self.phase, Phase::Joining(joining) if joining.reach.is_some())
             || self.transfer.as_ref().is_some_and(|transfer| !transfer.is_stalled())
@@ -191,7 +192,8 @@ impl Core {
         let mine = self.me().address;
         let Phase::Joining(joining) = &mut self.phase else { return };
         if to == mine {
-            // It is asked all the same: whoever else answers there has the address that this node was told to advertise.
+            // It is asked all the same: if another node answers there, that node has the address that this one was told
+            // to advertise.
             joining.is_seed |= self.reunion.has_seeds();
         } else {
             joining.has_other_seeds = true;
@@ -209,13 +211,13 @@ impl Core {
         packet.pad_to(MIN_QUESTION_BYTES);
         self.transmit(to, packet);
         if self.calls.is_any_connected() {
-            // Others that are named are asked as whoever named them is.
+            // The referred addresses are asked by the same way as the node that named them.
             self.call(to);
         }
     }
 
-    /// A packet of our own run came in. If it holds a nonce of ours that was sent to a seed, the seed is this node; anybody
-    /// may know the run.
+    /// Handles a packet of our own run. If it holds a nonce of ours that was sent to a seed, the seed is this node; the
+    /// run alone proves nothing, since others may know it.
     pub(in crate::core) fn met_myself(&mut self, from: SocketAddr, inbox: &Inbox) {
         let mut is_me = false;
         for message in inbox.messages() {
@@ -231,7 +233,7 @@ impl Core {
                     let mine = if seeds.contains(&from) && self.prover.is_nonce(nonce, from, self.now) {
                         Some(from)
                     } else if self.may_ask_about(self.run) {
-                        // A translator of addresses may have sent it back from another one.
+                        // A NAT may have sent it back from another address.
                         let seeds = self.reunion.seeds().iter().copied();
                         seeds.into_iter().find(|seed| self.prover.is_nonce(nonce, *seed, self.now))
                     } else {
@@ -252,8 +254,8 @@ impl Core {
         }
     }
 
-    /// The seeds' addresses, as far as they are known; `is_whole`: no name is being looked up any more. The first ones
-    /// begin the first try; whatever is new later is asked at once.
+    /// Takes the seeds' addresses, as far as they are known; `is_whole` is true if no name is being looked up any more.
+    /// The first addresses start the first try; later ones that are new are asked at once.
     pub(in crate::core) fn seed_addresses(&mut self, addresses: Vec<Vec<SocketAddr>>, is_whole: bool) {
         let new = self.reunion.set_seeds(addresses);
         let (now, is_pulling) = (self.now, self.is_pulling());
@@ -278,7 +280,7 @@ impl Core {
         }
     }
 
-    /// The joining state, if the answer is to our present attempt.
+    /// Returns the state of joining, if the answer belongs to our present attempt.
     pub(super) fn joining(&mut self, nonce: Nonce) -> Option<&mut Joining> {
         match &mut self.phase {
             Phase::Joining(joining) if joining.nonce == nonce => Some(joining),
@@ -328,7 +330,8 @@ impl Core {
         let now = self.now;
         let Some(joining) = self.joining(nonce) else { return };
         joining.reached = Some(now);
-        // While a raise waits for the disk, every sponsor still finds us behind: asking them again now would go round.
+        // While a raised incarnation waits for the disk, every sponsor still finds us behind: asking them again now
+        // would go round in circles.
         if incarnation >= self.me().incarnation && !self.incarnation.is_waiting() {
             if self.exceed_earlier_run(incarnation) {
                 self.incarnation_raised();
@@ -338,7 +341,7 @@ impl Core {
         }
     }
 
-    /// A joiner that was behind is not any more: it comes again at once.
+    /// The incarnation of a joiner that was behind has been raised: it asks again at once.
     pub(in crate::core) fn incarnation_raised(&mut self) {
         if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() && self.transfer.is_none() {
             self.timers.set_by(Timer::JoinTry, self.now);
@@ -353,7 +356,7 @@ impl Core {
         self.timers.set(Timer::JoinTry, now + wait);
     }
 
-    /// Somebody will not have us.
+    /// Handles a refusal.
     pub(in crate::core) fn refused(&mut self, sender: Sender, nonce: Nonce, refusal: Refusal) {
         if self.is_found_out(sender, nonce, &refusal) {
             return;
@@ -368,7 +371,7 @@ impl Core {
         }
         let joining = match &mut self.phase {
             Phase::Joining(joining) if joining.nonce == nonce => joining,
-            // A member looking for lost ones met somebody else's cluster, or a namesake's.
+            // A member that looks for lost ones met another cluster, or a node with its own name.
             _ if self.prover.is_nonce(nonce, by, now) => {
                 if let Refusal::NameInUse { holder } = refusal
                     && self.questions.allow(now, holder, true)
@@ -389,7 +392,7 @@ impl Core {
             return self.refused_name(by, holder);
         }
         if let Refusal::Unreachable { .. } = refusal {
-            // There is a cluster, and it takes this node as soon as it is reached.
+            // There is a cluster, and it accepts this node as soon as it reaches it.
             joining.reached = Some(now);
             joining.refused = Some((by, refusal.clone()));
             return self.notice("unreachable", Notice::Refused { by, refusal });
@@ -402,9 +405,9 @@ impl Core {
         self.notice("refused", Notice::Refused { by, refusal });
     }
 
-    /// Somebody has our name. An address that an operator gave us is believed at once. A member that others named, or that
-    /// is remembered, may be anybody: its word counts only where no seed can be asked, and when nobody let us in for as
-    /// long as a founder waits.
+    /// Handles a refusal because of our name. An address that an operator gave us is believed at once. A member that
+    /// others named, or that is remembered, may be anyone: its word counts only if there are no seeds to ask, and if no
+    /// member has let us in for as long as a founder waits.
     fn refused_name(&mut self, by: SocketAddr, holder: SocketAddr) {
         let (now, patience) = (self.now, self.settings.retry_interval * FOUNDING_RETRIES);
         let (is_contact, has_seeds) = (self.reunion.is_contact(by), self.reunion.has_seeds());
@@ -419,7 +422,7 @@ impl Core {
         self.notice("refused", Notice::Refused { by, refusal });
     }
 
-    /// The sponsor's pages stopped coming: another one, or the same one at the next try.
+    /// The sponsor's pages stopped coming: asks another sponsor, or the same one at the next try.
     pub(super) fn sponsor_failed(&mut self, sponsor: Run) {
         if let Phase::Joining(joining) = &mut self.phase {
             joining.pause = FIRST_JOIN_RETRY;
@@ -428,13 +431,13 @@ impl Core {
         self.try_to_join();
     }
 
-    /// The pull from this sponsor is complete.
+    /// Handles the end of the pull from this sponsor.
     pub(super) fn pulled_everything(&mut self, address: SocketAddr, sponsor: Run) {
         if matches!(self.phase, Phase::Joining(_)) && !self.incarnation.is_waiting() {
             if let Some(slot) = self.view.slot_of_run(sponsor)
                 && self.view.record(slot).address == address
             {
-                // Its welcome echoed the nonce that was sent there.
+                // Its welcome echoed the nonce that was sent to this address.
                 self.view.peer_mut(slot).proven = true;
             }
             if !self.must_be_reached() {

@@ -2,13 +2,13 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | the joiner's side | `join`; being the first of a cluster: `founding` |
-//! | the sponsor's side: letting somebody in, how many, and whether its address is reachable | `sponsor`, `admission`, `reachable` |
+//! | the joiner's side | `join`; founding a cluster: `founding` |
+//! | the sponsor's side: admission, its limits, reachability of joiners | `sponsor`, `admission`, `reachable` |
 //! | crowds: being referred to another sponsor | `referral` |
-//! | who owns a name; two living processes of one name | `names`, `rivals` |
+//! | the owner of a name; two live processes of one name | `names`, `rivals` |
 //! | moving a whole view, page by page | `transfer` |
 //!
-//! Owns: joiners beside the view, name probes, places at which views are served.
+//! Owns: joiners beside the view, name probes, places for joiners that are served the view.
 //!
 //! Must not know: what happens to a member once it is Up.
 

@@ -1,9 +1,10 @@
-//! Same name twice: before a sponsor gives a name away that a live member (or another joiner) holds, it asks the holder.
+//! Same name twice: before a sponsor gives away a name that a live member (or another joiner) holds, it probes the
+//! holder.
 //!
-//! Three questions, `probe_timeout` apart, to the holder's address, by datagram and from the second one by a link, too. An
-//! answer from the holder's own run refuses the newcomer; an answer from there by another run (a restart on the same port)
-//! gives it the name. A few questions are easily lost, so silence gives it the name of a holder that the detector has
-//! given up; until then the newcomer waits, and the holder is asked on.
+//! Three questions, `probe_timeout` apart, go to the holder's address, by datagram and from the second one by a link,
+//! too. An answer from the holder's own run refuses the newcomer; an answer from that address by another run (a restart
+//! on the same port) gives it the name. A few questions are easily lost, so silence frees the name only if the detector
+//! has given the holder up; until then the newcomer waits, and the questions go on.
 
 use crate::core::packet::Newcomer;
 use std::collections::BTreeMap;
@@ -17,10 +18,10 @@ use crate::core::packet::{News, Sender};
 use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, Refusal};
 
-/// Questions before silence counts.
+/// The number of questions before silence counts.
 const PROBES: u8 = 3;
 
-/// Probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`].
+/// The probes under way, by the newcomer's run; at most [`MAX_NAME_PROBES`].
 #[derive(Debug, Default)]
 pub(in crate::core) struct NameProbes {
     open: BTreeMap<Run, NameProbe>,
@@ -29,7 +30,7 @@ pub(in crate::core) struct NameProbes {
 #[derive(Debug)]
 struct NameProbe {
     newcomer: Newcomer,
-    /// Whether the newcomer asked to join; else it is a stranger that is Up somewhere and introduced itself.
+    /// True if the newcomer asked to join; else it is a stranger that is Up in another view and introduced itself.
     is_joiner: bool,
     holder: Run,
     address: SocketAddr,
@@ -37,7 +38,7 @@ struct NameProbe {
 }
 
 impl NameProbes {
-    /// How much is kept.
+    /// Returns the number of probes under way.
     pub(in crate::core) fn size(&self) -> usize {
         self.open.len()
     }
@@ -81,7 +82,7 @@ impl Core {
         self.timers.set(Timer::NameProbe(newcomer), self.now + self.settings.probe_timeout);
     }
 
-    /// "Who are you?", to an address.
+    /// Sends `WhoAreYou` to an address.
     pub(in crate::core) fn ask_who(&mut self, address: SocketAddr) {
         self.expected.note(self.now, address);
         let nonce = self.prover.nonce(address, self.now);
@@ -91,8 +92,8 @@ impl Core {
         self.transmit(address, packet);
     }
 
-    /// Somebody answered a question of ours: it may be what a newcomer waits for. Who does not say who it is says so when
-    /// its address is asked again, and that of this node is proven to it.
+    /// Handles an answer to a question of ours that a newcomer may wait for. An anonymous answer does not count: the
+    /// node names its run when its address is asked again, once this node's address is proven to it.
     pub(in crate::core) fn name_answered(&mut self, sender: Sender, nonce: Nonce) {
         if sender.run.is_nobody() {
             return;
@@ -120,7 +121,7 @@ impl Core {
         let Newcomer { from, nonce, ref record, .. } = probe.newcomer;
         self.notice("name refused", Notice::NameRefused { id: record.id.clone(), newcomer: from });
         if !probe.is_joiner {
-            // Both live, on two sides of a cut that healed: they have it out between them (see `rivals`).
+            // Both are live, on two sides of a cut that healed: they settle it between them (see `rivals`).
             if let Some(slot) = self.view.slot_of_run(probe.holder) {
                 self.tell_of_rival(slot, record, None);
             }
@@ -137,8 +138,8 @@ impl Core {
         self.decide(&probe.newcomer, &Message::Refused { nonce, refusal });
     }
 
-    /// Nobody answered. A few questions are easily lost on a bad network: a name is free when the detector says that its
-    /// holder is gone.
+    /// Handles the holder's silence. A few questions are easily lost on a bad network: a name is free when the detector
+    /// has declared its holder gone.
     fn holder_is_silent(&mut self, newcomer: Run) {
         let Some(probe) = self.name_probes.open.get(&newcomer) else { return };
         let held = self.view.slot_of_run(probe.holder).map(|slot| self.view.record(slot));
@@ -160,7 +161,7 @@ impl Core {
         if probe.is_joiner {
             return self.admit(probe.newcomer, Some(probe.holder));
         }
-        // The holder may have been heard meanwhile, and raised its incarnation.
+        // The holder may have been heard meanwhile, and may have raised its incarnation.
         let held = self.view.slot_of(probe.newcomer.record.id.as_str());
         if held.is_none_or(|slot| self.view.record(slot).run == probe.holder) {
             self.learn(News::told(probe.newcomer.record), None);

@@ -1,35 +1,37 @@
-//! Up means reachable: nobody becomes Up before others reached the address that it advertises.
+//! Up means reachable: no joiner becomes Up before others reached the address that it advertises.
 //!
 //! ```text
 //! joiner, heard from B, advertises A          sponsor
 //!   Join{cookie for B} ───────────────────────▶
 //!        ◀─ Wait (to B) ── Challenge{cookie for A} (to A)
-//!   Join{cookie for A} ───────────────────────▶   admitted; it is spoken to at A from now on
+//!   Join{cookie for A} ───────────────────────▶   admitted; packets to it go to A from now on
 //! ```
 //!
-//! Where datagrams do not pass, the challenge goes to `A` by a call, to that port (see `calls`). As a member, a node whose
-//! datagrams do not arrive is dialled back at that address before anything that it says over a connection counts (see
-//! `guests`).
+//! If datagrams do not pass, the challenge goes to `A` by a call, to that port (see `calls`). A member whose datagrams
+//! do not arrive is dialled back at that address before anything that it sends over a connection counts (see `guests`).
 //!
-//! Who advertises the address that it is heard from has brought that cookie anyway. Who cannot be reached where it says
-//! is refused in words that name both addresses, and may come again. Only a process that looks for a cluster with the
-//! very nonce of the question answers a challenge: the address of a third party gets one small packet a second.
+//! A joiner that advertises the address it is heard from has brought that cookie anyway. One that cannot be reached at
+//! its advertised address is refused with a message that names both addresses, and may ask again. Only a process that
+//! looks for a cluster with the very nonce of the question answers a challenge: the address of a third party gets one
+//! small packet a second.
 //!
-//! A member of another address family (IPv4, IPv6) may be out of reach although the sponsor is not. So a joiner that finds
-//! members of the other family in its new view first has some of them speak to its advertised address: `ReachMe`,
-//! answered there by `Reached`. All others lose no time by it.
+//! A member of another address family (IPv4, IPv6) may be out of reach although the sponsor is not. So a joiner that
+//! finds members of the other family in its new view first asks some of them to send to its advertised address:
+//! `ReachMe`, answered there by `Reached`. All other joiners lose no time by it.
 //!
-//! A sponsor may be wrong about its own address, too: the first node of a cluster has nobody to ask. A joiner that is let
-//! in from another address than the sponsor advertises asks it there, by `ReachMe` again, before it pulls anything. If
-//! nothing answers, it joins through others only, and tells the sponsor, under the sponsor's own cookie.
+//! A sponsor may be wrong about its own address, too: the first node of a cluster has no other node to ask. A joiner
+//! that is admitted from another address than the sponsor advertises asks the sponsor at the advertised one, by
+//! `ReachMe` again, before it pulls anything. If there is no answer, it joins through others only, and tells the
+//! sponsor, under the sponsor's own cookie.
 //!
-//! And an address may stop working. A member that is silent there, and asks from elsewhere who this node is, is answered
-//! where it asks, in words that name both addresses: it is Up in its own eyes, and not ready (see [`Core::is_reachable`])
-//! until a member shows again that it receives what this node sends. That answer bears a nonce of the member's own
-//! question: nobody else can send it. A firewall that lets in what answers its own side's packets passes for open: whom
-//! such a member talks to reaches it.
+//! And an address may stop working. A member that is silent there, and asks from another address for this node's
+//! record, is answered where it asks, with a message that names both addresses: it is Up in its own view, but not ready
+//! (see [`Core::is_reachable`]) until a member shows again that it receives this member's packets. That answer bears a
+//! nonce of the member's own question: no other node can send it. A firewall that lets in only answers to its own
+//! side's packets is taken for open: the members that such a member sends to reach it.
 //!
-//! Invariant: the sponsor remembers no more of whom it cannot reach than since when, for [`MAX_UNREACHED`] of them.
+//! Invariant: of joiners that it cannot reach, the sponsor remembers only since when, for at most [`MAX_UNREACHED`] of
+//! them.
 
 use crate::core::packet::{Newcomer, Way};
 use std::collections::BTreeMap;
@@ -50,14 +52,15 @@ use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, PacketBuilder, Refusal};
 use crate::core::{Core, Phase};
 
-/// Joiners that were not reached where they want to be: since when they are asked there, and until when that is of interest.
+/// Joiners that were not reached at their advertised addresses: the time since which they are asked there, and the time
+/// until which that is remembered.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Unreached {
     since: BTreeMap<Run, (Time, Time)>,
 }
 
 impl Unreached {
-    /// Since when this joiner is asked at its address, the present question included.
+    /// Returns the time since which this joiner is asked at its address, the present question included.
     fn ask(&mut self, run: Run, now: Time, kept: Duration) -> Time {
         let since = self.since.get(&run).filter(|(_, until)| now < *until).map_or(now, |(since, _)| *since);
         if self.since.len() >= MAX_UNREACHED && !self.since.contains_key(&run) {
@@ -68,24 +71,25 @@ impl Unreached {
         since
     }
 
-    /// It was reached.
+    /// Forgets a joiner that was reached.
     pub(in crate::core) fn forget(&mut self, run: Run) {
         self.since.remove(&run);
     }
 }
 
-/// A joiner waits for members of another address family to reach it.
+/// The questions of a joiner that waits for members of another address family to reach it.
 #[derive(Debug)]
 pub(in crate::core) struct Reach {
     nonce: Nonce,
     asked: Vec<SocketAddr>,
     until: Time,
-    /// It is the sponsor that is asked, and this is where it was heard from: whether it is where it says.
+    /// If the sponsor is asked whether it is at its advertised address: the address that it is heard from, and its run.
     sponsor: Option<(SocketAddr, Run)>,
 }
 
 impl Core {
-    /// Whether a newcomer advertises an address where this node can reach it; if not, it is asked there and told to wait.
+    /// Returns true if a newcomer advertises an address at which this node reaches it; if not, it is asked there and
+    /// told to wait.
     pub(super) fn is_reached(&mut self, newcomer: &Newcomer) -> bool {
         let Newcomer { from, nonce, ref record, .. } = *newcomer;
         let (run, address) = (record.run, record.address);
@@ -101,7 +105,7 @@ impl Core {
             packet.push(&Message::Challenge { nonce, cookie });
             let bytes = packet.finish();
             if self.calls.is_from(newcomer.heard_from) {
-                // Where datagrams do not pass, its port is asked.
+                // If datagrams do not pass, its port is asked.
                 self.call_with(address, bytes.clone());
             }
             self.transmit_bytes(address, bytes);
@@ -118,7 +122,7 @@ impl Core {
         false
     }
 
-    /// Whether members of the other address family have yet to reach this joiner. Asks some of them, if so.
+    /// Returns true if members of the other address family have yet to reach this joiner. Asks some of them, if so.
     pub(super) fn must_be_reached(&mut self) -> bool {
         let is_v6 = self.me().address.is_ipv6();
         let others: Vec<SocketAddr> = self
@@ -146,8 +150,8 @@ impl Core {
         self.ask_to_be_reached();
     }
 
-    /// Pulls the view of a sponsor; of one that is heard from elsewhere than it advertises once it answered there. Whether
-    /// members of another family reach this node is asked when they are known.
+    /// Pulls the view of a sponsor; from one that is heard from another address than it advertises only once it
+    /// answered there. Whether members of another family reach this node is asked when they are known.
     pub(super) fn begin_pull(&mut self, sender: Sender, advertised: SocketAddr) {
         let is_elsewhere = advertised != sender.from && sender.way == Way::Datagrams;
         if !is_elsewhere || advertised.is_ipv6() != self.me().address.is_ipv6() {
@@ -156,7 +160,7 @@ impl Core {
         self.begin_to_be_reached(vec![advertised], Some((sender.from, sender.run)));
     }
 
-    /// A sponsor does not answer where it says it is. It is told so, and others are asked first.
+    /// Handles a sponsor that does not answer at the address it advertises: tells it so, and asks others first.
     fn sponsor_unreachable(&mut self, advertised: SocketAddr, heard_from: SocketAddr, run: Run) {
         self.notice("sponsor unreachable", Notice::SponsorUnreachable { advertised, heard_from });
         let Phase::Joining(joining) = &mut self.phase else { return };
@@ -170,8 +174,8 @@ impl Core {
         }
     }
 
-    /// A joiner did not find this node where it says it is. Only a node that has nobody else believes it: others are
-    /// reached, or are told so by members.
+    /// Returns true if this node is told that it cannot be reached at its advertised address, by a joiner. Only a node
+    /// without other members believes it: others are reached, or are told so by members.
     pub(super) fn is_found_out(&mut self, sender: Sender, nonce: Nonce, refusal: &Refusal) -> bool {
         let Refusal::Unreachable { advertised, .. } = *refusal else { return false };
         let is_told = matches!(self.phase, Phase::Up)
@@ -184,8 +188,8 @@ impl Core {
         is_told
     }
 
-    /// Tells a member that is silent where it advertises to be, and asks from elsewhere, that this is so. Both addresses
-    /// are named on both sides.
+    /// Tells a member that is silent at its advertised address, and asks from another one, that this is so. Both
+    /// addresses are named on both sides.
     pub(in crate::core) fn push_unreachable(
         &mut self,
         packet: &mut PacketBuilder,
@@ -207,7 +211,7 @@ impl Core {
         }
     }
 
-    /// Asks members of the other family again, or gives it up for now.
+    /// Asks the members of the other family again, or gives up for now.
     pub(in crate::core) fn ask_to_be_reached(&mut self) {
         let address = self.me().address;
         let Phase::Joining(joining) = &mut self.phase else { return };
@@ -219,7 +223,7 @@ impl Core {
                 self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
                 return self.sponsor_unreachable(asked[0], heard_from, run);
             }
-            // It is looked for anew, from the pull on: who is dead is Down by then.
+            // The search begins anew, from the pull on: a dead member is Down by then.
             self.timers.set(Timer::JoinTry, self.now + self.settings.retry_interval);
             return self.notice("not reached", Notice::NotReached { advertised: address, others: asked });
         }
@@ -232,8 +236,8 @@ impl Core {
         self.timers.set(Timer::Reach, until.min(self.now + REACH_RETRY));
     }
 
-    /// Somebody wants to know whether this node reaches an address. One small packet goes there, at most one a second; to
-    /// a joiner that is let in, and has been asked there before, one more.
+    /// Answers the question whether this node reaches an address. One small packet goes there, at most one a second;
+    /// and one more to a joiner that was admitted, and has been asked there before.
     pub(in crate::core) fn asked_to_reach(&mut self, sender: Sender, nonce: Nonce, address: SocketAddr) {
         let is_let_in = self.joiners.home_of(sender.run, sender.from) == Some(address);
         let limit = if is_let_in { &mut self.introductions } else { &mut self.questions };
@@ -245,7 +249,8 @@ impl Core {
         }
     }
 
-    /// A member of the other address family spoke to this joiner's advertised address, or its sponsor is where it says.
+    /// Handles `Reached`: a member of the other address family reached this joiner's advertised address, or its sponsor
+    /// is at its own.
     pub(in crate::core) fn reached_by(&mut self, nonce: Nonce) {
         let reach = match &mut self.phase {
             Phase::Joining(joining) => joining.reach.take_if(|reach| reach.nonce == nonce),
@@ -255,7 +260,7 @@ impl Core {
             None => self.counters.drop(crate::core::counters::Drop::Unasked),
             Some(Reach { sponsor: Some((from, run)), .. }) => self.pull_from(from, run),
             Some(_) if !self.incarnation.is_waiting() => self.become_up(),
-            // As soon as the disk has the incarnation, it is asked again.
+            // As soon as the disk has stored the incarnation, it is asked again.
             Some(reach) => {
                 if let Phase::Joining(joining) = &mut self.phase {
                     joining.reach = Some(reach);

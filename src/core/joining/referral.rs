@@ -1,12 +1,13 @@
 //! Many joiners at once: a busy sponsor names other members, and the joiner asks one of them.
 //!
-//! A member hands its view to at most [`MAX_VIEWS_SERVED`](crate::core::limits::MAX_VIEWS_SERVED) joiners at one time. Everybody else is told `Elsewhere` with up
-//! to [`MAX_REFERRALS`] members that are Up, drawn by lot, who do the same; whoever has the view hands it on, so that a
-//! crowd at one seed joins in a few round trips instead of queueing there.
+//! A member serves its view to at most [`MAX_VIEWS_SERVED`](crate::core::limits::MAX_VIEWS_SERVED) joiners at one time.
+//! All others are answered `Elsewhere` with up to [`MAX_REFERRALS`] members that are Up, drawn at random, which do the
+//! same; a member that has just got the view serves it in turn, so that a crowd at one seed joins in a few round trips
+//! instead of queueing there.
 //!
 //! Invariants:
-//! - `Elsewhere` is never larger than the question, needs no cookie and leaves nothing behind at the sponsor.
-//! - A joiner follows referrals only of whom it asked itself, at most [`MAX_HOPS`] without a pause, and at most
+//! - `Elsewhere` is never larger than the question, needs no cookie and leaves no state at the sponsor.
+//! - A joiner follows referrals only of nodes that it asked itself, at most [`MAX_HOPS`] without a pause, and at most
 //!   [`MAX_REFERRALS_FOLLOWED`] in a retry interval: a lying sponsor makes it send a few small packets, no more.
 
 use std::collections::BTreeSet;
@@ -26,22 +27,22 @@ use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
 
-/// What a joiner knows of members that others named.
+/// The referrals that a joiner got.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Referrals {
-    /// Whom this joiner has asked: nobody else's referral is followed.
+    /// The addresses that this joiner has asked: only their referrals are followed.
     asked: BTreeSet<SocketAddr>,
-    /// Named, and not asked yet; the newest last.
+    /// The addresses that were named and not asked yet; the newest last.
     named: Vec<SocketAddr>,
-    /// Since the last pause.
+    /// The number of referrals since the last pause.
     hops: u32,
-    /// Since the interval began.
+    /// The number of referrals followed since the interval began.
     followed: u32,
     began: Option<Time>,
 }
 
 impl Referrals {
-    /// This joiner asks somebody.
+    /// Notes that this joiner asks an address.
     pub(super) fn ask(&mut self, address: SocketAddr) {
         if self.asked.len() < MAX_JOINERS {
             self.asked.insert(address);
@@ -60,7 +61,7 @@ impl Referrals {
         }
     }
 
-    /// The next member to ask, if there is one and it may be asked.
+    /// Returns the next member to ask, if there is one and it may be asked.
     fn next(&mut self, now: Time, interval: Duration, lot: impl FnOnce(usize) -> usize) -> Option<SocketAddr> {
         if self.began.is_none_or(|began| now.since(began) >= interval) {
             (self.began, self.followed) = (Some(now), 0);
@@ -74,7 +75,7 @@ impl Referrals {
 }
 
 impl Core {
-    /// Up to three members that are Up, for a joiner at this address.
+    /// Returns up to three members that are Up, for a joiner at this address.
     pub(super) fn refer(&mut self, joiner: SocketAddr, nonce: Nonce) -> Message {
         let drawn = self.view.live().sample(&mut self.rng, MAX_REFERRALS * 2);
         let up = drawn.map(|slot| self.view.record(*slot)).filter(|record| record.status == Status::Up);
@@ -86,7 +87,7 @@ impl Core {
         Message::Elsewhere { nonce, members }
     }
 
-    /// A sponsor is busy, and names others.
+    /// Handles a referral by a busy sponsor.
     pub(in crate::core) fn referred(&mut self, from: SocketAddr, nonce: Nonce, members: &[Option<SocketAddr>]) {
         let (now, mine) = (self.now, self.me().address);
         let Some(joining) = self.joining(nonce) else { return };
@@ -97,13 +98,13 @@ impl Core {
         joining.referrals.name(members.iter().flatten().copied().filter(|address| *address != mine));
         joining.referrals.hops += 1;
         if joining.referrals.hops > MAX_HOPS || !self.follow_referral() {
-            // By lot, so that a crowd does not come back at the same moment.
+            // A random pause, so that a crowd does not come back at the same moment.
             let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.rng.random::<f64>());
             self.timers.set_by(Timer::JoinTry, self.now + pause);
         }
     }
 
-    /// A pause is over: asks the next member that was named, if there is one.
+    /// After a pause, asks the next member that was named, if there is one.
     pub(super) fn follow_referral_after_pause(&mut self) -> bool {
         if let Phase::Joining(joining) = &mut self.phase {
             joining.referrals.hops = 0;
@@ -111,7 +112,7 @@ impl Core {
         self.follow_referral()
     }
 
-    /// Asks the next member that was named; says whether there was one.
+    /// Asks the next member that was named; returns true if there was one.
     fn follow_referral(&mut self) -> bool {
         if self.is_pulling() {
             return false;

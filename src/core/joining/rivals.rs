@@ -1,29 +1,30 @@
-//! Two processes of one name that both live: one of them ends, and no single liar chooses which.
+//! Two live processes of one name: one of them ends, and no single liar chooses which.
 //!
 //! ```text
-//! another run is said to have our name, elsewhere
-//!    │ asked three times who it is, at its address
+//! others report another run with our name, at another address
+//!    │ it is asked three times for its record, at its address
 //!    ├── no answer ─▶ if its record supersedes ours: we raise our incarnation above it, and have the name again
 //!    ▼ it answers
-//! up to [`MAX_JURORS`] settled members are asked whom they hold under that name
-//!    ├── more hold it than us ─▶ we say that we left, and stop
+//! up to [`MAX_JURORS`] settled members are asked which run they hold under that name
+//!    ├── more hold it than us ─▶ we announce that we left, and stop
 //!    ├── more hold us ─▶ we raise our incarnation above it
 //!    ├── as many ─▶ the record that supersedes the other stands
-//!    ├── half of those asked do not answer ─▶ nothing, until we meet again
-//!    └── nobody is there to ask ─▶ we give way only to a superseding record at an address that we were told to contact
+//!    ├── half of those asked do not answer ─▶ nothing, until the two meet again
+//!    └── no members to ask ─▶ we give way only to a superseding record at an address that we were told to contact
 //! ```
 //!
-//! Sides that never knew each other have settled after [`SETTLE`](crate::core::limits::SETTLE): until then each may go by its own.
-//! What remains possible: half of the settled members together choose who has a name, and so does the only other member of a
-//! cluster of two.
+//! Sides that never knew each other have settled after [`SETTLE`](crate::core::limits::SETTLE): until then each may go
+//! by its own. Two risks remain: half of the settled members together choose the owner of a name, and so does the only
+//! other member of a cluster of two.
 //!
-//! Both sides do the same, and each makes the other one begin: who asks is asked back.
+//! Both sides do the same, and each makes the other one begin: a node that asks is asked back.
 //!
 //! Invariants:
-//! - One dispute at a time. One that its rival answered takes the place of one that nobody did.
-//! - Members count once, by their answers from the addresses of their records; young ones do not, where others are there.
+//! - One dispute at a time. A dispute with a rival that answered replaces one with a rival that did not.
+//! - Members count once, by their answers from the addresses of their records; young ones do not count if there are
+//!   others.
 //!
-//! Must not know: how the rival came by the name.
+//! Must not know: how the rival got the name.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -42,10 +43,10 @@ use crate::core::view::{Slot, View};
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
 
-/// Questions to a rival before its silence counts, and rounds of questions to members.
+/// The number of questions to a rival before its silence counts, and of rounds of questions to members.
 const QUESTIONS: u8 = 3;
 
-/// The dispute under way, and when the last one ended.
+/// The dispute under way, and the time at which the last one ended.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Rivals {
     open: Option<Dispute>,
@@ -55,26 +56,27 @@ pub(in crate::core) struct Rivals {
 #[derive(Debug)]
 struct Dispute {
     rival: Record,
-    /// Its address answered as its run.
+    /// True if a packet of its run answered from its address.
     is_there: bool,
-    /// More members hold it than this node, which is ahead: they are asked once more.
+    /// True if more members hold it than this node, which has the superseding record: they are asked once more.
     is_second_look: bool,
-    /// Questions asked in this stage.
+    /// The number of questions asked in this stage.
     asked: u8,
-    /// Members that were asked, and the run that they hold under our name.
+    /// The members that were asked, and the run that each holds under our name.
     jurors: BTreeMap<Run, Answer>,
 }
 
-/// A member's answer to the question whom it holds.
+/// A member's answer to the question which run it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Awaited,
-    /// This run, or nobody that lives.
+    /// The member holds this run, or no live one.
     Holds(Option<Run>),
 }
 
 impl Core {
-    /// Others say that another run has this node's name, elsewhere, and its record supersedes ours.
+    /// Handles the report of others that another run, at another address, has this node's name and a record that
+    /// supersedes ours.
     pub(in crate::core) fn hear_of_rival(&mut self, rival: &Record) {
         if !matches!(self.phase, Phase::Up) {
             return;
@@ -98,7 +100,7 @@ impl Core {
         self.dispute();
     }
 
-    /// Another run of this node's name introduced itself from its own address.
+    /// Handles another run of this node's name that introduced itself from its own address.
     pub(in crate::core) fn met_rival(&mut self, rival: Record) {
         if !matches!(self.phase, Phase::Up) {
             return;
@@ -126,7 +128,7 @@ impl Core {
         self.dispute();
     }
 
-    /// The next step.
+    /// Takes the next step of the dispute.
     pub(in crate::core) fn dispute(&mut self) {
         let Some(open) = &mut self.rivals.open else { return };
         let is_heard_out = open.asked >= QUESTIONS;
@@ -144,17 +146,18 @@ impl Core {
         self.timers.set(Timer::Rival, self.now + self.settings.probe_timeout);
     }
 
-    /// Asks members whom they hold; `true` if nobody is left to be asked.
+    /// Asks members which run they hold; returns true if no member is left to be asked.
     fn ask_jurors(&mut self) -> bool {
         let Some(open) = &self.rivals.open else { return true };
         if open.asked == 1 {
             let mut known = self.settled_members();
             if known.is_empty() {
-                // To whom this node is a stranger, under a name that another one has, it sends nothing: it seems dead here.
+                // This node sends nothing to members of which it is a stranger, under a name that another run has: they
+                // seem dead here.
                 let others = self.view.iter().filter(|(slot, entry)| *slot != View::ME && entry.status == Status::Down);
                 known = others.map(|(slot, _)| slot).collect();
             }
-            // The same for both sides, as far as they know the same members.
+            // The order is the same for both sides, as far as they know the same members.
             let seed = self.view.entry(View::ME).name_hash;
             let lot = |slot: &Slot| xxh3_64_with_seed(&self.view.entry(*slot).name_hash.to_le_bytes(), seed);
             known.sort_unstable_by_key(lot);
@@ -179,8 +182,8 @@ impl Core {
         silent.is_empty()
     }
 
-    /// Somebody asks whom this node holds under a name. A rival's side holds another run under the asker's own name, so it
-    /// is a stranger here, and answered like one: once in a while, by less than it asked.
+    /// Answers which run this node holds under a name. A rival's side holds another run under the asker's own name, so
+    /// the asker is a stranger here, and is answered like one: once in a while, with less than it asked.
     pub(in crate::core) fn tell_holder(&mut self, sender: Sender, nonce: Nonce, id: &NodeId) {
         if !matches!(self.phase, Phase::Up) {
             return self.counters.drop(Drop::WrongState);
@@ -191,7 +194,7 @@ impl Core {
         self.answer_with(sender, &Message::Holds { nonce, run });
     }
 
-    /// The answer from a member's address.
+    /// Handles the answer from a member's address.
     pub(in crate::core) fn told_holder(&mut self, from: SocketAddr, nonce: Nonce, run: Option<Run>) {
         let is_asked = self.prover.is_nonce(nonce, from, self.now);
         let is_there =
@@ -216,7 +219,7 @@ impl Core {
         let live = open.jurors.keys().filter(is_live).count();
         let (address, is_ahead) = (open.rival.address, open.rival.supersedes(self.me()));
         if heard * 2 <= live && live > 0 {
-            // Too few to go by.
+            // Too few to decide by.
             return self.end_dispute();
         }
         let is_outvoted = if mine + theirs == 0 {
@@ -225,13 +228,13 @@ impl Core {
             theirs > mine || (theirs == mine && is_ahead)
         };
         if !is_outvoted {
-            // Of as many, the one that is ahead stays, and stays ahead by that alone.
+            // If as many hold each, the superseding record stays, and by that alone.
             return if mine == theirs && mine > 0 { self.end_dispute() } else { self.take_name_back() };
         }
         if is_ahead || open.is_second_look {
             return self.give_way(address);
         }
-        // The rival may be about to give way, too: whoever is behind does first.
+        // The rival may be about to give way, too: the superseded one does so first.
         if let Some(open) = &mut self.rivals.open {
             (open.is_second_look, open.asked) = (true, 0);
             open.jurors.clear();
@@ -239,7 +242,7 @@ impl Core {
         }
     }
 
-    /// Says that it left, so that the name is free at once where this node was known, and stops.
+    /// Announces that it left, so that the name is free at once among those that knew this node, and stops.
     fn give_way(&mut self, holder: SocketAddr) {
         let id = self.me().id.clone();
         self.rewrite_myself(self.me().with_status(Status::Left(LeaveReason::Graceful)));
@@ -253,7 +256,7 @@ impl Core {
         self.rivals.open = None;
     }
 
-    /// The name is ours: whoever holds the rival learns so.
+    /// Keeps the name: those that hold the rival learn of a higher incarnation.
     fn take_name_back(&mut self) {
         let Some(rival) = self.rivals.open.as_ref().map(|open| open.rival.clone()) else { return };
         self.end_dispute();
@@ -263,7 +266,7 @@ impl Core {
         }
     }
 
-    /// Members whose word counts in what concerns this node: those known for a while, or all if there are none.
+    /// Returns the members whose word counts about this node: the settled ones, or all if there are none.
     pub(super) fn settled_members(&self) -> Vec<Slot> {
         let live = || self.view.live().iter().copied();
         let settled: Vec<Slot> = live().filter(|slot| self.is_settled(*slot)).collect();

@@ -1,11 +1,12 @@
-//! Letting somebody in: the sponsor's side of joining.
+//! Admitting joiners: the sponsor's side of joining.
 //!
 //! Invariants:
-//! - Before the cookie came back nothing is remembered of a joiner, and no answer is larger than its question.
+//! - Before the cookie came back no state is kept of a joiner, and no answer is larger than its question.
 //! - A joiner is held *beside* the view (listed as joining; neither hashed, gossiped nor synced), at most
-//!   [`MAX_JOINERS`]; silent for its down timeout, it is dropped; at once, if its port refuses connections, too.
-//! - A joiner is let in only after its *advertised* address brought back a cookie (see `reachable`).
-//! - A name that a live member holds is only given away after that member was asked (see `names`).
+//!   [`MAX_JOINERS`]; one that is silent for its down timeout is dropped, and one whose port also refuses connections
+//!   at once.
+//! - A joiner is admitted only after its *advertised* address brought back a cookie (see `reachable`).
+//! - A name that a live member holds is only given away after that member was probed (see `names`).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -24,38 +25,38 @@ use crate::core::timers::Timer;
 use crate::core::wire::{Message, Nonce, Refusal, Seeking};
 use crate::core::{Core, Phase};
 
-/// Everybody who asked to be let in, by run.
+/// The joiners of this sponsor, by run.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Joiners {
     held: BTreeMap<Run, Joiner>,
-    /// Asked while this node was Joining itself; welcomed when it is Up.
+    /// Joiners that asked while this node was Joining itself; they are admitted when it is Up.
     waiting: BTreeMap<Run, Newcomer>,
-    /// Not let in, because nothing answers where they want to be spoken to.
+    /// Joiners that were not admitted, because no node answers at the addresses that they advertise.
     pub(in crate::core) unreached: Unreached,
 }
 
 #[derive(Debug)]
 struct Joiner {
     record: Arc<Record>,
-    /// Where its cookie was sent, and came back.
+    /// The address that its cookie was sent to, and came back from.
     from: SocketAddr,
-    /// Where its packets come from: elsewhere, if addresses are translated on the way.
+    /// The source address of its packets: another one, if addresses are translated on the way.
     heard_from: SocketAddr,
     heard: Time,
-    /// When it was let in first.
+    /// Time at which it was first admitted.
     since: Time,
-    /// How often its port refused a connection since then.
+    /// The number of times that its port refused a connection since it was heard last.
     refusals: u8,
-    /// Reported as joining: its name is in no other way in the listing.
+    /// True if it was reported as joining: its name is not listed in any other way.
     is_listed: bool,
 }
 
-/// What was known of a member while it was joining.
+/// The state of a member from the time when it was joining.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Taken {
-    /// The joining record under that name that was reported.
+    /// The joining record of that name that was reported.
     pub(in crate::core) listed: Option<Arc<Record>>,
-    /// Its address has echoed a cookie.
+    /// True if its address has echoed a cookie.
     pub(in crate::core) proven: bool,
 }
 
@@ -66,7 +67,7 @@ impl Joiner {
 }
 
 impl Joiners {
-    /// How much is kept.
+    /// Returns the number of joiners that are kept.
     pub(in crate::core) fn size(&self) -> usize {
         self.held.len() + self.waiting.len()
     }
@@ -75,35 +76,36 @@ impl Joiners {
         self.held.contains_key(&run)
     }
 
-    /// Whether this is a joiner's own record, under the name it was let in by, from where its cookie came back.
+    /// Returns true if this is a joiner's own record, under the name with which it was admitted, from the address that
+    /// its cookie came back from.
     pub(in crate::core) fn is_admitted(&self, run: Run, from: SocketAddr, record: &Record) -> bool {
         let is_its_own = |joiner: &Joiner| joiner.is_at(from) && joiner.record.id == record.id;
         record.run == run && self.held.get(&run).is_some_and(is_its_own)
     }
 
-    /// Whether the joiner of this run said so itself at a higher incarnation than this record has.
+    /// Returns true if the joiner of this run has itself sent a higher incarnation than this record has.
     pub(in crate::core) fn is_ahead_of(&self, record: &Record) -> bool {
         self.held.get(&record.run).is_some_and(|joiner| joiner.record.incarnation > record.incarnation)
     }
 
-    /// Where a joiner that is heard from this address is answered.
+    /// Returns the address at which a joiner is answered that is heard from `from`.
     pub(super) fn home_of(&self, run: Run, from: SocketAddr) -> Option<SocketAddr> {
         self.held.get(&run).filter(|joiner| joiner.is_at(from)).map(|joiner| joiner.from)
     }
 
-    /// Whether a joiner's cookie came back from this address.
+    /// Returns true if a joiner's cookie came back from this address.
     pub(in crate::core) fn is_here(&self, run: Run, from: SocketAddr) -> bool {
         self.home_of(run, from).is_some()
     }
 
-    /// Whether this run asked to be let in from another address, and not as one that is to be found at this one.
+    /// Returns true if this run asked to join from another address, and does not advertise this one.
     fn is_elsewhere(&self, run: Run, from: SocketAddr) -> bool {
         let is_not_here = |at: SocketAddr, record: &Record| at != from && record.address != from;
         self.held.get(&run).is_some_and(|joiner| is_not_here(joiner.from, &joiner.record))
             || self.waiting.get(&run).is_some_and(|newcomer| is_not_here(newcomer.from, &newcomer.record))
     }
 
-    /// How many are listed as joining.
+    /// Returns the number of joiners listed as joining.
     pub(in crate::core) fn listed(&self) -> usize {
         self.held.values().filter(|joiner| joiner.is_listed).count()
     }
@@ -112,7 +114,7 @@ impl Joiners {
         self.held.values().find(|joiner| joiner.record.id == *id)
     }
 
-    /// A record enters the view: the joiner behind it is one no more, and its name is no more listed as joining.
+    /// Removes the joiner of a record that enters the view; its name is no longer listed as joining.
     pub(in crate::core) fn take(&mut self, record: &Record) -> Taken {
         let mut taken = Taken::default();
         if let Some(joiner) = self.held.remove(&record.run) {
@@ -132,7 +134,7 @@ impl Joiners {
 }
 
 impl Core {
-    /// `Join`: first a challenge, then a decision.
+    /// Handles `Join`: first sends a challenge, then decides.
     pub(in crate::core) fn asked_to_admit(
         &mut self,
         sender: Sender,
@@ -146,7 +148,7 @@ impl Core {
             return self.answer_with(sender, &elsewhere);
         }
         let is_of = |address| cookie.is_some_and(|cookie| self.prover.is_cookie(cookie, address, sender.run, self.now));
-        // A cookie that came back from the advertised address proves that one, wherever this packet comes from.
+        // A cookie that came back for the advertised address proves that one, wherever this packet comes from.
         let is_from_advertised = sender.from == record.address || is_of(record.address);
         let is_proven = is_of(sender.from) || is_of(record.address);
         if !is_proven {
@@ -159,7 +161,7 @@ impl Core {
         let from = if is_from_advertised { record.address } else { sender.from };
         let is_known_elsewhere = matches!(sender.standing, Standing::Claimed(_));
         if is_known_elsewhere || self.joiners.is_elsewhere(sender.run, from) {
-            // One process is in one place: the member, or the joiner, of that run is in another.
+            // One process is in one place: the member, or the joiner, of this run is at another address.
             return self.counters.drop(Drop::Claimed);
         }
         let newcomer = Newcomer { from, heard_from: sender.from, nonce, record };
@@ -178,7 +180,7 @@ impl Core {
         }
     }
 
-    /// Tells a newcomer what was decided. Its address is proven.
+    /// Sends the decision to a newcomer, whose address is proven.
     pub(super) fn decide(&mut self, newcomer: &Newcomer, message: &Message) {
         let mut packet = self.packet(usize::MAX);
         packet.push(&Message::Reply);
@@ -197,7 +199,7 @@ impl Core {
         self.say_not_up(newcomer);
     }
 
-    /// "I am Joining myself."
+    /// Answers that this node is Joining itself.
     fn say_not_up(&mut self, newcomer: &Newcomer) {
         let (record, joiners) = (Record::clone(self.me()), self.joiners.waiting.len() as u32);
         let seeking = self.seeking(None);
@@ -210,7 +212,7 @@ impl Core {
         self.transmit(newcomer.from, packet);
     }
 
-    /// Some of those who asked are told at once of a change in who is to found the cluster.
+    /// Tells some of the joiners that asked that another candidate comes first.
     pub(super) fn tell_waiting(&mut self, limit: usize) {
         let waiting: Vec<Newcomer> = self.joiners.waiting.values().take(limit).cloned().collect();
         for newcomer in waiting {
@@ -218,14 +220,14 @@ impl Core {
         }
     }
 
-    /// This node is Up: whoever asked it before is let in now.
+    /// Admits the joiners that asked before this node was Up.
     pub(super) fn welcome_waiting(&mut self) {
         for newcomer in std::mem::take(&mut self.joiners.waiting).into_values() {
             self.admit(newcomer, None);
         }
     }
 
-    /// Lets a newcomer in, or says why not (yet). `vacated_by` is the run that was asked for this name and is gone.
+    /// Admits a newcomer, or answers why not (yet). `vacated_by` is the run that was probed for this name and is gone.
     pub(super) fn admit(&mut self, newcomer: Newcomer, vacated_by: Option<Run>) {
         let Newcomer { from, nonce, ref record, .. } = newcomer;
         if record.id == self.me().id {
@@ -261,11 +263,11 @@ impl Core {
             return self.decide(&newcomer, &Message::Wait { nonce, wait_ms: 1_000 });
         }
         if !is_held && !self.admissions.allow(self.now, from.ip()) {
-            // Others have their own share of it.
+            // Other sponsors have admission limits of their own.
             let elsewhere = self.refer(from, nonce);
             return self.decide(&newcomer, &elsewhere);
         }
-        // It looks at every member: no more often than joiners are let in.
+        // This check reads every member, so it is made no more often than joiners are admitted.
         if let Some(owner) = self.other_at(record).filter(|owner| vacated_by != Some(owner.run)) {
             return self.probe_name(newcomer, &owner);
         }
@@ -283,8 +285,8 @@ impl Core {
         self.transmit(newcomer.from, packet);
     }
 
-    /// A live member of another name at the joiner's address. It is asked before the joiner is let in: one process at one
-    /// address is one member.
+    /// Returns a live member of another name at the joiner's address. It is probed before the joiner is admitted: one
+    /// process at one address is one member.
     fn other_at(&self, record: &Record) -> Option<Arc<Record>> {
         if self.joiners.contains(record.run) {
             return None;
@@ -294,8 +296,8 @@ impl Core {
         others.filter(|member| member.address == record.address).max_by_key(|member| member.incarnation).map(Arc::clone)
     }
 
-    /// A joiner of the other family of addresses comes back, or is given up, although it was let in and had the time to
-    /// be reached by members of this family: it seems that it is not.
+    /// Tells the operator of a joiner of the other address family that asks again, or is dropped, although it was
+    /// admitted and had time to be reached by members of this family: presumably they do not reach it.
     fn name_stuck_joiner(&mut self, record: &Record) {
         let Record { ref id, run, address: advertised, .. } = *record;
         let here = self.me().address;
@@ -334,18 +336,18 @@ impl Core {
         self.joiners.held.insert(joiner.record.run, joiner);
     }
 
-    /// A joiner of ours pulls: it lives.
+    /// Notes that a joiner of ours pulls, and so is alive.
     pub(super) fn heard_joiner(&mut self, run: Run) {
         if let Some(joiner) = self.joiners.held.get_mut(&run) {
             (joiner.heard, joiner.refusals) = (self.now, 0);
         }
     }
 
-    /// A joiner may have been silent for its down timeout, or so long that it is looked for: whoever joins is busy, and
-    /// is Up soon.
+    /// Judges a joiner: drops it after the down timeout, and connects to its port if it was silent for a shorter time;
+    /// a joiner is busy, and is Up soon.
     pub(in crate::core) fn judge_joiner(&mut self, run: Run) {
         let Some(joiner) = self.joiners.held.get(&run) else { return };
-        // By our own pace: a joiner's may be anything, and places are few.
+        // By our own down timeout: a joiner's may be anything, and places are few.
         let deadline = joiner.heard + self.settings.down_timeout;
         if deadline <= self.now {
             self.name_stuck_joiner(&Arc::clone(&joiner.record));
@@ -359,8 +361,8 @@ impl Core {
         self.visit_joiner(run, address);
     }
 
-    /// Nobody listens at a silent joiner's address: looked for once more, it is dropped. One that lives, behind a firewall
-    /// that refuses, comes again.
+    /// Notes that a silent joiner's port refused a connection; the last of so many refusals drops it. A live one behind
+    /// a firewall that refuses will ask again.
     pub(in crate::core) fn joiner_refused(&mut self, run: Run) {
         let Some(joiner) = self.joiners.held.get_mut(&run) else { return };
         if self.now.since(joiner.heard) < JOINER_SILENCE {
@@ -373,7 +375,7 @@ impl Core {
         self.timers.set(Timer::Joiner(run), self.now + JOINER_REVIEW);
     }
 
-    /// A listed joiner of this name is taken out of the listing; says whether there was one.
+    /// Removes a listed joiner of this name from the listing; returns true if there was one.
     pub(in crate::core) fn drop_joiner_named(&mut self, id: &NodeId) -> bool {
         let named = self.joiners.held.iter().find(|(_, joiner)| joiner.is_listed && joiner.record.id == *id);
         let run = named.map(|(run, _)| *run);
@@ -383,7 +385,7 @@ impl Core {
         run.is_some()
     }
 
-    /// All joiners are forgotten, and reported so.
+    /// Drops all joiners, and reports them as removed.
     pub(in crate::core) fn drop_joiners(&mut self) {
         for run in self.joiners.held.keys().copied().collect::<Vec<_>>() {
             self.drop_joiner(run);

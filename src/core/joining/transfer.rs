@@ -1,14 +1,15 @@
 //! Moving a view: one node pulls the records of another, page by page, in the order of names.
 //!
-//! `Pull{after, pages}` asks for up to [`PAGES_IN_FLIGHT`] packets; each `Page{after, more}` says which stretch of names
-//! it covers (from `after` to its last record), so that lost and reordered pages show as gaps. A page that does not come within twice the round trip
-//! (50 ms at least) is asked for again, [`MAX_PULL_RETRIES`] times. That is how a joiner gets the
-//! whole view before it is Up.
+//! `Pull{after, pages}` asks for up to [`PAGES_IN_FLIGHT`] packets; each `Page{after, more}` tells the range of names
+//! that it covers (from `after` to its last record), so that lost and reordered pages show as gaps. A page that does
+//! not come within twice the round trip (50 ms at least) is asked for again, [`MAX_PULL_RETRIES`] times. That is how a
+//! joiner gets the whole view before it is Up.
 //!
 //! Invariants: at most one pull of this node is under way; pages are served only to addresses that have echoed a nonce
-//! of ours, at most [`PAGES_PER_INTERVAL`] in [`SERVING_INTERVAL`], and to at most [`MAX_VIEWS_SERVED`] joiners at one time.
-//! A place is kept by going on alone: one whose holder stands still for [`IDLE_PLACE`], or comes from a host that has
-//! several, is given to whoever has none. There is one for each address, and who did not use its own gets none of the last.
+//! of ours, at most [`PAGES_PER_INTERVAL`] in [`SERVING_INTERVAL`], and to at most [`MAX_VIEWS_SERVED`] joiners at one
+//! time. A place is kept only by making progress: one whose holder makes none for [`IDLE_PLACE`], or comes from a host
+//! that has several, is given to a joiner that has none. There is one place for each address, and a joiner that did not
+//! use its place gets none of the last ones.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,15 +27,15 @@ use crate::core::timers::Timer;
 use crate::core::wire::Message;
 use crate::core::{Core, Phase};
 
-/// Pages served in one [`SERVING_INTERVAL`]: about 4 MB/s.
+/// The number of pages served in one [`SERVING_INTERVAL`]: about 4 MB/s.
 pub(super) const PAGES_PER_INTERVAL: u32 = 300;
-/// See [`PAGES_PER_INTERVAL`].
+/// The interval of [`PAGES_PER_INTERVAL`].
 pub(super) const SERVING_INTERVAL: Duration = Duration::from_millis(100);
-/// Room for a `Page` message with a name of the greatest length: length, kind, name, and whether more follow.
+/// The size of a `Page` message with the longest name, in bytes: length, kind, name, and the flag for more.
 const PAGE_MESSAGE_BYTES: usize = 1 + 1 + (1 + 1 + NodeId::MAX_BYTES) + 1;
-/// Pages beyond a gap that show that the missing one is lost.
+/// The number of pages beyond a gap that show that the missing one is lost.
 const PAGES_BEFORE_HURRY: usize = 3;
-/// The least time in which a page is waited for.
+/// The least time that is waited for a page.
 const MIN_PAGE_WAIT: Duration = Duration::from_millis(50);
 
 /// A pull under way.
@@ -42,18 +43,19 @@ const MIN_PAGE_WAIT: Duration = Duration::from_millis(50);
 pub(in crate::core) struct Transfer {
     address: SocketAddr,
     run: Run,
-    /// Everything up to this name has arrived.
+    /// The name up to which everything has arrived.
     cursor: Option<NodeId>,
-    /// Pages beyond a gap: where each begins, and its `next`. At most [`PAGES_IN_FLIGHT`]. A page that is asked for again
-    /// may be cut differently, since the sponsor's view changes meanwhile: stretches of names may overlap.
+    /// Pages beyond a gap: the name after which each begins, and its `next`. At most [`PAGES_IN_FLIGHT`]. A page that
+    /// is asked for again may have other bounds, since the sponsor's view changes meanwhile: ranges of names may
+    /// overlap.
     beyond: BTreeMap<Option<NodeId>, Option<NodeId>>,
-    /// Pages of the last `Pull` that are still to come.
+    /// The number of pages of the last `Pull` that are still to come.
     awaited: u8,
-    /// The gap was asked for before its time.
+    /// True if the gap was asked for before its time.
     is_hurried: bool,
     retries: u8,
     asked: Time,
-    /// How long pages took so far, smoothed.
+    /// The time that pages took so far, smoothed.
     rtt: Option<Duration>,
 }
 
@@ -72,23 +74,24 @@ impl Transfer {
         }
     }
 
-    /// Whether pages were asked for more than once in vain: the sponsor may have restarted, or forgotten us.
+    /// Returns true if pages were asked for more than once in vain: the sponsor may have restarted, or forgotten us.
     pub(super) fn is_stalled(&self) -> bool {
         self.retries >= 2
     }
 
-    /// A page beyond a gap. At most [`PAGES_IN_FLIGHT`] are remembered: no more were asked for.
+    /// Keeps a page beyond a gap. At most [`PAGES_IN_FLIGHT`] are kept: no more were asked for.
     fn keep(&mut self, after: Option<NodeId>, next: Option<NodeId>) {
         if self.beyond.len() < usize::from(PAGES_IN_FLIGHT) {
             self.beyond.insert(after, next);
         }
     }
 
-    /// Everything up to `next` has arrived, or (`None`) to the end; says whether nothing is missing any more.
+    /// Notes that everything up to `next` has arrived, or (`None`) to the end; returns true if nothing is missing any
+    /// more.
     fn advance(&mut self, mut next: Option<NodeId>) -> bool {
         while next.is_some() {
             self.cursor = next;
-            // All that begin up to here; what is beyond a gap stays.
+            // All pages that begin up to here; those beyond a gap stay.
             let later = self.beyond.split_off(&self.cursor);
             let mut within = std::mem::replace(&mut self.beyond, later);
             within.extend(self.beyond.remove_entry(&self.cursor));
@@ -104,25 +107,26 @@ impl Transfer {
     }
 }
 
-/// How much was served lately, and to whom.
+/// The pages that were served lately, and the joiners that they are served to.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Serving {
     began: Option<Time>,
     pages: u32,
-    /// Who is being handed the view; at most [`MAX_VIEWS_SERVED`].
+    /// The joiners that are being served the view; at most [`MAX_VIEWS_SERVED`].
     places: BTreeMap<Run, Place>,
-    /// Who had a place and did not pull, and until when that is held against it; at most [`MAX_IDLERS`].
+    /// The addresses that had a place and did not pull, and the time until which that is held against them; at most
+    /// [`MAX_IDLERS`].
     idlers: BTreeMap<SocketAddr, Time>,
 }
 
-/// The place of one who is being handed the view.
+/// The place of a joiner that is being served the view.
 #[derive(Debug)]
 struct Place {
     address: SocketAddr,
     given: Time,
-    /// When its holder went on last: took the place, or pulled what it had not pulled before.
+    /// Time at which its holder last made progress: took the place, or pulled pages that it had not pulled before.
     moved: Time,
-    /// The farthest it pulled from; `None` before its first pull.
+    /// The farthest name that it pulled from; `None` before its first pull.
     #[expect(clippy::option_option, reason = "a first pull is from before the first name: from `None`")]
     after: Option<Option<NodeId>>,
 }
@@ -132,7 +136,7 @@ impl Place {
         now.since(self.moved) >= VIEW_PATIENCE
     }
 
-    /// Whether it is given to somebody who needs one: whoever pulls is served all the same.
+    /// Returns true if it may be given to another joiner that needs one: its holder is served all the same if it pulls.
     fn is_spare(&self, now: Time) -> bool {
         now.since(self.moved) >= IDLE_PLACE || now.since(self.given) >= LONGEST_PLACE
     }
@@ -147,7 +151,7 @@ impl Serving {
         self.pages <= PAGES_PER_INTERVAL
     }
 
-    /// Whether there is no place for this joiner now.
+    /// Returns true if there is no place for this joiner now.
     pub(super) fn is_busy_for(&self, run: Run, address: SocketAddr, now: Time) -> bool {
         let others = self.places.iter().filter(|(other, place)| **other != run && !place.is_over(now)).count();
         let is_idler = self.idlers.get(&address).is_some_and(|until| now < *until);
@@ -157,8 +161,8 @@ impl Serving {
         others >= MAX_VIEWS_SERVED && self.spare(run, address, now).is_none()
     }
 
-    /// Whose place this joiner gets if there is no free one: that of its own address, the longest idle one, or one of a
-    /// host that has several, if its own host has none.
+    /// Returns the run whose place this joiner gets if there is no free one: that of its own address, the longest idle
+    /// one, or one of a host that has several, if its own host has none.
     fn spare(&self, run: Run, address: SocketAddr, now: Time) -> Option<Run> {
         let others = || self.places.iter().filter(|(other, _)| **other != run);
         if let Some((same, _)) = others().find(|(_, place)| place.address == address) {
@@ -171,7 +175,7 @@ impl Serving {
         idle.or_else(|| crowded().min_by_key(|(_, place)| place.given)).map(|(run, _)| *run)
     }
 
-    /// Takes a place for this joiner; says whether there is one. Asking again does not keep it.
+    /// Takes a place for this joiner; returns true if there is one. Asking again does not keep a place.
     pub(super) fn begin(&mut self, run: Run, address: SocketAddr, now: Time) -> bool {
         if self.is_busy_for(run, address, now) {
             return false;
@@ -192,7 +196,7 @@ impl Serving {
         true
     }
 
-    /// A place is given up before its holder had the whole view.
+    /// Takes a place away before its holder had the whole view.
     fn vacate(&mut self, run: Run, now: Time) {
         if let Some(place) = self.places.remove(&run).filter(|place| place.after.is_none()) {
             self.idlers.retain(|_, until| now < *until);
@@ -202,7 +206,7 @@ impl Serving {
         }
     }
 
-    /// The holder of a place pulls: it goes on if it did not pull from there before.
+    /// Notes a pull of a place's holder: it is progress if it did not pull from there before.
     fn pulled(&mut self, run: Run, after: Option<&NodeId>, now: Time) {
         if let Some(place) = self.places.get_mut(&run) {
             self.idlers.remove(&place.address);
@@ -212,7 +216,7 @@ impl Serving {
         }
     }
 
-    /// The last page was sent.
+    /// Frees the place after the last page was sent.
     fn end(&mut self, run: Run) {
         self.places.remove(&run);
     }
@@ -225,7 +229,7 @@ impl Core {
         self.pull_next();
     }
 
-    /// Whether updates of this sender belong to the pull under way.
+    /// Returns true if updates of this sender belong to the pull under way.
     pub(in crate::core) fn is_pulling_from(&self, sender: Sender) -> bool {
         let is_it = |transfer: &Transfer| (transfer.run, transfer.address) == (sender.run, sender.from);
         self.transfer.as_ref().is_some_and(is_it)
@@ -241,7 +245,7 @@ impl Core {
         self.timers.set(Timer::Transfer, self.now + wait);
     }
 
-    /// Asks for pages from where they are missing.
+    /// Asks for pages from the first missing one on.
     fn pull_pages(&mut self, pages: u8) {
         let Some(transfer) = &self.transfer else { return };
         let (to, after) = (transfer.address, transfer.cursor.clone());
@@ -250,7 +254,7 @@ impl Core {
         self.transmit(to, packet);
     }
 
-    /// Pages did not come in time.
+    /// Handles pages that did not come in time.
     pub(in crate::core) fn pull_again(&mut self) {
         let Some(transfer) = &mut self.transfer else { return };
         transfer.retries += 1;
@@ -269,8 +273,8 @@ impl Core {
         }
     }
 
-    /// The updates of the packet at hand were one page, and are merged already. `next` is the page's last name, if more
-    /// follow.
+    /// Handles the packet at hand, whose updates were one page and are merged already. `next` is the page's last name,
+    /// if more follow.
     pub(in crate::core) fn page(&mut self, after: Option<&NodeId>, next: Option<NodeId>) {
         let Some(transfer) = &mut self.transfer else { return };
         if next.is_some() && next.as_ref() <= after {
@@ -283,7 +287,8 @@ impl Core {
         transfer.awaited = transfer.awaited.saturating_sub(1);
         if after > transfer.cursor.as_ref() {
             transfer.keep(after.cloned(), next);
-            // Several came after the missing one: it is lost rather than late (as TCP's fast retransmit: RFC 5681, 3.2).
+            // Several came after the missing one: it is lost rather than late (as in TCP's fast retransmit: RFC 5681,
+            // 3.2).
             if transfer.beyond.len() >= PAGES_BEFORE_HURRY && !transfer.is_hurried {
                 transfer.is_hurried = true;
                 self.pull_pages(1);
@@ -291,7 +296,7 @@ impl Core {
             return;
         }
         if next.is_some() && next <= transfer.cursor {
-            // A late copy of what has arrived.
+            // A late copy of a page that has arrived.
             return;
         }
         (transfer.retries, transfer.is_hurried) = (0, false);
@@ -311,7 +316,7 @@ impl Core {
         let to = match sender.standing {
             Standing::Member(slot) if self.view.entry(slot).peer.proven => self.view.record(slot).address,
             Standing::Member(slot) => {
-                // Carries a probe: the next attempt will find the address proven.
+                // This packet carries a probe: the next attempt will find the address proven.
                 let packet = self.packet_to(slot);
                 return self.send_to(slot, packet);
             }
@@ -326,7 +331,7 @@ impl Core {
         if matches!(self.phase, Phase::Joining(_)) {
             return self.counters.drop(Drop::WrongState);
         }
-        // Who was let in is served: a place lost to a slow network is not held against it.
+        // An admitted joiner is served: a place lost to a slow network is not held against it.
         self.serving.begin(sender.run, to, self.now);
         self.serving.pulled(sender.run, after, self.now);
         let mut after = after.cloned();
@@ -343,7 +348,7 @@ impl Core {
         }
     }
 
-    /// Sends the records after a name, as many as fit; gives back the last one's name if more follow.
+    /// Sends the records after a name, as many as fit; returns the last one's name if more follow.
     fn send_page(&mut self, to: SocketAddr, after: Option<NodeId>) -> Option<NodeId> {
         let slots: Vec<_> = self.view.after(after.as_ref()).map(|(slot, _)| slot).take(PAGE_RECORDS).collect();
         let mut packet = self.packet(self.settings.mtu - PAGE_MESSAGE_BYTES);

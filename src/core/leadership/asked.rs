@@ -1,13 +1,14 @@
-//! Commands for the leader that came in from other members (see `forward`): each is carried out once, as if it had been
-//! given here, and each repetition of the question is answered with what became of it.
+//! Commands for the leader that came from other members (see `forward`): each is carried out once, as if it had been
+//! given here, and each repetition of the question is answered with the outcome.
 //!
 //! Invariants:
-//! - Only who is Up is obeyed, and only where it is proven to be: by datagrams from its record's address, which echoed a
-//!   nonce of ours, or over a link that leads there. It must be a voter or an elder (see `removal`), unless this node has
-//!   just come itself: whoever joins a cluster that has been there for a while deposes nobody.
+//! - Only a member that is Up is obeyed, and only from where it is proven to be: by datagrams from its record's
+//!   address, which echoed a nonce of this node, or over a link that leads there. It must be a voter or an elder (see
+//!   `removal`), unless this node has just come itself: a node that joins a cluster that has been there for a while
+//!   deposes nobody.
 //! - A question is known by the run that asked and its nonce. A repeated one is no second command for as long as it is
-//!   remembered, which is past the time for which it is repeated: a new one that finds no room is dropped, and comes again.
-//! - Who does not lead says so and passes nothing on: questions go round nowhere.
+//!   remembered, which is longer than it is repeated. A new question that finds no room is dropped, and comes again.
+//! - A node that does not lead says so and passes nothing on: no question goes round in circles.
 //!
 //! Must not know: what the command does.
 
@@ -24,13 +25,13 @@ use crate::core::packet::Sender;
 use crate::core::view::{Slot, is_due};
 use crate::core::wire::{ChangeVoters, Message, Nonce, VotersChanged};
 
-/// The first ticket of those that are drawn here; drivers' tickets are below.
+/// The first of the tickets that are drawn here; drivers' tickets are below.
 const FIRST_TICKET: Ticket = 1 << 63;
 
 /// A question's identity: the run that asked, and the nonce it chose.
 type Key = (Run, Nonce);
 
-/// Questions of others, answered or not; at most [`MAX_ASKED_CHANGES`].
+/// The questions of other members, answered or not; at most [`MAX_ASKED_CHANGES`].
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     questions: BTreeMap<Key, Question>,
@@ -47,12 +48,12 @@ struct Question {
 }
 
 impl Asked {
-    /// Whether a ticket was drawn here.
+    /// Returns true if a ticket was drawn here.
     pub(super) fn is_ticket(ticket: Ticket) -> bool {
         ticket >= FIRST_TICKET
     }
 
-    /// Takes a question down, and gives it a ticket; `None` if there is no room for it.
+    /// Notes a question, and gives it a ticket; `None` if there is no room for it.
     fn take_down(&mut self, key: Key, now: Time) -> Option<Ticket> {
         self.questions.retain(|_, question| question.result.is_none() || now.since(question.came) < ASKED_MEMORY);
         let of_member = |(run, _): &&Key| *run == key.0;
@@ -67,7 +68,7 @@ impl Asked {
         Some(ticket)
     }
 
-    /// Forgets the oldest of these that is answered and repeated no more; `None` if none is.
+    /// Forgets the oldest matching question that is answered and repeated no more; `None` if there is none.
     fn forget_oldest(&mut self, now: Time, is_such: impl Fn(&Key) -> bool) -> Option<()> {
         let is_over = |question: &Question| question.result.is_some() && now.since(question.came) >= MIN_ASKED_MEMORY;
         let over = self.questions.iter().filter(|(key, question)| is_such(key) && is_over(question));
@@ -79,7 +80,7 @@ impl Asked {
 }
 
 impl Core {
-    /// A member asks this node, as the leader, to change the electorate.
+    /// Takes a member's request that this node, as the leader, change the electorate.
     pub(in crate::core) fn asked_to_change_voters(&mut self, from: Slot, sender: Sender, question: &ChangeVoters) {
         if !self.is_where_it_is_proven_to_be(from, sender) {
             return self.counters.drop(Drop::Unproven);
@@ -92,7 +93,7 @@ impl Core {
         };
         if let Some(known) = leading.asked.questions.get_mut(&key) {
             let Some(result) = known.result.clone() else {
-                // It is being carried out; who asked waits.
+                // The command is being carried out; the member that asked waits.
                 return;
             };
             if !is_due(now, known.said_at, ANSWER_INTERVAL) {
@@ -113,7 +114,7 @@ impl Core {
         }
     }
 
-    /// A question of a member was carried out, or was not.
+    /// Notes the outcome of a member's question, and answers it.
     pub(super) fn carried_out(&mut self, ticket: Ticket, result: Result<Electorate, ChangeError>) {
         let now = self.now;
         let Some(leading) = &mut self.leading else { return };
@@ -129,7 +130,7 @@ impl Core {
 
     fn say_what_became(&mut self, to: Slot, nonce: Nonce, result: Result<Electorate, ChangeError>) {
         if !self.view.entry(to).peer.proven {
-            // Its address has changed since it asked.
+            // The member's address has changed since it asked.
             return;
         }
         let way = self.best_way(to);
@@ -139,13 +140,13 @@ impl Core {
         self.send_by(way, to, packet);
     }
 
-    /// Whether a packet came from where its member is known to be.
+    /// Returns true if a packet came from where its member is known to be.
     fn is_where_it_is_proven_to_be(&self, slot: Slot, sender: Sender) -> bool {
         let entry = self.view.entry(slot);
         let address = entry.record.address;
         let comes_from_there = match sender.way {
             Way::Datagrams => sender.from == address,
-            // This node went there, and was answered by this run.
+            // This node opened the link, and was answered by this run.
             Way::Link(LinkId::Opened(_)) => true,
             Way::Link(LinkId::Accepted(_)) => sender.from.ip().to_canonical() == address.ip().to_canonical(),
         };

@@ -1,12 +1,12 @@
-//! Commands for the leader, given at another node: the leader is asked, and its answer is this node's.
+//! Commands for the leader that are given at another node: that node asks the leader, and passes its answer on.
 //!
-//! The question is a message like any other and may be lost, so it is repeated, under the nonce by which the leader knows
-//! it again. If the leader changes meanwhile, the next one is asked for as long as there is time.
+//! The question is a message like any other and may be lost, so it is repeated, under the nonce by which the leader
+//! recognises it. If the leader changes meanwhile, the next one is asked for as long as there is time.
 //!
 //! Invariants:
 //! - Every command is answered, by [`FORWARD_TIMEOUT`] at the latest.
-//! - "Nothing changed" is only said if no leader can have carried it out: of several leaders that were asked, one that said
-//!   nothing may have done it, whatever keeps the other from doing it again.
+//! - "Nothing changed" is only said if no leader can have carried the command out: of several leaders that were asked,
+//!   one that did not answer may have done it, even if another one refuses to.
 //! - Only the leader that was asked last is believed, and only under the nonce of the question.
 //!
 //! Must not know: what the command does.
@@ -24,7 +24,7 @@ use crate::core::member::Run;
 use crate::core::view::Slot;
 use crate::core::wire::{ChangeVoters, Message, Nonce, VoterWish, VotersChanged};
 
-/// Commands that wait for the leader's answer; at most [`MAX_FORWARDED_COMMANDS`].
+/// The commands that wait for the leader's answer; at most [`MAX_FORWARDED_COMMANDS`].
 #[derive(Debug, Default)]
 pub(super) struct Forwards {
     open: BTreeMap<Ticket, Forward>,
@@ -36,7 +36,7 @@ struct Forward {
     wish: VoterWish,
     /// The node that was asked last, unless it has said since that it does not lead.
     asked: Option<(Run, NodeId)>,
-    /// A leader before that was asked as well, and said nothing.
+    /// True if an earlier leader was asked as well, and may have carried the command out.
     may_be_done: bool,
     asks: u32,
     ask_at: Time,
@@ -50,7 +50,7 @@ impl Forwards {
 }
 
 impl Forward {
-    /// Takes note of whom it is put to now.
+    /// Notes the leader that is asked now.
     fn put_to(&mut self, run: Run, id: &NodeId, now: Time) {
         if self.asked.as_ref().is_some_and(|(asked, _)| *asked != run) {
             self.may_be_done = true;
@@ -60,12 +60,12 @@ impl Forward {
         self.ask_at = now + FORWARD_RETRY;
     }
 
-    /// Whether a leader finds what another one has done of it, and does the rest.
+    /// Returns true if a leader notices what another one has done of the command, and does the rest.
     fn may_be_repeated(&self) -> bool {
         matches!(self.wish, VoterWish::Replace { .. })
     }
 
-    /// The error for the operator if no leader has anything more to say.
+    /// Returns the error for the operator if no leader has answered.
     fn without_an_answer(self) -> ChangeError {
         match self.asked {
             Some((_, leader)) => ChangeError::LeaderSilent { leader },
@@ -76,7 +76,7 @@ impl Forward {
 }
 
 impl Core {
-    /// The leader, if it is another node that is there.
+    /// Returns the leader, if it is another node that is there.
     pub(super) fn leader_elsewhere(&self) -> Option<Slot> {
         let leading = self.leading.as_ref().filter(|leading| leading.claim_until.is_none())?;
         let slot = self.view.slot_of(leading.known.as_ref()?.leader.as_str())?;
@@ -97,7 +97,7 @@ impl Core {
         self.schedule_leadership();
     }
 
-    /// Asks again, or whoever leads by now, or gives up.
+    /// Asks again, or asks a new leader, or gives up.
     pub(super) fn tend_forwards(&mut self) {
         let now = self.now;
         let Some(leading) = &self.leading else { return };
@@ -118,7 +118,7 @@ impl Core {
         if let (VoterWish::Resign { term, to }, Some((now_term, successor))) = (&forward.wish, successor)
             && now_term > *term
         {
-            // Whoever was to resign leads no more, whether or not it was for being asked.
+            // The leader that was to resign leads no more, whether or not it resigned on request.
             let is_wanted = to.as_ref().is_none_or(|to| *to == successor);
             return self.end_resignation(ticket, is_wanted, successor);
         }
@@ -127,7 +127,7 @@ impl Core {
         }
         if leads_itself {
             if (forward.asked.is_some() || forward.may_be_done) && !forward.may_be_repeated() {
-                // The leader before may have carried it out.
+                // The leader before may have carried the command out.
                 return self.end_forward(ticket, Err(ChangeError::Interrupted));
             }
             let wish = forward.wish.clone();
@@ -140,7 +140,7 @@ impl Core {
         };
         let record = self.view.record(slot);
         forward.put_to(record.run, &record.id, now);
-        // A link may be stalled without anybody knowing, and datagrams be lost: by turns.
+        // A link may be stalled without anybody knowing, and datagrams may be lost: they are used by turns.
         let is_by_link = forward.asks % 2 == 1;
         let question = ChangeVoters { nonce: forward.nonce, wish: forward.wish.clone() };
         self.put_question(slot, is_by_link, question);
@@ -152,14 +152,14 @@ impl Core {
         let mut packet = self.packet_by(way, leader);
         packet.push(&Message::ChangeVoters(Box::new(question)));
         if is_proven {
-            // The leader may not have our address proven, and then only answers what must be answered: it asks back with
-            // that. Whom we have not proven is sent a probe anyway.
+            // The leader may not have this node's address proven, and then only answers what must be answered: it asks
+            // back with that. A leader that this node has not proven is sent a probe anyway.
             self.push_probe(&mut packet, leader);
         }
         self.send_by(way, leader, packet);
     }
 
-    /// The leader says what became of it.
+    /// Takes the leader's answer to a command.
     pub(in crate::core) fn told_voters_changed(&mut self, from: Slot, changed: &VotersChanged) {
         let run = self.view.record(from).run;
         let now = self.now;
@@ -171,17 +171,17 @@ impl Core {
         let ticket = *ticket;
         match &changed.result {
             Err(ChangeError::NotLeader) => {
-                // It has done nothing, and somebody else will lead.
+                // It has done nothing, and another node will lead.
                 forward.asked = None;
                 forward.ask_at = now + FORWARD_RETRY;
             }
-            // The next leader does what is left of it.
+            // The next leader does the rest.
             Err(ChangeError::HalfReplaced { .. } | ChangeError::Interrupted) if forward.may_be_repeated() => {
                 forward.asked = None;
                 forward.may_be_done = true;
                 forward.ask_at = now + FORWARD_RETRY;
             }
-            // These say themselves that the outcome is not known.
+            // These errors state themselves that the outcome is not known.
             Err(
                 error @ (ChangeError::Interrupted | ChangeError::LeaderSilent { .. } | ChangeError::Unsettled { .. }),
             ) => {

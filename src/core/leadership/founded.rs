@@ -1,36 +1,38 @@
-//! Whether this cluster has an electorate: what every member knows, and tells who comes.
+//! The existence of an electorate in this cluster: every member knows of it, and tells nodes that join.
 //!
-//! A node that is to form the first electorate must not do so beside one that there is. So a sponsor says before it
-//! welcomes a joiner what it knows; everybody says it in gossip packets while nobody leads, and when asked who leads; and
-//! configured voters say it to each other. Where nothing is known nothing is said, and nobody waits for it.
+//! A node that is to form the first electorate must not do so beside an existing one. So a sponsor tells a joiner what
+//! it knows before it welcomes it; every member tells it in gossip packets while nobody leads, and when asked who
+//! leads; and configured voters tell each other. Where nothing is known nothing is said, and nobody waits for it.
 //!
-//! **Sure** is who votes in it, has learnt an agreed view of it, or was told by [`FOUNDED_VOICES`] members: who is to form
-//! one at once, who only hears of it when voters configured here, or seeds, say so, or when they have stood by it for
-//! [`SETTLE`]. What a node is sure of it keeps on its disk. **Told** is whom one member has told: for as long as that member is there and stands by it,
-//! no other electorate is formed here. It is one word against none, and yet it counts, since it may be all that is left of
-//! an electorate whose voters have lost their disks; and it is no more power than a member has that takes a voter's name.
-//! An operator hears whose word it is, can remove that member, or have the electorate founded anew. Who was told passes it on as
-//! such, which counts for [`FOUNDED_HINT`] and makes nobody sure: one member's mistake ends with that member.
+//! **Sure** is a node that votes in the electorate, has learnt an agreed view of it, or was told by [`FOUNDED_VOICES`]
+//! members: at once if it is to form one itself; a node that only hears of it is sure at once if voters configured
+//! here, or seeds, say so, and otherwise when those members have stood by it for [`SETTLE`]. A node keeps on its disk
+//! what it is sure of. **Told** is a node that one member has told: for as long as that member is there and stands by
+//! it, no other electorate is formed here. It is one report against none, and yet it counts, since it may be all that
+//! is left of an electorate whose voters have lost their disks; and it is no more power than a member has that takes a
+//! voter's name. An operator hears which member reports it, can remove that member, or have the electorate founded
+//! anew. A node that was told passes it on as hearsay, which counts for [`FOUNDED_HINT`] and makes nobody sure: one
+//! member's mistake ends with that member.
 //!
-//! **Whose word it is** matters to a node that knows of no electorate yet, since members may be invented to keep the first
-//! one from being formed:
+//! **The reporting member** matters to a node that knows of no electorate yet, since members may be invented to keep
+//! the first one from being formed:
 //!
-//! | said by | counts |
+//! | reported by | counts |
 //! |---|---|
 //! | voters that are configured here, seeds; elders (see `removal`) that were here before this node | for as long as they stand by it; several make it sure |
-//! | those elders, where a configured voter was here before this node, too, and is not sure of it | as those who came later: that voter knows them better |
-//! | elders that came later, and have been here for long; to a joiner, its sponsor; to who forms none, those elders, too | for as long as they stand by it; several make it sure after [`SETTLE`], unless an electorate is to be formed here |
+//! | those elders, where a configured voter was here before this node, too, and is not sure of it | like elders that came a moment ago: that voter knows them better |
+//! | elders that came later, and have been here for long; to a joiner, its sponsor; to a node that forms no electorate, the elders before it, too | for as long as they stand by it; several make it sure after [`SETTLE`], unless an electorate is to be formed here |
 //! | elders that came later, a moment ago | for [`NEWCOMERS_HOLD_UP`] in all, and for no longer than they say it |
 //!
-//! Strangers that come, tell everybody who comes later, and go, leave no word behind: honest members that heard it, and
-//! vote nowhere, forget it within [`FOUNDED_REVIEW`] of finding that the strangers are gone; what they passed on is over
-//! [`FOUNDED_HINT`] later.
+//! Strangers that come, tell everybody who comes later, and go, leave no report behind: honest members that heard it,
+//! and vote nowhere, forget it within [`FOUNDED_REVIEW`] of finding that the strangers are gone; the reports that they
+//! passed on are over [`FOUNDED_HINT`] later.
 //!
 //! Invariants:
-//! - One member's word is never passed on as if it were known.
-//! - Of electorates of different roots the first one stands that this node is sure of.
-//! - What members say that were not here for [`SETTLE`] is sure to nobody who forms no electorate, unless somebody says so
-//!   whom its operator named.
+//! - One member's report is never passed on as if it were known.
+//! - Of electorates with different roots, the first one stands that this node is sure of.
+//! - A node that forms no electorate is not sure by the reports of members that were not here for [`SETTLE`], unless
+//!   one of them is a node that its operator named.
 //!
 //! Must not know: how an electorate is formed.
 
@@ -45,12 +47,12 @@ use crate::core::wire::{Message, PacketBuilder};
 use rand::RngExt;
 
 impl Core {
-    /// The electorate that this node is sure of.
+    /// Returns the electorate that this node is sure of.
     pub(super) fn founded(&self) -> Option<Descent> {
         self.election()?.founded()
     }
 
-    /// Says what is known of an electorate, if anything is.
+    /// Adds to a packet what is known of an electorate, if anything is.
     pub(in crate::core) fn push_founded(&self, packet: &mut PacketBuilder) {
         if let Some(founded) = self.word_of_founded() {
             packet.push(&Message::Founded(founded));
@@ -64,7 +66,7 @@ impl Core {
         sure.or_else(told)
     }
 
-    /// Answers who asks who leads, where nobody is known to have led.
+    /// Answers a member that asks who leads, where nobody is known to have led.
     pub(super) fn tell_founded(&mut self, to: Slot) {
         let Some(founded) = self.word_of_founded() else { return };
         let mut packet = self.packet_to(to);
@@ -73,7 +75,7 @@ impl Core {
         self.send_to(to, packet);
     }
 
-    /// A member, or the sponsor that welcomes this node, says that the cluster has an electorate.
+    /// Takes a report, by a member or by the sponsor that welcomes this node, that the cluster has an electorate.
     pub(in crate::core) fn hear_founded(&mut self, by: Run, founded: Founded) {
         let (now, known) = (self.now, self.founded());
         let weight = self.weight_of(by);
@@ -89,12 +91,12 @@ impl Core {
         self.schedule_leadership();
     }
 
-    /// How much it counts what this run says of an electorate.
+    /// Returns the weight of this run's report of an electorate.
     pub(super) fn weight_of(&self, by: Run) -> Weight {
         let Some(leading) = self.leading.as_ref().filter(|_| self.founded().is_none()) else {
             return Weight::Full;
         };
-        // A joiner hears of it from its sponsor, and will see whom that is.
+        // A joiner hears of it from its sponsor, and will see which member that is.
         let slot = self.view.slot_of_run(by).filter(|_| !matches!(self.phase, Phase::Joining(_)));
         let Some(slot) = slot else { return Weight::Lasting };
         if self.is_configured_voter(by) || self.is_contact(slot) {
@@ -107,9 +109,10 @@ impl Core {
         match (self.is_known_for_long(slot), self.is_new_here()) {
             (false, _) => Weight::Passing,
             (true, false) => Weight::Lasting,
-            // It was here before this node.
+            // The member was here before this node.
             (true, true) if hearsay.first_voters.iter().any(is_there) && !is_confirmed() => Weight::Passing,
-            // Those who were here may all be strangers. Who forms no electorate can wait until they have been for long.
+            // All members that were here may be strangers. A node that forms no electorate can wait until they have
+            // been here for long.
             (true, true) if !self.election().is_some_and(Election::is_forming) => Weight::Lasting,
             (true, true) => Weight::Full,
         }
@@ -122,7 +125,7 @@ impl Core {
         slot.is_some_and(is_configured)
     }
 
-    /// This node is Up: the configured voters that are here know the others better.
+    /// Remembers the configured voters that are here when this node becomes Up: they know the others better.
     pub(super) fn remember_first_voters(&mut self) {
         let live = self.view.live().iter().map(|slot| self.view.record(*slot).run);
         let voters: Vec<Run> = live.filter(|run| self.is_configured_voter(*run)).collect();
@@ -131,7 +134,7 @@ impl Core {
         }
     }
 
-    /// There is no doubt about this electorate.
+    /// Makes this node sure of this electorate.
     pub(super) fn is_sure_of(&mut self, descent: Descent) {
         if self.founded().is_some_and(|known| !descent.succeeds(&known)) {
             return;
@@ -147,7 +150,7 @@ impl Core {
         self.with_election(|election, around| election.knows_of(around, sure, rumoured));
     }
 
-    /// Looks whether those who said so are still there, and asks others.
+    /// Checks that the members that reported an electorate are still there, and asks others.
     pub(super) fn review_hearsay(&mut self) {
         let now = self.now;
         let is_due = |leading: &&Leading| leading.hearsay.review_at.is_some_and(|at| now >= at);
@@ -177,7 +180,7 @@ impl Core {
         self.ask_anybody();
     }
 
-    /// An operator has an electorate founded anew, since no voter of the one that is known is left.
+    /// Begins to found an electorate anew on an operator's command, since no voter of the known one is left.
     pub(in crate::core) fn found_anew(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
         let lineage = self.rng.random();
         if let Err(error) = self.may_command_election() {
@@ -204,7 +207,7 @@ impl Core {
         self.ask_before_founding();
     }
 
-    /// When the next member is asked who leads, while an electorate is being founded anew.
+    /// Returns the time at which the next member is asked who leads, while an electorate is being founded anew.
     pub(super) fn ask_before_founding_at(&self) -> Option<Time> {
         let asked_at = self.leading.as_ref()?.asked_at.unwrap_or(Time::ORIGIN);
         self.election().is_some_and(Election::is_founding_anew).then_some(asked_at + WHO_LEADS_INTERVAL)
@@ -216,7 +219,7 @@ impl Core {
         }
     }
 
-    /// Somebody leads, as this member says.
+    /// Ends a founding anew, since this member reports a leader.
     pub(super) fn found_nothing_anew(&mut self, by: Slot) {
         if self.election().is_some_and(Election::is_founding_anew) {
             let by = self.view.record(by).id.clone();

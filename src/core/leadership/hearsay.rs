@@ -1,11 +1,11 @@
-//! Hearsay: what members say of an electorate, taken down and forgotten.
+//! Hearsay: the members' reports of an electorate, noted and forgotten.
 //!
 //! Invariants:
-//! - At most [`MAX_FOUNDED_VOICES`] voices are remembered, none for longer than its member is there and stands by it.
-//! - One voice makes nobody sure.
-//! - Whoever came a moment ago keeps nobody from forming an electorate for longer than [`NEWCOMERS_HOLD_UP`].
+//! - At most [`MAX_FOUNDED_VOICES`] reports are remembered, none for longer than its member is there and stands by it.
+//! - One report makes nobody sure.
+//! - Members that came a moment ago keep nobody from forming an electorate for longer than [`NEWCOMERS_HOLD_UP`].
 //!
-//! Must not know: who is whom (see `founded`).
+//! Must not know: which member is which (see `founded`).
 
 use std::collections::BTreeMap;
 
@@ -16,43 +16,43 @@ use crate::core::limits::{
 };
 use crate::core::member::Run;
 
-/// How much a member's word of an electorate counts.
+/// The weight of a member's report of an electorate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
-    /// For a while only.
+    /// The report counts for a while only.
     Passing,
-    /// For as long as the member stands by it.
+    /// The report counts for as long as the member stands by it.
     Lasting,
-    /// Several of them make sure.
+    /// Several such reports make it sure.
     Full,
 }
 
-/// The word of a member that is sure.
+/// The report of a member that is sure.
 #[derive(Debug, Clone, Copy)]
 struct Voice {
     descent: Descent,
     weight: Weight,
-    /// When it said so first, of the times it said the same.
+    /// The time of its first report, of those in a row that said the same.
     since: Time,
 }
 
-/// What others say of an electorate of which this node is not sure.
+/// The reports of an electorate of which this node is not sure.
 #[derive(Debug, Default)]
 pub(super) struct Hearsay {
-    /// Members that say so and are sure of it.
+    /// The reports of members that are sure of it.
     voices: BTreeMap<Run, Voice>,
-    /// What somebody said whose word counts for a while only, and until when that holds.
+    /// The report of a member whose word counts for a while only, and the time until which it holds.
     passing: Option<(Run, Descent, Time)>,
-    /// When such a word was heard first.
+    /// The time of the first such report.
     held_up_since: Option<Time>,
-    /// Configured voters that were here before this node.
+    /// The configured voters that were here before this node.
     pub(super) first_voters: Vec<Run>,
-    /// What was passed on, and until when it counts.
+    /// The last report that was passed on by a member that is not sure, and the time until which it counts.
     hint: Option<(Descent, Time)>,
     pub(super) review_at: Option<Time>,
 }
 
-/// The one that began last: whatever is led after it must be above all of them.
+/// Returns the electorate that began last: everything led after a recovery must be above all of them.
 pub(super) fn latest<'a>(descents: impl Iterator<Item = &'a Descent>) -> Option<&'a Descent> {
     descents.max_by_key(|descent| (descent.began, descent.lineage))
 }
@@ -62,19 +62,19 @@ impl Hearsay {
         self.review_at
     }
 
-    /// What keeps this node from forming another electorate, and whether who says so is sure of it.
+    /// Returns the report that keeps this node from forming another electorate, with whether its member is sure of it.
     pub(super) fn rumoured(&self) -> Option<Founded> {
         let said = self.said().map(|descent| Founded { descent: *descent, is_sure: true });
         let passed_on = self.hint.map(|(descent, _)| descent).or(self.passing.map(|(_, descent, _)| descent));
         said.or(passed_on.map(|descent| Founded { descent, is_sure: false }))
     }
 
-    /// What members say that are sure of it, and whose word lasts.
+    /// Returns the electorate reported by members that are sure of it, and whose reports last.
     pub(super) fn said(&self) -> Option<&Descent> {
         latest(self.voices.values().map(|voice| &voice.descent))
     }
 
-    /// Whose word it is.
+    /// Returns the member that reports it.
     pub(super) fn teller(&self) -> Option<Run> {
         self.voices.keys().next().copied().or(self.passing.map(|(by, ..)| by))
     }
@@ -83,7 +83,7 @@ impl Hearsay {
         self.rumoured().map(|founded| founded.descent)
     }
 
-    /// Takes a member's word down; says whether so many say the same that it is sure.
+    /// Notes a member's report; returns true if so many report the same that it is sure.
     pub(super) fn hear(&mut self, by: Run, founded: Founded, weight: Weight, now: Time) -> bool {
         let descent = founded.descent;
         self.review_at.get_or_insert(now + FOUNDED_REVIEW);
@@ -108,26 +108,26 @@ impl Hearsay {
         weight == Weight::Full && count >= FOUNDED_VOICES
     }
 
-    /// Somebody's word, as it turns out, counts for a while only.
+    /// Lets a member's report count for a while only, as it turns out that it must.
     pub(super) fn let_pass(&mut self, run: Run, now: Time) {
         if let Some(Voice { descent, .. }) = self.voices.remove(&run) {
             self.hear(run, Founded { descent, is_sure: true }, Weight::Passing, now);
         }
     }
 
-    /// The electorate that so many have stood by for [`SETTLE`].
+    /// Returns the electorate that [`FOUNDED_VOICES`] members have stood by for [`SETTLE`].
     pub(super) fn long_standing(&self, now: Time) -> Option<Descent> {
         let old = || self.voices.values().filter(|voice| now.since(voice.since) >= SETTLE);
         let count = |descent: Descent| old().filter(|voice| voice.descent == descent).count();
         old().map(|voice| voice.descent).find(|descent| count(*descent) >= FOUNDED_VOICES)
     }
 
-    /// Members that say so and are sure of it.
+    /// Returns the members that report an electorate and are sure of it.
     pub(super) fn voices(&self) -> impl Iterator<Item = Run> {
         self.voices.keys().copied()
     }
 
-    /// Forgets who is gone, and what was passed on too long ago.
+    /// Forgets the reports of members that are gone, and those that were passed on too long ago.
     pub(super) fn review(&mut self, now: Time, is_there: impl Fn(Run) -> bool) {
         self.voices.retain(|run, _| is_there(*run));
         self.hint.take_if(|(_, until)| now >= *until);

@@ -1,6 +1,7 @@
-//! The machine's surroundings: it is given time, luck and its disk's word, and what it wants is carried out.
+//! The surroundings of the election machine: it is given time, luck and its disk's acknowledgements, and its actions
+//! are carried out.
 //!
-//! Must not know: who leads as others see it.
+//! Must not know: who leads as other nodes see it.
 
 use crate::core::doors::{Leadership, LeadershipState};
 use rand::RngExt;
@@ -65,12 +66,12 @@ impl Core {
         self.with_election(|_, _| ());
     }
 
-    /// How often a leader renews.
+    /// Returns the time between a leader's renewals.
     pub(in crate::core) fn renewal_interval(&self) -> std::time::Duration {
         self.leading.as_ref().map_or(std::time::Duration::MAX, |leading| leading.renewal_interval)
     }
 
-    /// Lets the machine look at the world, and carries out what it wants.
+    /// Calls the machine with its surroundings, and carries out its actions.
     pub(super) fn with_election<T>(&mut self, act: impl FnOnce(&mut Election, &Surroundings<'_>) -> T) -> Option<T> {
         let mut election = self.leading.as_mut()?.election.take()?;
         let luck = self.rng.random();
@@ -90,14 +91,14 @@ impl Core {
         Some(result)
     }
 
-    /// Before any input: a claim may have run out while this process stood still.
+    /// Ends this node's claim if it ran out while this process stood still. Called before any input.
     pub(in crate::core) fn expire_claim(&mut self) {
         if self.leading.as_ref().is_some_and(|leading| leading.claim_until.is_some_and(|until| self.now >= until)) {
             self.with_election(Election::expire);
         }
     }
 
-    /// After any input: what changed may be of interest to the machine.
+    /// Tells the machine of changes that may concern it. Called after any input.
     pub(in crate::core) fn attend_to_leadership(&mut self) {
         let is_up = matches!(self.phase, Phase::Up);
         let changes = self.view.changes();
@@ -121,8 +122,8 @@ impl Core {
         self.leave_if_released();
     }
 
-    /// Before the end. Who leaves a cluster where nobody else is left to hear of it goes from Up to its end in one step: the
-    /// machine has not seen that it leaves.
+    /// Tells the machine that this node leaves, before it ends. A node that leaves a cluster where nobody else is left
+    /// goes from Up to its end in one step, so that the machine has not seen that it leaves.
     pub(in crate::core) fn part_from_voters(&mut self) {
         if matches!(self.phase, Phase::Leaving) && self.leading.as_ref().is_some_and(|leading| leading.was_up) {
             self.with_election(Election::status_changed);
@@ -141,7 +142,7 @@ impl Core {
         self.with_election(|election, around| election.work_ended(around, term));
     }
 
-    /// A voter's word came in.
+    /// Takes a voter's message.
     pub(in crate::core) fn hear_voter(&mut self, from: Slot, word: Word) {
         let record = self.view.record(from);
         let (id, run) = (record.id.clone(), record.run);
@@ -199,7 +200,8 @@ impl Core {
         self.notice(alarm.kind(), Notice::Election(alarm));
     }
 
-    /// Best effort, like every datagram; a difference between views that does not fit is asked for by who lacks it.
+    /// Sends a message, best effort like every datagram. A difference between views that does not fit is left out; a
+    /// voter that lacks the view asks for it.
     fn send_word(&mut self, to: &NodeId, mut word: Word) {
         let Some(slot) = self.view.slot_of(to.as_str()).filter(|slot| *slot != View::ME) else { return };
         let mut packet = self.packet_to(slot);
@@ -227,7 +229,7 @@ impl Core {
         }
     }
 
-    /// Before leaving, leadership is handed over; says whether that has to be waited for.
+    /// Hands leadership over before leaving; returns true if that has to be waited for.
     pub(in crate::core) fn hand_over(&mut self) -> bool {
         if self.leading.as_ref().is_none_or(|leading| leading.leave_by.is_some()) {
             return self.leading.is_some();
@@ -240,22 +242,22 @@ impl Core {
         is_leading
     }
 
-    /// Leaves when the last release of the voters is under way, or one of them leads already. After the first one alone,
-    /// lost packets could leave them waiting for the end of the lease.
+    /// Leaves when the last release of the voters is on its way, or one of them leads already. After the first release
+    /// alone, lost packets could leave them waiting for the end of the lease.
     fn leave_if_released(&mut self) {
         if self.election().is_none_or(|election| !election.is_handing_over()) {
             self.leave_now();
         }
     }
 
-    /// The voters are released, or will be by time alone.
+    /// Leaves, since the voters are released, or will be by time alone.
     pub(super) fn leave_now(&mut self) {
         if self.leading.as_mut().and_then(|leading| leading.leave_by.take()).is_some() {
             self.say_goodbye();
         }
     }
 
-    /// An operator asks for what only the leader does, here or, by way of a member, at the leader.
+    /// Does what only the leader does, for an operator at this node or by way of a member.
     pub(super) fn change_voters(&mut self, ticket: Ticket, wish: &VoterWish) {
         let live: Vec<NodeId> = members_of(&self.view);
         let is_live = |id: &NodeId| live.contains(id);
@@ -289,7 +291,7 @@ impl Core {
         });
     }
 
-    /// The voters that would be left without this one must be Up in such numbers that somebody can be elected: their last
+    /// Returns an error unless, without this voter, enough of the others are Up to elect somebody: their last
     /// acknowledgements may be from a moment ago.
     fn can_do_without(&self, gone: &NodeId) -> Result<(), ChangeError> {
         let Some(electorate) = self.election().and_then(Election::electorate) else { return Ok(()) };
@@ -297,7 +299,7 @@ impl Core {
         electorate.can_do_without(gone, |voter| status(&voter.id) == Some(Status::Up))
     }
 
-    /// An operator asks this node for another electorate.
+    /// Takes an operator's command for another electorate.
     pub(in crate::core) fn asked_for_voters(&mut self, ticket: Ticket, wish: VoterWish) {
         if let Err(error) = self.may_command_election() {
             return self.reply(ticket, Reply::Refused(error));
@@ -308,8 +310,8 @@ impl Core {
         }
     }
 
-    /// An operator wants another leader. What is meant is the term that is known here: a question that comes late must not
-    /// depose the successor.
+    /// Takes an operator's command for another leader. It is meant for the term that is known here: a question that
+    /// comes late must not depose the successor.
     pub(in crate::core) fn asked_to_resign(&mut self, ticket: Ticket, to: Option<NodeId>) {
         let known = self.leading.as_ref().and_then(|leading| leading.known.as_ref());
         let leader = known.map(|known| (known.term, known.leader.clone()));
@@ -323,7 +325,7 @@ impl Core {
         }
     }
 
-    /// Somebody must know now whether this node leads. Only the machine of a leader can prove it, whatever phase it is in.
+    /// Asks for the proof that this node leads now. Only the machine of a leader can give it, whatever phase it is in.
     pub(in crate::core) fn confirm_leadership(&mut self, ticket: Ticket) {
         if self.with_election(|election, around| election.confirm(around, ticket)).is_none() {
             self.reply(ticket, Reply::Refused(CommandError::NoQuorumMode));
@@ -338,7 +340,7 @@ impl Core {
         self.with_election(|election, around| election.recover(around, ticket, voters, lineage));
     }
 
-    /// Whether commands about the election mean anything here and now.
+    /// Returns an error unless commands about the election mean anything here and now.
     pub(super) fn may_command_election(&self) -> Result<(), CommandError> {
         match self.phase {
             _ if !self.is_led_by_quorum() => Err(CommandError::NoQuorumMode),
@@ -348,7 +350,7 @@ impl Core {
     }
 }
 
-/// Who belongs in an agreed view: Up, Suspect or Leaving, sorted.
+/// Returns the members that belong in an agreed view: Up, Suspect or Leaving, sorted.
 fn members_of(view: &View) -> Vec<NodeId> {
     let is_in = |status| matches!(status, Status::Up | Status::Suspect | Status::Leaving);
     let mut members: Vec<NodeId> =

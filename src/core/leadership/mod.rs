@@ -1,16 +1,17 @@
-//! Who leads, as every member learns it: the core's side of elections.
+//! Leadership, as every member learns of it: the core's side of elections.
 //!
-//! The [`election`](super::election) machine runs on voters and knows nothing of packets; this room carries its words,
-//! gives it time and its disk's acknowledgements, and tells everybody else the outcome: the leader of the term, for how
-//! long that holds, and the agreed views.
+//! The [`election`](super::election) machine runs on voters and knows nothing of packets; this room carries its
+//! messages, gives it time and its disk's acknowledgements, and tells everybody else the outcome: the leader of the
+//! term, how long that holds, and the agreed views.
 //!
-//! Only the leader changes the electorate; an operator may ask anywhere. Who is asked and does not lead asks the leader
-//! (`forward`), which carries it out once, however often the question comes (`asked`). Whether the cluster has an electorate
-//! at all everybody learns before it is Up (`founded`): nobody forms another one beside it.
+//! Only the leader changes the electorate; an operator may ask at any node. A node that is asked and does not lead asks
+//! the leader (`forward`), which carries the command out once, however often the question comes (`asked`). Every node
+//! learns before it is Up whether the cluster has an electorate at all (`founded`): no node forms another one beside
+//! it.
 //!
 //! Invariants:
-//! - An own claim whose time is past ends before any input is looked at.
-//! - The term that is shown never falls. A leader is shown for one lease after its last renewal that was heard of.
+//! - This node's own claim ends before any input is looked at, if its time is past.
+//! - The term that is shown never falls. A leader is shown for one lease after the last renewal that was heard of.
 //! - Only the first electorate met is followed, or one that an operator's recovery put in its place.
 //!
 //! Must not know: how an election is won.
@@ -41,62 +42,62 @@ use hearsay::Hearsay;
 use rumours::Rumours;
 use views::Fetch;
 
-/// News of a claim is under way for less than its lease divided by this. It looks younger than it is by as much, since nobody
-/// counts the time on the way.
+/// The lease divided by the longest time that news of a claim is on its way. A claim looks younger than it is by that
+/// time, since nobody counts it.
 const ECHO_SHARE: u32 = 4;
 
-/// Everything about leaders that a core holds.
+/// The state of a core that concerns leaders.
 #[derive(Debug)]
 pub(super) struct Leading {
-    /// Taken out while it is at work.
+    /// The election machine; taken out while it is at work.
     election: Option<Election>,
-    /// How often leaders renew.
+    /// The time between a leader's renewals.
     renewal_interval: Duration,
     /// The claim heard of last, this node's own included.
     known: Option<Known>,
     /// The newest term heard of.
     term: Term,
-    /// The term that was given up last, as far as was heard, and when.
+    /// The term that was given up last, as far as was heard, and the time at which that was heard.
     given_up: Option<(Term, Time)>,
-    /// This node's own claim.
+    /// The end of this node's own claim.
     claim_until: Option<Time>,
     /// The newest agreed view.
     agreed: Option<NumberedView>,
-    /// How it differs from the one before it.
+    /// The difference between that view and the one before it.
     last_delta: Option<Delta>,
     fetch: Option<Fetch>,
-    /// What was told last.
+    /// The leadership that was reported last.
     told: Leadership,
-    /// What was sent on at once last: the term, whether it was led, and the number of the view.
+    /// The news that was flooded last: the term, true if it was led, and the number of the view.
     flooded: (Term, bool, u64),
-    /// The renewal and the view's number told of last in pulses, and how often.
+    /// The term, renewal and view number that were told last in pulses, and the number of pulses.
     pulsed: ((Term, u64, u64), u32),
     /// The recovered electorate that is followed, while the agreed view is still of the one before.
     heir: Option<Descent>,
     asked_at: Option<Time>,
-    /// What too few have said.
+    /// News that too few members have reported.
     rumours: Rumours,
-    /// What too few have said of an electorate, where none is known.
+    /// Reports of an electorate by too few members, where none is known.
     hearsay: Hearsay,
-    /// The leave waits for the hand-over, at most until then.
+    /// The time until which the leave waits, at most, for the hand-over.
     leave_by: Option<Time>,
     /// Commands of this node's operator that the leader was asked to carry out.
     forwards: Forwards,
     /// Commands that this node was asked to carry out by other members.
     asked: Asked,
-    /// What the machine was told last.
+    /// The number of the view's changes when the machine was told of them last.
     seen_changes: u64,
     was_up: bool,
 }
 
-/// A claim, as it was heard of.
+/// A claim, as this node heard of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Known {
     term: Term,
     leader: NodeId,
     /// The renewal that a majority acknowledged.
     sequence: u64,
-    /// When it was sent.
+    /// The time at which that renewal was sent.
     sent: Time,
     lease: Duration,
 }
@@ -108,21 +109,22 @@ impl Known {
 }
 
 impl Leading {
-    /// Leadership in this term was given up.
+    /// Notes that leadership in this term was given up.
     fn give_up(&mut self, term: Term, now: Time) {
         if self.given_up.is_none_or(|(given_up, _)| given_up < term) {
             self.given_up = Some((term, now));
         }
     }
 
-    /// Whether another's claim is an echo of what was given up: of that term, and not renewed since. A term that is led on
-    /// was never given up, whoever said so.
+    /// Returns true if another node's claim is an echo of leadership that was given up: of that term, and not renewed
+    /// since. A term that is led on was never given up, whatever was reported.
     fn is_echo(&self, claim: &Known) -> bool {
         self.given_up.is_some_and(|(term, at)| claim.term == term && claim.sent <= at + claim.lease / ECHO_SHARE)
     }
 
-    /// The newest agreed view, if it belongs to the generation of this term. Until the first view of a recovered electorate
-    /// is known its terms are not told: under the lineage of the electorate before they would be taken for its own.
+    /// Returns the newest agreed view, if it belongs to the generation of this term. Until the first view of a
+    /// recovered electorate is known, its terms are not told: under the lineage of the electorate before they would be
+    /// taken for that one's.
     fn agreed_of(&self, term: Term) -> Option<&NumberedView> {
         let is_of_it = |agreed: &&NumberedView| {
             agreed.term.generation() == term.generation()
@@ -133,39 +135,39 @@ impl Leading {
 }
 
 impl Core {
-    /// Who leads, as far as this node knows.
+    /// Returns the leadership, as far as this node knows.
     pub fn leadership(&self) -> Leadership {
         self.leading.as_ref().map_or(Leadership::DISABLED, |leading| leading.told.clone())
     }
 
-    /// The newest view that is known to be agreed.
+    /// Returns the newest view that is known to be agreed.
     pub fn agreed_view(&self) -> Option<&NumberedView> {
         self.leading.as_ref()?.agreed.as_ref().filter(|view| !view.members.is_empty())
     }
 
-    /// The voters, as far as this node knows.
+    /// Returns the voters, as far as this node knows.
     pub fn electorate(&self) -> Option<&Electorate> {
         let leading = self.leading.as_ref()?;
         let own = leading.election.as_ref().and_then(Election::electorate);
         leading.agreed.as_ref().map(|view| &*view.electorate).or(own)
     }
 
-    /// The voter's machine, if leaders are elected here.
+    /// Returns the voter's machine, if leaders are elected here.
     pub fn election(&self) -> Option<&Election> {
         self.leading.as_ref()?.election.as_ref()
     }
 
-    /// What must survive of it.
+    /// Returns the machine's state that must survive.
     pub(super) fn ballot(&self) -> Option<&Ballot> {
         self.leading.as_ref()?.ballot()
     }
 
-    /// Whether leaders are elected here.
+    /// Returns true if leaders are elected here.
     pub(super) fn is_led_by_quorum(&self) -> bool {
         self.leading.is_some()
     }
 
-    /// What this node shows, and the events that lead there.
+    /// Reports the leadership as this node knows it, and the events that lead there.
     fn publish_leadership(&mut self, why_lost: LossReason) {
         let Some(leading) = &self.leading else { return };
         let known = leading.known.as_ref();
@@ -199,7 +201,7 @@ impl Core {
         }
     }
 
-    /// Whether enough voters are there to elect somebody: as the machine found, or as the view has it.
+    /// Returns true if enough voters are there to elect a leader: as the machine found, or as the view has it.
     fn may_be_led(&self) -> bool {
         let Some(leading) = &self.leading else { return false };
         if let Some(election) = leading.election.as_ref().filter(|election| election.is_voter()) {
@@ -234,13 +236,13 @@ impl Core {
             self.ask_before_founding_at(),
         ];
         match deadlines.into_iter().flatten().min() {
-            // What is overdue already is tended in a moment, so that no mistake here makes time stand still.
+            // An overdue deadline is tended in a moment, so that no mistake here makes time stand still.
             Some(at) => self.timers.set(Timer::Leadership, at.max(self.now + Duration::from_micros(100))),
             None => self.timers.cancel(Timer::Leadership),
         }
     }
 
-    /// The timer.
+    /// Does everything that is due when the timer fires.
     pub(super) fn tend_leadership(&mut self) {
         self.with_election(Election::tick);
         self.expire_news();

@@ -2,20 +2,20 @@
 //!
 //! - A change (a leader is elected, has resigned; a view is agreed) floods like a change of a record, as `Led` with or
 //!   without a leader.
-//! - That the leader still leads is in gossip packets, as a `Pulse` of about sixteen bytes: which renewal a majority
-//!   acknowledged last, and how long ago it was sent. Ages travel, times never do. Each renewal is told a few times by
-//!   everybody who hears of it: that is a rumour that reaches nearly all, and the next one reaches the rest.
-//! - Whoever becomes Up asks somebody at once; that nobody leads does not mean that nobody ever did (see `founded`).
-//! - Whoever knows less than a pulse says, or has heard none for seven tenths of a lease, asks: a peer, or a voter. In a
-//!   large cluster a few ask and their neighbours learn it from them.
+//! - Gossip packets carry that the leader still leads, as a `Pulse` of about sixteen bytes: the renewal that a majority
+//!   acknowledged last, and the time since it was sent. Ages are sent, times never are. Each renewal is told a few
+//!   times by every node that hears of it: such a rumour reaches nearly all, and the next one reaches the rest.
+//! - A node that becomes Up asks somebody at once; if nobody leads, somebody may still have led before (see `founded`).
+//! - A node that knows less than a pulse says, or has heard none for seven tenths of a lease, asks: a peer, or a voter.
+//!   In a large cluster a few ask and their neighbours learn it from them.
 //!
-//! What others say is believed as far as `rumours` has it.
+//! Reports of others are believed as `rumours` decides.
 //!
-//! Invariants: a leader that gave leadership up is not shown again in its term, however late others pass on that it leads;
-//! questions and floods are rate-limited; answers to unproven addresses are never larger than the question, like all packets
-//! to members.
+//! Invariants: a leader that gave leadership up is not shown again in its term, however late others pass on that it
+//! leads; questions and floods are rate-limited; answers to unproven addresses are never larger than the question, like
+//! all packets to members.
 //!
-//! Must not know: elections. Voters learn here what everybody learns, and besides from the renewals themselves.
+//! Must not know: elections. Voters learn here what everybody learns, and more from the renewals themselves.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use crate::core::view::Slot;
 use crate::core::wire::{Led, Message, PacketBuilder, Pulse};
 
 impl Core {
-    /// A claim began or was renewed: this node's own until then, or another's.
+    /// Takes a claim that began or was renewed: this node's own until then, or another node's.
     pub(super) fn learn_claim(&mut self, claim: Known, own_until: Option<Time>) {
         let Some(leading) = &mut self.leading else { return };
         let is_newer =
@@ -39,8 +39,8 @@ impl Core {
             return;
         }
         if own_until.is_none() && (leading.claim_until.is_some() || leading.is_echo(&claim)) {
-            // Whoever leads hears it from nobody else: its own machine says when it is over. And whoever gave leadership up is
-            // not shown again in that term: others passed the news on before they heard of it.
+            // A leader hears of its claim from nobody else: its own machine says when it is over. And a leader that
+            // gave leadership up is not shown again in that term: others passed the news on before they heard of it.
             return;
         }
         leading.term = claim.term;
@@ -52,12 +52,12 @@ impl Core {
         self.schedule_leadership();
     }
 
-    /// The leader of this term has given it up.
+    /// Notes that the leader of this term has given leadership up.
     pub(super) fn learn_release(&mut self, term: Term) {
         let now = self.now;
         let Some(leading) = &mut self.leading else { return };
         if leading.claim_until.is_some() {
-            // Whoever leads hears it from nobody else.
+            // A leader hears of its claim from nobody else.
             return;
         }
         leading.give_up(term, now);
@@ -69,7 +69,7 @@ impl Core {
         self.schedule_leadership();
     }
 
-    /// Nobody has heard of the leader for a lease.
+    /// Forgets the leader, if its last known renewal is a lease old.
     pub(super) fn expire_news(&mut self) {
         let Some(leading) = &mut self.leading else { return };
         let is_over = leading.known.as_ref().is_some_and(|known| self.now >= known.until());
@@ -79,7 +79,7 @@ impl Core {
         }
     }
 
-    /// The pulse of the leader, for a packet that goes out anyway.
+    /// Adds the pulse of the leader to a packet that is sent anyway.
     pub(in crate::core) fn push_pulse(&mut self, packet: &mut PacketBuilder) {
         if self.leading.as_ref().is_some_and(|leading| leading.known.is_none()) {
             return self.push_founded(packet);
@@ -105,7 +105,7 @@ impl Core {
         leading.pulsed = (news, times + u32::from(is_told));
     }
 
-    /// A peer's pulse of the leader.
+    /// Takes a peer's pulse of the leader.
     pub(in crate::core) fn hear_pulse(&mut self, from: Slot, pulse: &Pulse) {
         let Some(leading) = &mut self.leading else { return };
         let Some(agreed) = &leading.agreed else { return self.ask(from) };
@@ -127,7 +127,7 @@ impl Core {
         }
     }
 
-    /// The leader that is known still leads: that is shown, if it is news.
+    /// Takes a renewal of the known leader, and reports it if it is news.
     fn hear_renewal(&mut self, from: Slot, sequence: u64, age: Duration) {
         if !self.renew_known(from, sequence, age) {
             return;
@@ -139,7 +139,7 @@ impl Core {
         self.schedule_leadership();
     }
 
-    /// What this node knows, in full.
+    /// Returns all that this node knows of the leader.
     fn led(&self, with_delta: bool) -> Option<Led> {
         let leading = self.leading.as_ref()?;
         let agreed = leading.agreed_of(leading.term)?;
@@ -158,14 +158,15 @@ impl Core {
         })
     }
 
-    /// How the newest agreed view differs from the one before it, if this node has held both and it is short.
+    /// Returns the difference between the newest agreed view and the one before it, if this node has held both and it
+    /// is short.
     fn last_delta(&self) -> Option<Delta> {
         let delta = self.leading.as_ref()?.last_delta.clone()?;
         let bytes: usize = delta.added.iter().chain(&delta.removed).map(|id| id.as_str().len() + 1).sum();
         (bytes <= MAX_FLOODED_DELTA_BYTES).then_some(delta)
     }
 
-    /// Somebody said who leads, or that nobody does any more.
+    /// Takes a member's report of who leads, or that nobody does any more.
     pub(in crate::core) fn hear_led(&mut self, from: Slot, led: Led) {
         if self.leading.is_none() {
             return self.counters.drop(Drop::WrongState);
@@ -199,7 +200,7 @@ impl Core {
                 return self.raise_alarm(Alarm::OtherElectorate { id });
             }
             if is_earlier && !is_known {
-                // Of an electorate that was recovered: whoever still speaks for it hears so from the voters.
+                // News of an electorate that was recovered: a node that still speaks for it hears so from the voters.
                 return;
             }
             self.follow_heir(descent);
@@ -225,7 +226,8 @@ impl Core {
         }
     }
 
-    /// Two operators recovered on two sides: this node's election is for the voters of both to sort out.
+    /// Tells this node's election of a leader of another electorate: if two operators recovered on two sides, the
+    /// voters of both sort it out.
     fn meet_leader_of_other_electorate(&mut self, led: &Led) {
         let own = self.election().and_then(Election::electorate);
         let is_other = own.is_some_and(|own| own.root == led.root && own.lineage != led.lineage);
@@ -240,9 +242,10 @@ impl Core {
         }
     }
 
-    /// Somebody asks who leads.
+    /// Answers a member that asks who leads.
     pub(in crate::core) fn tell_who_leads(&mut self, to: Slot) {
-        // Nobody is told that nobody leads: whoever resigned has said so, and whoever is silent is not known to be gone.
+        // The answer never says that the leader is gone: one that resigned has said so, and one that is silent may
+        // still be there.
         let is_led = self.leading.as_ref().is_some_and(|leading| leading.known.is_some());
         let Some(mut led) = self.led(true) else { return self.tell_founded(to) };
         let mut packet = self.packet_to(to);
@@ -258,7 +261,7 @@ impl Core {
         self.send_to(to, packet);
     }
 
-    /// Sends on at once what is new: to everybody at first hand, like a change of a record.
+    /// Floods news of the leader or of a view at once, like a change of a record.
     pub(super) fn flood_leadership(&mut self) {
         let Some(leading) = &mut self.leading else { return };
         let Some(agreed) = &leading.agreed else { return };
@@ -284,7 +287,7 @@ impl Core {
         }
     }
 
-    /// When news of the leader is so old that it is asked for.
+    /// Returns the time at which news of the leader is so old that it is asked for.
     pub(super) fn ask_deadline(&self) -> Option<Time> {
         let leading = self.leading.as_ref().filter(|leading| leading.claim_until.is_none())?;
         let known = leading.known.as_ref()?;
@@ -293,7 +296,7 @@ impl Core {
         Some(old.max(again))
     }
 
-    /// Asks a voter who leads, if news of it is old.
+    /// Asks a voter who leads, if the news of it is old.
     pub(super) fn ask_who_leads(&mut self) {
         if self.ask_deadline().is_none_or(|at| self.now < at) {
             return;
@@ -309,7 +312,7 @@ impl Core {
         }
     }
 
-    /// Asks anybody who leads: a newcomer does.
+    /// Asks any member who leads, as a newcomer does.
     pub(super) fn ask_anybody(&mut self) {
         let knows_one = self.leading.as_ref().is_some_and(|leading| leading.known.is_some());
         if let Some(peer) = self.view.live().choose(&mut self.rng).copied().filter(|_| !knows_one) {
@@ -329,7 +332,7 @@ impl Core {
     }
 }
 
-/// What a leader's claim may look like.
+/// Returns true if a claim's figures are within their bounds.
 fn is_plausible(led: &Led) -> bool {
     let lease = Duration::from_millis(led.lease_ms);
     let is_led = led.leader.is_some();
@@ -342,7 +345,7 @@ fn is_plausible(led: &Led) -> bool {
         && led.lineage != Lineage(0)
 }
 
-/// Rounded up: rounding must not make any claim younger.
+/// Returns the age in milliseconds, rounded up: rounding must not make any claim younger.
 fn age_ms(now: Time, sent: Time) -> u64 {
     now.since(sent).as_nanos().div_ceil(1_000_000) as u64
 }

@@ -1,23 +1,24 @@
-//! Rumours: what one member says of leaders is not believed before others say the same.
+//! Rumours: one member's report of leaders is not believed before others report the same.
 //!
-//! A term that is shown never falls, so one false word of a high one would make its hearers deaf to all true leaders. And
-//! whoever is named leader is named in all good faith by those who heard it from one liar. So:
+//! A term that is shown never falls, so one false report of a high one would make its hearers deaf to all true leaders.
+//! And members that heard a false leader from one liar name it in all good faith. So:
 //!
 //! | news | believed |
 //! |---|---|
-//! | a later term, another leader, or none | when [`VOTERS`] voters say so (all, if there are fewer), or [`MEMBERS`] members |
-//! | the leader has resigned | the same, or when it says so itself |
-//! | a renewal of the leader that is known | at once, if it is not far ahead of time; the lease stays what it was |
-//! | the same, older than what is known, from a voter that was asked | at once: what was believed was too good to be true |
-//! | the electorate, to a node that knows none | when two members say so, or one for [`LONE_WORD`] while nobody says otherwise: there may be no other that knows |
-//! | an electorate that an operator put in place of the known one | when two members say so, or one, to a voter whose own election was told of it; or at once, if nobody leads and nobody can |
-//! | a numbered view | when a voter says so, or two members |
+//! | a later term, another leader, or none | when [`VOTERS`] voters report it (all, if there are fewer), or [`MEMBERS`] members |
+//! | the leader has resigned | the same, or when the leader itself says so |
+//! | a renewal of the known leader | at once, if it is not far ahead of time; the lease stays what it was |
+//! | the same, older than what is known, from a voter that was asked | at once: the later renewal that was believed was too good to be true |
+//! | the electorate, to a node that knows none | when two members report it, or one for [`LONE_WORD`] while nobody reports another: there may be no other that knows |
+//! | an electorate that an operator put in place of the known one | when two members report it, or one, to a voter whose own election was told of it; or at once, if nobody leads and nobody can |
+//! | a numbered view | when a voter reports it, or two members |
 //!
-//! Members are here those whose word counts (*elders*, see `removal`): whoever has just come may be invented, by the dozen. A
-//! node that knows no electorate yet listens to everybody: whoever leads may have come last. But one that is to form the first
-//! electorate would be kept from it for good, and listens to those alone whose word of an electorate lasts (see `founded`).
+//! Members here are those whose word counts (*elders*, see `removal`): members that have just come may be invented, by
+//! the dozen. A node that knows no electorate yet listens to everybody: the leader may have come last. But a node that
+//! is to form the first electorate would be kept from it for good, and listens only to members whose report of an
+//! electorate lasts (see `founded`).
 //!
-//! Whoever hears a rumour asks voters, which tell what they know; voters themselves have their own election's word.
+//! A node that hears a rumour asks voters, which tell what they know; voters themselves trust their own election.
 //!
 //! Must not know: how news is sent.
 
@@ -36,22 +37,22 @@ use crate::core::time::Time;
 use crate::core::view::Slot;
 use crate::core::wire::Led;
 
-/// Voters whose word is enough.
+/// The number of voters whose reports are enough.
 const VOTERS: usize = 2;
-/// Members whose word is enough.
+/// The number of members whose reports are enough.
 const MEMBERS: usize = 3;
-/// Members whose word is enough about what cannot be known from voters.
+/// The number of members whose reports are enough for news that cannot be known from voters.
 const ANY: usize = 2;
-/// Renewals are at least this far apart.
+/// The shortest time between two renewals.
 const LEAST_RENEWAL: Duration = Duration::from_millis(50);
-/// So many renewals may have been under way at one time.
+/// The number of renewals that may have been under way at one time.
 const RENEWALS_AHEAD: u64 = 4;
-/// How many changes of the agreed view a node may have missed.
+/// The number of changes of the agreed view that a node may have missed.
 const MAX_VIEWS_MISSED: u64 = 1 << 20;
-/// An answer counts as one for this long after its question.
+/// The time after a question for which an answer counts as one.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
-/// What is said.
+/// The content of a rumour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Saying {
     Leader { lineage: Lineage, term: Term, leader: Option<NodeId> },
@@ -66,7 +67,7 @@ struct Rumour {
     by_voters: usize,
 }
 
-/// Rumours that are not believed yet: at most [`MAX_RUMOURS`], the oldest give way.
+/// The rumours that are not believed yet: at most [`MAX_RUMOURS`], the oldest give way.
 #[derive(Debug, Default)]
 pub(super) struct Rumours {
     heard: Vec<Rumour>,
@@ -89,7 +90,7 @@ impl Rumours {
         (rumour.by.len(), rumour.by_voters)
     }
 
-    /// Whether this is said for long, and of no other electorate anything is.
+    /// Returns true if this electorate has been reported for [`LONE_WORD`], and no other one has.
     fn is_undisputed(&self, now: Time, lineage: Lineage) -> bool {
         let leaders = || self.heard.iter().filter(|rumour| matches!(rumour.saying, Saying::Leader { .. }));
         let is_of_it =
@@ -97,7 +98,7 @@ impl Rumours {
         leaders().all(is_of_it) && leaders().any(|rumour| now.since(rumour.since) >= LONE_WORD)
     }
 
-    /// Whether somebody has said something for so long that it is asked again.
+    /// Returns true if a leader has been rumoured for so long that the members that said so are asked again.
     fn is_lasting(&self, now: Time) -> bool {
         let mut leaders = self.heard.iter().filter(|rumour| matches!(rumour.saying, Saying::Leader { .. }));
         leaders.any(|rumour| now.since(rumour.since) >= LONE_WORD)
@@ -107,7 +108,7 @@ impl Rumours {
         self.heard.iter().any(|rumour| rumour.by.contains(&run))
     }
 
-    /// When somebody is asked again about a leader that is rumoured.
+    /// Returns the time at which the next member is asked about a rumoured leader.
     pub(super) fn deadline(&self, asked_at: Option<Time>) -> Option<Time> {
         let is_open = self.heard.iter().any(|rumour| matches!(rumour.saying, Saying::Leader { .. }));
         is_open.then(|| asked_at.unwrap_or(Time::ORIGIN) + WHO_LEADS_INTERVAL)
@@ -115,28 +116,29 @@ impl Rumours {
 }
 
 impl Core {
-    /// Whether a member votes in the electorate that is known here.
+    /// Returns true if a member votes in the electorate that is known here.
     fn is_voter(&self, slot: Slot) -> bool {
         let id = &self.view.record(slot).id;
         self.electorate().is_some_and(|electorate| electorate.voters.iter().any(|voter| voter.id == *id))
     }
 
-    /// Whether a member's word counts in what concerns who leads: a voter's, or an elder's.
+    /// Returns true if a member's word on who leads counts: a voter's, or an elder's.
     pub(in crate::core) fn counts_in_leadership(&self, slot: Slot) -> bool {
         (self.is_voter(slot) && !self.is_stray(slot)) || self.is_elder(slot)
     }
 
-    /// Whether what a member says of leaders is heard at all.
+    /// Returns true if a member's report of leaders is heard at all.
     fn is_listened_to(&self, slot: Slot) -> bool {
         let knows_none = self.leading.as_ref().is_some_and(|leading| leading.agreed.is_none());
         if knows_none && self.election().is_some_and(Election::is_forming) {
-            // Nobody leads whom it is to elect; of others it hears from those whose word lasts.
+            // A leader that this node is to help elect does not exist yet; of others it hears from members whose
+            // reports last.
             return self.weight_of(self.view.record(slot).run) > Weight::Passing;
         }
         knows_none || self.counts_in_leadership(slot)
     }
 
-    /// Whether what is said of who leads is believed on this member's word, or because others said so before.
+    /// Returns true if news of who leads is believed on this member's word, or because others said so before.
     pub(super) fn believes_led(&mut self, from: Slot, led: &Led) -> bool {
         let Some(leading) = &self.leading else { return false };
         let agreed = leading.agreed.as_ref().map(|agreed| agreed.electorate.lineage);
@@ -167,7 +169,7 @@ impl Core {
         } else {
             let rumours = self.leading.as_ref().map(|leading| &leading.rumours);
             let is_undisputed = rumours.is_some_and(|rumours| rumours.is_undisputed(self.now, led.lineage));
-            // A voter that an operator's recovery left out was told so by its own election: it is one who says so itself.
+            // A voter that an operator's recovery left out was told so by its own election, which counts as one report.
             let knows_of_recovery = agreed.is_some() && own_lineage == Some(led.lineage);
             counts && members + usize::from(knows_of_recovery) >= ANY.min(others)
                 || is_headless
@@ -181,11 +183,12 @@ impl Core {
         is_enough
     }
 
-    /// Whether news of a numbered view is believed on this member's word, or because another one said so before.
+    /// Returns true if news of a numbered view is believed on this member's word, or because another member said so
+    /// before.
     pub(super) fn believes_view(&mut self, from: Slot, view: ViewRef, lineage: Lineage) -> bool {
         let Some(agreed) = self.leading.as_ref().and_then(|leading| leading.agreed.as_ref()) else { return true };
         if lineage != agreed.electorate.lineage {
-            // Whoever says so is believed in that already.
+            // The sender's report of that electorate is believed already.
             return true;
         }
         if view.number > agreed.number.saturating_add(MAX_VIEWS_MISSED) {
@@ -209,14 +212,14 @@ impl Core {
         self.leading.as_mut().map_or((0, 0), |leading| leading.rumours.hear(now, saying, by, is_voter))
     }
 
-    /// Asks a voter that has not said so yet what it knows, or, where none is known, anybody.
+    /// Asks a voter that has not said so yet what it knows, or, if there is none, any member.
     pub(super) fn ask_about_rumour(&mut self) {
         let now = self.now;
         let Some(leading) = &mut self.leading else { return };
         let known = leading.known.as_ref().map(|known| (known.term, Some(&known.leader)));
         let term = leading.term;
         leading.rumours.heard.retain(|rumour| match &rumour.saying {
-            // What was learnt otherwise, or is over, is asked about no more.
+            // A rumour that was confirmed otherwise, or is over, is asked about no more.
             Saying::Leader { term: said, leader, .. } => {
                 now.since(rumour.since) < RUMOUR_MEMORY && *said >= term && known != Some((*said, leader.as_ref()))
             }
@@ -245,7 +248,7 @@ impl Core {
         self.schedule_leadership();
     }
 
-    /// Another word of the leader that is known; says whether it is newer than the last.
+    /// Takes a report of a renewal by the known leader; returns true if it is newer than the last.
     pub(super) fn renew_known(&mut self, from: Slot, sequence: u64, age: Duration) -> bool {
         let (now, is_voter) = (self.now, self.is_voter(from));
         let Some(leading) = &mut self.leading else { return false };
@@ -263,7 +266,7 @@ impl Core {
             known.sent = known.sent.max(now - age);
             return true;
         }
-        // What a voter says on our question was so after we asked; whoever said more before, made it up.
+        // A voter's answer was true after this node asked; a member that reported a later renewal before made it up.
         let sent = asked_at.map(|asked| asked - age).filter(|sent| known.sequence > sequence && *sent > known.sent);
         if let Some(sent) = sent {
             (known.sequence, known.sent) = (sequence, sent);
@@ -272,7 +275,7 @@ impl Core {
     }
 }
 
-/// Whether more renewals are said to be acknowledged than can have been sent.
+/// Returns true if more renewals are reported as acknowledged than can have been sent.
 fn is_far_ahead(known: &Known, sequence: u64, now: Time) -> bool {
     let sent = (now.since(known.sent).as_nanos() / LEAST_RENEWAL.as_nanos()) as u64;
     sequence > known.sequence.saturating_add(RENEWALS_AHEAD).saturating_add(sent)

@@ -1,13 +1,16 @@
-//! Agreed views: how every member gets the contents of what voters agreed on, and how a voter gets what is put to it.
+//! Agreed views: how every member gets the contents that voters agreed on, and a voter those that a leader proposes to
+//! it.
 //!
-//! News names a view by number and hash, and most often says how it differs from the one before. Who cannot follow asks
-//! for all of it, in parts, and checks the hash of the whole. Parts may come in any order; who told of the view is asked
-//! first, and if that does not answer (it may be the leader that died of it), voters and others in turn.
+//! News names a view by number and hash, and most often carries the difference from the one before. A node that cannot
+//! apply the difference asks for the whole view, in parts, and checks its hash. Parts may come in any order. The node
+//! that told of the view is asked first, and if that does not answer (it may be the leader, dead by now), voters and
+//! others in turn.
 //!
 //! Invariants: one view is fetched at a time, the newest that was heard of; its names are bounded by the members that a
-//! view of the cluster may have, its parts that came early by [`VIEW_PARTS`]; what does not hash to what was promised is thrown away.
+//! view of the cluster may have, its early parts by [`VIEW_PARTS`]; contents that do not have the promised hash are
+//! thrown away.
 //!
-//! Must not know: what agreement is.
+//! Must not know: how views are agreed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,17 +30,17 @@ use crate::core::wire::{Message, ViewPart, WantView};
 #[derive(Debug)]
 pub(super) struct Fetch {
     view: ViewRef,
-    /// Who told of it.
+    /// The node that told of it.
     from: Run,
-    /// Who was asked for it.
+    /// The nodes that were asked for it.
     asked: Vec<Run>,
-    /// Parts that came before the ones they follow.
+    /// The parts that came before the ones that they follow.
     early: Vec<ViewPart>,
-    /// Whether it is known to be agreed, or put to us as a voter only.
+    /// True if the view is known to be agreed, false if a leader only proposed it to this voter.
     is_agreed: bool,
     members: Vec<NodeId>,
     electorate: Option<(super::Electorate, Option<crate::core::election::VoterChange>)>,
-    /// Parts that are still to come of what was asked for.
+    /// The number of parts still to come of those that were asked for.
     awaited: u8,
     retry_at: Time,
     tries: u8,
@@ -48,7 +51,7 @@ impl Fetch {
         self.retry_at
     }
 
-    /// Takes a part that follows what is there, and all that came early and follows it. Says whether the view is whole.
+    /// Takes the next part, and all early parts that follow it. Returns true if the view is whole.
     fn take(&mut self, part: ViewPart) -> bool {
         let mut next = Some(part);
         while let Some(part) = next.take() {
@@ -67,7 +70,7 @@ impl Fetch {
 }
 
 impl Core {
-    /// The machine wants the contents of a view that a leader put to it.
+    /// Gets the machine the contents of a view that a leader proposed to it.
     pub(super) fn want_view(&mut self, view: ViewRef, from: &NodeId) {
         let Some(slot) = self.view.slot_of(from.as_str()) else { return };
         let held = self.leading.as_ref().and_then(|leading| leading.agreed.as_ref());
@@ -79,7 +82,7 @@ impl Core {
         self.fetch(view, slot, false);
     }
 
-    /// News of an agreed view.
+    /// Takes news of an agreed view.
     pub(super) fn take_news_of_view(&mut self, from: Slot, view: ViewRef, began: Term, delta: Option<&Delta>) {
         let Some(leading) = &self.leading else { return };
         let held = leading.agreed.as_ref();
@@ -97,7 +100,7 @@ impl Core {
         }
     }
 
-    /// A view is agreed, and here it is.
+    /// Takes a view that is agreed.
     pub(super) fn learn_agreed(&mut self, view: NumberedView, delta: Option<Delta>) {
         let Some(leading) = &mut self.leading else { return };
         let key = |view: &NumberedView| (view.electorate.began, view.number);
@@ -105,7 +108,7 @@ impl Core {
         if !is_newer {
             if let Some(held) = leading.agreed.as_mut().filter(|held| key(held) == key(&view) && held.term < view.term)
             {
-                // The same under its next leader.
+                // The held view, now under its next leader.
                 debug_assert_eq!(held.reference().digest, view.reference().digest, "one number, one content");
                 *held = view;
             }
@@ -117,7 +120,7 @@ impl Core {
         let descent = view.electorate.descent();
         leading.heir.take_if(|heir| heir.began <= descent.began);
         leading.fetch.take_if(|fetch| fetch.is_agreed && fetch.view.number <= view.number);
-        // The founding view has no members: it is nobody's news.
+        // The founding view has no members: it is no news.
         if !view.members.is_empty() {
             self.outputs.push_back(Output::ViewAgreed(view));
         }
@@ -146,7 +149,7 @@ impl Core {
         self.fetch_again();
     }
 
-    /// Asks for the next parts, or gives up: the next news of it begins anew.
+    /// Asks for the next parts, or gives up: the next news of the view begins anew.
     pub(super) fn fetch_again(&mut self) {
         let now = self.now;
         let Some(leading) = &mut self.leading else { return };
@@ -175,7 +178,8 @@ impl Core {
         self.schedule_leadership();
     }
 
-    /// Who told of the view, at first; then a voter or, now and then, anybody: whoever holds the view answers.
+    /// Returns the node to ask: the one that told of the view, at first; then a voter or, now and then, any member.
+    /// Every node that holds the view answers.
     fn whom_to_ask(&mut self, from: Run, tries: u8) -> Option<Slot> {
         if tries > MAX_FETCH_TRIES {
             return None;
@@ -195,7 +199,7 @@ impl Core {
         voters.choose(&mut self.rng).copied()
     }
 
-    /// Somebody wants parts of a view.
+    /// Sends a member the parts of a view that it wants.
     pub(in crate::core) fn send_view(&mut self, to: Slot, want: &WantView) {
         let Some(view) = self.view_of(want.digest) else { return self.counters.drop(Drop::Unasked) };
         if !self.view.entry(to).peer.proven {
@@ -238,7 +242,7 @@ impl Core {
         agreed.or_else(|| leading.election.as_ref()?.view_of(digest)).cloned()
     }
 
-    /// A part of the view that is being fetched.
+    /// Takes a part of the view that is being fetched.
     pub(in crate::core) fn hear_view_part(&mut self, from: Slot, part: ViewPart) {
         let run = self.view.record(from).run;
         let now = self.now;

@@ -1,7 +1,7 @@
-//! What the core reports: one [`Change`] for every transition of a record that this node observes.
+//! Changes: the core reports one [`Change`] for every transition of a record that this node observes.
 //!
-//! Invariant: setting `map[record.id] = record` for every change in order (and taking `NodeRemoved` out) always gives
-//! the view. Whoever derives public events from changes inherits that.
+//! Invariant: setting `map[record.id] = record` for every change in order (and removing it for `NodeRemoved`) always
+//! gives the view. Public events that are derived from changes inherit that.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use super::record::{DetectionMethod, LeaveReason, Record, Status};
 /// One observed transition of one member's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What happened.
+    /// The kind of transition.
     pub kind: ChangeKind,
-    /// The record from now on (for [`ChangeKind::Removed`]: the last one).
+    /// The new record (for [`ChangeKind::Removed`]: the last one).
     pub record: Arc<Record>,
-    /// How its death or silence was found out, while it is Suspect or Down.
+    /// The way in which its silence or death was detected, while it is Suspect or Down.
     pub method: Option<DetectionMethod>,
-    /// The record until now, where there was one.
+    /// The record before the transition, if there was one.
     pub previous: Option<Arc<Record>>,
 }
 
@@ -33,7 +33,7 @@ pub enum ChangeKind {
     Recovered,
     /// → Down.
     DetectedDown(DetectionMethod),
-    /// It says goodbye.
+    /// Up → Leaving, or Suspect → Leaving.
     Leaving,
     /// → Left.
     Left(LeaveReason),
@@ -44,8 +44,8 @@ pub enum ChangeKind {
 }
 
 impl Change {
-    /// The one change that leads from `held` to `new`, in the usual case that it is one and makes no record of its own.
-    /// Else gives both back.
+    /// Returns the one change that leads from `held` to `new`, in the usual case that one is enough and needs no record
+    /// of its own. Otherwise returns both records.
     pub(in crate::core) fn direct(
         held: Arc<Record>,
         new: Arc<Record>,
@@ -59,10 +59,11 @@ impl Change {
         Ok(Change { kind, record: new, method, previous: Some(held) })
     }
 
-    /// The changes that lead from `held` to `new`, in order: at most three. `method` belongs to `new`.
+    /// Returns the changes that lead from `held` to `new`, in order: at most three. `method` belongs to `new`.
     ///
-    /// A new run of a live name first closes the old one's story; a record first learnt as Suspect or Leaving is first
-    /// reported as joined, so that whoever counts only joined, left and detected_down keeps a right live set.
+    /// A new run of a live name first reports the end of the old run; a record first learnt as Suspect or Leaving is
+    /// first reported as joined, so that a reader that counts only joined, left and detected_down keeps a right live
+    /// set.
     pub fn between(
         held: Option<&Arc<Record>>,
         new: &Arc<Record>,
@@ -111,7 +112,7 @@ fn is_listed_live(status: Status) -> bool {
     matches!(status, Status::Up | Status::Suspect | Status::Leaving)
 }
 
-/// The kind of one step, both ends of which are the same run or follow each other directly.
+/// Returns the kind of one step, both ends of which are the same run or follow each other directly.
 fn kind_of(before: Option<Status>, now: Status, method: Option<DetectionMethod>) -> ChangeKind {
     use Status::{Down, Joining, Leaving, Left, Suspect, Up};
     match (before, now) {

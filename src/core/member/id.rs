@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 #[derive(Clone)]
 pub struct NodeId(Text);
 
-/// The text of a name. Most are short and stand where they are used: finding one among many then follows no pointer.
+/// The text of a name. Most are short and are stored inline: finding one among many then follows no pointer.
 #[derive(Clone)]
 enum Text {
     Short { length: u8, bytes: [u8; NodeId::SHORT_BYTES] },
@@ -24,7 +24,7 @@ enum Text {
 impl NodeId {
     /// The longest name, in bytes.
     pub const MAX_BYTES: usize = 63;
-    /// The longest that needs no memory of its own: with it, a name is three words.
+    /// The longest name that is stored inline, in bytes: with it, a name is three words.
     const SHORT_BYTES: usize = 22;
 
     /// Checks a name against the alphabet and the length.
@@ -83,12 +83,12 @@ impl Ord for NodeId {
 
 impl Hash for NodeId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // As its text: it is borrowed as that.
+        // Hashed as its text, since it is borrowed as text.
         self.as_str().hash(state);
     }
 }
 
-/// Names of nodes and of clusters share one alphabet.
+/// Checks a name of a node or of a cluster; both have the same alphabet.
 pub fn check_name(name: &str) -> Result<(), InvalidName> {
     if name.is_empty() {
         return Err(InvalidName::Empty);
@@ -105,17 +105,17 @@ pub fn check_name(name: &str) -> Result<(), InvalidName> {
     }
 }
 
-/// Why a text is no name. Names are 1–63 bytes of `[A-Za-z0-9._-]`.
+/// The reason why a text is not a name. Names are 1–63 bytes of `[A-Za-z0-9._-]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidName {
-    /// Nothing at all.
+    /// The text is empty.
     #[error("a name has at least one character of [A-Za-z0-9._-]")]
     Empty,
-    /// More than [`NodeId::MAX_BYTES`].
+    /// The text is longer than [`NodeId::MAX_BYTES`].
     #[error("a name has at most 63 bytes, this one has {bytes}")]
     TooLong {
-        /// Its length.
+        /// The length of the text, in bytes.
         bytes: usize,
     },
     /// A character outside the alphabet.
@@ -187,16 +187,16 @@ impl<'de> Deserialize<'de> for NodeId {
 
 /// The identity of one process: 64 random bits drawn at its start.
 ///
-/// It tells a restart from a refutation, and it is what deduplication and replay windows are keyed by. Shown as 16 hex
-/// digits; eight raw bytes on the wire.
+/// It tells a restart from a refutation, and deduplication and replay windows are keyed by it. Shown as 16 hex digits;
+/// eight raw bytes on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Run(pub u64);
 
 impl Run {
-    /// In packets that do not say whose they are. No process has it.
+    /// The run in anonymous packets. No process has it.
     pub const NOBODY: Run = Run(0);
 
-    /// Whether this is no process's.
+    /// Returns true if this is [`Run::NOBODY`].
     pub const fn is_nobody(self) -> bool {
         self.0 == 0
     }

@@ -3,9 +3,9 @@
 //! | idea | file |
 //! |---|---|
 //! | the node's name, chosen by people; its run, drawn by the process | `id` |
-//! | the small facts that a node tells about itself | `tags` |
+//! | tags: the small facts that a node tells about itself | `tags` |
 //! | the record that travels: status, incarnation, and the order in which one supersedes another | `record` |
-//! | what a transition from one record to another is reported as | `change` |
+//! | the change that a transition from one record to another is reported as | `change` |
 //!
 //! Owns: nothing; these are values. Two nodes that hold the same record hold the same bytes.
 //!

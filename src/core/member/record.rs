@@ -1,11 +1,11 @@
-//! What the cluster knows about a node: its record, and how two records of one node merge.
+//! Records: the cluster's knowledge of a node, and the merging of two records of one node.
 //!
 //! Invariants:
 //! - Nothing that is local to an observer (age, method, link state) is in a record: equal records are equal bytes, and
 //!   equal sets of records are equal views.
-//! - Merging is a maximum over `(incarnation, status, bytes)`: commutative, associative, idempotent. It is what makes
-//!   the order and the number of deliveries irrelevant (SWIM, DSN 2002, section 4.2, with the rank of Down raised
-//!   above a graceful departure under way).
+//! - Merging is a maximum over `(incarnation, status, bytes)`: commutative, associative, idempotent. This makes the
+//!   order and the number of deliveries irrelevant (SWIM, DSN 2002, section 4.2, with the rank of Down raised above a
+//!   graceful departure under way).
 //! - Only its owner raises a record's incarnation.
 
 use std::cmp::Ordering;
@@ -20,39 +20,39 @@ use super::id::{NodeId, Run};
 use super::tags::Tags;
 use crate::core::settings::Timing;
 
-/// Where a node stands, in rank order: within one incarnation a record only moves to the right.
+/// The status of a node, in rank order: within one incarnation a record only moves to the right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Status {
-    /// Its sponsor is handing it the view; known to the sponsor alone.
+    /// Being served the view by its sponsor; known to the sponsor alone.
     Joining,
-    /// Here.
+    /// Present, and a full member.
     Up,
     /// Silent for its suspect timeout; it may refute.
     Suspect,
-    /// Saying goodbye.
+    /// Leaving by its own decision; it has said so.
     Leaving,
-    /// Gone without a word.
+    /// Gone without having left.
     Down,
-    /// Gone on purpose.
+    /// Left, by its own decision or by an operator's.
     Left(LeaveReason),
 }
 
-/// Whose purpose a departure was. A forced one outranks a graceful one.
+/// The reason of a departure. A forced one outranks a graceful one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LeaveReason {
-    /// The node's own.
+    /// The node left by itself.
     Graceful,
-    /// An operator's, by `remove`.
+    /// An operator removed it, by `remove`.
     Forced,
 }
 
 impl Status {
-    /// Counted among the living: it may still answer, and it is still talked to.
+    /// Returns true if the status is live: the node may still answer, and is still sent packets.
     pub const fn is_live(self) -> bool {
         matches!(self, Status::Joining | Status::Up | Status::Suspect | Status::Leaving)
     }
 
-    /// Its name in the JSON contract.
+    /// Returns the status's name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Status::Joining => "joining",
@@ -64,10 +64,10 @@ impl Status {
         }
     }
 
-    /// All names, in rank order.
+    /// The names of all statuses, in rank order.
     pub const NAMES: [&'static str; 6] = ["joining", "up", "suspect", "leaving", "down", "left"];
 
-    /// The position of its name in [`Status::NAMES`].
+    /// Returns the position of its name in [`Status::NAMES`].
     pub const fn index(self) -> usize {
         match self {
             Status::Joining => 0,
@@ -87,7 +87,7 @@ impl fmt::Display for Status {
 }
 
 impl LeaveReason {
-    /// Its name in the JSON contract.
+    /// Returns the reason's name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             LeaveReason::Graceful => "graceful",
@@ -96,7 +96,7 @@ impl LeaveReason {
     }
 }
 
-/// How a death was found out.
+/// The way in which a silence or death was detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DetectionMethod {
     /// Nothing heard for the down timeout.
@@ -110,7 +110,7 @@ pub enum DetectionMethod {
 }
 
 impl DetectionMethod {
-    /// Its name in the JSON contract.
+    /// Returns the method's name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             DetectionMethod::HeartbeatTimeout => "heartbeat_timeout",
@@ -121,61 +121,61 @@ impl DetectionMethod {
     }
 }
 
-/// Wire protocol versions that a node speaks, both ends included.
+/// A range of wire protocol versions, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProtocolRange {
-    /// The oldest.
+    /// The oldest version.
     pub min: u8,
-    /// The newest.
+    /// The newest version.
     pub max: u8,
 }
 
 impl ProtocolRange {
-    /// What this build speaks.
+    /// The versions that this build speaks.
     pub const OURS: ProtocolRange = ProtocolRange { min: 1, max: 1 };
 
-    /// Whether two nodes have a version in common.
+    /// Returns true if two nodes have a version in common.
     pub const fn overlaps(self, other: ProtocolRange) -> bool {
         self.min <= other.max && other.min <= self.max
     }
 }
 
-/// What everybody knows about one node. Written by its owner; others only raise its status.
+/// The cluster's knowledge of one node. Written by its owner; others only raise its status.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Record {
     /// Its name. First in the encoding, so that a reader can find the member before it decodes the rest.
     pub id: NodeId,
-    /// The process behind the name.
+    /// The run of the node's process.
     pub run: Run,
-    /// How often the owner has spoken about itself; below 2^63.
+    /// The incarnation: raised by the owner alone, below 2^63.
     pub incarnation: u64,
-    /// Where it stands.
+    /// The status.
     pub status: Status,
-    /// Where its gossip goes.
+    /// The address of its gossip.
     pub address: SocketAddr,
-    /// Where its users reach it: free text, at most [`Record::MAX_API_ADDRESS_BYTES`].
+    /// The address at which its users reach it: free text, at most [`Record::MAX_API_ADDRESS_BYTES`].
     pub api_address: Option<Box<str>>,
-    /// What it tells about itself.
+    /// The tags.
     pub tags: Tags,
-    /// The pace by which it is judged.
+    /// The heartbeat interval and the timeouts by which it is judged.
     pub timing: Timing,
     /// Its software version, at most [`Record::MAX_VERSION_BYTES`].
     pub version: Arc<str>,
-    /// Wire protocol versions it speaks.
+    /// The wire protocol versions that it speaks.
     pub protocol: ProtocolRange,
 }
 
 impl Record {
-    /// The longest encoding of a record that is believed, in bytes.
+    /// The longest encoding of a record that is accepted, in bytes.
     pub const MAX_BYTES: usize = 900;
     /// The longest `api_address`, in bytes.
     pub const MAX_API_ADDRESS_BYTES: usize = 100;
     /// The longest `version`, in bytes.
     pub const MAX_VERSION_BYTES: usize = 32;
-    /// Incarnations are below this.
+    /// The bound of incarnations, exclusive.
     pub const INCARNATION_LIMIT: u64 = 1 << 63;
 
-    /// Whether a record that came from outside keeps every bound (names and tags have checked theirs in decoding).
+    /// Returns true if a record from outside keeps every bound (names and tags were checked in decoding).
     pub fn is_well_formed(&self) -> bool {
         let text = |text: &str, most| text.len() <= most && !text.contains(char::is_control);
         self.incarnation < Self::INCARNATION_LIMIT
@@ -186,12 +186,13 @@ impl Record {
             && self.protocol.min <= self.protocol.max
     }
 
-    /// Which of two records of one node wins, by `(incarnation, status)`. `Equal` means that only the bytes can tell.
+    /// Compares two records of one node by `(incarnation, status)`; the greater one wins. `Equal` means that only the
+    /// bytes can tell.
     pub fn precedence(&self, other: &Record) -> Ordering {
         self.incarnation.cmp(&other.incarnation).then(self.status.cmp(&other.status))
     }
 
-    /// Whether `self` replaces `held` on merging: the maximum by precedence, ties broken by the encoded bytes.
+    /// Returns true if `self` replaces `held` on merging: the maximum by precedence, ties broken by the encoded bytes.
     pub fn supersedes(&self, held: &Record) -> bool {
         match self.precedence(held) {
             Ordering::Greater => true,
@@ -200,7 +201,7 @@ impl Record {
         }
     }
 
-    /// The canonical bytes, as they travel and as they are hashed.
+    /// Returns the canonical bytes, as they travel and as they are hashed.
     ///
     /// # Panics
     /// Never: a record has no part that cannot be encoded.
@@ -208,24 +209,24 @@ impl Record {
         postcard::to_extend(self, Vec::with_capacity(128)).expect("records encode into memory")
     }
 
-    /// The fixed hash (XXH3-64) of the whole encoding; views are compared by the sums of these.
+    /// Returns the fixed hash (XXH3-64) of the whole encoding; views are compared by the sums of these.
     pub fn hash(&self) -> u64 {
         xxhash_rust::xxh3::xxh3_64(&self.encode())
     }
 
-    /// The same record with another status.
+    /// Returns the same record with another status.
     #[must_use]
     pub fn with_status(&self, status: Status) -> Record {
         Record { status, ..self.clone() }
     }
 
-    /// How long its silence is forgiven before it is suspected.
+    /// Returns the silence after which it is suspected.
     pub const fn suspect_timeout(&self) -> Duration {
         self.timing.suspect_timeout()
     }
 }
 
-/// An address that packets can be sent to.
+/// Returns true if packets can be sent to an address.
 pub fn is_reachable(address: SocketAddr) -> bool {
     let ip = address.ip();
     address.port() != 0 && !ip.is_unspecified() && !ip.is_multicast()

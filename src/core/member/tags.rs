@@ -3,7 +3,7 @@
 //! Invariants:
 //! - At most [`Tags::MAX_KEYS`] keys and [`Tags::MAX_BYTES`] bytes; keys ascend strictly.
 //! - They are kept as one text, `key=value` and a line feed each, which is unambiguous because no key has a `=` and
-//!   neither has a control character. No tags take no memory beside the record's own.
+//!   neither has a control character. An empty set of tags takes no memory beside the record's own.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize, Serializer};
 pub struct Tags(Box<str>);
 
 impl Tags {
-    /// The most keys.
+    /// The greatest number of keys.
     pub const MAX_KEYS: usize = 32;
-    /// The most bytes, keys and values together.
+    /// The greatest size of keys and values together, in bytes.
     pub const MAX_BYTES: usize = 512;
 
     /// Checks the bounds: keys are 1–63 bytes without control characters or `=`, values have no control characters.
@@ -27,7 +27,7 @@ impl Tags {
         Self::from_sorted(tags.iter().map(|(key, value)| (key.as_str(), value.as_str())))
     }
 
-    /// The same from pairs in strictly ascending order, which is the caller's to check.
+    /// Builds the tags from pairs in strictly ascending order, which the caller has checked.
     pub(in crate::core) fn from_sorted<'a>(
         tags: impl Iterator<Item = (&'a str, &'a str)> + Clone,
     ) -> Result<Self, InvalidTags> {
@@ -50,22 +50,22 @@ impl Tags {
         Ok(Self(text.into_boxed_str()))
     }
 
-    /// The value of one key.
+    /// Returns the value of one key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.iter().find(|(found, _)| *found == key).map(|(_, value)| value)
     }
 
-    /// Keys and values in key order.
+    /// Returns keys and values in key order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.split_terminator('\n').filter_map(|line| line.split_once('='))
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no tags.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The tags as a map.
+    /// Returns the tags as a map.
     pub fn to_map(&self) -> BTreeMap<String, String> {
         self.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
@@ -88,23 +88,23 @@ impl Serialize for Tags {
     }
 }
 
-/// Why tags were refused.
+/// The reason why tags were refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidTags {
-    /// More than [`Tags::MAX_KEYS`].
+    /// There are more than [`Tags::MAX_KEYS`] keys.
     #[error("at most 32 tags are allowed, these are {keys}")]
     TooMany {
-        /// How many.
+        /// The number of keys.
         keys: usize,
     },
-    /// More than [`Tags::MAX_BYTES`].
+    /// Keys and values are longer than [`Tags::MAX_BYTES`].
     #[error("tags have at most 512 bytes in all, these have {bytes}")]
     TooLong {
-        /// How many bytes.
+        /// The size, in bytes.
         bytes: usize,
     },
-    /// A key or value that would not survive a log line.
+    /// A key or value that would break a log line.
     #[error(
         "tag {key:?} is malformed: a key has 1–63 bytes without '=', and neither key nor value has control characters"
     )]

@@ -1,32 +1,32 @@
-//! Doubt: what one member says of another is not merged whatever it says.
+//! Doubt: one member's word about another is not merged unconditionally.
 //!
-//! A record's incarnation is raised by its owner alone, so a lie about a living member ends when its owner refutes it. That
-//! holds only for lies which an owner can refute and which do not make others deaf to it:
+//! A record's incarnation is raised by its owner alone, so a lie about a live member ends when its owner refutes it.
+//! That holds only for lies that an owner can refute and that do not make others deaf to it:
 //!
-//! | said by others | believed |
+//! | reported by others | believed |
 //! |---|---|
 //! | a known run, an incarnation a little higher | at once |
 //! | a known run, up to [`MAX_HEARSAY_JUMP`] higher | once per [`HEARSAY_JUMP_INTERVAL`]; else its owner is asked |
 //! | a known run, more than that | never; its owner is asked |
-//! | an earlier or later run of the name, more than [`MAX_RUN_JUMP`] higher | never; if it is said to live, it is asked itself |
-//! | a name nobody knew, above [`MAX_FIRST_INCARNATION`] | the same |
-//! | another living run of a name whose holder is heard here | never: the holder is told (see `rivals`) |
-//! | the same, where the holder is not watched | when two elders (see `removal`) say so |
-//! | another living run at the holder's own address | the same, but it is the address that is asked who is there |
-//! | an obituary of another run of a name whose holder lives | after the holder had a suspect timeout to say otherwise |
-//! | a known run leaves, or has left of its own accord | when an elder says so, or nobody hears it any more (see `departures`) |
-//! | a known run at another address, where it is watched | never: it is asked there itself, and proves it (see `keepsakes`) |
-//! | the same, where it is not watched | when two elders say so |
-//! | a member, of itself, that it is at another address | when its run answers there, too |
-//! | a run that was gone, of itself, that it is elsewhere, without a proof | as if others said so of it: up to its owner's reach |
-//! | a run that is gone lives again | when an elder says so; else it is asked itself, where it was |
+//! | an earlier or later run of the name, more than [`MAX_RUN_JUMP`] higher | never; if reported live, it is asked |
+//! | an unknown name, above [`MAX_FIRST_INCARNATION`] | the same |
+//! | another live run of a name whose holder is heard here | never: the holder is told (see `rivals`) |
+//! | the same, if the holder is not observed | if two elders (see `removal`) report it |
+//! | another live run at the holder's own address | the same, but the process at that address is asked for its record |
+//! | the death of another run of a name whose holder is live | after the holder had a suspect timeout to refute |
+//! | a known run leaves, or has left by itself | if an elder reports it, or it is no longer heard (see `departures`) |
+//! | a known run at another address, if it is observed | never: it is asked there, and proves it (see `keepsakes`) |
+//! | the same, if it is not observed | if two elders report it |
+//! | a member's own report that it is at another address | if its run answers there, too |
+//! | a gone run's own report, without a proof, that it is elsewhere | as others' word: its owner can refute it |
+//! | a run that is gone is live again | if an elder reports it; else it is asked itself, at its old address |
 //!
 //! Invariants:
-//! - A member's own word, from its own address, is believed up to the bounds of the format: it harms itself alone. Its address
-//!   is no such word: whose address it is decides whose word counts.
-//! - Nothing is asked of anybody for an ordinary join, restart, refutation or change of tags.
+//! - A member's own word, from its own address, is believed up to the bounds of the format: it harms itself alone. Its
+//!   address is no such word: an address decides which packets count as the member's.
+//! - An ordinary join, restart, refutation or change of tags needs no questions.
 //!
-//! Must not know: who wins where two records of one name are both believable (see `record`).
+//! Must not know: which of two plausible records of one name wins (see `record`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -44,17 +44,19 @@ use crate::core::view::{Slot, is_due};
 use crate::core::wire::Note;
 use crate::core::{Core, Phase};
 
-/// Elders that must say that a name has passed to a run elsewhere, where its holder is not watched.
+/// The number of elders that must report that a name has passed to a run elsewhere, if its holder is not observed.
 const VOICES: usize = 2;
 
-/// Claims to names of living members, by the run that is said to have taken the name: who said so. At most [`MAX_CLAIMS`].
+/// Claims to names of live members, by the run that is reported to have taken the name: the reporting members. At most
+/// [`MAX_CLAIMS`].
 #[derive(Debug, Default)]
 pub(in crate::core) struct Claims {
     voices: BTreeMap<Run, (Time, BTreeSet<Run>)>,
 }
 
 impl Claims {
-    /// One more says so, which counts if it is an elder; gives back how many of those do, and for how long it has been said.
+    /// Notes one more report, which counts if `voice` is an elder; returns the number of those, and the time since the
+    /// first report.
     fn heard(&mut self, now: Time, claimed: Run, voice: Option<Run>) -> (usize, Duration) {
         if self.voices.len() >= MAX_CLAIMS && !self.voices.contains_key(&claimed) {
             self.voices.pop_first();
@@ -66,14 +68,14 @@ impl Claims {
         (voices.len(), now.since(*since))
     }
 
-    /// The claim is settled.
+    /// Forgets a claim that is settled.
     fn close(&mut self, claimed: Run) {
         self.voices.remove(&claimed);
     }
 }
 
 impl Core {
-    /// Whether a name that is not in the view is met on a member's word.
+    /// Returns true if a name that is not in the view is not believed on a member's word.
     pub(super) fn doubts_stranger(&mut self, record: &Record, from: Option<Slot>) -> bool {
         let is_own_word = from.is_none_or(|from| self.view.record(from).run == record.run);
         if is_own_word || record.incarnation <= MAX_FIRST_INCARNATION {
@@ -83,7 +85,8 @@ impl Core {
         true
     }
 
-    /// Whether a record that would replace a held one is not believed on this member's word (`None`: the owner's own).
+    /// Returns true if a record that would replace a held one is not believed on this member's word (`None`: the
+    /// owner's own).
     pub(super) fn doubts(&mut self, slot: Slot, record: &Record, note: Option<Note>, from: Option<Slot>) -> bool {
         let Some(from) = from.filter(|_| matches!(self.phase, Phase::Up | Phase::Leaving)) else { return false };
         let voice = self.view.record(from).run;
@@ -147,7 +150,7 @@ impl Core {
         false
     }
 
-    /// Who is said to live can say so itself.
+    /// Asks the run that is reported live, which can say so itself.
     fn ask_claimant(&mut self, record: &Record) {
         self.counters.drop(Drop::Implausible);
         let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
@@ -156,8 +159,8 @@ impl Core {
         }
     }
 
-    /// A member says that it is elsewhere, from where it is known to be. It must answer there, too: else it could be anybody's
-    /// address. That it said so is remembered for a while, and its run is believed from there.
+    /// Doubts a member's report, from its known address, that it is at another one. It must answer there, too: else the
+    /// address could be anyone's. The report is remembered for a while, and its run is believed from there.
     fn doubts_own_move(&mut self, slot: Slot, record: &Record) -> bool {
         let held = self.view.record(slot);
         let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
@@ -171,15 +174,15 @@ impl Core {
         true
     }
 
-    /// Whether a member said a short while ago, from where it is known to be, that it is at this address.
+    /// Returns true if a member reported a short while ago, from its known address, that it is at this one.
     pub(in crate::core) fn has_announced(&self, slot: Slot, address: SocketAddr) -> bool {
         let announced = self.view.entry(slot).peer.errands().announced;
         announced.is_some_and(|(at, since)| at == address && self.now.since(since) < ANNOUNCEMENT_MEMORY)
     }
 
-    /// A known run is said to have moved. Whoever watches it asks it there, where it proves that, and lets it know where it
-    /// was: if it is there still, it says so. Whoever does not watch it has no part in such a proof, and needs two voices, as
-    /// does he to whom nothing proved where he holds it.
+    /// Doubts that a known run has moved. An observer asks the run at the new address, where it proves that, and tells
+    /// the run at the old one: if it is still there, it refutes. A node that does not observe it has no part in such a
+    /// proof, and needs two voices, as does a node to which nothing at the held address was proven.
     fn doubts_move(&mut self, slot: Slot, record: &Record, voice: Run, from: Slot) -> bool {
         if self.observes(slot) {
             if self.questions.allow(self.now, record.address, false) {
@@ -198,12 +201,12 @@ impl Core {
         voices < VOICES
     }
 
-    /// A run that is held as gone is said to live. A newcomer may say so of any: it is asked where it was, and told what it is
-    /// held as; and asked where it is said to be, if that is elsewhere.
+    /// Doubts that a run that is held as gone is live. A newcomer may report that of any run: the run is asked at its
+    /// old address, and told what it is held as; and it is asked at its new address, if that is another one.
     fn doubts_return(&mut self, slot: Slot, record: &Record, from: Slot) -> bool {
         let held = self.view.record(slot);
         let home = held.address;
-        // Who was removed by force is reminded of it, whoever says that it lives (see `removal`).
+        // A run that was removed by force is reminded of it, whichever member reports it live (see `removal`).
         let is_removed = held.status == Status::Left(LeaveReason::Forced) && home == record.address;
         if is_removed || self.is_elder_beside_others(from) {
             return false;
@@ -218,9 +221,10 @@ impl Core {
         true
     }
 
-    /// Another run is said to live under this name. Whoever hears the holder knows better, and tells it; whoever
-    /// watches it and does not hear it believes what is said; whoever does not watch it needs two voices. Where the other run
-    /// is said to be at the holder's own address, as after a restart, who is there says who it is.
+    /// Doubts that another run of this name is live. A node that hears the holder knows better, and tells it; an
+    /// observer that does not hear it believes the report; a node that does not observe it needs two voices. If the
+    /// other run is reported at the holder's own address, as after a restart, the process there is asked for its
+    /// record.
     fn doubts_successor(&mut self, slot: Slot, record: &Record, note: Option<Note>, voice: Run, from: Slot) -> bool {
         let is_same_address = self.view.record(slot).address == record.address;
         if self.observes(slot) {
@@ -243,8 +247,8 @@ impl Core {
         !is_believed
     }
 
-    /// Asks at the address where one run of a name lived, and another one is said to live now, who is there. If it is the
-    /// holder still, it raises its incarnation above what is said.
+    /// Asks the process at the address where one run of a name lived, and where another one is reported live now, for
+    /// its record. If it is still the holder, it raises its incarnation above the reported one.
     fn ask_successor(&mut self, slot: Slot, record: &Record, note: Option<Note>) {
         if is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL) {
             self.tell_of_rival(slot, record, note);
@@ -252,8 +256,8 @@ impl Core {
         }
     }
 
-    /// Another run of this name is said to be gone, later than the holder spoke: the holder, if it lives, raises its
-    /// incarnation above that.
+    /// Doubts a report that another run of this name died, in a record that supersedes the holder's: the holder, if it
+    /// is live, raises its incarnation above that.
     fn doubts_obituary(&mut self, slot: Slot, record: &Record, note: Option<Note>) -> bool {
         if self.observes(slot) {
             if !self.is_heard_lately(slot) {
@@ -268,14 +272,14 @@ impl Core {
         now.since(since) < patience
     }
 
-    /// Whether a member was heard by this node itself so lately that no heartbeat is overdue.
+    /// Returns true if this node itself heard a member so lately that no heartbeat is overdue.
     fn is_heard_lately(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let patience = entry.record.timing.heartbeat_interval() + self.settings.probe_timeout;
         entry.peer.session.as_ref().is_some_and(|session| self.now.since(session.heard) <= patience)
     }
 
-    /// Tells a member what is said of its name.
+    /// Tells a member of a record that others report under its name.
     pub(in crate::core) fn tell_of_rival(&mut self, slot: Slot, record: &Record, note: Option<Note>) {
         if is_due(self.now, self.view.entry(slot).peer.errands().last_told, TOLD_INTERVAL) {
             self.view.peer_mut(slot).errands_mut().last_told = Some(self.now);

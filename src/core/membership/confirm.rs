@@ -1,9 +1,9 @@
-//! Knowing that others know: a departure or a removal is done when a few peers say that they hold the record.
+//! Confirmations: a departure or a removal is done when a few peers confirm that they hold the record.
 //!
 //! The update goes out with `Confirm{hash}`, again every [`CONFIRM_RETRY`] to peers that have not answered, until
-//! [`CONFIRMATIONS`] of them (or all there are) have, or the time is over. It always ends. Peers are those that are Up:
-//! where nine of ten leave at once, fellow leavers would confirm each other and vanish with the news. So who is on its way
-//! out itself confirms nothing while it knows of anybody who stays.
+//! [`CONFIRMATIONS`] of them (or all there are) have, or the time is over. It always ends. Only peers that are Up
+//! count: if nine of ten leave at once, fellow leavers would confirm each other and vanish with the update. So a
+//! leaving member itself confirms nothing while it knows of any member that stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,19 +19,19 @@ use crate::core::view::{Slot, View};
 use crate::core::wire::{Confirmation, Message, Nonce};
 use crate::core::{Core, Phase};
 
-/// What happens at the end.
+/// The action at the end of a confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Own Leaving → say Left.
+    /// This node's own Leaving was confirmed: it becomes Left.
     Leaving,
-    /// Own Left → stop.
+    /// This node's own Left was confirmed: it stops.
     Left,
     /// Answer a `remove` command.
     Removal(Ticket),
 }
 
 impl Purpose {
-    /// Own departures have tickets that no driver draws.
+    /// Returns the ticket; this node's own departures have tickets that no driver draws.
     fn ticket(self) -> Ticket {
         match self {
             Purpose::Leaving => Ticket::MAX,
@@ -41,7 +41,7 @@ impl Purpose {
     }
 }
 
-/// What is waiting to be confirmed; at most [`MAX_PENDING_COMMANDS`].
+/// The records that wait to be confirmed; at most [`MAX_PENDING_COMMANDS`].
 #[derive(Debug, Default)]
 pub(in crate::core) struct Confirmations {
     open: BTreeMap<Ticket, Open>,
@@ -57,7 +57,7 @@ struct Open {
 }
 
 impl Confirmations {
-    /// How much is kept.
+    /// Returns the number of open confirmations.
     pub(in crate::core) fn size(&self) -> usize {
         self.open.len()
     }
@@ -80,7 +80,7 @@ impl Core {
         self.ask_for_confirmation_again(purpose.ticket());
     }
 
-    /// Asks those that have not answered, or ends.
+    /// Asks the peers that have not answered, or ends.
     pub(in crate::core) fn ask_for_confirmation_again(&mut self, ticket: Ticket) {
         let Some(open) = self.confirmations.open.get(&ticket) else { return };
         let (slot, hash, deadline) = (open.slot, open.hash, open.deadline);
@@ -91,7 +91,7 @@ impl Core {
         }
         let is_unasked = |peer: &Slot| !open.by.contains(&self.view.record(*peer).run) && *peer != slot;
         let unasked = witnesses.into_iter().filter(is_unasked);
-        // Those who observe it should hear it from itself: what others say of it may not be believed.
+        // Its own observers should hear it from this node itself: the word of others about it may not be believed.
         let (mut peers, others): (Vec<Slot>, Vec<Slot>) =
             unasked.partition(|peer| slot == View::ME && self.observes(*peer));
         let more = FLOOD_FANOUT.max(self.settings.observers).saturating_sub(peers.len());
@@ -106,7 +106,7 @@ impl Core {
         self.timers.set(Timer::Confirm(ticket), deadline.min(self.now + CONFIRM_RETRY));
     }
 
-    /// A peer holds a record.
+    /// Notes that a peer holds a record.
     pub(in crate::core) fn confirmed(&mut self, peer: Slot, hash: u64) {
         let run = self.view.record(peer).run;
         for open in self.confirmations.open.values_mut().filter(|open| open.hash == hash) {
@@ -121,22 +121,22 @@ impl Core {
         }
     }
 
-    /// The view is dropped: removals under way end with what is known.
+    /// Ends the open confirmations with their present state, before the view is dropped.
     pub(in crate::core) fn end_confirmations(&mut self) {
         for ticket in self.confirmations.open.keys().copied().collect::<Vec<_>>() {
             self.end_confirmation(ticket);
         }
     }
 
-    /// Whose word counts: members that are Up. Who is on its way out itself takes what it knows along, and counts only
-    /// where nobody else is left.
+    /// Returns the members whose confirmation counts: those that are Up. A leaving member takes its knowledge along,
+    /// and counts only if no other is left.
     fn witnesses(&self) -> Vec<Slot> {
         let live = self.view.live();
         let up: Vec<Slot> = live.iter().copied().filter(|slot| self.view.entry(*slot).status == Status::Up).collect();
         if up.is_empty() { live.to_vec() } else { up }
     }
 
-    /// Whether this node's own confirmation is worth anything: it stays, or nobody does.
+    /// Returns true if this node's own confirmation counts: it stays, or no member does.
     pub(in crate::core) fn may_confirm(&self) -> bool {
         let is_up = |slot: &Slot| self.view.entry(*slot).status == Status::Up;
         matches!(self.phase, Phase::Up) || !self.view.live().iter().any(is_up)

@@ -1,26 +1,28 @@
-//! Departures: that a member leaves, or has left, is believed when it says so itself, or an elder does.
+//! Departures: a report that a member leaves, or has left, is believed if it comes from the member itself, or from an
+//! elder.
 //!
-//! Who leaves tells those who observe it, and says it once more over every link that it closes; from them it spreads. Whoever
-//! has just come (everybody but elders, see `removal`; to be the only other one is not enough) may be invented: what it
-//! passes on is kept for a while, and the member is asked, and elders that observe it:
+//! A leaving member tells its observers, and repeats it over every link that it closes; from them it spreads. A member
+//! that has just joined (every member but elders, see `removal`; being the only other member is not enough) may be
+//! invented: its report is kept for a while, and the member itself is asked, and elders that observe it:
 //!
 //! ```text
-//! a newcomer says so ──▶ the member itself says so, or an elder ─────────────────────▶ believed at once
-//!                   │
-//!                   └──DEPARTURE_PATIENCE──▶ this node observes it, or it was heard,
-//!                                            or an elder that observes it was ───────▶ forgotten
-//!                                            it is Down for as long ─────────────────▶ believed that it has left
-//!                                            none of these, and several say so ──────▶ believed
+//! a newcomer reports it ──▶ the member itself says so, or an elder ───────────────────▶ believed at once
+//!                      │
+//!                      └──DEPARTURE_PATIENCE──▶ this node observes it, or it was heard,
+//!                                               or an elder that observes it was ─────▶ forgotten
+//!                                               it is Down for as long ───────────────▶ believed to have left
+//!                                               none of these, and several report it ─▶ believed
 //! ```
 //!
-//! A crash is decided within a second, and reported as one everywhere before a false word of leaving could be believed.
+//! A crash is decided within a second, and is reported as one everywhere before a false report of leaving could be
+//! believed.
 //!
 //! Invariants:
-//! - Nobody who answers, and nobody whom this node or an elder observes, leaves on the word of newcomers; and nobody else on
-//!   that of fewer than [`DEPARTURE_VOICES`].
-//! - At most [`MAX_DEPARTURES`] words are kept, one for each member.
+//! - No member that answers, and none that this node or an elder observes, leaves on the word of newcomers; and any
+//!   other only on that of [`DEPARTURE_VOICES`] or more.
+//! - At most [`MAX_DEPARTURES`] reports are kept, one for each member.
 //!
-//! Must not know: what else is doubted (see `belief`).
+//! Must not know: other reasons for doubt (see `belief`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,7 +40,7 @@ use crate::core::view::Slot;
 use crate::core::wire::{Message, Note};
 use crate::core::{Core, Phase};
 
-/// Words of newcomers that members leave, by the run that is said to.
+/// Reports of newcomers that members leave, by the run that is reported to leave.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Departures {
     said: BTreeMap<Run, Said>,
@@ -48,18 +50,18 @@ pub(in crate::core) struct Departures {
 struct Said {
     record: Arc<Record>,
     note: Option<Note>,
-    /// Who says so: at most [`DEPARTURE_VOICES`].
+    /// The members that report it: at most [`DEPARTURE_VOICES`].
     by: BTreeSet<Run>,
     since: Time,
 }
 
 impl Departures {
-    /// How much is kept.
+    /// Returns the number of reports that are kept.
     pub(in crate::core) fn size(&self) -> usize {
         self.said.len()
     }
 
-    /// Keeps a word, or what is said of the same departure later; says whether it is the first one about this member.
+    /// Keeps a report, or a later one of the same departure; returns true if it is the first one about this member.
     /// `None`: there is no room.
     fn keep(&mut self, said: Said) -> Option<bool> {
         let run = said.record.run;
@@ -82,7 +84,7 @@ impl Departures {
     }
 }
 
-/// Whether a record says that its member leaves, or has left, of its own accord.
+/// Returns true if a record reports that its member leaves, or has left, by its own decision.
 pub(in crate::core) fn is_departure(status: Status) -> bool {
     matches!(status, Status::Leaving | Status::Left(LeaveReason::Graceful))
 }
@@ -92,7 +94,7 @@ fn is_here_or_down(status: Status) -> bool {
 }
 
 impl Core {
-    /// Whether it is not believed (yet) that a member leaves, on the word of another one.
+    /// Returns true if another member's report that a member leaves is not believed (yet).
     pub(in crate::core) fn doubts_departure(
         &mut self,
         subject: Slot,
@@ -104,7 +106,7 @@ impl Core {
             return false;
         }
         if !matches!(self.phase, Phase::Up) {
-            // Who leaves itself asks nobody any more, and must not vouch for what it was told.
+            // A leaving node asks no more questions, and must not vouch for reports of others.
             return true;
         }
         let (run, by) = (record.run, BTreeSet::from([self.view.record(from).run]));
@@ -122,7 +124,7 @@ impl Core {
         true
     }
 
-    /// Asks again about a member that is said to leave, or decides.
+    /// Asks again about a member that is reported to leave, or decides.
     pub(in crate::core) fn review_departure(&mut self, run: Run) {
         let Some(said) = self.departures.said.get(&run) else { return };
         let (since, record) = (said.since, Arc::clone(&said.record));
@@ -133,17 +135,17 @@ impl Core {
         };
         let subject = self.view.slot_of_run(run).filter(|_| matches!(self.phase, Phase::Up)).filter(is_open);
         let Some(subject) = subject else {
-            // It said so itself, or an elder did; or it spoke up, or is gone.
+            // The member itself or an elder has confirmed it; or the member refuted it, or is gone.
             self.departures.said.remove(&run);
             return;
         };
         if self.view.record(subject).status == Status::Down {
             if record.status == Status::Leaving {
-                // Who is on its way out lives, and says so itself.
+                // A leaving member is live, and says so itself.
                 self.departures.said.remove(&run);
                 return self.counters.drop(Drop::Unproven);
             }
-            // Everybody has reported it as Down by then.
+            // Every member has reported it as Down by then.
             let accused_since = self.view.entry(subject).peer.errands().accused_since.unwrap_or(since);
             let decide_at = accused_since.max(since) + DEPARTURE_PATIENCE;
             if self.now < decide_at {
@@ -157,7 +159,7 @@ impl Core {
             self.timers.set(Timer::Departure(run), (self.now + DEPARTURE_ASK_AGAIN).min(since + DEPARTURE_PATIENCE));
             self.ask_for_sign(subject);
             if !self.observes(subject) {
-                // They know better, and say so: what they were told by the member itself is among their news.
+                // The elders know better, and say so: the member's own words to them are among their updates.
                 let asked: Vec<Slot> = elders.sample(&mut self.rng, DEPARTURE_WITNESSES).copied().collect();
                 for elder in asked {
                     self.ask_for_sign(elder);
@@ -185,7 +187,7 @@ impl Core {
         self.supersede(subject, said.record, hash, note, from);
     }
 
-    /// Asks a member for an answer, which brings its news along.
+    /// Asks a member for an answer, which brings its updates along.
     fn ask_for_sign(&mut self, slot: Slot) {
         let nonce = self.prover.nonce(self.view.record(slot).address, self.now);
         self.send_both_ways(slot, &Message::Probe { nonce, doubted: false });

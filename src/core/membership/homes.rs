@@ -1,15 +1,15 @@
-//! Homes: where members were held before they were gone and appeared elsewhere without a proof.
+//! Homes: the addresses where members were held before they were gone and appeared elsewhere without a proof.
 //!
-//! Such a member is a stray (see `keepsakes`): perhaps it has moved, perhaps somebody else took it up while a cut kept its owner
-//! away. Its home is where its owner is, if that is not the one who appeared: it is asked there for as long as the stray is held,
-//! and is believed when it answers, whoever answers elsewhere. So nobody keeps two sides of a cut apart by taking up on each side
-//! what is held as gone there.
+//! Such a member is a stray (see `keepsakes`): it may have moved, or another process took it up while a cut kept its owner
+//! away. At its home is its owner, if that is not the process that appeared: it is asked there for as long as the stray is
+//! held, and is believed when it answers, whatever answers elsewhere. So nobody keeps the two sides of a cut apart by taking
+//! up on each side the members that are held as gone there.
 //!
 //! Invariants:
 //! - A home is an address where this node held the run. The first one stays, however often a stray appears elsewhere again.
 //! - A home is forgotten when the run is there again, when it proves that it moved, and with the run.
 //! - A stray is never so far ahead of its owner that the owner could not refute it (see `belief`).
-//! - At most [`MAX_HOMES`] are remembered: strays beyond that are believed, and asked for nowhere else.
+//! - At most [`MAX_HOMES`] are remembered: further strays are believed, and asked for nowhere else.
 //!
 //! Must not know: how the owner is asked (see `reunion`).
 
@@ -51,7 +51,7 @@ impl Homes {
         self.homes.get(&run).copied()
     }
 
-    /// Returns the home of one stray after the other.
+    /// Returns the home of the next stray in turn.
     pub(in crate::core) fn next(&mut self) -> Option<SocketAddr> {
         let after = self.last.map_or(Bound::Unbounded, Bound::Excluded);
         let next = self.homes.range((after, Bound::Unbounded)).next().or_else(|| self.homes.first_key_value());

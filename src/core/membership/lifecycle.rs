@@ -1,7 +1,7 @@
-//! This node's own word about itself: raising its incarnation, refuting, obeying, changing its tags, leaving.
+//! This node's own record: raising its incarnation, refuting, obeying a removal, changing its tags, leaving.
 //!
 //! Invariants:
-//! - Only this file (and `join`, which turns Joining into Up) rewrites the own record.
+//! - Only this file (and `join`, which turns Joining into Up) rewrites this node's own record.
 //! - No incarnation is used before a bound at or above it is stored. Bounds are stored [`INCARNATION_STEP`] ahead and
 //!   refreshed at half, so that an ordinary refutation never waits for a disk.
 
@@ -21,20 +21,21 @@ use crate::core::view::{Slot, View, is_due};
 use crate::core::wire::{Message, Nonce, Note};
 use crate::core::{Core, Phase};
 
-/// What is durable about the own incarnation.
+/// The state of this node's own incarnation.
 #[derive(Debug)]
 pub(in crate::core) struct Incarnation {
-    /// Nothing above this may be used yet.
+    /// The bound that is stored: no higher incarnation may be used yet.
     stored: u64,
-    /// The bound given out last.
+    /// The bound that was last given out to be stored.
     asked: u64,
-    /// An incarnation that waits for its bound.
+    /// The incarnation that waits for its bound to be stored.
     wanted: Option<u64>,
-    /// When others' word raised it last.
+    /// Time at which the word of others last raised it.
     raised_at: Option<Time>,
-    /// When the word of others about an earlier run raised it far.
+    /// Time at which the word of others about an earlier run last raised it far.
     jumped_at: Option<Time>,
-    /// Who asked for our record meanwhile: the old one would be turned down, and not be asked for again for a second.
+    /// The node that asked for our record meanwhile: the old one would be refused, and not be asked for again for a
+    /// second.
     asked_by: Option<(SocketAddr, Nonce)>,
 }
 
@@ -43,27 +44,26 @@ impl Incarnation {
         Self { stored, asked: stored, wanted: None, raised_at: None, jumped_at: None, asked_by: None }
     }
 
-    /// Whether a raise waits for the disk.
+    /// Returns true if a raise waits for the disk.
     pub(in crate::core) fn is_waiting(&self) -> bool {
         self.wanted.is_some()
     }
 
-    /// Whether a raise above this one waits for the disk.
+    /// Returns true if a raise above this incarnation waits for the disk.
     fn covers(&self, incarnation: u64) -> bool {
         self.wanted.is_some_and(|wanted| wanted > incarnation)
     }
 }
 
 impl Core {
-    /// Whether what is said of this very run may raise its incarnation so far.
+    /// Returns true if the word of others about this very run may raise its incarnation so far.
     pub(in crate::core) fn is_plausible(&self, incarnation: u64) -> bool {
         let idle = self.incarnation.raised_at.map_or(0, |at| self.now.since(at).as_secs());
         let jump = MAX_TOLD_JUMP.saturating_mul(idle + 1).min(MAX_INCARNATION_JUMP);
         incarnation <= self.me().incarnation.saturating_add(jump)
     }
 
-    /// Raises the own incarnation above that of another run of this name; says whether it may be believed that there was
-    /// one.
+    /// Raises the incarnation above that of another run of this name; returns true if that run is plausible.
     pub(in crate::core) fn exceed_earlier_run(&mut self, incarnation: u64) -> bool {
         if !self.is_plausible(incarnation) {
             let is_far = incarnation > self.me().incarnation.saturating_add(MAX_INCARNATION_JUMP);
@@ -77,7 +77,7 @@ impl Core {
         true
     }
 
-    /// Raises the own incarnation, at once if its bound is stored, else as soon as it is.
+    /// Raises the incarnation, at once if its bound is stored, else as soon as it is.
     pub(super) fn raise_incarnation(&mut self, to: u64) {
         let to = to.max(self.me().incarnation + 1);
         self.incarnation.raised_at = Some(self.now);
@@ -90,7 +90,7 @@ impl Core {
         self.secure_incarnations();
     }
 
-    /// Whether an introduction to this proven address has to wait for the disk; it follows then.
+    /// Returns true if an introduction to this proven address has to wait for the disk; it is sent afterwards.
     pub(in crate::core) fn defer_introduction(&mut self, to: SocketAddr, nonce: Nonce) -> bool {
         let is_waiting = self.incarnation.is_waiting();
         if is_waiting {
@@ -99,7 +99,7 @@ impl Core {
         is_waiting
     }
 
-    /// Has a higher bound stored, when half of the last one is used up.
+    /// Has a higher bound stored when half of the last one is used up.
     fn secure_incarnations(&mut self) {
         let used = self.incarnation.wanted.unwrap_or(0).max(self.me().incarnation);
         let bound = used.saturating_add(INCARNATION_STEP).min(Record::INCARNATION_LIMIT - 2);
@@ -109,7 +109,7 @@ impl Core {
         }
     }
 
-    /// Gives out what must survive.
+    /// Gives out the state that must survive the process.
     pub(in crate::core) fn persist(&mut self) {
         let incarnation_bound = self.incarnation.asked;
         let addresses = self.reunion.remembered().to_vec();
@@ -117,7 +117,7 @@ impl Core {
         self.outputs.push_back(Output::Persist(Durable { incarnation_bound, addresses, ballot }));
     }
 
-    /// A bound is on disk.
+    /// Notes that a bound is on disk.
     pub(in crate::core) fn persisted(&mut self, bound: u64) {
         self.incarnation.stored = self.incarnation.stored.max(bound);
         if let Some(wanted) = self.incarnation.wanted.filter(|wanted| *wanted <= self.incarnation.stored) {
@@ -134,8 +134,8 @@ impl Core {
         }
     }
 
-    /// Somebody (a member, if it is known which) holds this node as `status`, and last heard a sign of it so long ago. Says
-    /// whether our own record is the right answer.
+    /// Handles the report that others hold this node as `status`, and last heard it so long ago; `by` is the member
+    /// that sent it, if it is known. Returns true if our own record is the right answer.
     pub(in crate::core) fn told(
         &mut self,
         by: Option<Slot>,
@@ -144,7 +144,7 @@ impl Core {
         age: Duration,
     ) -> bool {
         if run != self.run {
-            // Meant for who had this address before us.
+            // Meant for the process that had this address before.
             self.counters.drop(Drop::Unasked);
             return false;
         }
@@ -161,11 +161,11 @@ impl Core {
             return false;
         }
         match self.phase {
-            // What is raised already, and only waits for the disk, is refuted once.
+            // An incarnation that is raised already, and only waits for the disk, is refuted once.
             Phase::Joining(_) | Phase::Up if self.incarnation.covers(incarnation) => return false,
             Phase::Joining(_) | Phase::Up => {
-                // Others' silence is evidence, their word is not: whoever has just come, and accuses this node, must not make it
-                // slow to accuse others, nor whoever passes that on and hears this node well.
+                // Silence observed by others is evidence, their word is not: a newcomer that accuses this node must not
+                // make it slow to accuse others, nor must a member that passes that on and hears this node well.
                 let is_accusation = matches!(status, Status::Suspect | Status::Down);
                 let is_unheard = age >= self.settings.suspect_timeout;
                 if is_accusation && is_unheard && by.is_some_and(|by| self.is_elder(by)) {
@@ -186,7 +186,7 @@ impl Core {
         self.notice("refuted", Notice::Refuted { incarnation: incarnation + 1 });
     }
 
-    /// A record of this node's own name came in, from this member if that is known.
+    /// Handles a record of this node's own name; `from` is the member that sent it, if it is known.
     pub(super) fn hear_of_myself(&mut self, record: &Record, note: Option<Note>, from: Option<Slot>) {
         let mine = self.me();
         if record.run == mine.run {
@@ -203,14 +203,14 @@ impl Core {
         let is_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
         let is_elsewhere = record.address != mine.address;
         if is_live && is_elsewhere && !matches!(self.phase, Phase::Joining(_)) {
-            // The name may have lived on both sides of a cut, or somebody lies.
+            // The name may have lived on both sides of a cut, or another node lies.
             return self.hear_of_rival(record);
         }
-        // An obituary of an earlier run of ours, or its last word from this very address.
+        // A report that an earlier run of ours is dead, or that run's last record from this very address.
         self.exceed_earlier_run(record.incarnation);
     }
 
-    /// An operator removed this node: it says so at its own incarnation, and stops.
+    /// Obeys a removal by an operator: announces it at this node's own incarnation, and stops.
     pub(super) fn obey(&mut self) {
         if !matches!(self.phase, Phase::Joining(_)) {
             self.rewrite_myself(self.me().with_status(Status::Left(LeaveReason::Forced)));
@@ -219,7 +219,7 @@ impl Core {
         self.stop(StopReason::Removed);
     }
 
-    /// The command to replace all tags.
+    /// Carries out the command to replace all tags.
     pub(in crate::core) fn set_tags(&mut self, ticket: Ticket, tags: Tags) {
         if matches!(self.phase, Phase::Leaving) {
             return self.reply(ticket, Reply::Refused(CommandError::Leaving));
@@ -230,8 +230,8 @@ impl Core {
         self.reply(ticket, Reply::TagsSet);
     }
 
-    /// The command to be reached at another address. Observers believe it when this node brings back what they gave to it,
-    /// from there (see `keepsakes`).
+    /// Carries out the command to change this node's address. Observers believe the change when this node returns their
+    /// keepsakes from there (see `keepsakes`).
     pub(in crate::core) fn set_address(&mut self, ticket: Ticket, address: SocketAddr) {
         if matches!(self.phase, Phase::Leaving) {
             return self.reply(ticket, Reply::Refused(CommandError::Leaving));
@@ -249,7 +249,7 @@ impl Core {
         self.reply(ticket, Reply::AddressSet);
     }
 
-    /// Says something else about itself, at the next incarnation; `false` if that must wait for the disk.
+    /// Rewrites this node's record at the next incarnation; returns false if that must wait for the disk.
     fn restate_myself(&mut self, record: Record) -> bool {
         let incarnation = self.me().incarnation + 1;
         let is_stored = incarnation <= self.incarnation.stored;
@@ -260,7 +260,7 @@ impl Core {
         is_stored
     }
 
-    /// Asks those who observe this node who they are, from its new address: they ask back, and learn where it is.
+    /// Sends `WhoAreYou` to this node's observers from its new address: they ask back, and learn where it is.
     fn introduce_myself(&mut self) {
         let observers: Vec<SocketAddr> = {
             let observed = self.view.live().iter().filter(|slot| self.observes(**slot));
@@ -271,14 +271,14 @@ impl Core {
         }
     }
 
-    /// The command to leave. A leader hands over first.
+    /// Carries out the command to leave. A leader hands over first.
     pub(in crate::core) fn leave(&mut self) {
         if !self.hand_over() {
             self.say_goodbye();
         }
     }
 
-    /// Leaving, then Left, each confirmed by a few peers, each with an end.
+    /// Leaves: Leaving, then Left, each confirmed by a few peers, each with an end.
     pub(in crate::core) fn say_goodbye(&mut self) {
         match self.phase {
             Phase::Joining(_) => self.stop(StopReason::Left),
@@ -286,7 +286,7 @@ impl Core {
                 self.phase = Phase::Leaving;
                 self.transfer = None;
                 self.rewrite_myself(self.me().with_status(Status::Leaving));
-                // Links stay for as long as goodbyes are said: where datagrams do not pass, they go that way.
+                // Links stay as long as the departure is being announced: if datagrams do not pass, it goes that way.
                 self.ask_for_confirmation(Purpose::Leaving, View::ME, LEAVING_TIMEOUT);
             }
             Phase::Leaving | Phase::Stopped => {}
@@ -305,7 +305,7 @@ impl Core {
         self.ask_for_confirmation(Purpose::Left, View::ME, CONFIRM_TIMEOUT);
     }
 
-    /// Drops the view and joins anew: whoever slept longer than `reap_after` could raise the dead.
+    /// Drops the view and joins anew: a node that slept longer than `reap_after` could raise the dead.
     pub(in crate::core) fn rejoin(&mut self) {
         self.outputs.push_back(Output::Notice(Notice::RejoiningAfterIsolation));
         self.drop_links();
@@ -314,7 +314,7 @@ impl Core {
         self.reunion.remember(addresses.into_iter().filter(|address| *address != mine));
         self.forget_everybody();
         self.begin_joining();
-        // In one step: at one incarnation, nobody who was Up is Joining again.
+        // In one step: at one incarnation, a node that was Up is never Joining again.
         let (mine, incarnation) = (self.me().with_status(Status::Joining), self.me().incarnation + 1);
         if incarnation <= self.incarnation.stored {
             self.rewrite_myself(Record { incarnation, ..mine });

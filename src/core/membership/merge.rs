@@ -1,14 +1,16 @@
-//! News into the view: the one place where somebody else's word changes a member's record.
+//! Merging updates into the view: the one place in which another node's word changes a member's record.
 //!
 //! Invariants:
-//! - A held record only ever gives way to one that supersedes it (see [`Record::supersedes`]).
-//! - This node's own record is written by nobody else: news about oneself goes to `lifecycle`.
-//! - What is older than `reap_after`, or covered by a tombstone, is not merged and never provokes a sync.
-//! - A suspicion that waited while this process stood still is not believed: nobody knows how old its age is by now, and
-//!   told on it would make the dead look fresher, or the living older, everywhere. Whoever holds it still says it again.
-//! - `last_sign` moves forward within one run (but for a departure, which has its own date): it is the freshest of own
-//!   hearing, notes, and raised incarnations; notes only count while the accusation is news, since what waits anywhere looks fresher than it is.
-//! - Nobody is Down by silence, at anybody's word, who was not Suspect here before, long enough to refute.
+//! - A held record is only ever replaced by one that supersedes it (see [`Record::supersedes`]).
+//! - This node's own record is written by no other: updates about oneself go to `lifecycle`.
+//! - An update that is older than `reap_after`, or covered by a tombstone, is not merged and never provokes a sync.
+//! - A suspicion that waited while this process stood still is not believed: its true age is unknown by then, and
+//!   passed on it would make dead members look fresher, or live ones older, everywhere. A member that still holds it
+//!   repeats it.
+//! - `last_sign` moves forward within one run (except for a departure, which has its own date): it is the freshest of
+//!   packets heard, notes, and raised incarnations; notes only count while the accusation is new, since a note that
+//!   waits anywhere looks fresher than it is.
+//! - No member is held as Down for silence, on anyone's word, that was not Suspect here before, long enough to refute.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use crate::core::timers::Timer;
 use crate::core::view::{Peer, Slot, Tie, View, is_due};
 use crate::core::wire::Note;
 
-/// What must be known of a record that is held no more.
+/// The parts of a replaced record that are still needed.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     run: Run,
@@ -40,7 +42,7 @@ impl Held {
 }
 
 impl Core {
-    /// Merges one update. Gives back the hash of the record that is held for that name afterwards, if one is.
+    /// Merges one update. Returns the hash of the record that is held for that name afterwards, if there is one.
     pub(in crate::core) fn learn(&mut self, news: News, from: Option<Slot>) -> Option<u64> {
         self.counters.updates_received += 1;
         let (note, record, hash, hint) = match news {
@@ -78,7 +80,8 @@ impl Core {
         }
     }
 
-    /// News of the record that was held for this member when the packet was opened. Nothing held has a tombstone.
+    /// Merges an update of the record that was held for this member when the packet was opened. No held record has a
+    /// tombstone.
     fn hear_again(&mut self, slot: Slot, hash: u64, note: Option<Note>) -> Option<u64> {
         if slot == View::ME {
             return None;
@@ -96,7 +99,7 @@ impl Core {
         self.view.get(slot).map(|entry| entry.hash)
     }
 
-    /// A name that was not in the view.
+    /// Adds a name that was not in the view.
     fn meet(&mut self, record: Arc<Record>, hash: u64, note: Option<Note>, from: Option<Slot>) -> Option<u64> {
         if self.view.slot_of_run(record.run).is_some() || record.run == self.run {
             // One process has one name.
@@ -104,7 +107,7 @@ impl Core {
             return None;
         }
         if self.joiners.is_ahead_of(&record) {
-            // It is listed as joining at a higher incarnation: incarnations never fall.
+            // It is listed as joining at a higher incarnation, and incarnations never fall.
             self.counters.drop(Drop::Outdated);
             return None;
         }
@@ -130,7 +133,7 @@ impl Core {
         Some(hash)
     }
 
-    /// A newer record of a member.
+    /// Replaces a member's record by a newer one.
     pub(in crate::core) fn supersede(
         &mut self,
         slot: Slot,
@@ -180,7 +183,7 @@ impl Core {
             }
             Some(peer)
         } else {
-            // Its silence was dated when it was accused: whatever took longer to come here only looks fresher.
+            // Its silence was dated when it was accused: an accusation that took longer to arrive only looks fresher.
             let is_dated = held.status == Status::Suspect && held.incarnation == record.incarnation;
             let peer = self.view.peer_mut(slot);
             peer.contradicted(None);
@@ -207,15 +210,15 @@ impl Core {
         let has_raised = self.view.record(slot).incarnation > held.incarnation;
         let was_removed = was_forced || (has_raised && self.evicted.contains_key(&held.run));
         if was_removed && !is_new_run && !has_left && !self.removals.is_refuted(self.now, held.run) {
-            // It spoke before it was told: the removal holds for the whole run, whatever is said of it meanwhile.
+            // It refuted before it was told: the removal holds for the whole run, whatever is reported of it meanwhile.
             self.remind_evicted(slot, held.incarnation);
         } else if was_removed || is_new_run || has_left {
             self.evicted.remove(&held.run);
         }
     }
 
-    /// A run is at another address. Unless it has proven that, it is met anew; and if it was gone, it may be anybody: nothing
-    /// that was known of it holds any more.
+    /// Handles a run that is at another address. Unless it has proven that, it counts as new; and if it was gone, it
+    /// may be any process: all state about it is dropped.
     fn meet_elsewhere(&mut self, slot: Slot, held: Held, record: &Record, sign: Time) -> Option<Peer> {
         let peer = self.view.peer_mut(slot);
         let is_proven = std::mem::replace(&mut peer.tie, Tie::Told) == Tie::Reminded;
@@ -247,14 +250,14 @@ impl Core {
         })
     }
 
-    /// Whether this node knows better than an accusation of silence: it heard the member itself so lately that not even
-    /// a heartbeat is overdue, and after the accuser did. Or a cut is healing, and the member that is said to be dead was
-    /// not even suspected on this side of it, where its observers are: that is the word of the far side. Or its process is
-    /// said to have ended, and holds a link to this node.
+    /// Returns true if this node knows better than an accusation of silence: it heard the member itself so lately that
+    /// not even a heartbeat is overdue, and after the accuser did. Or a cut is healing, and the member that is reported
+    /// dead was not even suspected on this side of it, where its observers are: the accusation is the far side's. Or
+    /// its process is reported to have ended, and holds a link to this node.
     ///
-    /// Without this, one bad link (or the far side of a healed cut) makes everybody report the death of a neighbour that
-    /// they hear well. The accused is told and refutes within a round trip; one that does not (it may be deaf) is taken
-    /// at the accuser's word after its suspect timeout, so that views do not differ for ever.
+    /// Without this, one bad link (or the far side of a healed cut) makes every member report the death of a neighbour
+    /// that it hears well. The accused is told and refutes within a round trip; if it does not (it may be deaf), the
+    /// accuser is believed after its suspect timeout, so that views do not differ for ever.
     fn contradicts(&mut self, slot: Slot, record: &Record, note: Note) -> bool {
         let is_about_silence =
             matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
@@ -263,7 +266,7 @@ impl Core {
         let timing = record.timing;
         let is_held_up = self.view.record(slot).status == Status::Up;
         let is_from_afar = record.status == Status::Down && self.is_on_this_side(record.run);
-        // The links of a process that ended broke before anybody could find out that its port refuses new ones.
+        // The links of a process that ended broke before any observer could find out that its port refuses new ones.
         let is_linked = note.method == DetectionMethod::ConnectionLost && self.is_linked(record.run);
         let peer = self.view.peer_mut(slot);
         let is_fresh = peer.session.as_ref().is_some_and(|session| {
@@ -278,12 +281,12 @@ impl Core {
         now.since(since) < timing.suspect_timeout()
     }
 
-    /// Whether a member is said to be Down by silence that has not been Suspect here for as long as its accuser had to
-    /// wait: it had no chance to refute. Then it is held as Suspect first, and gets that chance; at its end its age decides,
-    /// as of anybody.
+    /// Returns true if a member is reported Down for silence that has not been Suspect here for as long as its accuser
+    /// had to wait: it had no chance to refute. Then it is held as Suspect first, and gets that chance; at its end its
+    /// age decides, as for any other.
     ///
-    /// Who heard nobody for a while, and is heard again, brings an obituary of everybody; those who know better (the
-    /// observers of the dead) tell them, and they refute it within a round trip, before anybody else believes it.
+    /// A node that heard nobody for a while, and is heard again, reports every member as dead; those that know better
+    /// (the observers of the accused) tell them, and they refute it within a round trip, before others believe it.
     fn is_hasty(&self, held: Held, slot: Slot, record: &Record, note: Note) -> bool {
         let is_about_silence =
             matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
@@ -293,8 +296,8 @@ impl Core {
         is_about_silence && is_obituary && !is_heard_out
     }
 
-    /// Until when an accused member may refute, whatever its age. It is the shortest time between a suspicion and its
-    /// confirmation that any accuser leaves (see `flapping`).
+    /// Returns the time until which an accused member may refute, whatever the age of its silence. It is the shortest
+    /// time between a suspicion and its confirmation that any accuser leaves (see `flapping`).
     pub(in crate::core) fn heard_out_at(&self, slot: Slot) -> Option<Time> {
         let entry = self.view.entry(slot);
         let timing = entry.record.timing;
@@ -302,7 +305,7 @@ impl Core {
         Some(entry.peer.errands().accused_since? + spare / (1 << MAX_DAMPING))
     }
 
-    /// Remembers since when a member is held accused, or gone, at its incarnation.
+    /// Notes the time since which a member is held as accused, or gone, at its incarnation.
     fn date_accusation(&mut self, slot: Slot, held: Option<Held>) {
         let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down | Status::Left(_));
         let record = self.view.record(slot);
@@ -314,9 +317,9 @@ impl Core {
         }
     }
 
-    /// Passes an accusation on to the accused, who alone can refute it.
+    /// Passes an accusation on to the accused, which alone can refute it.
     fn tell_accused(&mut self, slot: Slot, record: &Record) {
-        // Its observers tell it, everybody would be too many.
+        // Its observers tell it; all members would be too many.
         if !self.observes(slot) {
             return;
         }
@@ -327,7 +330,7 @@ impl Core {
         }
     }
 
-    /// This node's own verdict about a member.
+    /// Records this node's own verdict about a member.
     pub(in crate::core) fn pronounce(&mut self, slot: Slot, status: Status, method: DetectionMethod) {
         let held = Arc::clone(self.view.record(slot));
         let record = Arc::new(held.with_status(status));
@@ -368,8 +371,8 @@ impl Core {
         }
     }
 
-    /// After a change of a held record: its deadlines, and if it came to live or ceased to, the graph of observers, which
-    /// is made of the names of the living alone.
+    /// Resets a changed member's deadlines; and the graph of observers, which consists of the names of live members
+    /// alone, if it became live or ceased to be.
     fn judge_anew(&mut self, slot: Slot, held: Held) {
         self.date_accusation(slot, Some(held));
         let record = self.view.record(slot);
@@ -392,7 +395,7 @@ impl Core {
         self.watch(slot);
     }
 
-    /// After any change of a member's record: the news.
+    /// Spreads the update after any change of a member's record.
     fn settle(&mut self, slot: Slot, from: Option<Slot>) {
         self.changed_at = self.now;
         if !matches!(self.phase, crate::core::Phase::Joining(_)) && !self.is_kept(slot) {
@@ -401,7 +404,7 @@ impl Core {
         }
     }
 
-    /// Counts a member that was Up and is silent, at this node's own word or another's.
+    /// Counts a member that was Up and is silent, accused by this node or another.
     fn count_suspicion(&mut self, before: Status, after: Status, method: Option<DetectionMethod>) {
         let is_silence = matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
         if is_silence && before == Status::Up && matches!(after, Status::Suspect | Status::Down) {
@@ -409,12 +412,13 @@ impl Core {
         }
     }
 
-    /// The same record with another note: the fresher sign of life wins, and spreads, as long as the accusation is news.
+    /// Handles the held record with another note: the fresher sign of life wins, and spreads, as long as the accusation
+    /// is new.
     ///
-    /// A note grows younger by its own travelling time, and by what it waits in sockets and networks that are held up.
-    /// So it only counts while it cannot have waited for longer than `probe_timeout`: within that of the moment when this
-    /// node first heard of the silence, and only if it is fresher by more than that. Witnesses of a later sign of life
-    /// speak up at once, and who still lives refutes.
+    /// A note grows younger by its own travelling time, and by its waiting time in sockets and networks that are held
+    /// up. So it only counts while it cannot have waited for longer than `probe_timeout`: within that time of the
+    /// moment at which this node first heard of the silence, and only if it is fresher by more than that. Witnesses of
+    /// a later sign of life report it at once, and a member that is still live refutes.
     fn compare_notes(&mut self, slot: Slot, note: Note) {
         let status = self.view.record(slot).status;
         let heartbeat = self.view.record(slot).timing.heartbeat_interval();

@@ -1,18 +1,18 @@
-//! Membership: what becomes of a record that somebody sent.
+//! Membership: the merging of records that others send, and this node's own record.
 //!
 //! | idea | file |
 //! |---|---|
-//! | merging news into the view: maximum of (incarnation, rank) | `merge` |
-//! | what is not believed on one member's word | `belief` |
-//! | this node's own life: incarnations, refutation, leaving; what others say of departures | `lifecycle`, `departures` |
+//! | merging updates into the view: maximum of (incarnation, rank) | `merge` |
+//! | updates that are not believed on one member's word | `belief` |
+//! | this node's own record: incarnations, refutation, leaving; reports of departures | `lifecycle`, `departures` |
 //! | removing others, and being told that one was removed | `remove`, `removal` |
-//! | where members were before somebody appeared elsewhere in their names | `homes` |
-//! | knowing that others know | `confirm` |
-//! | forgetting the dead | `reap` |
+//! | the addresses where strays were held before | `homes` |
+//! | confirmations that peers hold a record | `confirm` |
+//! | forgetting dead members | `reap` |
 //!
 //! Owns: this node's incarnation; claims that wait for their owner's answer; removals and their memory.
 //!
-//! Must not know: how silence is measured, or by which way a packet came.
+//! Must not know: how silence is measured, or the way that a packet took.
 
 mod belief;
 mod confirm;

@@ -1,5 +1,5 @@
-//! Forgetting the dead: Down and Left records go at age `reap_after`, everywhere at the same age, since their ages travel
-//! with them. A tombstone stays as long again, so that a late copy does not come back as news.
+//! Reaping: Down and Left records are forgotten at age `reap_after`, everywhere at the same age, since their ages
+//! travel with them. A tombstone stays as long again, so that a late copy is not merged as a new member.
 
 use crate::core::Core;
 use crate::core::doors::Output;
@@ -7,7 +7,7 @@ use crate::core::member::{Change, ChangeKind, DetectionMethod, Status};
 use crate::core::view::Slot;
 
 impl Core {
-    /// Takes a member out of the view for good.
+    /// Removes a member from the view for good.
     pub(in crate::core) fn reap(&mut self, slot: Slot) {
         self.tombstones.bury(self.now, self.view.record(slot));
         self.drop_from_view(slot);
@@ -16,7 +16,7 @@ impl Core {
     pub(in crate::core) fn drop_from_view(&mut self, slot: Slot) {
         let held = std::sync::Arc::clone(self.view.record(slot));
         if held.status.is_live() {
-            // Who counts the living by joined, left and down must not keep it among them.
+            // A reader that counts live members by joined, left and down must not keep it among them.
             let method = DetectionMethod::HeartbeatTimeout;
             let down = std::sync::Arc::new(held.with_status(Status::Down));
             self.report(Some(&held), &down, Some(method));

@@ -1,28 +1,31 @@
-//! Forced removals: believed of members one has known for a while, and obeyed when several of them say so.
+//! Forced removals: a removal of another member is believed from members known for a while; this node obeys its own
+//! removal if several of them report it.
 //!
-//! Without keys any member may remove any other, as its operator may: that is what `remove --force` is. What is bounded is
-//! what one member can do by itself:
+//! Without keys any member may remove any other, as its operator may: that is what `remove --force` does. The power of
+//! one member alone is bounded:
 //!
-//! - A removal of a member that lives is taken from an *elder* alone. At most [`MAX_REMOVALS`] from one of them in
-//!   [`REMOVALS_INTERVAL`], and the operator reads who said so.
-//! - Who is told that it was removed stops when [`REMOVAL_VOICES`] elders say so (more than half, if there are fewer). It asks
-//!   for their word: whoever holds it as removed tells it with every answer. Who has just come itself, and has seeds among the
-//!   members, stops when one of these says so, too: it cannot tell elders from others that have just come.
-//! - Who was told so, and by too few, refutes it; whoever held it as removed and reads [`MAX_REMINDERS`] refutations in a row
-//!   takes its removal back, and believes no other for [`EVICTION_MEMORY`]. Who does not believe a removal that it hears of
-//!   again lets its subject know.
+//! - A removal of a live member is accepted from an *elder* alone. At most [`MAX_REMOVALS`] are accepted from one of
+//!   them in [`REMOVALS_INTERVAL`], and the operator can read who sent them.
+//! - A member that is told that it was removed stops when [`REMOVAL_VOICES`] elders say so (more than half, if there
+//!   are fewer). It asks for their word: a member that holds it as removed tells it so with every answer. A member that
+//!   has just joined, and that has seeds among the members, also needs one of these to say so: it cannot tell elders
+//!   from others that have just joined.
+//! - A member that was told so by too few refutes it; a member that held it as removed and reads [`MAX_REMINDERS`]
+//!   refutations in a row takes the removal back, and believes no other one for [`EVICTION_MEMORY`]. A member that does
+//!   not believe a removal, and hears of it again, tells its subject.
 //!
-//! **An elder** is a member that this node found in its first view, or that came [`SETTLE`] ago, or is a seed
-//! that answered at the seed's address. In a cluster
-//! that is itself younger than that, so are those that founded it together with this node (within [`FOUNDED_TOGETHER`] of each
-//! other, and here for half of the time), and in any case the first [`MIN_ELDERS`] that came: an operator can remove somebody
-//! from a young cluster, and whoever comes later cannot.
+//! **An elder** is a member that this node found in its first view, or that came [`SETTLE`] ago, or that is a seed and
+//! answered at the seed's address. In a cluster that is itself younger than that, the members that founded it together
+//! with this node are elders, too (within [`FOUNDED_TOGETHER`] of each other, and present for half of the time), and in
+//! any case the first [`MIN_ELDERS`] that came: an operator can remove a member from a young cluster, and a member that
+//! came later cannot.
 //!
-//! What remains possible: an elder removes others, so many in a while, and is named for it, as its operator
-//! may. Who stands between a remover and its target passes the removal on in its own name. In the first minute of a cluster a
-//! member that came late is not believed by those before it, whatever its operator wants: ask an older one.
+//! These risks remain: an elder can remove others, a bounded number in a while, and is named for it, as its operator
+//! may. A node on the path between a remover and its target passes the removal on in its own name. In the first minute
+//! of a cluster a member that came late is not believed by those before it, whatever its operator wants: send the
+//! command to an older one.
 //!
-//! Must not know: why somebody is removed.
+//! Must not know: the reason for a removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -43,22 +46,22 @@ use crate::core::view::{Slot, is_due};
 use crate::core::wire::Message;
 use crate::core::{Core, Phase};
 
-/// The pause between two questions about the own removal, and how often they are asked before it is refuted.
+/// The pause between two questions about this node's own removal, and the number of rounds before it is refuted.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 const ROUNDS: u8 = 20;
 
-/// Who has been here for how long.
+/// The times at which members came.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Acquaintance {
     up_since: Option<Time>,
-    /// This node was there before its cluster, or found it at the same moment as others.
+    /// True if this node was there before its cluster, or found it at the same moment as others.
     is_founder: bool,
-    /// When members came, by their slots, if that was less than [`SETTLE`] ago and after this node was Up. Empty if none
-    /// did.
+    /// The times at which members came, by their slots, if that was less than [`SETTLE`] ago and after this node was
+    /// Up. Empty if there are none.
     young: Vec<Option<Moment>>,
 }
 
-/// Milliseconds after this node was Up, modulo 2^32: unambiguous as long as it is forgotten within weeks.
+/// Milliseconds after this node was Up, modulo 2^32: unambiguous as long as they are forgotten within weeks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Moment(NonZeroU32);
 
@@ -75,12 +78,12 @@ impl Moment {
 }
 
 impl Acquaintance {
-    /// This node is Up: whoever is here now was here before it.
+    /// Notes that this node is Up: the members that are there now came before it.
     pub(in crate::core) fn start(&mut self, now: Time, is_founder: bool) {
         *self = Self { up_since: Some(now), is_founder, young: Vec::new() };
     }
 
-    /// A run is new here.
+    /// Notes the time at which a new run came.
     pub(super) fn meet(&mut self, now: Time, slot: Slot) {
         if let Some(up_since) = self.up_since {
             let place = slot as usize;
@@ -98,7 +101,7 @@ impl Acquaintance {
         }
     }
 
-    /// Those that have settled need not be remembered.
+    /// Forgets the times of members that have settled.
     pub(in crate::core) fn tidy(&mut self, now: Time) {
         let Some(up_since) = self.up_since else { return };
         let is_young = |came: &Moment| came.ago(now, up_since) < SETTLE;
@@ -112,40 +115,42 @@ impl Acquaintance {
         }
     }
 
-    /// When a member came, if that was after this node and a short while ago.
+    /// Returns the time at which a member came, if that was after this node and a short while ago.
     fn came(&self, now: Time, slot: Slot) -> Option<Time> {
         let ago = self.young.get(slot as usize).copied().flatten()?.ago(now, self.up_since?);
         (ago < SETTLE).then(|| now - ago)
     }
 
-    /// Whether a member was here before this node, for long, or founded the cluster with it.
+    /// Returns true if a member came before this node, or long ago, or founded the cluster with it.
     fn is_elder(&self, now: Time, slot: Slot) -> bool {
         let (Some(came), Some(up_since)) = (self.came(now, slot), self.up_since) else { return true };
         self.is_founder && came.since(up_since) <= FOUNDED_TOGETHER && now.since(came) * 2 >= now.since(up_since)
     }
 
-    /// Whether a member has been here for long, or came while this node was new itself.
+    /// Returns true if a member came long ago, or while this node was new itself.
     fn is_settled(&self, now: Time, slot: Slot) -> bool {
         self.came(now, slot).is_none_or(|came| self.up_since.is_some_and(|since| came.since(since) < SETTLE))
     }
 }
 
-/// Removals of others, by who told of them; and of this node, by who says so.
+/// Removals of others, by the members that reported them; and of this node, by the members that report it.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Removals {
     told: BTreeMap<Run, (Time, u32)>,
     voices: BTreeMap<Run, u64>,
     rounds: u8,
-    /// The highest incarnation at which anybody told this node that it was removed, since it refuted that last.
+    /// The highest incarnation at which this node was told that it was removed, since it last refuted that.
     said: u64,
-    /// When removals that are not believed are to be objected to, if they are heard of again. At most [`MAX_CLAIMS`].
+    /// Time at which to object to each removal that is not believed, if it is heard of again. At most [`MAX_CLAIMS`].
     doubted: BTreeMap<Run, Time>,
-    /// How often those that are held as removed spoke up since, and when last. At most [`MAX_EVICTED`].
+    /// The number of refutations since by each run that is held as removed, and the time of the last one. At most
+    /// [`MAX_EVICTED`].
     refuted: BTreeMap<Run, (u8, Time)>,
 }
 
 impl Removals {
-    /// One that is held as removed speaks up at a higher incarnation; says whether it did so often that it is believed.
+    /// Notes a refutation, at a higher incarnation, by a run that is held as removed; returns true if there were so
+    /// many that it is believed.
     pub(super) fn is_refuted(&mut self, now: Time, run: Run) -> bool {
         if self.refuted.len() >= MAX_EVICTED && !self.refuted.contains_key(&run) {
             self.refuted.pop_first();
@@ -158,8 +163,8 @@ impl Removals {
         *times > MAX_REMINDERS
     }
 
-    /// Whether a removal was taken back a short while ago, since its subject had spoken up so often. Two that hold it as
-    /// removed would go on to persuade each other, each in its turn.
+    /// Returns true if a removal was taken back within [`EVICTION_MEMORY`], since its subject had refuted it so often.
+    /// Otherwise two nodes that hold it as removed would go on to persuade each other in turn.
     fn was_refuted(&self, now: Time, run: Run) -> bool {
         let refuted = self.refuted.get(&run);
         refuted.is_some_and(|(times, last)| *times > MAX_REMINDERS && now.since(*last) < EVICTION_MEMORY)
@@ -172,32 +177,34 @@ impl Removals {
 }
 
 impl Core {
-    /// Whether a member has been known for a while, or is where this node was told to look for members.
+    /// Returns true if a member has been known for a while, or is at an address where this node was told to look for
+    /// members.
     pub(in crate::core) fn is_settled(&self, slot: Slot) -> bool {
         self.acquaintance.is_settled(self.now, slot) || self.is_contact(slot)
     }
 
-    /// Whether a member was here before this node, or came a while ago.
+    /// Returns true if a member came before this node, or long ago.
     pub(in crate::core) fn is_known_for_long(&self, slot: Slot) -> bool {
         self.acquaintance.came(self.now, slot).is_none()
     }
 
-    /// Whether this node was told to look for members where this one is, which has proven that it is there.
+    /// Returns true if a member is at an address where this node was told to look for members, and has proven that
+    /// address.
     pub(in crate::core) fn is_contact(&self, slot: Slot) -> bool {
         self.view.entry(slot).peer.proven && self.is_where_contacts_are(slot)
     }
 
-    /// The same of a member that may not have proven it yet.
+    /// Returns true if a member's record has an address where this node was told to look for members, proven or not.
     fn is_where_contacts_are(&self, slot: Slot) -> bool {
         self.reunion.is_contact(self.view.record(slot).address)
     }
 
-    /// Whether this node has been Up for so short a while that it knows nobody for longer.
+    /// Returns true if this node has been Up for so short a while that no member is known for longer.
     pub(in crate::core) fn is_new_here(&self) -> bool {
         self.acquaintance.up_since.is_none_or(|since| self.now.since(since) < SETTLE)
     }
 
-    /// Whether a member's word counts in what concerns the life of others.
+    /// Returns true if a member's word counts about the life and death of others.
     pub(in crate::core) fn is_elder(&self, slot: Slot) -> bool {
         if self.is_elder_beside_others(slot) {
             return true;
@@ -208,7 +215,7 @@ impl Core {
         self.view.live().iter().copied().filter(is_before).take(MIN_ELDERS).count() < MIN_ELDERS
     }
 
-    /// The same, where being one of the few that there are is not enough.
+    /// Returns true if a member is an elder for another reason than being among the first [`MIN_ELDERS`].
     pub(super) fn is_elder_beside_others(&self, slot: Slot) -> bool {
         self.acquaintance.is_elder(self.now, slot) || self.is_contact(slot)
     }
@@ -217,7 +224,8 @@ impl Core {
         self.view.live().iter().copied().filter(|slot| self.is_elder(*slot)).collect()
     }
 
-    /// A removal of a member that lives is not believed: if it is not forgotten after a while, somebody believes it.
+    /// Notes a removal of a live member that is not believed: if it is still spread after a while, some members believe
+    /// it, and its subject is told.
     fn object_to_removal(&mut self, subject: Slot, record: &Record) {
         let now = self.now;
         let doubted = &mut self.removals.doubted;
@@ -234,8 +242,8 @@ impl Core {
         self.object(subject, record.incarnation);
     }
 
-    /// Tells a member that something is said of it at this incarnation which this node does not believe. It speaks up above
-    /// that, and need not doubt itself: nobody here accuses it.
+    /// Tells a member that others claim something of it at this incarnation that this node does not believe. The member
+    /// raises its incarnation above it, and need not doubt itself: this node does not accuse it.
     pub(super) fn object(&mut self, subject: Slot, incarnation: u64) {
         let (run, incarnation) = (self.view.record(subject).run, incarnation + 1);
         let mut packet = self.packet_to(subject);
@@ -243,7 +251,7 @@ impl Core {
         self.send_to(subject, packet);
     }
 
-    /// Whether this member's word removes another one that lives.
+    /// Returns true if this member's word removes another live one.
     pub(super) fn believes_removal(&mut self, subject: Slot, record: &Record, from: Slot) -> bool {
         if !self.is_elder(from) || self.removals.was_refuted(self.now, record.run) {
             self.object_to_removal(subject, record);
@@ -265,14 +273,14 @@ impl Core {
         true
     }
 
-    /// Whoever is not heard after it spoke up, and so not told, is let off.
+    /// Forgets old evictions: a member that was not heard after it refuted, and so was not told, is let off.
     pub(in crate::core) fn forget_old_evictions(&mut self) {
         let now = self.now;
         self.evicted.retain(|_, (_, since)| now.since(*since) < EVICTION_MEMORY);
     }
 
-    /// A removed run has spoken up at a higher incarnation, was told, and is still here: it is removed at that one, so that
-    /// everybody knows whom it asks.
+    /// Removes a removed run again: it has refuted at a higher incarnation, was told, and is still here. It is removed
+    /// at that incarnation, so that every member that it asks knows.
     pub(in crate::core) fn evict_again(&mut self, slot: Slot) {
         let run = self.view.record(slot).run;
         let is_told = self.view.entry(slot).peer.errands().last_told.is_some_and(|last| self.now > last);
@@ -284,10 +292,10 @@ impl Core {
         }
     }
 
-    /// A member says that this node was removed, at this incarnation.
+    /// Handles a member's report that this node was removed, at this incarnation.
     pub(super) fn told_removed(&mut self, by: Option<Slot>, incarnation: u64) {
         if matches!(self.phase, Phase::Joining(_)) {
-            // There is nobody else to ask: it says so who hands over its view.
+            // There are no other members to ask: the report comes from the member that serves its view.
             return self.obey();
         }
         let Some(by) = by else { return };
@@ -301,7 +309,7 @@ impl Core {
                 self.removals.voices.pop_first();
             }
             self.removals.voices.insert(by, incarnation);
-            // One that never says so, dead or a liar, keeps nobody here.
+            // An elder that never says so, dead or a liar, keeps this node no longer.
             let are_enough = self.removals.voices.len() >= (self.elders().len() / 2 + 1).min(REMOVAL_VOICES);
             if are_enough && self.is_vouched_for() {
                 return self.obey();
@@ -312,20 +320,21 @@ impl Core {
         }
     }
 
-    /// Whether somebody that can be relied on is among those who say that this node was removed. To a node that has just come
-    /// everybody is an elder, also who came a moment before it; but its seeds are those that its operator named.
+    /// Returns true if a reliable member is among those that report this node's removal. To a node that has just joined
+    /// every member is an elder, even one that came a moment before it; but its seeds are those that its operator
+    /// named.
     fn is_vouched_for(&self) -> bool {
         let says_so = |slot: &Slot| self.removals.voices.contains_key(&self.view.record(*slot).run);
         let mut seeds = self.live_contacts().peekable();
         !self.is_new_here() || seeds.peek().is_none() || seeds.any(|slot| self.is_contact(slot) && says_so(&slot))
     }
 
-    /// Members where this node was told to look for members, proven or not.
+    /// Returns the live members at addresses where this node was told to look for members, proven or not.
     fn live_contacts(&self) -> impl Iterator<Item = Slot> {
         self.view.live().iter().copied().filter(|slot| self.is_where_contacts_are(*slot))
     }
 
-    /// Asks other members for a sign: those that hold this node as removed say so in their answers.
+    /// Asks other members for a sign of life: those that hold this node as removed say so in their answers.
     pub(in crate::core) fn ask_about_removal(&mut self) {
         if self.removals.rounds >= ROUNDS {
             let said = std::mem::take(&mut self.removals.said);

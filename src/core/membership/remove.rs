@@ -1,7 +1,7 @@
-//! Removing others: an operator takes a member out of the listing.
+//! Removing others: an operator removes a member from the listing.
 //!
-//! A Down member is removed as it is; one that may live only by force. The record says Left (forced), which outranks
-//! everything of its incarnation and obliges its owner, whenever it hears of it, to stop.
+//! A Down member is removed as it is; one that may be live only by force. The record then has status Left (forced),
+//! which outranks every other status of its incarnation and obliges its owner to stop as soon as it learns of it.
 
 use super::confirm::Purpose;
 use crate::core::doors::{CommandError, Reply, Ticket};
@@ -12,7 +12,7 @@ use crate::core::wire::Message;
 use crate::core::{Core, Phase};
 
 impl Core {
-    /// The command to remove a member.
+    /// Carries out the command to remove a member.
     pub(in crate::core) fn remove(&mut self, ticket: Ticket, id: &NodeId, force: bool) {
         match self.removable(id, force) {
             Ok(slot) => {
@@ -24,7 +24,7 @@ impl Core {
                 self.ask_for_confirmation(Purpose::Removal(ticket), slot, CONFIRM_TIMEOUT);
             }
             Err(CommandError::NoSuchMember { .. }) if self.drop_joiner_named(id) => {
-                // Nobody else knows of it.
+                // No other member knows of it.
                 self.reply(ticket, Reply::Removed { held_by: 0, confirmed: true });
             }
             Err(error) => self.reply(ticket, Reply::Refused(error)),
@@ -51,7 +51,8 @@ impl Core {
         }
     }
 
-    /// A removed member is still there, and has raised its incarnation meanwhile: it is told until it obeys.
+    /// Reminds a removed member that is still there, and has raised its incarnation meanwhile: it is told until it
+    /// obeys.
     pub(super) fn remind_evicted(&mut self, slot: Slot, incarnation: u64) {
         if self.evicted.len() >= MAX_EVICTED {
             self.evicted.pop_first();
@@ -61,7 +62,7 @@ impl Core {
         self.tell_evicted(slot);
     }
 
-    /// The evicted is told at once, and again whenever it is heard.
+    /// Tells the removed member; it is told again whenever it is heard.
     fn tell_evicted(&mut self, slot: Slot) {
         let mut packet = self.packet_to(slot);
         packet.push(&Message::Reply);

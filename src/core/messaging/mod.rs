@@ -2,7 +2,6 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | which numbers of an origin were seen | `window` |
 //! | to everybody: taken once, kept for a while, delivered | `broadcast` |
 //! | … sent on at once, along the rings of news | `spread` |
 //! | … and what that missed, found by what others hold | `repair` |
@@ -44,9 +43,10 @@ mod broadcast;
 mod letter;
 mod repair;
 mod spread;
-mod window;
 
+use crate::core::limits::MESSAGE_WINDOW;
 use crate::core::time::Time;
+use crate::core::window::Window;
 
 use allowance::Allowances;
 use broadcast::Broadcasts;
@@ -54,10 +54,13 @@ use letter::Letters;
 use repair::Repair;
 use spread::Spreading;
 
+/// The numbers of one origin, by which its messages are recognised.
+type Numbers = Box<Window<{ (MESSAGE_WINDOW / 64) as usize }>>;
+
 /// Everything that this node knows of messages.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Messaging {
-    /// When this node became Up: what was said to everybody before was not said to it.
+    /// The time at which this node became Up: what was said to everybody before was not said to it.
     up_since: Option<Time>,
     broadcasts: Broadcasts,
     spreading: Spreading,
@@ -67,12 +70,12 @@ pub(in crate::core) struct Messaging {
 }
 
 impl Messaging {
-    /// This node is a member from now on.
+    /// Takes note that this node is a member from now on.
     pub(in crate::core) fn begin(&mut self, now: Time) {
         self.up_since = Some(now);
     }
 
-    /// How much is kept.
+    /// Returns the number of entries kept.
     pub(in crate::core) fn size(&self) -> usize {
         self.broadcasts.size()
             + self.spreading.size()

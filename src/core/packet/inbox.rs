@@ -1,13 +1,16 @@
-//! What a packet says, once it is believed.
+//! The messages of a packet that was accepted.
 //!
 //! Invariants:
-//! - A member's packet is believed as a whole or not at all: it is read to its end before anything in it is acted on.
-//! - Of a stranger's packet at most [`MAX_STRANGER_MESSAGES`] messages are looked at: the rest costs nothing, and says nothing.
-//! - News of a record that is held already is recognised by the record's hash, and costs neither decoding nor memory. A
-//!   forger who finds other bytes of the same hash achieves that they are taken for what is held: that nothing happens.
-//! - A record that is new is hashed as it came, since there is one encoding of everything.
+//! - A member's packet is accepted as a whole or not at all: it is read to its end before any of its messages is
+//!   handled.
+//! - Of a stranger's packet at most [`MAX_STRANGER_MESSAGES`] messages are read: the rest costs nothing, and is
+//!   ignored.
+//! - An update of a record that is held already is recognised by the record's hash, and costs neither decoding nor
+//!   memory. A forger that finds other bytes of the same hash achieves only that they are taken for the held record,
+//!   and nothing happens.
+//! - A new record is hashed in its received form, since everything has exactly one encoding.
 //!
-//! The room for messages is kept from packet to packet, at most for [`MAX_MESSAGES_PER_PACKET`] of them.
+//! The buffer for messages is kept from packet to packet, at most for [`MAX_MESSAGES_PER_PACKET`] of them.
 //!
 //! [`MAX_MESSAGES_PER_PACKET`]: crate::core::limits::MAX_MESSAGES_PER_PACKET
 //! [`MAX_STRANGER_MESSAGES`]: crate::core::limits::MAX_STRANGER_MESSAGES
@@ -25,7 +28,7 @@ use crate::core::wire::{Heartbeat, Message, Messages, Note, PacketError, RawReco
 #[derive(Debug, Default)]
 pub(in crate::core) struct Inbox {
     received: Vec<Received>,
-    /// How many messages of unknown kinds were skipped.
+    /// The number of messages of unknown kinds that were skipped.
     pub(in crate::core) unknown: usize,
 }
 
@@ -37,17 +40,17 @@ pub(super) enum Received {
     Message(Box<Message>),
 }
 
-/// News about a member, the receiver perhaps included.
+/// An update about a member, perhaps about this node.
 #[derive(Debug)]
 pub(in crate::core) enum News {
-    /// A record that was held when the packet was opened.
+    /// An update of a record that was held when the packet was opened.
     Known { note: Option<Note>, slot: Slot, hash: u64 },
-    /// Any other; `slot` is where its run was when the packet was opened.
+    /// Any other update; `slot` is the slot of its run when the packet was opened.
     Record { note: Option<Note>, record: Arc<Record>, hash: u64, slot: Option<Slot> },
 }
 
 impl News {
-    /// What a node says of itself.
+    /// Returns the update that a node sends about itself.
     pub(in crate::core) fn told(record: Record) -> Self {
         let hash = record.hash();
         News::Record { note: None, record: Arc::new(record), hash, slot: None }
@@ -64,7 +67,7 @@ impl Inbox {
         self.received.drain(..)
     }
 
-    /// All messages but news and heartbeats.
+    /// Returns all messages but updates and heartbeats.
     pub(in crate::core) fn messages(&self) -> impl Iterator<Item = &Message> {
         self.received.iter().filter_map(|received| match received {
             Received::Message(message) => Some(&**message),
@@ -81,7 +84,7 @@ impl Inbox {
     }
 }
 
-/// Texts of software versions that many records have in common: shared, they cost each record nothing.
+/// Texts of software versions that many records have in common: as shared texts, they take no memory of each record.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Versions {
     shared: Vec<Arc<str>>,
@@ -89,7 +92,7 @@ pub(in crate::core) struct Versions {
 }
 
 impl Versions {
-    /// The shared text, if there is room for it; the longest unused gives way.
+    /// Returns the shared text; if there is no room for a new one, the oldest is replaced.
     fn share(&mut self, version: &str) -> Arc<str> {
         if let Some(shared) = self.shared.iter().find(|shared| ***shared == *version) {
             return Arc::clone(shared);
@@ -106,12 +109,12 @@ impl Versions {
 }
 
 impl Core {
-    /// Reads a packet to its end. After an error the inbox holds nothing of meaning.
+    /// Reads a packet to its end. After an error the contents of the inbox have no meaning.
     pub(super) fn read_whole(&mut self, mut messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
         self.read_at_most(usize::MAX, &mut messages, inbox)
     }
 
-    /// Reads the first messages of a packet, which is a stranger's for all that is known.
+    /// Reads the first messages of a packet of a presumed stranger.
     pub(in crate::core) fn read_few(
         &mut self,
         mut messages: Messages<'_>,
@@ -127,7 +130,7 @@ impl Core {
     fn read_at_most(&mut self, most: usize, messages: &mut Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
         inbox.clear();
         for message in messages.take(most) {
-            // Matched where it lies: moving a message first costs more than reading most of them.
+            // Matched in place: moving a message first costs more than reading most of them.
             match message {
                 Ok(Read::Update(raw)) => inbox.received.push(Received::News(self.recognise(&raw)?)),
                 Ok(Read::Heartbeat(heartbeat)) => inbox.received.push(Received::Heartbeat(heartbeat)),
@@ -139,7 +142,7 @@ impl Core {
         Ok(())
     }
 
-    /// The record that news is about.
+    /// Returns the record that an update is about.
     pub(super) fn subject<'a>(&'a self, news: &'a News) -> &'a Arc<Record> {
         match news {
             News::Known { slot, .. } => self.view.record(*slot),
@@ -147,7 +150,7 @@ impl Core {
         }
     }
 
-    /// Whether an update is news, and if so: what it says.
+    /// Decodes an update, unless its record is held already.
     fn recognise(&mut self, raw: &RawUpdate<'_>) -> Result<News, PacketError> {
         let (note, hash) = (raw.note, raw.hash());
         let slot = raw.run().and_then(|run| self.view.slot_of_news(run, hash));
@@ -161,7 +164,7 @@ impl Core {
         Ok(News::Record { note, record: self.pooled(hash, record), hash, slot })
     }
 
-    /// Makes a record of what was received; texts that are held already are shared.
+    /// Builds the record of an update; texts that are held already are shared.
     fn keep(&mut self, raw: RawRecord<'_>, slot: Option<Slot>) -> Record {
         let version = self.versions.share(raw.version);
         let held = slot.map(|slot| &self.view.record(slot).id).filter(|id| **id == *raw.id);

@@ -1,27 +1,30 @@
-//! Keepsakes: how a member proves that it is elsewhere by now.
+//! Keepsakes: the proof of a member that it is at another address by now.
 //!
-//! A run is a name that everybody knows (see `standing`), and silence proves nothing: a member that stands still for a moment
-//! answers no question. So each member gives each of its observers something to bring back, once, where that has proven to be:
+//! A run is a name that every member knows (see `standing`), and silence proves nothing: a member that stands still for
+//! a moment answers no question. So each member gives each of its observers a secret to return, once, at its proven
+//! address:
 //!
 //! ```text
 //! X ─ Probe ─▶ P      P ─ Ack, Keepsake(k) ─▶ X         (k: a keyed hash of X's run and address)
-//! X is elsewhere by now, and asks P who it is:
+//! X is at another address by now, and asks P for its record:
 //! X ─ WhoAreYou ─▶ P  P ─ WhoAreYou ─▶ X  X ─ Reminder(k), IAm ─▶ P       (X has moved)
 //! ```
 //!
-//! P remembers nothing: what comes back must be for where it holds X. The move is believed at once, and X is given the next one. Everybody that observes X asks for itself; the others believe elders (see `belief`). Without a
-//! keepsake (X or P lost it) a run has moved when this node holds it as gone where it was, and is then a *stray*: it is taken
-//! for somebody that has just come, and is given no keepsake, until it has been there for long. What was given to the run where it was
-//! before counts from there for as long as a stray is held: the run's owner takes it back.
+//! P keeps no state: the returned keepsake must be for the address at which P holds X. The move is believed at once,
+//! and X is given the next keepsake. Every observer of X asks for itself; the others believe elders (see `belief`).
+//! Without a keepsake (X or P lost it) a run counts as moved when this node holds it as gone at its old address, and is
+//! then a *stray*: it is treated like a member that has just joined, and is given no keepsake, until it has been there
+//! for long. The keepsake given to the run at its old address counts from there for as long as a stray is held: the
+//! run's owner takes it back.
 //!
 //! Invariants:
-//! - A keepsake goes to the address that is held of its run, proven; and back to the address that it came from, nowhere else. Of
-//!   several runs that gave one from one address, one after the other, the last one's goes back there.
-//! - Whoever was given a keepsake where it took a run for its own has none that holds when the owner is back.
-//! - At most [`MAX_KEEPSAKES`] are held; those of members that are no observers any more give way first.
-//! - A keepsake is asked for beside what is sent anyway, [`MAX_KEEPSAKE_QUESTIONS`] times at most.
+//! - A keepsake goes to the held address of its run, which must be proven; and back to the address that it came from,
+//!   nowhere else. If several runs gave one from the same address, one after the other, the last one's goes back there.
+//! - A process that was given a keepsake while it impersonated a run has none that is valid when the owner is back.
+//! - At most [`MAX_KEEPSAKES`] are held; those of members that are no longer observers are dropped first.
+//! - A keepsake is asked for beside packets that are sent anyway, [`MAX_KEEPSAKE_QUESTIONS`] times at most.
 //!
-//! Must not know: what follows from a move (see `merge`).
+//! Must not know: the consequences of a move (see `merge`).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -33,50 +36,51 @@ use crate::core::time::Time;
 use crate::core::view::{Slot, Tie, is_due};
 use crate::core::wire::{Message, Nonce, PacketBuilder};
 
-/// What others gave to this node, by their runs.
+/// The keepsakes that others gave to this node, by their runs.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Keepsakes {
     held: BTreeMap<Run, Kept>,
 }
 
-/// What one member gave, or was asked for.
+/// The keepsake that one member gave, or was asked for.
 #[derive(Debug, Default)]
 struct Kept {
-    /// What it gave, and where it was.
+    /// The keepsake, and the address of the member that gave it.
     given: Option<(Nonce, SocketAddr)>,
-    /// How often it was asked.
+    /// The number of times that it was asked for.
     asked: u8,
     asked_at: Option<Time>,
-    /// What it gave is for where this node was: it serves to move from there, and another one is asked for.
+    /// True if the keepsake is for this node's old address: it serves to move from there, and another one is asked for.
     is_outlived: bool,
 }
 
 impl Keepsakes {
-    /// How many are held.
+    /// Returns the number of entries.
     pub(in crate::core) fn size(&self) -> usize {
         self.held.len()
     }
 
-    /// That run is gone.
+    /// Forgets a run that is gone.
     pub(in crate::core) fn forget(&mut self, run: Run) {
         self.held.remove(&run);
     }
 
-    /// That run has proven that it is at another address: what it gave goes there.
+    /// Notes that a run has proven that it is at another address: its keepsake goes there.
     pub(in crate::core) fn moved(&mut self, run: Run, to: SocketAddr) {
         if let Some((keepsake, _)) = self.held.get(&run).and_then(|kept| kept.given) {
             self.give(run, keepsake, to);
         }
     }
 
-    /// A run that is at this address gave its keepsake, if it was asked for it. Whoever gave one there before is gone.
+    /// Notes the keepsake of a run at this address, if it was asked for it. A run that gave one from there before is
+    /// gone.
     fn give(&mut self, run: Run, keepsake: Nonce, from: SocketAddr) {
         if !self.held.contains_key(&run) {
             return;
         }
         for (other, kept) in &mut self.held {
             if *other == run {
-                // The same one again is for the same place.
+                // The same keepsake again is for the same address.
                 kept.is_outlived &= kept.given.is_some_and(|(before, _)| before == keepsake);
                 kept.given = Some((keepsake, from));
             } else if kept.given.is_some_and(|(_, at)| at == from) {
@@ -85,14 +89,14 @@ impl Keepsakes {
         }
     }
 
-    /// This node is at another address: it needs other keepsakes, once that is known.
+    /// Notes that this node is at another address: it needs other keepsakes, once that is known.
     pub(in crate::core) fn outlived(&mut self) {
         for kept in self.held.values_mut() {
             (kept.is_outlived, kept.asked) = (true, 0);
         }
     }
 
-    /// What was given by whoever was at this address.
+    /// Returns the keepsake that was given from this address.
     fn from(&self, address: SocketAddr) -> Option<Nonce> {
         self.held
             .values()
@@ -101,7 +105,7 @@ impl Keepsakes {
             .map(|(keepsake, _)| keepsake)
     }
 
-    /// Whether this run's may be held; others make room that come from no observers any more.
+    /// Returns true if this run's keepsake may be held; those of members that are no longer observers make room.
     fn has_room_for(&mut self, run: Run, is_observer: impl Fn(&Run) -> bool) -> bool {
         if self.held.len() >= MAX_KEEPSAKES && !self.held.contains_key(&run) {
             self.held.retain(|run, _| is_observer(run));
@@ -109,7 +113,7 @@ impl Keepsakes {
         self.held.len() < MAX_KEEPSAKES || self.held.contains_key(&run)
     }
 
-    /// Whether this run is to be asked now, which is counted.
+    /// Returns true if this run is to be asked now, and counts the question.
     fn asks(&mut self, now: Time, run: Run) -> bool {
         let kept = self.held.entry(run).or_default();
         let asks = (kept.given.is_none() || kept.is_outlived)
@@ -123,7 +127,7 @@ impl Keepsakes {
 }
 
 impl Core {
-    /// Asks an observer for its keepsake, beside what it is sent, if it has given none.
+    /// Asks an observer for its keepsake, beside the packet at hand, if it has given none.
     pub(super) fn ask_for_keepsake(&mut self, packet: &mut PacketBuilder, slot: Slot) {
         let run = self.view.record(slot).run;
         if !self.observes(slot) {
@@ -136,7 +140,7 @@ impl Core {
         }
     }
 
-    /// Gives a member what it can prove a move by, beside an answer to its record's address.
+    /// Gives a member the keepsake to prove a move by, beside an answer to its record's address.
     pub(super) fn give_keepsake(&self, packet: &mut PacketBuilder, slot: Slot) {
         let entry = self.view.entry(slot);
         if entry.peer.proven && self.observes(slot) && !self.is_unproven_here(slot) {
@@ -144,21 +148,21 @@ impl Core {
         }
     }
 
-    /// A member gave what it was asked for.
+    /// Notes the keepsake that a member was asked for.
     pub(super) fn given_keepsake(&mut self, slot: Slot, keepsake: Nonce) {
         let record = self.view.record(slot);
         self.keepsakes.give(record.run, keepsake, record.address);
     }
 
-    /// Brings back what was given from this address.
+    /// Puts the keepsake that was given from this address into a packet to it.
     pub(in crate::core) fn push_reminder(&self, packet: &mut PacketBuilder, to: SocketAddr) {
         if let Some(keepsake) = self.keepsakes.from(to) {
             packet.push(&Message::Reminder { keepsake });
         }
     }
 
-    /// Whether a run has just brought back what this node gave to it where it is held; or, where a stray is held, what it was
-    /// given before, from there.
+    /// Returns true if a run has just returned the keepsake that this node gave to it at its held address; or, if a
+    /// stray is held, the one it was given before, from its old address.
     pub(super) fn is_reminded(&self, run: Run, from: SocketAddr, keepsake: Nonce) -> bool {
         let Some(slot) = self.view.slot_of_run(run) else { return false };
         let entry = self.view.entry(slot);
@@ -168,12 +172,13 @@ impl Core {
         is_for(entry.record.address) || is_for_home || (may_return && is_for(from))
     }
 
-    /// Whether a member came to where it is a short while ago, and did not prove to this node that it did.
+    /// Returns true if a member came to its address a short while ago, and did not prove to this node that it did.
     pub(in crate::core) fn is_unproven_here(&self, slot: Slot) -> bool {
         self.view.entry(slot).peer.tie != Tie::Plain && !self.is_known_for_long(slot)
     }
 
-    /// Whether a member was gone where it was, and a short while ago appeared elsewhere without a proof.
+    /// Returns true if a member was gone at its old address, and appeared at another one a short while ago without a
+    /// proof.
     pub(in crate::core) fn is_stray(&self, slot: Slot) -> bool {
         self.view.entry(slot).peer.tie == Tie::Stray && !self.is_known_for_long(slot)
     }

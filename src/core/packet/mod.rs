@@ -1,24 +1,28 @@
-//! Packets in and packets out: the core's edge.
+//! Packets: the edge of the core, where bytes come in and go out.
 //!
 //! ```text
-//! bytes ─▶ receive ─▶ standing (whose is it?) ─▶ inbox (parsed once, shared) ─▶ the room that the message is for
+//! bytes ─▶ receive ─▶ standing (the sender?) ─▶ inbox (parsed once, shared) ─▶ the room that the message is for
 //!                                                             the room ─▶ send ─▶ Output::Transmit
 //! ```
 //!
 //! | idea | file |
 //! |---|---|
-//! | one packet, message by message, handed to the rooms | `receive` |
-//! | a member's packet, or a stranger's that perhaps claims to be one | `standing` |
+//! | one packet: judged, read, acted on | `receive` |
+//! | its messages, handed to the rooms | `dispatch` |
+//! | what goes back to its sender | `answer` |
+//! | a sender's standing: a member, or a stranger that perhaps claims to be one | `standing` |
 //! | the messages of the packet at hand | `inbox` |
-//! | what stands in every packet to a member, and how large it may be | `send` |
+//! | the contents of every packet to a member, and its greatest size | `send` |
 //! | addresses that proved to be their owner's | `proof` |
-//! | what proves that a member is elsewhere by now | `keepsakes` |
-//! | how often strangers are answered | `rates` |
+//! | the proof that a member is at another address by now | `keepsakes` |
+//! | limits on answers to strangers | `rates` |
 //!
-//! Owns: sequence numbers out, aliases, cookies, the limits of questions.
+//! Owns: sequence numbers of sent packets, aliases, cookies, the limits of questions.
 //!
-//! Must not know: what a message changes. It hands each one on to the room whose idea it is.
+//! Must not know: the effect of a message. It passes each one on to the room whose idea it is.
 
+mod answer;
+mod dispatch;
 mod inbox;
 mod keepsakes;
 mod proof;

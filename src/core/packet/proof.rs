@@ -1,5 +1,5 @@
-//! Proofs without memory: nonces and cookies are keyed hashes of what they vouch for, so that asking a million strangers
-//! costs no table. The key lives as long as the run.
+//! Proofs without memory: nonces and cookies are keyed hashes of the facts that they prove, so that asking a million
+//! strangers needs no table. The key lives as long as the run.
 
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
@@ -24,28 +24,29 @@ impl Prover {
         Self { key }
     }
 
-    /// What whoever receives packets at `address` can echo, in the minute it is made and in the next.
+    /// Returns the nonce that a node that receives packets at `address` can echo, in the minute it is made and in the
+    /// next.
     pub(in crate::core) fn nonce(&self, address: SocketAddr, now: Time) -> Nonce {
         self.seal(0, address, Run(0), minute(now))
     }
 
-    /// Whether a nonce was sent to this address in the last minutes.
+    /// Returns true if a nonce was sent to this address in the last minutes.
     pub(in crate::core) fn is_nonce(&self, nonce: Nonce, address: SocketAddr, now: Time) -> bool {
         (0..2).any(|ago| self.seal(0, address, Run(0), minute(now) - ago) == nonce)
     }
 
-    /// What a joiner must bring back: valid in the minute it is made and in the next.
+    /// Returns the cookie that a joiner must return: valid in the minute it is made and in the next.
     pub(in crate::core) fn cookie(&self, address: SocketAddr, run: Run, now: Time) -> Nonce {
         self.seal(1, address, run, minute(now))
     }
 
-    /// Whether this run brought back a cookie that was sent to this address in the last minutes.
+    /// Returns true if this run returned a cookie that was sent to this address in the last minutes.
     pub(in crate::core) fn is_cookie(&self, cookie: Nonce, address: SocketAddr, run: Run, now: Time) -> bool {
         (0..2).any(|ago| self.seal(1, address, run, minute(now) - ago) == cookie)
     }
 
-    /// What this run, which was given it at `address`, must bring back to be believed that it is elsewhere; valid for as long
-    /// as this node's run lives.
+    /// Returns the keepsake that this run, to which it was given at `address`, must return to be believed that it is at
+    /// another one; valid for as long as this node's run lives.
     pub(in crate::core) fn keepsake(&self, run: Run, address: SocketAddr) -> Nonce {
         self.seal(2, address, run, 0)
     }

@@ -1,8 +1,8 @@
-//! Rate limits for what strangers provoke, bounded in memory by construction.
+//! Rate limits of packets that strangers provoke, bounded in memory by construction.
 //!
-//! Each address gets one turn in [`QUESTION_INTERVAL`], each host its share of all turns, and who was contacted by this node
-//! itself needs no share: whoever floods it spends the turns of one host, and neither islands that look for each other
-//! nor a `join` command wait for those.
+//! Each address gets one turn in [`QUESTION_INTERVAL`] and each host its share of all turns, but an address that this
+//! node itself contacted needs no share: an attacker that floods it uses up the turns of one host, and neither islands
+//! that look for each other nor a `join` command have to wait for those.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ use crate::core::limits::{
 };
 use crate::core::time::Time;
 
-/// At most one turn of each in an interval, and so many in all.
+/// Limits each key to one turn in an interval, and all keys to so many.
 #[derive(Debug)]
 pub(in crate::core) struct Turns<K> {
     interval: Duration,
@@ -29,7 +29,7 @@ impl<K: Ord> Turns<K> {
         Self { interval, most, began: None, taken: BTreeMap::new(), before: BTreeMap::new() }
     }
 
-    /// Whether it is this one's turn; the turn is taken if so.
+    /// Returns true if it is this key's turn, and takes the turn.
     pub(in crate::core) fn take(&mut self, now: Time, key: K) -> bool {
         let is_free = self.is_free(now, &key);
         if is_free {
@@ -49,7 +49,7 @@ impl<K: Ord> Turns<K> {
     }
 }
 
-/// What one host has: an IPv4 address, or the 64 bits of an IPv6 address that its owner cannot choose at will.
+/// The addresses of one host: an IPv4 address, or the 64 bits of an IPv6 address that its owner cannot choose at will.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Host {
     V4(u32),
@@ -65,8 +65,8 @@ impl Host {
     }
 }
 
-/// A share of turns: a whole interval's at once, and then one by one, so that nobody takes them all in its first moment
-/// (the generic cell rate algorithm: ITU-T I.371).
+/// A share of turns: a whole interval's at once, and then one by one, so that no host takes them all in its first
+/// moment (the generic cell rate algorithm: ITU-T I.371).
 #[derive(Debug, Clone, Copy, Default)]
 struct Share {
     spent_until: Option<Time>,
@@ -83,7 +83,7 @@ impl Share {
     }
 }
 
-/// At most one packet per address and [`QUESTION_INTERVAL`], so many per host, and so many in all.
+/// Limits packets to one per address and [`QUESTION_INTERVAL`], so many per host, and so many in all.
 #[derive(Debug)]
 pub(in crate::core) struct Questions {
     per_host: usize,
@@ -94,28 +94,30 @@ pub(in crate::core) struct Questions {
 }
 
 impl Questions {
-    /// How much is kept.
+    /// Returns the number of entries.
     pub(in crate::core) fn size(&self) -> usize {
         self.places.taken.len() + self.places.before.len() + self.hosts.len()
     }
 
-    /// For questions to strangers.
+    /// Returns the limits of questions to strangers.
     pub(in crate::core) fn to_strangers() -> Self {
         Self::new(MAX_QUESTIONS_PER_HOST, MAX_QUESTIONS)
     }
 
-    /// For words that cost more, or change something.
+    /// Returns the limits of answers that cost more, or that change something.
     pub(in crate::core) fn of_weight() -> Self {
         Self::new(MAX_WORDS_PER_HOST, MAX_WORDS)
     }
 
     fn new(per_host: usize, in_all: usize) -> Self {
-        // Those that this node contacted come on top; and a whole share may be spent just before an interval's turns.
+        // Addresses that this node contacted come on top; and a whole share may be used just before an interval's
+        // turns.
         let places = Turns::new(QUESTION_INTERVAL, 2 * in_all + MAX_CONTACTED);
         Self { per_host, in_all, places, hosts: BTreeMap::new(), all: Share::default() }
     }
 
-    /// Whether this address may be answered or asked now; counts it if so. `is_expected`: this node contacted it itself.
+    /// Returns true if this address may be answered or asked now; counts it if so. `is_expected`: this node contacted
+    /// it itself.
     pub(in crate::core) fn allow(&mut self, now: Time, address: SocketAddr, is_expected: bool) -> bool {
         if is_expected {
             return self.places.take(now, address);
@@ -138,7 +140,8 @@ impl Questions {
     }
 }
 
-/// Addresses that this node contacted itself a moment ago: seeds, remembered ones, those that a command or a member named.
+/// Addresses that this node contacted itself a moment ago: seeds, remembered ones, those that a command or a member
+/// named.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Expected {
     began: Option<Time>,
@@ -162,14 +165,14 @@ impl Expected {
     }
 }
 
-/// At most one notice of a kind per [`NOTICE_INTERVAL`].
+/// Limits notices to one of a kind per [`NOTICE_INTERVAL`].
 #[derive(Debug, Default)]
 pub(in crate::core) struct NoticeRate {
     last: BTreeMap<&'static str, Time>,
 }
 
 impl NoticeRate {
-    /// Whether a notice of this kind may be given now; counts it if so.
+    /// Returns true if a notice of this kind may be given now; counts it if so.
     pub(in crate::core) fn allow(&mut self, now: Time, kind: &'static str) -> bool {
         if self.last.get(kind).is_some_and(|last| now.since(*last) < NOTICE_INTERVAL) {
             return false;

@@ -1,4 +1,4 @@
-//! Packets out: what stands in every packet to a member, and how large it may be.
+//! Packets out: the contents of every packet to a member, and its greatest size.
 //!
 //! Packets to members go to the address in their *record*, wherever their packets came from, and every one of them is
 //! a heartbeat. Until that address has echoed a nonce of ours, a packet to it stays as small as a stranger's question
@@ -14,8 +14,8 @@ use crate::core::view::{Entry, Slot, View, is_due};
 use crate::core::wire::{Header, Message, Nonce, Note, PacketBuilder};
 
 impl Core {
-    /// A packet of at most `limit` bytes, no heartbeat: to a place that this node asks of itself, or that has proven its
-    /// address.
+    /// Returns a packet of at most `limit` bytes, without a heartbeat: for an address that this node asks by itself, or
+    /// that has been proven.
     pub(in crate::core) fn packet(&mut self, limit: usize) -> PacketBuilder {
         self.sequence += 1;
         let header = Header {
@@ -27,17 +27,18 @@ impl Core {
         PacketBuilder::new(&header, limit.min(self.settings.mtu))
     }
 
-    /// A packet to a stranger that has proven nothing: it does not say whose it is.
+    /// Returns an anonymous packet, for a stranger that has proven nothing.
     pub(in crate::core) fn anonymous_packet(&self, limit: usize) -> PacketBuilder {
         PacketBuilder::new(&Header::anonymous(self.cluster), limit.min(self.settings.mtu))
     }
 
-    /// A packet to a member: heartbeat, a probe if its address is unproven, and what it must be told about itself.
+    /// Returns a packet to a member: with a heartbeat, a probe if its address is unproven, and the status it is held as
+    /// if it must know.
     pub(in crate::core) fn packet_to(&mut self, slot: Slot) -> PacketBuilder {
         self.packet_of(slot, usize::MAX)
     }
 
-    /// The same, of at most `limit` bytes.
+    /// Returns the same, of at most `limit` bytes.
     pub(super) fn packet_of(&mut self, slot: Slot, limit: usize) -> PacketBuilder {
         let proven = self.view.entry(slot).peer.proven;
         let mut packet = self.packet(limit.min(if proven { usize::MAX } else { MAX_UNPROVEN_BYTES }));
@@ -61,12 +62,12 @@ impl Core {
         packet.push(&Message::Probe { nonce, doubted: false });
     }
 
-    /// The answer to a member's question of `asked` bytes. To an unproven address nothing larger than the question goes,
-    /// so what was asked for comes first; what is left is room for a probe, without which two members that are unproven
-    /// to each other would ask for ever.
+    /// Returns the answer to a member's question of `asked` bytes. To an unproven address no larger packet than the
+    /// question is sent, so the answer itself comes first; the rest is room for a probe, without which two members that
+    /// are unproven to each other would ask for ever.
     pub(super) fn answer_of(&mut self, slot: Slot, asked: usize, acks: &[Nonce]) -> PacketBuilder {
         let proven = self.view.entry(slot).peer.proven;
-        // A question may be shorter than our header is by now; its answer is then found too long, and not sent.
+        // A question may be shorter than our header is by now; its answer is then found too long, and is not sent.
         let limit = if proven { usize::MAX } else { asked.clamp(MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES) };
         let mut packet = self.packet(limit);
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.now)));
@@ -84,7 +85,7 @@ impl Core {
         packet
     }
 
-    /// Tells the receiver what it is held as, if it must know.
+    /// Tells the receiver the status that it is held as, if it must know.
     fn push_word(&mut self, packet: &mut PacketBuilder, slot: Slot) {
         let entry = self.view.entry(slot);
         if self.owes_word_to(slot) {
@@ -100,7 +101,7 @@ impl Core {
         }
     }
 
-    /// Whether a member should be told now that it is held as suspect or gone.
+    /// Returns true if a member should be told now that it is held as suspect or gone.
     pub(in crate::core) fn owes_word_to(&self, slot: Slot) -> bool {
         let Entry { record, peer, .. } = self.view.entry(slot);
         let is_held_as_gone = matches!(record.status, Status::Suspect | Status::Down | Status::Left(_));
@@ -109,13 +110,13 @@ impl Core {
             && is_due(self.now, peer.errands().last_told, TOLD_INTERVAL)
     }
 
-    /// Adds what is known of a member, if it fits: nothing, where this node's verdict about it is kept. Whoever does not
-    /// know the member had better learn of it when it is known whether it lives.
+    /// Adds the record of a member, if it fits; adds nothing while this node's verdict about it is withheld: a node
+    /// that does not know the member should learn of it only when it is known whether it is live.
     pub(in crate::core) fn push_news(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
         self.is_kept(slot) || self.push_update(packet, slot)
     }
 
-    /// The same, and a member's own last word in place of a verdict that is kept.
+    /// Adds the record of a member, if it fits; the member's own last record in place of a verdict that is withheld.
     pub(in crate::core) fn push_update(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let fits = if self.is_kept(slot) {
@@ -129,7 +130,7 @@ impl Core {
         fits
     }
 
-    /// What travels beside the record of a Suspect, Down or Left member.
+    /// Returns the note that travels beside the record of a Suspect, Down or Left member.
     fn note_on(&self, entry: &Entry) -> Option<Note> {
         matches!(entry.record.status, Status::Suspect | Status::Down | Status::Left(_)).then(|| Note {
             age_ms: self.age_ms(entry),
@@ -137,12 +138,12 @@ impl Core {
         })
     }
 
-    /// The age of the last sign of life, rounded up: rounding must not make anybody look fresher at every hop.
+    /// Returns the age of the last sign of life, rounded up: rounding must not make a member look fresher at every hop.
     fn age_ms(&self, entry: &Entry) -> u64 {
         self.now.since(entry.peer.last_sign).as_nanos().div_ceil(1_000_000) as u64
     }
 
-    /// Sends a packet to a member; where datagrams are in doubt, a copy goes by the link.
+    /// Sends a packet to a member; while datagrams are in doubt, a copy goes by the link.
     pub(in crate::core) fn send_to(&mut self, slot: Slot, packet: PacketBuilder) {
         if self.observes(slot) {
             let pause = self.settings.suspect_timeout / 2;
@@ -155,7 +156,7 @@ impl Core {
         self.transmit_bytes(to, bytes);
     }
 
-    /// Sends a packet to an address; where it is called, a copy goes by the call.
+    /// Sends a packet to an address; if there is a call to it, a copy goes by the call.
     pub(in crate::core) fn transmit(&mut self, to: SocketAddr, packet: PacketBuilder) {
         self.transmit_bytes(to, packet.finish());
     }

@@ -1,24 +1,26 @@
-//! Whose packet is it: a member's, or a stranger's that perhaps claims to be one.
+//! The standing of a packet's sender: a member, or a stranger that perhaps claims to be one.
 //!
-//! A run is a name, not a secret: everybody who was ever sent a packet knows it. So a packet is a member's only if it came
+//! A run is a name, not a secret: every node that was ever sent a packet knows it. So a packet is a member's only if it
+//! came
 //!
 //! - from the address in the member's record,
-//! - from an *alias*: an address from where a nonce came back that had been sent to the record's address (the member is
-//!   behind a translator of addresses, or has several interfaces),
+//! - from an *alias*: an address from which a nonce came back that had been sent to the record's address (the member is
+//!   behind a NAT, or has several interfaces),
 //! - or over a link that leads to the record's address (see `links` and `guests`).
 //!
-//! Everything else is a stranger's, whatever run it bears. A stranger that bears a member's run makes this node ask at the
-//! record's address, seldom enough to trouble nobody: a member that is really there answers, and has proven its alias.
+//! Every other packet is a stranger's, whatever run it bears. A stranger that bears a member's run makes this node ask
+//! at the record's address, rarely enough to be no burden: a member that is really there answers, and has proven its
+//! alias.
 //!
 //! Invariants:
-//! - Only a member's packet is a sign of life, moves its window of sequence numbers, or says anything about anybody.
+//! - Only a member's packet is a sign of life, moves its replay window, or carries updates.
 //! - A nonce for a record's address never goes anywhere else.
-//! - Aliases are at most [`MAX_ALIASES_PER_RUN`] of a run and [`MAX_ALIASES`] in all, the oldest give way, and each ends
-//!   with its run, with the address that it stands for, and when its member is held as Down.
-//! - A window that somebody pushed with forged numbers is not pushed for good: its member is asked for a nonce of its own,
-//!   and the answer restarts it.
+//! - There are at most [`MAX_ALIASES_PER_RUN`] aliases of a run and [`MAX_ALIASES`] in all, of which the oldest are
+//!   dropped, and each ends with its run, with the address that it stands for, and when its member is held as Down.
+//! - A replay window that an attacker pushed with forged sequence numbers is not pushed for good: its member is asked
+//!   for a nonce of its own, and the answer restarts it.
 //!
-//! Must not know: what packets say.
+//! Must not know: the contents of packets.
 
 use crate::core::packet::Way;
 use std::collections::BTreeMap;
@@ -39,30 +41,30 @@ use crate::core::view::{Slot, View};
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
 
-/// What the sender of a packet is to this node.
+/// The relation of a packet's sender to this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::core) enum Standing {
-    /// A member, from where it is known to be.
+    /// A member, from an address that is known to be its own.
     Member(Slot),
-    /// Somebody elsewhere who bears this member's run.
+    /// A node at another address that bears this member's run.
     Claimed(Slot),
-    /// Of a run that is not in the view, or of none.
+    /// A node whose run is not in the view, or an anonymous one.
     Stranger,
 }
 
-/// Where members are besides the addresses in their records, and what is asked to find out.
+/// The addresses of members besides those in their records, and the questions that are asked to learn them.
 #[derive(Debug)]
 pub(in crate::core) struct Standings {
     aliases: BTreeMap<(Run, SocketAddr), Alias>,
-    /// When members were asked lately because of others who bore their runs.
+    /// Limits how often members are asked whether others that bear their runs are they themselves.
     claims: Turns<Run>,
-    /// Members whose numbers left their windows, and the nonce that restarts each of them.
+    /// Members whose sequence numbers left their replay windows, and the nonce that restarts each of them.
     restarts: BTreeMap<Run, Restart>,
 }
 
 #[derive(Debug)]
 struct Alias {
-    /// The record's address that it stands for.
+    /// The record's address that this alias stands for.
     home: SocketAddr,
     proven_at: Time,
 }
@@ -82,24 +84,24 @@ impl Default for Standings {
 }
 
 impl Standings {
-    /// How much is kept: aliases, and members whose windows are being restarted.
+    /// Returns the number of aliases, and of members whose windows are being restarted.
     pub(in crate::core) fn size(&self) -> usize {
         self.aliases.len() + self.restarts.len()
     }
 
-    /// Whether packets of this run from `address` are those of the member whose record says `home`.
+    /// Returns true if packets of this run from `address` are those of the member whose record has the address `home`.
     fn is_alias(&self, run: Run, address: SocketAddr, home: SocketAddr) -> bool {
-        // Nearly always there are none.
+        // There are nearly always none.
         !self.aliases.is_empty() && self.aliases.get(&(run, address)).is_some_and(|alias| alias.home == home)
     }
 
-    /// The runs that were heard from `address` beside their records' addresses.
+    /// Returns the runs that were heard from `address` beside their records' addresses.
     pub(in crate::core) fn runs_at(&self, address: SocketAddr) -> impl Iterator<Item = (Run, SocketAddr)> {
         let here = self.aliases.iter().filter(move |((_, at), _)| *at == address);
         here.map(|((run, _), alias)| (*run, alias.home))
     }
 
-    /// The oldest alias, of this run or of all.
+    /// Returns the oldest alias, of this run or of all.
     fn oldest(&self, of: Option<Run>) -> Option<(Run, SocketAddr)> {
         let such = self.aliases.iter().filter(|((run, _), _)| of.is_none_or(|of| of == *run));
         such.min_by_key(|(_, alias)| alias.proven_at).map(|(key, _)| *key)
@@ -122,7 +124,7 @@ impl Standings {
     }
 }
 
-/// What a message brings back of what was sent to its sender.
+/// Returns the nonce in a message that echoes a question of ours.
 fn echo_in(message: &Message) -> Option<Nonce> {
     match message {
         Message::Ack { nonce } | Message::IAm { nonce, .. } => Some(*nonce),
@@ -132,7 +134,7 @@ fn echo_in(message: &Message) -> Option<Nonce> {
 }
 
 impl Core {
-    /// What the sender of a packet of this run is to this node.
+    /// Returns the standing of a packet's sender with this run.
     pub(in crate::core) fn standing_of(&self, run: Run, from: SocketAddr, way: Way) -> Standing {
         if run.is_nobody() {
             return Standing::Stranger;
@@ -146,13 +148,13 @@ impl Core {
         if is_there { Standing::Member(slot) } else { Standing::Claimed(slot) }
     }
 
-    /// Whether a packet brings back what was sent to this member's address.
+    /// Returns true if a packet echoes a nonce that was sent to this member's address.
     pub(in crate::core) fn brings_proof(&self, slot: Slot, inbox: &Inbox) -> bool {
         let home = self.view.record(slot).address;
         inbox.messages().filter_map(echo_in).any(|nonce| self.prover.is_nonce(nonce, home, self.now))
     }
 
-    /// A member is at `address`, too: what was sent to its record's address came back from there.
+    /// Adds an address of a member: a nonce that was sent to its record's address came back from there.
     pub(in crate::core) fn add_alias(&mut self, slot: Slot, address: SocketAddr) {
         let record = self.view.record(slot);
         let (run, home) = (record.run, record.address);
@@ -164,15 +166,17 @@ impl Core {
         self.standings.add(run, address, Alias { home, proven_at: self.now });
     }
 
-    /// A member is silent where its record says: what was proven through that address may hold no more.
+    /// Forgets the aliases of a member that is silent at its record's address: proofs made through that address may be
+    /// invalid now.
     pub(in crate::core) fn forget_aliases(&mut self, run: Run) {
         if !self.standings.aliases.is_empty() {
             self.standings.aliases.retain(|(other, _), _| *other != run);
         }
     }
 
-    /// Somebody elsewhere bears this member's run. If it is the member, it answers for itself from there. What it probes
-    /// is acknowledged to the record's address: two members that each are elsewhere would never believe each other else.
+    /// Handles a packet of another address that bears this member's run. If it is the member, it will answer from
+    /// there. Its probe is acknowledged to the record's address: otherwise two members that are both at other addresses
+    /// would never believe each other.
     pub(in crate::core) fn claimed(&mut self, slot: Slot, sender: Sender, probed: Option<Nonce>) {
         self.counters.drop(Drop::Claimed);
         let run = self.view.record(slot).run;
@@ -182,7 +186,7 @@ impl Core {
         self.ask_at_home(slot, sender.bytes, probed);
     }
 
-    /// A probe to a member's address, not longer than `asked` bytes if that was never proven.
+    /// Sends a probe to a member's address, not longer than `asked` bytes if that was never proven.
     pub(in crate::core) fn ask_at_home(&mut self, slot: Slot, asked: usize, probed: Option<Nonce>) {
         let mut packet = self.packet(usize::MAX);
         if let Some(nonce) = probed {
@@ -191,17 +195,18 @@ impl Core {
         }
         self.push_probe(&mut packet, slot);
         if packet.len() <= asked || self.view.entry(slot).peer.proven {
-            // No heartbeat, and none is spared: it was not this node's turn to be heard.
+            // This packet has no heartbeat, and replaces none: it was not this node's turn to send one.
             self.transmit(self.view.record(slot).address, packet);
         }
     }
 
-    /// Whether the member may be asked again whether somebody else's packets are its own.
+    /// Returns true if the member may be asked again whether another's packets are its own.
     pub(in crate::core) fn may_ask_about(&mut self, run: Run) -> bool {
         self.standings.claims.take(self.now, run)
     }
 
-    /// The numbers of a member left its window: somebody may have pushed it. A nonce that nobody else was sent tells.
+    /// Asks a member whose sequence numbers left its replay window, which an attacker may have pushed, for a nonce that
+    /// only it was sent.
     pub(in crate::core) fn ask_for_restart(&mut self, slot: Slot, asked: usize) {
         let run = self.view.record(slot).run;
         let (now, rng) = (self.now, &mut self.rng);
@@ -215,7 +220,7 @@ impl Core {
             is_due = true;
             Restart { nonce: Nonce(rng.next_u64()), since: now, asked_at: now }
         });
-        // The same one for a while: answers may be slow.
+        // The same nonce for a while: answers may be slow.
         if !is_due && now.since(restart.asked_at) < CLAIM_INTERVAL {
             return;
         }
@@ -228,7 +233,8 @@ impl Core {
         }
     }
 
-    /// Whether a packet whose number is not believed answers the question that restarts its window.
+    /// Returns true if a packet whose sequence number is not accepted answers the question that restarts its replay
+    /// window.
     pub(super) fn restarts(&mut self, slot: Slot, inbox: &Inbox) -> bool {
         let run = self.view.record(slot).run;
         let Some(restart) = self.standings.restarts.get(&run) else { return false };
@@ -241,7 +247,7 @@ impl Core {
         restarts
     }
 
-    /// Whether a question that restarts this member's window is open.
+    /// Returns true if a question that restarts this member's replay window is open.
     pub(in crate::core) fn awaits_restart(&self, run: Run) -> bool {
         self.standings.restarts.contains_key(&run)
     }

@@ -1,6 +1,6 @@
-//! Strangers that proved an address: a newcomer whose cookie came back, and what became of an introduction.
+//! Strangers that proved an address: a newcomer whose cookie came back, and the outcome of an introduction.
 //!
-//! Must not know: what is done about either (see `joining` and `discovery`).
+//! Must not know: the handling of either (see `joining` and `discovery`).
 
 use std::net::SocketAddr;
 
@@ -8,45 +8,45 @@ use crate::core::member::Record;
 use crate::core::view::Slot;
 use crate::core::wire::Nonce;
 
-/// Somebody whose cookie came back.
+/// A node whose cookie came back.
 #[derive(Debug, Clone)]
 pub(in crate::core) struct Newcomer {
-    /// Where answers go: the cookie was sent there.
+    /// The address that answers go to: the cookie was sent there.
     pub(in crate::core) from: SocketAddr,
-    /// Where its packets come from.
+    /// The source address of its packets.
     pub(in crate::core) heard_from: SocketAddr,
     pub(in crate::core) nonce: Nonce,
     pub(in crate::core) record: Record,
 }
 
-/// What became of an introduction.
+/// The outcome of an introduction (`IAm`).
 #[derive(Debug, Clone, Copy)]
 pub(in crate::core) enum Introduction {
     /// Not asked for, or not to be believed now.
     Ignored,
-    /// Asked for, by a node that is Joining and takes nobody in.
+    /// Asked for, by a node that is Joining and admits no members.
     Met,
-    /// It is in the view.
+    /// The introduced node is in the view.
     Member,
-    /// It lives, but we have buried it: it must be told, and refute.
+    /// The introduced node is live, but has a tombstone here: it must be told, and refute.
     Buried {
-        /// Of the tombstone.
+        /// The incarnation of the tombstone.
         incarnation: u64,
     },
-    /// We hold a newer record of its name.
+    /// A newer record of its name is held.
     Outdated {
-        /// Where.
+        /// The slot of the newer record.
         newer: Slot,
     },
 }
 
 impl Introduction {
-    /// Whether it was asked for, and so proves its sender's address.
+    /// Returns true if the introduction was asked for, and so proves its sender's address.
     pub(in crate::core) fn is_proven(self) -> bool {
         !matches!(self, Introduction::Ignored)
     }
 
-    /// Whether its sender proved its address, and is no member.
+    /// Returns true if its sender proved its address, and is not a member.
     pub(in crate::core) fn is_unlisted(self) -> bool {
         matches!(self, Introduction::Buried { .. } | Introduction::Outdated { .. })
     }

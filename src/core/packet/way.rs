@@ -2,7 +2,7 @@
 
 use crate::core::doors::LinkId;
 
-/// How packets reach a member; answers take the way of the question.
+/// The way by which packets reach a member; answers take the way of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::core) enum Way {
     #[default]

@@ -1,6 +1,6 @@
-//! The pace of leases: how long a lease lasts, how often it is renewed, and what follows from that.
+//! The timing of leases: the length of a lease, the interval between renewals, and the durations derived from them.
 //!
-//! Must not know: who leads.
+//! Must not know: the leader.
 
 use std::time::Duration;
 
@@ -8,29 +8,30 @@ use super::OutOfRange;
 
 /// The longest lease.
 pub const MAX_LEASE: Duration = Duration::from_secs(600);
-/// The shortest one: renewals, clocks and schedulers need room.
+/// The shortest lease: renewals, clocks and schedulers need room.
 pub const MIN_LEASE: Duration = Duration::from_millis(500);
-/// A claim ends this share of its lease early (in percent): safe while every clock's rate is within 1 %, since then a
-/// leader's 98 % of a lease take at most 98.99 % of its true length, and a voter's 100 % at least 99.01 %.
+/// The share of its lease by which a claim ends early, in percent: safe while every clock's rate is within 1 %, since
+/// then a leader's 98 % of a lease take at most 98.99 % of its true length, and a voter's 100 % at least 99.01 %.
 const MARGIN_PERCENT: u32 = 2;
 
-/// How long a holder may count on a lease of this length, from before it asked for it.
+/// Returns the time for which a holder may count on a lease of this length, from before it asked for it.
 pub(crate) fn claim_of(lease: Duration) -> Duration {
     lease * (100 - MARGIN_PERCENT) / 100
 }
 
-/// How long leases last and how often they are renewed.
+/// The length of leases, and the interval between renewals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseTiming {
-    /// How long an acknowledged renewal entitles its leader, and keeps its voters from voting. 500 ms–10 min. Too short:
-    /// leaders are deposed by pauses. Too long: so long nobody leads after a crash.
+    /// The time for which an acknowledged renewal entitles its leader, and keeps the voters that acknowledged it from
+    /// voting. 500 ms–10 min. Too short: leaders are deposed by pauses. Too long: for that time there is no leader
+    /// after a crash.
     pub lease_duration: Duration,
-    /// How often a leader renews. Less than half of the lease.
+    /// The interval between a leader's renewals. Less than half of the lease.
     pub renewal_interval: Duration,
 }
 
 impl LeaseTiming {
-    /// Checks both figures; the error names the key, the value and what is allowed.
+    /// Checks both durations; the error names the key, the value and the values allowed.
     pub fn check(&self) -> Result<(), OutOfRange> {
         let Self { lease_duration, renewal_interval } = *self;
         if !(MIN_LEASE..=MAX_LEASE).contains(&lease_duration) {
@@ -44,53 +45,53 @@ impl LeaseTiming {
         Ok(())
     }
 
-    /// How long a claim lasts after its renewal was sent.
+    /// Returns the time for which a claim lasts after its renewal was sent.
     pub(in crate::core) fn claim(self) -> Duration {
         claim_of(self.lease_duration)
     }
 
-    /// Over how long a time voters spread their first attempts, so that they seldom stand at once.
+    /// Returns the time over which voters spread their first attempts, so that they seldom stand at once.
     pub(in crate::core) fn spread(self) -> Duration {
         (self.lease_duration / 40).clamp(Duration::from_millis(50), Duration::from_millis(500))
     }
 
-    /// How long an answer is waited for before the question is sent again.
+    /// Returns the time for which an answer is awaited before the question is sent again.
     pub(in crate::core) fn retry(self) -> Duration {
         self.spread() / 2
     }
 
-    /// How long an attempt may take.
+    /// Returns the time that an attempt may take.
     pub(in crate::core) fn patience(self) -> Duration {
         self.spread() * 4
     }
 }
 
-/// How this voter leads, beside the pace.
+/// A voter's preferences as a leader, beside the timing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct LeaderPolicy {
-    /// A leader hands over to a voter of a higher priority that has kept up for
+    /// The priority: a leader hands over to a voter of a higher one that has kept up for
     /// [`PREFERENCE_LEASES`](crate::core::limits::PREFERENCE_LEASES).
     pub priority: u8,
-    /// How it gives leadership up.
+    /// The way in which it gives leadership up.
     pub on_resign: OnResign,
 }
 
-/// How a leader gives leadership up, once its led work has ended.
+/// The way in which a leader gives leadership up, once its led work has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OnResign {
-    /// It releases the voters: its successor may lead within milliseconds, before the time that its claim was said to last.
+    /// It releases the voters: its successor may lead within milliseconds, before the announced end of its claim.
     #[default]
     Release,
-    /// It lets the claim run out first: no answer that anybody kept outlives it, and nobody leads meanwhile.
+    /// It lets the claim run out first: no answer that a client kept outlives it, but there is no leader meanwhile.
     Expire,
 }
 
 impl OnResign {
-    /// All of them.
+    /// All variants.
     pub const ALL: [OnResign; 2] = [OnResign::Release, OnResign::Expire];
 
-    /// Its name in the configuration.
+    /// Returns the name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             OnResign::Release => "release",

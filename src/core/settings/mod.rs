@@ -1,7 +1,8 @@
-//! What the core is told about pace and sizes, and the one place that knows which values make sense.
+//! The core's settings: intervals, timeouts and sizes, and the one place that knows their bounds.
 //!
-//! [`Timing`] travels in a node's record, because everybody judges a node by *its* clock; the rest of [`Settings`] is the
-//! node's own business. Both are checked by the same bounds wherever they come from: a file, code, or the wire.
+//! [`Timing`] travels in a node's record, because every observer judges a node by *its* timeouts; the rest of
+//! [`Settings`] concerns the node alone. Both are checked by the same bounds wherever they come from: a file, code, or
+//! the wire.
 
 mod lease;
 
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use lease::claim_of;
 pub use lease::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 
-/// A node's own pace, part of its record: how often it is heard, and how long a silence others forgive it.
+/// A node's own heartbeat interval and timeouts, part of its record: how often others hear it, and the silence after
+/// which they suspect it and declare it Down.
 ///
 /// Kept and sent in whole milliseconds.
 #[expect(clippy::struct_field_names, reason = "the unit")]
@@ -25,7 +27,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Checks the three figures: heartbeat 50 ms–60 s, suspect ≥ 2 × heartbeat and ≤ 10 min, down > suspect and ≤ 1 h.
+    /// Checks the three durations: heartbeat 50 ms–60 s; suspect ≥ 2 × heartbeat, ≤ 10 min; down > suspect, ≤ 1 h.
     pub fn new(
         heartbeat_interval: Duration,
         suspect_timeout: Duration,
@@ -54,7 +56,8 @@ impl Timing {
         })
     }
 
-    /// The figures as they travel, unless they break the bounds of [`Timing::new`].
+    /// Returns the timing from the numbers on the wire, in milliseconds; `None` if they break the bounds of
+    /// [`Timing::new`].
     pub(super) fn from_millis(heartbeat_interval: u32, suspect_timeout: u32, down_timeout: u32) -> Option<Self> {
         let timing = Self {
             heartbeat_interval_ms: heartbeat_interval,
@@ -64,62 +67,65 @@ impl Timing {
         timing.is_valid().then_some(timing)
     }
 
-    /// Whether figures that came from outside keep the bounds of [`Timing::new`].
+    /// Returns true if values from outside keep the bounds of [`Timing::new`].
     pub fn is_valid(self) -> bool {
         Self::new(self.heartbeat_interval(), self.suspect_timeout(), self.down_timeout()).is_ok()
     }
 
-    /// At least one packet per observer in this time.
+    /// Returns the time within which every observer gets at least one packet.
     pub const fn heartbeat_interval(self) -> Duration {
         Duration::from_millis(self.heartbeat_interval_ms as u64)
     }
 
-    /// Silence after which the node is Suspect.
+    /// Returns the silence after which the node is Suspect.
     pub const fn suspect_timeout(self) -> Duration {
         Duration::from_millis(self.suspect_timeout_ms as u64)
     }
 
-    /// Silence after which the node is Down.
+    /// Returns the silence after which the node is Down.
     pub const fn down_timeout(self) -> Duration {
         Duration::from_millis(self.down_timeout_ms as u64)
     }
 }
 
-/// Everything about pace and sizes. Start from a [`Profile`] and change what you must.
+/// Intervals, timeouts and sizes of the protocol. Start from a [`Profile`] and change what you must.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// At least one packet per observer in this time. 50 ms–60 s. Shorter costs packets, longer slows detection.
+    /// The time within which every observer gets at least one packet. 50 ms–60 s. Shorter costs packets, longer slows
+    /// detection.
     pub heartbeat_interval: Duration,
-    /// Silence after which a node is Suspect. 2 × heartbeat–10 min. Too short accuses the healthy.
+    /// The silence after which a node is Suspect. 2 × heartbeat–10 min. Too short accuses healthy nodes.
     pub suspect_timeout: Duration,
-    /// Silence after which a node is Down. More than suspect, at most 1 h. The time between is the node's chance to
-    /// refute.
+    /// The silence after which a node is Down. More than suspect, at most 1 h. Between the two the node has the chance
+    /// to refute.
     pub down_timeout: Duration,
-    /// How often a node gossips. 20 ms to 5 × heartbeat. Its packets stand in for heartbeats.
+    /// The interval between two gossip ticks. 20 ms to 5 × heartbeat. Gossip packets count as heartbeats.
     pub gossip_interval: Duration,
-    /// Peers per gossip tick. 1–16.
+    /// The number of peers per gossip tick. 1–16.
     pub gossip_fanout: usize,
-    /// How long the answer to a probe may take. 1 ms to suspect / 15: three probes fit into the last fifth before
+    /// The time in which a probe has to be answered. 1 ms to suspect / 15: three probes fit into the last fifth before
     /// a suspicion.
     pub probe_timeout: Duration,
-    /// Pace of lasting efforts: joining, finding lost members and seeds again. 100 ms–10 min.
+    /// The interval of efforts that never end: joining, and finding lost members and seeds again. 100 ms–10 min.
     pub retry_interval: Duration,
-    /// Age at which Down and Left records are forgotten; tombstones stay as long again. 1 min–30 days and at least down.
+    /// The age at which Down and Left records are forgotten; tombstones stay as long again. 1 min–30 days and at least
+    /// down.
     pub reap_after: Duration,
-    /// Largest UDP payload in bytes. 1000–1400.
+    /// The largest UDP payload in bytes. 1000–1400.
     pub mtu: usize,
-    /// About how many peers observe each node. 2–64. Up to one more than this many nodes, everyone observes everyone.
+    /// The approximate number of observers of each node. 2–64. Up to one more than this many nodes, everyone observes
+    /// everyone.
     pub observers: usize,
 }
 
 impl Settings {
-    /// Checks every figure and how they go together; the error names the key, the value and what is allowed.
+    /// Checks every value and their combinations; the error names the key, the value and the values allowed.
     pub fn check(&self) -> Result<(), OutOfRange> {
         self.problems().into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// All that [`Settings::check`] would complain about, one after the other; of the three figures of [`Timing`] only
-    /// the first, since each is judged by the one before.
+    /// Returns all problems that [`Settings::check`] looks for, in order; of the three durations of [`Timing`] only the
+    /// first, since each is judged by the one before.
     pub fn problems(&self) -> Vec<OutOfRange> {
         let most_gossip = self.heartbeat_interval.saturating_mul(5);
         let most_probe = Duration::from_millis((self.suspect_timeout / 15).as_millis() as u64);
@@ -139,7 +145,7 @@ impl Settings {
         checks.into_iter().filter_map(Result::err).collect()
     }
 
-    /// The part that travels in the node's record.
+    /// Returns the part that travels in the node's record.
     pub fn timing(&self) -> Result<Timing, OutOfRange> {
         Timing::new(self.heartbeat_interval, self.suspect_timeout, self.down_timeout)
     }
@@ -151,11 +157,11 @@ impl Default for Settings {
     }
 }
 
-/// Named sets of [`Settings`], from the requirement documents' figures.
+/// Named sets of [`Settings`], from the requirement documents' values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum Profile {
-    /// Heartbeat 5 s, Suspect at 10 s, Down at 15 s: the quietest.
+    /// Heartbeat 5 s, Suspect at 10 s, Down at 15 s: the fewest packets.
     #[default]
     Default,
     /// Everything on one machine: 200 ms, 1 s, 2 s. For development and tests.
@@ -170,7 +176,7 @@ impl Profile {
     /// All profiles, in the order in which they are documented.
     pub const ALL: [Profile; 4] = [Profile::Default, Profile::Local, Profile::Lan, Profile::Wan];
 
-    /// Its name in configuration files and on the command line.
+    /// Returns the profile's name in configuration files and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Profile::Default => "default",
@@ -180,7 +186,7 @@ impl Profile {
         }
     }
 
-    /// Its figures.
+    /// Returns the profile's settings.
     pub const fn settings(self) -> Settings {
         let (heartbeat, suspect, down, gossip, probe, retry) = match self {
             Profile::Default => (5_000, 10_000, 15_000, 1_000, 500, 5_000),
@@ -202,7 +208,7 @@ impl Profile {
         }
     }
 
-    /// Its figures for leases.
+    /// Returns the profile's timing of leases.
     pub const fn lease_timing(self) -> LeaseTiming {
         let (lease, renewal) = match self {
             Profile::Default => (15_000, 5_000),
@@ -231,7 +237,7 @@ impl std::str::FromStr for Profile {
     }
 }
 
-/// A setting outside of what makes sense.
+/// The error for a setting outside of its bounds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key} = {found} is out of range: allowed is {allowed}")]
 pub struct OutOfRange {
@@ -239,7 +245,7 @@ pub struct OutOfRange {
     pub key: &'static str,
     /// The value found.
     pub found: String,
-    /// What is allowed, in words.
+    /// The values allowed, in words.
     pub allowed: String,
 }
 
@@ -253,7 +259,7 @@ fn within(key: &'static str, found: Duration, least: Duration, most: Duration) -
     between(key, found, (least, ""), (most, ""))
 }
 
-/// Each end comes with the rule it follows from, if it follows from another key.
+/// Checks a duration; each bound comes with the rule it follows from, if it follows from another key.
 fn between(
     key: &'static str,
     found: Duration,

@@ -1,4 +1,4 @@
-//! The view: the table of members, its fingerprint, and nothing about how it came to be.
+//! The view: the table of members and its fingerprint. It does not know how a record was learnt.
 //!
 //! Invariants:
 //! - At most one record per name, and per run.
@@ -7,7 +7,7 @@
 //! - `live` holds exactly the live members other than this node; `counts` counts by status.
 //!
 //! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
-//! again after its member was removed; whoever keeps slots forgets them in [`Core::forget`](crate::core::Core).
+//! again after its member was removed; a room that keeps slots drops them in [`Core::forget`](crate::core::Core).
 
 use std::sync::Arc;
 
@@ -16,28 +16,28 @@ use super::peer::Peer;
 use super::runs::Runs;
 use crate::core::member::{NodeId, Record, Run, Status};
 
-/// Where a member lives in the table.
+/// The index of a member in the table.
 pub(in crate::core) type Slot = u32;
 
-/// Records are compared in this many buckets of names when views differ.
+/// The number of buckets of names in which records are compared when views differ.
 pub(in crate::core) const BUCKETS: usize = 256;
 
-/// One member: the shared record, and this observer's own side. In a large table each look at a member is a look into
-/// slow memory, so one line of it holds all.
+/// One member: the shared record, and this observer's own state. In a large table each look-up of a member reads slow
+/// memory, so an entry fits into one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(in crate::core) struct Entry {
     pub(in crate::core) record: Arc<Record>,
-    /// Of the record's whole encoding.
+    /// The hash of the record's whole encoding.
     pub(in crate::core) hash: u64,
     pub(in crate::core) peer: Peer,
-    /// Of its name alone: its places on the rings of observers.
+    /// The hash of its name alone: it determines the places on the rings of observers.
     pub(in crate::core) name_hash: u64,
     /// Position in `View::live`.
     live_at: LiveAt,
-    /// The record's, so that news of what is held needs no look at the record.
+    /// The record's status, kept here so that an update that is held already is recognised without reading the record.
     pub(in crate::core) status: Status,
-    /// Whether a deadline may be set for it; see [`View::set_timed`].
+    /// True if a deadline may be set for it; see [`View::set_timed`].
     is_timed: bool,
 }
 
@@ -57,20 +57,20 @@ pub(in crate::core) struct View {
     by_id: Order,
     by_run: Runs,
     live: Vec<Slot>,
-    /// How many of them are settled.
+    /// The number of live members that are settled.
     settled: usize,
     fingerprint: u64,
-    /// The same sum for each bucket of names; empty until the first member.
+    /// The fingerprint of each bucket of names; empty until the first member.
     buckets: Vec<u64>,
     changes: u64,
     counts: [usize; Status::NAMES.len()],
 }
 
 impl View {
-    /// The slot of this node itself: the first that is taken, and never given up.
+    /// The slot of this node itself: the first that is taken, and never freed.
     pub(in crate::core) const ME: Slot = 0;
 
-    /// An empty view, whose table of runs is keyed by this.
+    /// Returns an empty view, whose table of runs is keyed with `key`.
     pub(in crate::core) fn new(key: u64) -> Self {
         Self { by_run: Runs::new(key), ..Self::default() }
     }
@@ -91,17 +91,17 @@ impl View {
         self.counts
     }
 
-    /// Live members other than this node, in no particular (but reproducible) order.
+    /// Returns the live members other than this node, in no particular (but reproducible) order.
     pub(in crate::core) fn live(&self) -> &[Slot] {
         &self.live
     }
 
-    /// How many of them have been so for long.
+    /// Returns the number of live members that are settled.
     pub(in crate::core) fn settled(&self) -> usize {
         self.settled
     }
 
-    /// A live member has been so for long.
+    /// Marks a live member as settled.
     pub(in crate::core) fn settle(&mut self, slot: Slot) {
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         debug_assert!(entry.live_at != LiveAt::NOWHERE);
@@ -112,14 +112,14 @@ impl View {
         self.by_id.find(id, |slot| self.record(slot).id.as_str())
     }
 
-    /// The member whom this record is about; its run was in the slot `hint` a moment ago. Asking for the run first spares
-    /// comparing names.
+    /// Returns the slot of the member that this record is about; its run was in the slot `hint` a moment ago. Looking
+    /// up the run first saves comparing names.
     pub(in crate::core) fn slot_of_member(&self, hint: Option<Slot>, record: &Record) -> Option<Slot> {
         let by_run = self.slot_of_run_near(hint, record.run).filter(|slot| self.record(*slot).id == record.id);
         by_run.or_else(|| self.slot_of(record.id.as_str()))
     }
 
-    /// The slot of a run, which was in this one a moment ago.
+    /// Returns the slot of a run, which was in the slot `hint` a moment ago.
     pub(in crate::core) fn slot_of_run_near(&self, hint: Option<Slot>, run: Run) -> Option<Slot> {
         let is_there = |slot: &Slot| self.get(*slot).is_some_and(|entry| entry.record.run == run);
         hint.filter(is_there).or_else(|| self.slot_of_run(run))
@@ -129,31 +129,31 @@ impl View {
         self.by_run.find(run, |slot| self.record(slot).run == run)
     }
 
-    /// The slot of a run, of whom a record with this hash came in.
+    /// Returns the slot of a run of which a record with this hash was received.
     pub(in crate::core) fn slot_of_news(&self, run: Run, hash: u64) -> Option<Slot> {
-        // If that is held, the record need not be looked at: its hash is that of the whole of it, the run included.
+        // If that hash is held, the record need not be read: the hash covers the whole of it, the run included.
         self.by_run.find(run, |slot| {
             let entry = self.entry(slot);
             entry.hash == hash || entry.record.run == run
         })
     }
 
-    /// Reads where the search for a run begins (see `ahead`).
+    /// Reads the cell at which the search for a run begins (see `ahead`).
     pub(in crate::core) fn touch_place_of(&self, run: Run) -> u64 {
         self.by_run.touch(run)
     }
 
-    /// Where a run lives, but for chance: no record is looked at.
+    /// Returns the slot of a run, up to a collision of hashes: reads no record.
     pub(in crate::core) fn probable_slot_of(&self, run: Run) -> Option<Slot> {
         self.by_run.find(run, |_| true)
     }
 
-    /// Reads a member (see `ahead`).
+    /// Reads a member's entry (see `ahead`).
     pub(in crate::core) fn touch(&self, slot: Slot) -> u64 {
         self.get(slot).map_or(0, |entry| entry.hash)
     }
 
-    /// Reads what a member's entry points to.
+    /// Reads the memory that a member's entry points to.
     pub(in crate::core) fn touch_peer(&self, slot: Slot) -> u64 {
         self.get(slot).map_or(0, |entry| {
             let record = &entry.record;
@@ -162,7 +162,7 @@ impl View {
     }
 
     /// # Panics
-    /// If the slot is empty: whoever holds a slot holds a member.
+    /// If the slot is empty: a slot that is in use holds a member.
     #[inline]
     pub(in crate::core) fn entry(&self, slot: Slot) -> &Entry {
         self.entries[slot as usize].as_ref().expect("a slot in use holds a member")
@@ -173,7 +173,7 @@ impl View {
         &mut self.entries[slot as usize].as_mut().expect("a slot in use holds a member").peer
     }
 
-    /// Whoever watches a member says whether there is anything to wait for, and learns whether there may have been.
+    /// Sets whether a deadline may be set for a member; returns the value before.
     pub(in crate::core) fn set_timed(&mut self, slot: Slot, is_timed: bool) -> bool {
         let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
         std::mem::replace(&mut entry.is_timed, is_timed)
@@ -188,12 +188,12 @@ impl View {
         &self.entry(slot).record
     }
 
-    /// All members in the order of their names.
+    /// Returns all members in the order of their names.
     pub(in crate::core) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {
         self.by_id.iter().map(|slot| (slot, self.entry(slot)))
     }
 
-    /// The members after a name, in order.
+    /// Returns the members after a name, in order.
     pub(in crate::core) fn after<'a>(
         &'a self,
         id: Option<&NodeId>,
@@ -204,7 +204,7 @@ impl View {
         self.by_id.from(place).map(|slot| (slot, self.entry(slot)))
     }
 
-    /// Adds a member whose name and run are not in the table. `hash` is the record's.
+    /// Adds a member whose name and run are not in the table. `hash` is the record's hash.
     pub(in crate::core) fn insert(&mut self, record: Arc<Record>, hash: u64, peer: Peer) -> Slot {
         debug_assert_eq!(hash, record.hash());
         debug_assert!(self.slot_of(record.id.as_str()).is_none() && self.slot_of_run(record.run).is_none());
@@ -224,8 +224,8 @@ impl View {
         slot
     }
 
-    /// Replaces a member's record by another of the same name; gives the old one back. A new run begins a new
-    /// acquaintance, so the caller hands in its [`Peer`].
+    /// Replaces a member's record by another one of the same name; returns the old one. A new run needs new state, so
+    /// the caller passes its [`Peer`].
     pub(in crate::core) fn replace(
         &mut self,
         slot: Slot,
@@ -257,7 +257,7 @@ impl View {
         old
     }
 
-    /// Takes a member out.
+    /// Removes a member.
     pub(in crate::core) fn remove(&mut self, slot: Slot) -> Arc<Record> {
         debug_assert!(slot != Self::ME, "a node never forgets itself");
         self.unlist_live(slot);
@@ -270,7 +270,7 @@ impl View {
         entry.record
     }
 
-    /// What two views compare before they exchange records: 32 bits for each bucket.
+    /// Returns the digest that two views compare before they exchange records: 32 bits for each bucket.
     pub(in crate::core) fn digest(&self) -> Vec<u8> {
         self.buckets.iter().flat_map(|sum| ((sum >> 32) as u32 ^ *sum as u32).to_le_bytes()).collect()
     }
@@ -323,7 +323,7 @@ fn name_of(entries: &[Option<Entry>], slot: Slot) -> &str {
     entries[slot as usize].as_ref().expect("a slot in use holds a member").record.id.as_str()
 }
 
-/// Adds to a large table, which grows by an eighth: doubling would leave up to half of the largest unused.
+/// Adds to a large table, which grows by an eighth: doubling would leave up to half of it unused.
 fn push<T>(table: &mut Vec<T>, item: T) {
     if table.len() == table.capacity() {
         table.reserve_exact((table.len() / 8).max(16));

@@ -1,16 +1,16 @@
-//! The view: the table of members as one node holds it, and what this node alone knows of each.
+//! The view: the table of members as one node holds it, and this node's own observations of each.
 //!
 //! | idea | file |
 //! |---|---|
 //! | the table and its fingerprint | `members` |
-//! | what one observer knows of one member beside its record: last sign, round trip, replay window | `peer` |
+//! | one observer's state of one member beside its record: last sign, round trip, replay window | `peer` |
 //! | look-ups by run and by name; the order of names | `runs`, `table`, `order` |
-//! | reaped names, so that late news does not raise the dead | `tombstones` |
+//! | reaped names, so that a late update does not raise the dead | `tombstones` |
 //! | one copy of a record for many cores in one process | `pool` |
 //!
-//! Owns: every [`Slot`], and with it the beginning and the end of what is remembered of a member.
+//! Owns: every [`Slot`], and with it the beginning and the end of all state of a member.
 //!
-//! Must not know: how a record came to be here, who observes whom, or what a silence means.
+//! Must not know: the origin of a record, the observers of a member, or the meaning of a silence.
 
 mod hearing;
 mod members;

@@ -1,24 +1,24 @@
 //! Members in the order of their names, four bytes each.
 //!
-//! The names are in the records already, so only slots are kept: in blocks of bounded length, each in order and one after
-//! the other. To find a name takes as many comparisons as in a tree, to add one moves at most a block; whoever asks hands
-//! in how to get from a slot to its name.
+//! The names are in the records already, so only slots are kept: in blocks of bounded length, each in order and one
+//! after the other. Finding a name takes as many comparisons as in a tree, adding one moves at most a block; callers
+//! pass a function from a slot to its name.
 //!
 //! Invariant: no block is empty, and none is longer than [`BLOCK`].
 
 use super::members::Slot;
 
-/// The most slots in a block: two kilobytes to be moved at most.
+/// The greatest number of slots in a block: at most two kilobytes are moved.
 const BLOCK: usize = 512;
 
-/// A place in the order.
+/// A position in the order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     block: usize,
     at: usize,
 }
 
-/// The order. Its methods take the name of a slot.
+/// The order. Its methods take a function that returns the name of a slot.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     blocks: Vec<Vec<Slot>>,
@@ -30,24 +30,24 @@ impl Order {
         self.len
     }
 
-    /// All slots in order.
+    /// Returns all slots in order.
     pub(in crate::core) fn iter(&self) -> impl Iterator<Item = Slot> {
         self.blocks.iter().flatten().copied()
     }
 
-    /// The slot of a name.
+    /// Returns the slot of a name.
     pub(super) fn find<'a>(&self, name: &str, name_of: impl Fn(Slot) -> &'a str) -> Option<Slot> {
         let (block, found) = self.position(name, name_of);
         found.ok().map(|at| self.blocks[block][at])
     }
 
-    /// Where the names after this one begin, for [`Order::from`].
+    /// Returns the position of the first name after this one, for [`Order::from`].
     pub(in crate::core) fn after<'a>(&self, name: &str, name_of: impl Fn(Slot) -> &'a str) -> Place {
         let (block, found) = self.position(name, name_of);
         Place { block, at: found.map_or_else(|at| at, |at| at + 1) }
     }
 
-    /// The slots from a place on, in order.
+    /// Returns the slots from a position on, in order.
     pub(super) fn from(&self, place: Place) -> impl Iterator<Item = Slot> {
         self.blocks.iter().skip(place.block).flatten().skip(place.at).copied()
     }
@@ -63,7 +63,8 @@ impl Order {
         match self.blocks.get_mut(block) {
             None => self.blocks.push(Vec::new()),
             Some(slots) if slots.len() == BLOCK => {
-                // Who adds in order fills the blocks: only what is in the way goes to the next one.
+                // Names added in ascending order fill the blocks: only the slots behind the position go to the next
+                // block.
                 let split = if at == BLOCK { BLOCK } else { BLOCK / 2 };
                 let upper = slots.split_off(split);
                 self.blocks.insert(block + 1, upper);
@@ -76,7 +77,7 @@ impl Order {
         self.blocks[block].insert(at, slot);
     }
 
-    /// Takes a name out.
+    /// Removes a name.
     pub(in crate::core) fn remove<'a>(&mut self, name: &str, name_of: impl Fn(Slot) -> &'a str) {
         let (block, found) = self.position(name, name_of);
         if let Ok(at) = found {
@@ -88,7 +89,7 @@ impl Order {
         }
     }
 
-    /// The block where a name is or belongs, and where in it.
+    /// Returns the block of a name, and its position there: where it is, or where it belongs.
     fn position<'a>(&self, name: &str, name_of: impl Fn(Slot) -> &'a str) -> (usize, Result<usize, usize>) {
         // The last block that begins at or before the name, or else the first.
         let begin_before =

@@ -1,10 +1,10 @@
 //! One copy of each record for many cores in one process.
 //!
 //! A core keeps a record per member; a thousand cores that hold the same thousand members keep a million equal records.
-//! Whoever runs many of them (the simulator) hands each a pool, and they share.
+//! A program that runs many cores (the simulator) gives each of them a pool, and they share the records.
 //!
-//! Invariant: what the pool gives back equals what it was given, so a core with a pool does exactly what one without it
-//! does. Must not know: who else shares.
+//! Invariant: a record from the pool equals the one that was given to it, so a core with a pool behaves exactly like
+//! one without. Must not know: who else shares.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::core::member::Record;
 
 /// Keeps one copy of each record.
 pub trait RecordPool: fmt::Debug + Send + Sync {
-    /// The copy of this record that all share. `hash` is the record's.
+    /// Returns the shared copy of this record. `hash` is the record's hash.
     fn share(&self, hash: u64, record: Record) -> Arc<Record>;
 }
 
 impl Core {
-    /// From now on, records that are learnt are taken from this pool.
+    /// Takes records that are learnt from now on from this pool.
     pub fn share_records(&mut self, pool: Arc<dyn RecordPool>) {
         self.pool = Some(pool);
     }

@@ -1,6 +1,7 @@
-//! Refutations of one member: how often it was suspected and said otherwise, and the silence that is demanded for it.
+//! Refutations of one member: the number of suspicions that it refuted lately, and the silence required before the next
+//! one.
 //!
-//! Must not know: who suspects (see `detection`, where the rule is).
+//! Must not know: who suspects it (see `detection`, which has the rule).
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::core::limits::{FLAPPING_MEMORY, MAX_DAMPING};
 use crate::core::settings::Timing;
 use crate::core::time::Time;
 
-/// Refutations of one member that are still remembered.
+/// The refutations of one member that are still remembered.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::core) struct Refutations {
     count: u8,
@@ -16,7 +17,7 @@ pub(in crate::core) struct Refutations {
 }
 
 impl Refutations {
-    /// How many count at this time.
+    /// Returns the number that is still remembered at this time.
     fn remembered(self, now: Time, timing: Timing) -> u8 {
         let Some(last) = self.last else { return 0 };
         let memory = timing.down_timeout() * FLAPPING_MEMORY;
@@ -24,26 +25,26 @@ impl Refutations {
         self.count.saturating_sub(u8::try_from(forgotten).unwrap_or(u8::MAX))
     }
 
-    /// One more; no more are counted than make a difference.
+    /// Counts one more; the count stops where it makes no further difference.
     pub(in crate::core) fn add(&mut self, now: Time, timing: Timing) {
         self.count = (self.remembered(now, timing) + 1).min(MAX_DAMPING + 1);
         self.last = Some(now);
     }
 
-    /// It stalls still: nothing is forgotten for a while.
+    /// Postpones forgetting: the member still stalls.
     pub(in crate::core) fn renew(&mut self, now: Time, timing: Timing) {
         self.count = self.remembered(now, timing);
         self.last = Some(now);
     }
 
-    /// The silence before the next suspicion.
+    /// Returns the silence that is required before the next suspicion.
     pub(in crate::core) fn demanded_silence(self, now: Time, timing: Timing) -> Duration {
         let steps = self.remembered(now, timing).saturating_sub(1).min(MAX_DAMPING);
         let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
         timing.down_timeout().saturating_sub(spare / (1 << steps))
     }
 
-    /// More than make a difference were seen lately.
+    /// Returns true if more refutations were seen lately than make a difference.
     pub(in crate::core) fn are_too_many(self) -> bool {
         self.count > MAX_DAMPING
     }

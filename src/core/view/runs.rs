@@ -1,7 +1,7 @@
-//! Where a run lives: from 64 random bits to a slot.
+//! A map from runs, which are 64 random bits, to slots.
 //!
-//! Every packet and every update asks this: eight bytes a member, and mostly one cache line. Only half of a run's hash is
-//! kept, so whoever asks checks what is found against the records.
+//! Every packet and every update is looked up here: a look-up mostly reads one cache line, and an entry takes eight
+//! bytes. Only half of a run's hash is kept, so callers compare the result with the records.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -27,12 +27,12 @@ impl Runs {
         Self { key, ..Self::default() }
     }
 
-    /// The slot of a run; whoever asks tells whether a slot that may be this run's is.
+    /// Returns the slot of a run; `is_it` decides whether a slot that may be this run's is.
     pub(super) fn find(&self, run: Run, is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
         self.cells.find(run.tag(self.key), is_it)
     }
 
-    /// Reads where a search for this run begins (see `ahead`).
+    /// Reads the cell at which a search for this run begins (see `ahead`).
     pub(in crate::core) fn touch(&self, run: Run) -> u64 {
         self.cells.touch(run.tag(self.key))
     }
@@ -42,7 +42,7 @@ impl Runs {
         self.cells.insert(run.tag(self.key), slot);
     }
 
-    /// Takes a run out of its slot.
+    /// Removes a run from its slot.
     pub(in crate::core) fn remove(&mut self, run: Run, slot: Slot) {
         self.cells.remove(run.tag(self.key), slot);
     }

@@ -1,23 +1,23 @@
-//! Look-ups on the hot path: open addressing with fixed hashes, where a tree would touch a cache line for each level.
+//! Look-ups on the hot path: open addressing with fixed hashes, since a tree would read a cache line for each level.
 //!
-//! Linear probing (Knuth, volume 3, section 6.4). A cell holds a tag, which is also where it belongs, and an index into
-//! whatever its user keeps, so that growing reads nothing but the cells themselves.
+//! Linear probing (Knuth, volume 3, section 6.4). A cell holds a tag, which also determines its place, and an index
+//! into a collection of its user, so that growing reads nothing but the cells themselves.
 //!
 //! Invariants:
 //! - At most [`MOST_FULL`] of the cells are taken, so that a search ends.
 //! - Nothing ever depends on the order of the cells.
-//! - Where others choose what is looked up, the tag is hashed with a key of the core's own (see [`Key`]): they cannot
-//!   choose its place.
+//! - If others choose the keys, the tag is hashed with a key of the core's own (see [`Key`]): they cannot choose its
+//!   place.
 //!
-//! Must not know: what is kept, and how much of it there may be; the bounds are the users'.
+//! Must not know: the values, or the bound of their number; the bounds are the users'.
 
 use super::members::Slot;
 
-/// The share of the cells that may be taken: at three quarters, what is there takes two or three looks.
+/// The greatest share of the cells that may be taken: at three quarters, a successful search reads two or three cells.
 const MOST_FULL: (usize, usize) = (3, 4);
-/// No table is smaller.
+/// The smallest table, in cells.
 const FEWEST_CELLS: usize = 16;
-/// A table of fewer cells costs little memory, and so may be emptier.
+/// The size in cells below which a table costs little memory, and so may be emptier.
 const SMALL: usize = 1_024;
 
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ impl Cell {
     }
 }
 
-/// From tags to indices.
+/// A map from tags to indices.
 #[derive(Debug, Default)]
 pub(super) struct Cells {
     cells: Vec<Cell>,
@@ -42,7 +42,7 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// The first of those with this tag (most often there is one or none) that is the right one.
+    /// Returns the first index with this tag (mostly there is one or none) that `is_it` accepts.
     pub(super) fn find(&self, tag: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let mut at = self.home(tag);
         loop {
@@ -54,7 +54,7 @@ impl Cells {
         }
     }
 
-    /// Reads where a search for this tag begins (see `ahead`).
+    /// Reads the cell at which a search for this tag begins (see `ahead`).
     pub(in crate::core) fn touch(&self, tag: u32) -> u64 {
         self.cells.get(self.home(tag)).map_or(0, |cell| cell.index.into())
     }
@@ -69,7 +69,7 @@ impl Cells {
         self.put(Cell { tag, index });
     }
 
-    /// Takes out an index that is there.
+    /// Removes an index that is there.
     pub(in crate::core) fn remove(&mut self, tag: u32, index: u32) {
         if let Some(at) = self.position(tag, index) {
             self.len -= 1;
@@ -77,7 +77,7 @@ impl Cells {
         }
     }
 
-    /// What was at one index is at another.
+    /// Replaces an index by the one that its value moved to.
     fn moved(&mut self, tag: u32, from: u32, to: u32) {
         if let Some(at) = self.position(tag, from) {
             self.cells[at].index = to;
@@ -101,7 +101,7 @@ impl Cells {
         None
     }
 
-    /// Where a search begins: tags are spread over the table in their order.
+    /// Returns the cell at which a search begins: tags are spread over the table in their order.
     fn home(&self, tag: u32) -> usize {
         ((u64::from(tag) * self.cells.len() as u64) >> 32) as usize
     }
@@ -118,7 +118,8 @@ impl Cells {
         self.cells[at] = cell;
     }
 
-    /// A small table doubles. A large one grows by a quarter: doubling would leave up to half of it unused.
+    /// Grows the table. A small one doubles; a large one grows by a quarter, since doubling would leave up to half of
+    /// it unused.
     fn grow(&mut self) {
         let share = if self.cells.len() < SMALL { 1 } else { 4 };
         let cells = (self.cells.len() + self.cells.len() / share).max(FEWEST_CELLS);
@@ -128,7 +129,7 @@ impl Cells {
         }
     }
 
-    /// Moves up whatever a search would not find behind the gap.
+    /// Moves up the cells behind a gap that a search would no longer find.
     fn close_gap(&mut self, mut gap: usize) {
         let cells = self.cells.len();
         let distance = |from: usize, to: usize| if to >= from { to - from } else { to + cells - from };
@@ -148,20 +149,20 @@ impl Cells {
     }
 }
 
-/// What things can be looked up by.
+/// Types that can be keys of a [`Table`].
 pub(in crate::core) trait Key: Copy + Ord {
-    /// Half of a hash, keyed where others choose the value.
+    /// Returns half of a hash, keyed if others choose the value.
     fn tag(self, key: u64) -> u32;
 }
 
 impl Key for Slot {
     fn tag(self, _: u64) -> u32 {
-        // Slots are counted up by this core: an odd factor, that of the golden ratio, spreads them evenly.
+        // Slots are counted up by this core: an odd factor (from the golden ratio) spreads them evenly.
         self.wrapping_mul(0x9e37_79b1)
     }
 }
 
-/// A small map, of which each value is as near as its key's hash.
+/// A small map in which each look-up begins at the hash of the key.
 #[derive(Debug)]
 pub(in crate::core) struct Table<K, V> {
     cells: Cells,
@@ -192,12 +193,12 @@ impl<K: Key, V: Copy> Table<K, V> {
         self.find(key).map(|index| self.entries[index as usize].1)
     }
 
-    /// Reads where a search for this key begins (see `ahead`).
+    /// Reads the cell at which a search for this key begins (see `ahead`).
     pub(in crate::core) fn touch(&self, key: K) -> u64 {
         self.cells.touch(key.tag(self.key))
     }
 
-    /// Sets a value; gives back the one before.
+    /// Sets a value; returns the one before.
     pub(in crate::core) fn insert(&mut self, key: K, value: V) -> Option<V> {
         if let Some(index) = self.find(key) {
             return Some(std::mem::replace(&mut self.entries[index as usize].1, value));
@@ -229,7 +230,7 @@ impl<K: Key, V: Copy> Table<K, V> {
         self.entries.clear();
     }
 
-    /// Takes out everything, in the order of the keys.
+    /// Removes all entries, and returns them in the order of the keys.
     pub(in crate::core) fn take_sorted(&mut self) -> Vec<(K, V)> {
         let mut entries = self.entries.clone();
         entries.sort_unstable_by_key(|(key, _)| *key);
@@ -250,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    /// A key most of whose tags are those of others, too, and are crowded at the end of the table.
+    /// A key that shares most of its tags with others, crowded at the end of the table.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     struct Crowded(u32);
 

@@ -1,7 +1,7 @@
-//! Tombstones: who was reaped, so that a late record does not raise the dead.
+//! Tombstones: the names that were reaped, so that a late record does not raise the dead.
 //!
-//! A tombstone is a name and an incarnation; it is outside the fingerprint, stays for `reap_after`, and the oldest give
-//! way at [`MAX_TOMBSTONES`].
+//! A tombstone is a name and an incarnation; it is outside the fingerprint and is kept for `reap_after`; at
+//! [`MAX_TOMBSTONES`] the oldest is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::core::limits::MAX_TOMBSTONES;
 use crate::core::member::{NodeId, Record};
 use crate::core::time::Time;
 
-/// The graveyard.
+/// The tombstones of a view.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Tombstones {
     by_id: BTreeMap<NodeId, (u64, Time)>,
@@ -18,12 +18,12 @@ pub(in crate::core) struct Tombstones {
 }
 
 impl Tombstones {
-    /// How much is kept.
+    /// Returns the number of tombstones.
     pub(in crate::core) fn size(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Buries a record that was reaped.
+    /// Adds a tombstone for a record that was reaped.
     pub(in crate::core) fn bury(&mut self, now: Time, record: &Record) {
         self.lift(&record.id);
         self.by_id.insert(record.id.clone(), (record.incarnation, now));
@@ -35,24 +35,24 @@ impl Tombstones {
         }
     }
 
-    /// The incarnation up to which a name is buried.
+    /// Returns the incarnation up to which records of a name are covered.
     pub(in crate::core) fn incarnation(&self, id: &str) -> Option<u64> {
         self.by_id.get(id).map(|(incarnation, _)| *incarnation)
     }
 
-    /// Whether a record is covered by a tombstone.
+    /// Returns true if a record is covered by a tombstone.
     pub(in crate::core) fn cover(&self, record: &Record) -> bool {
         self.by_id.get(&record.id).is_some_and(|(buried, _)| record.incarnation <= *buried)
     }
 
-    /// The name lives again, above its tombstone.
+    /// Removes the tombstone of a name that is live again at a higher incarnation.
     pub(in crate::core) fn lift(&mut self, id: &NodeId) {
         if let Some((_, since)) = self.by_id.remove(id) {
             self.by_age.remove(&(since, id.clone()));
         }
     }
 
-    /// Forgets those that are older than `kept_for`.
+    /// Removes tombstones that are older than `kept_for`.
     pub(in crate::core) fn expire(&mut self, now: Time, kept_for: Duration) {
         while let Some((since, _)) = self.by_age.first()
             && now.since(*since) >= kept_for

@@ -1,14 +1,15 @@
-//! Address families, in words: one of the two sides that cannot reach each other may speak IPv6 alone.
+//! Address families, in words: of two nodes that cannot reach each other, one may speak IPv6 alone.
 
 use std::fmt;
 use std::net::SocketAddr;
 
-/// The family of an address, in words.
+/// Returns the family of an address, in words.
 pub(in crate::core) fn family(address: SocketAddr) -> &'static str {
     if address.ip().to_canonical().is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
-/// Says of the address that a node advertises and the one that it is heard from that they are of two families, if so.
+/// Displays a hint if the address that a node advertises and the one that it is heard from are of two families; else
+/// nothing.
 pub(in crate::core) struct Families(pub(in crate::core) SocketAddr, pub(in crate::core) SocketAddr);
 
 impl fmt::Display for Families {

@@ -1,4 +1,4 @@
-//! The messages. Their doc comments are the specification of what travels.
+//! The messages. Their doc comments are the specification of the protocol.
 
 use crate::core::wire::{Broadcast, Families, Letter, Span};
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::core::election::{
 use crate::core::limits::MAX_REFERRALS;
 use crate::core::member::{DetectionMethod, NodeId, ProtocolRange, Record, Run, Status};
 
-/// Eight raw bytes that only somebody who received them can echo.
+/// Eight raw bytes that only a node that received them can echo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nonce(pub u64);
 
@@ -29,74 +29,75 @@ impl<'de> Deserialize<'de> for Nonce {
     }
 }
 
-/// A stamp of the sender, and the last stamp it got from the receiver: both ends learn the round trip time without a
-/// packet of its own. All three figures count tenths of a millisecond modulo 2^16, so that their differences are right
-/// as long as the round trip is below 6.5 s, however long the stamp was held.
+/// A stamp of the sender, and the last stamp it got from the receiver: both ends learn the round-trip time without
+/// extra packets. All three numbers count tenths of a millisecond modulo 2^16, so that their differences are right as
+/// long as the round trip is below 6.5 s, however long the stamp was held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
-    /// The sender's clock.
+    /// The sender's clock, in tenths of a millisecond modulo 2^16.
     #[serde(with = "postcard::fixint::le")]
     pub stamp: u16,
-    /// What it heard from the receiver last.
+    /// The stamp that the sender received last from the receiver; absent before the first one.
     pub echo: Option<Echo>,
 }
 
-/// A stamp on its way back.
+/// A stamp on its way back to its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Echo {
-    /// The receiver's own stamp.
+    /// The stamp that the receiver of this message once sent.
     #[serde(with = "postcard::fixint::le")]
     pub stamp: u16,
-    /// How long it lay here.
+    /// The time for which the stamp was held before it was sent back, in tenths of a millisecond.
     #[serde(with = "postcard::fixint::le")]
     pub hold: u16,
 }
 
-/// What travels beside the record of a Suspect, Down or Left member. Never hashed.
+/// The age and the cause that travel beside the record of a Suspect, Down or Left member. Never hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// How old the last known sign of life (or the departure) was when this was sent. Ages travel, times never do.
+    /// Age of the last known sign of life (or of the departure) at the time of sending, in milliseconds. Ages travel,
+    /// times never do.
     pub age_ms: u64,
-    /// How it was found out.
+    /// The way in which the silence or death was detected.
     pub method: DetectionMethod,
 }
 
 impl Note {
-    /// The age as a duration.
+    /// Returns the age as a duration.
     pub const fn age(self) -> Duration {
         Duration::from_millis(self.age_ms)
     }
 }
 
-/// News about a member. The note comes first, so that the record's bytes are the tail of the message.
+/// An update about a member. The note comes first, so that the record's bytes are the tail of the message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Update {
-    /// For Suspect, Down and Left only.
+    /// The note; for Suspect, Down and Left only.
     pub note: Option<Note>,
     /// The record.
     pub record: Record,
 }
 
-/// Why somebody is not let in.
+/// The reason why a joiner is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
-    /// A node of this name answers at this address.
+    /// A live node of this name answers at this address.
     NameInUse {
-        /// Where the holder of the name is.
+        /// The address of the holder of the name.
         holder: SocketAddr,
     },
-    /// The refuser belongs to another cluster.
+    /// The refusing node belongs to another cluster.
     OtherCluster,
     /// No protocol version in common.
     Protocol {
-        /// What the refuser speaks.
+        /// The versions that the refusing node speaks.
         speaks: ProtocolRange,
     },
-    /// Nothing answers at the address that the joiner advertises; it is heard from another one.
+    /// No node answers at the address that the joiner advertises; the joiner is heard from another one.
     Unreachable {
-        /// Where it wants to be spoken to.
+        /// The address that the joiner advertises.
         advertised: SocketAddr,
-        /// Where its packets come from.
+        /// The source address of its packets.
         heard_from: SocketAddr,
     },
 }
@@ -119,305 +120,312 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A peer's word that it holds a record.
+/// The confirmation that a peer holds a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirmation {
     /// The record's hash.
     pub record: Nonce,
 }
 
-/// Everything that travels. Variants are only ever appended.
+/// The messages of the protocol. Variants are only ever appended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
-    /// In every packet to a member.
+    /// A heartbeat; in every packet to a member.
     Heartbeat(Heartbeat),
     /// Marks an answer: it is never answered itself.
     Reply,
-    /// News about a member, the receiver perhaps included.
+    /// An update about a member, perhaps about the receiver.
     Update(Update),
-    /// "Are you there?" To be answered with [`Message::Ack`] at once. `doubted`: the sender is about to suspect the
-    /// receiver.
+    /// Asks for a sign of life. Answered with [`Message::Ack`] at once.
     Probe {
-        /// To be echoed.
+        /// The nonce to be echoed.
         nonce: Nonce,
-        /// The sender has not heard the receiver for most of its suspect timeout.
+        /// True if the sender has not heard the receiver for most of its suspect timeout, and is about to suspect it.
         doubted: bool,
     },
-    /// The answer to a probe; proves the sender's address to the receiver.
+    /// The answer to a probe; it proves the sender's address to the receiver.
     Ack {
-        /// The probe's.
+        /// The nonce of the probe.
         nonce: Nonce,
     },
-    /// "This is what I hold of you": for a receiver that its sender holds as Suspect, Down or Left (or buried). It
-    /// refutes, or obeys. Another run ignores it: addresses outlive processes. As Up, at an incarnation that the receiver never
-    /// had: "others say of you what I do not believe", and it speaks up above that.
+    /// Tells a member the record held of it: sent to a receiver that is held as Suspect, Down or Left, or that has a
+    /// tombstone. The receiver refutes, or obeys. Another run ignores it: addresses outlive processes. With the status
+    /// Up, at an incarnation that the receiver never had, it reports that others claim this incarnation and that the
+    /// sender does not believe them; the receiver raises its incarnation above it.
     Told {
-        /// Of the held record.
+        /// The run of the held record.
         run: Run,
-        /// Of the held record or tombstone.
+        /// The incarnation of the held record or tombstone.
         incarnation: u64,
-        /// The held status.
+        /// The status of the held record.
         status: Status,
-        /// Of the last sign of life.
+        /// Age of the last sign of life, in milliseconds.
         age_ms: u64,
     },
-    /// "I do not know you": to be answered with [`Message::IAm`]. From one stranger to another the echo answers the
-    /// stranger's own question and proves the sender's address, no more.
+    /// Asks the owner of an unknown run for its record. Answered with [`Message::IAm`]. From one stranger to another
+    /// the echo answers the stranger's own question and proves the sender's address, no more.
     WhoAreYou {
-        /// To be echoed.
+        /// The nonce to be echoed.
         nonce: Nonce,
-        /// The nonce of a `WhoAreYou` that this answers.
+        /// The nonce of the `WhoAreYou` that this one answers.
         echo: Option<Nonce>,
     },
-    /// The sender's record, on request.
+    /// The sender's record, the answer to [`Message::WhoAreYou`].
     IAm {
-        /// The question's.
+        /// The nonce of the question.
         nonce: Nonce,
         /// The sender's own record.
         record: Record,
     },
-    /// "Let me in." Padded to 256 bytes at least, since nothing larger is answered before the cookie came back.
+    /// Asks to join. Padded to 256 bytes at least, since no larger answer is sent before the cookie came back.
     Join {
-        /// The joiner's; repeated in every answer.
+        /// The nonce of the joiner; repeated in every answer.
         nonce: Nonce,
-        /// The joiner's record, Joining.
+        /// The joiner's record, with status Joining.
         record: Record,
-        /// From the sponsor's challenge.
+        /// The cookie of the sponsor's challenge.
         cookie: Option<Nonce>,
     },
-    /// The first answer to `Join`: come again with this cookie.
+    /// The first answer to `Join`: the joiner is to ask again with this cookie.
     Challenge {
-        /// The joiner's.
+        /// The nonce of the `Join`.
         nonce: Nonce,
         /// A keyed hash of address, run and minute: the sponsor keeps no state for it.
         cookie: Nonce,
     },
-    /// "You are in: pull the view from me."
+    /// Lets a joiner in: it is to pull the view from the sender.
     Welcome {
-        /// The joiner's.
+        /// The nonce of the `Join`.
         nonce: Nonce,
         /// The sponsor's record.
         sponsor: Record,
-        /// How many records the sponsor holds.
+        /// The number of records that the sponsor holds.
         count: u32,
     },
-    /// "I am Joining myself."
+    /// Answers a `Join`: the sender is Joining itself.
     NotUp {
-        /// The joiner's.
+        /// The nonce of the `Join`.
         nonce: Nonce,
         /// The sender's record.
         record: Record,
-        /// How many joiners asked the sender so far.
+        /// The number of joiners that asked the sender so far.
         joiners: u32,
     },
-    /// "You are not let in."
+    /// Refuses a joiner.
     Refused {
-        /// The joiner's.
+        /// The nonce of the `Join`.
         nonce: Nonce,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// "Your incarnation is not above the last one of that name: raise it above this and come again."
+    /// Answers a `Join` whose incarnation is not above the last one of that name: the joiner is to raise it above this
+    /// one and ask again.
     Behind {
-        /// The joiner's.
+        /// The nonce of the `Join`.
         nonce: Nonce,
         /// The incarnation to exceed.
         incarnation: u64,
     },
-    /// "Come again in a moment": the present owner of the name is being asked.
+    /// Answers a `Join` while the present owner of the name is being probed: the joiner is to ask again later.
     Wait {
-        /// The joiner's.
+        /// The nonce of the `Join`.
         nonce: Nonce,
-        /// How long.
+        /// The time to wait, in milliseconds.
         wait_ms: u32,
     },
-    /// "Send me the records after this name", up to so many packets. To be answered with packets that each hold one
+    /// Asks for the records after a name, in at most so many packets. Answered with packets that each hold one
     /// [`Message::Page`] and the page's updates.
     Pull {
-        /// Exclusive; from the start if absent.
+        /// The name before the first record; all records if absent.
         after: Option<NodeId>,
-        /// At most [`PAGES_IN_FLIGHT`](crate::core::limits::PAGES_IN_FLIGHT).
+        /// The number of pages; at most [`PAGES_IN_FLIGHT`](crate::core::limits::PAGES_IN_FLIGHT).
         pages: u8,
     },
-    /// The updates of this packet are all the records after `after` up to the last of them, or to the end.
+    /// Heads a packet whose updates are all the records after `after` up to the last of them, or to the end.
     Page {
-        /// As asked, or the last name of the page before.
+        /// The name in the `Pull`, or the last name of the page before.
         after: Option<NodeId>,
-        /// Whether more follow.
+        /// True if more pages follow.
         more: bool,
     },
-    /// "Tell me when you hold this record": comes with the update.
+    /// Asks for a confirmation once the receiver holds this record; sent with the update.
     Confirm(Confirmation),
-    /// "I hold it."
+    /// Confirms that the sender holds the record.
     Confirmed(Confirmation),
-    /// Makes a question as large as its answer may be. The bytes mean nothing.
+    /// Makes a question as large as its answer may be. The bytes have no meaning.
     Padding(Vec<u8>),
-    /// "When did you last hear from this run?" Its sender is about to suspect it.
+    /// Asks when the receiver last heard this run (an indirect probe); the sender is about to suspect it.
     LastHeard {
-        /// The subject.
+        /// The run of the subject.
         run: Run,
     },
-    /// "I heard it myself, so long ago."
+    /// Answers `LastHeard`: the sender heard the run itself, this long ago.
     HeardAt {
-        /// The subject.
+        /// The run of the subject.
         run: Run,
-        /// Of the last packet of it that reached the sender.
+        /// Age of the last packet of that run that reached the sender, in milliseconds.
         age_ms: u64,
     },
-    /// "These are the hashes of my records, bucket by bucket." To be answered with [`Message::Want`] and records.
+    /// The hashes of the sender's records, bucket by bucket. Answered with [`Message::Want`] and records.
     Digest {
         /// For each of 256 buckets of names, 32 bits of the sum of its records' hashes, little endian.
         buckets: Vec<u8>,
     },
-    /// "Send me your records of these buckets." Comes with the sender's own.
+    /// Asks for the records of these buckets. Sent with the sender's own.
     Want {
         /// A bit for each bucket.
         buckets: [u8; 32],
     },
-    /// "I end this link on purpose": over links only. What follows is no sign of a crash.
+    /// Ends this link on purpose; over links only. The closing that follows is no sign of a crash.
     Unlink,
-    /// "My link to this process broke, and its port refuses another one." Whoever has heard it since answers with
-    /// [`Message::Alive`]; whoever cannot reach it either says the same.
+    /// Reports that the sender's link to this run broke, and that its port refuses another one. A receiver that has
+    /// heard the run since answers with [`Message::Alive`]; one that cannot reach it either sends the same.
     Severed {
-        /// The subject.
+        /// The run of the subject.
         run: Run,
-        /// How long ago the port refused: what was heard since refutes it.
+        /// Time since the port refused, in milliseconds: packets heard since then refute the report.
         age_ms: u64,
-        /// Whether the sender's own probes have been in vain as well.
+        /// True if the sender's own probes remained unanswered as well.
         is_sure: bool,
     },
-    /// "I am busy: ask one of these." The answer to a [`Message::Join`] by a sponsor that serves as many views as it may;
-    /// never larger than a question, so that it needs no cookie.
+    /// Refers a joiner to other members: the answer to a [`Message::Join`] by a sponsor that serves as many views as it
+    /// may; never larger than a question, so that it needs no cookie.
     Elsewhere {
-        /// The joiner's.
+        /// The nonce of the `Join`.
         nonce: Nonce,
-        /// Where other members are that are Up. None: ask me again in a moment.
+        /// The addresses of other members that are Up. If there are none, the joiner is to ask the sender again soon.
         members: [Option<SocketAddr>; MAX_REFERRALS],
     },
-    /// "I received a packet of it after you were refused." The number tells whether that is news: the dead send no more
-    /// packets, but their last ones, and words about those, may be under way for a while.
+    /// Answers `Severed`: the sender received a packet of the run after its port refused. The sequence number shows
+    /// whether that is news: a dead process sends no more packets, but its last ones, and reports about those, may be
+    /// under way for a while.
     Alive {
-        /// The subject.
+        /// The run of the subject.
         run: Run,
-        /// The highest sequence number received of it.
+        /// The highest sequence number received from it.
         sequence: u64,
     },
-    /// From voter to voter, see [`election`](crate::core::election).
+    /// A message of the election between voters, see [`election`](crate::core::election).
     Election(Box<Word>),
-    /// "This is who leads."
+    /// The leader, as far as the sender knows.
     Led(Box<Led>),
-    /// "The leader that we both know still leads."
+    /// The leader that both know has renewed its lease.
     Pulse(Pulse),
-    /// "Who leads?" To be answered with [`Message::Led`].
+    /// Asks for the leader. Answered with [`Message::Led`].
     WhoLeads,
-    /// "Send me this numbered view." To be answered with packets that each hold one [`Message::ViewPart`].
+    /// Asks for a numbered view. Answered with packets that each hold one [`Message::ViewPart`].
     WantView(WantView),
     /// A part of a numbered view.
     ViewPart(Box<ViewPart>),
-    /// "You lead: change the electorate, or resign." From a member, whose operator asked it, to the leader, which believes it from a
-    /// proven address alone; repeated until the answer comes. To be answered with [`Message::VotersChanged`] once it is done
-    /// or refused, and each repetition again.
+    /// Asks the leader to change the electorate, or to resign. Sent to the leader by a member whose operator asked for
+    /// it, and accepted from a proven address alone; repeated until the answer comes. Answered with
+    /// [`Message::VotersChanged`] once it is done or refused, and each repetition again.
     ChangeVoters(Box<ChangeVoters>),
     /// The leader's answer to [`Message::ChangeVoters`].
     VotersChanged(Box<VotersChanged>),
-    /// Stands before a [`Message::Join`] and a [`Message::NotUp`] of nodes that look for a cluster: what its sender knows
-    /// of who is to found it.
+    /// Stands before a [`Message::Join`] and a [`Message::NotUp`] of nodes that look for a cluster: the sender's
+    /// knowledge of the candidates for founding it.
     Seeking(Seeking),
-    /// "Do you reach me at this address?" To be answered there with [`Message::Reached`], by members alone.
+    /// Asks whether the receiver can reach the sender at this address. Answered there with [`Message::Reached`], by
+    /// members alone.
     ReachMe {
-        /// To be repeated.
+        /// The nonce to be repeated.
         nonce: Nonce,
-        /// Where the sender wants to be spoken to.
+        /// The address that the sender advertises.
         address: SocketAddr,
     },
     /// The answer to [`Message::ReachMe`].
     Reached {
-        /// The question's.
+        /// The nonce of the question.
         nonce: Nonce,
     },
-    /// "Your datagrams do not come here." What the receiver sends to the sender goes by their link, too, until this is said
-    /// no more.
+    /// Reports that the receiver's datagrams do not reach the sender. The receiver then also sends everything over
+    /// their link, until this is no longer repeated.
     Unheard,
-    /// "Whom do you hold under this name?" From the name's owner, which met another one. To be answered with
-    /// [`Message::Holds`].
+    /// Asks which run the receiver holds under this name. Sent by an owner of the name that met another one. Answered
+    /// with [`Message::Holds`].
     WhoHolds {
-        /// To be echoed.
+        /// The nonce to be echoed.
         nonce: Nonce,
         /// The name.
         id: NodeId,
     },
     /// The answer to [`Message::WhoHolds`].
     Holds {
-        /// The question's.
+        /// The nonce of the question.
         nonce: Nonce,
-        /// The run that the sender holds as Up, Suspect or Leaving under that name.
+        /// The run that the sender holds as Up, Suspect or Leaving under that name; absent if there is none.
         run: Option<Run>,
     },
-    /// "This cluster has an electorate": stands before a [`Message::Welcome`], so that a joiner knows it before it is Up; in
-    /// gossip packets while nobody leads; and answers [`Message::WhoLeads`] where there is no [`Message::Led`] to say.
+    /// Reports that this cluster has an electorate: stands before a [`Message::Welcome`], so that a joiner knows it
+    /// before it is Up; travels in gossip packets while there is no leader; and answers [`Message::WhoLeads`] if there
+    /// is no [`Message::Led`] to send.
     Founded(Founded),
-    /// "Bring this back when you speak from elsewhere": beside an [`Message::Ack`] to an observer, at its proven address.
+    /// A keepsake, which the receiver returns when it sends from another address: travels beside an [`Message::Ack`] to
+    /// an observer, at its proven address.
     Keepsake {
-        /// A keyed hash of the receiver's run: its sender remembers nothing.
+        /// A keyed hash of the receiver's run: its sender keeps no state.
         keepsake: Nonce,
     },
-    /// "You gave me this": stands before a [`Message::IAm`], and goes where the [`Message::Keepsake`] came from, nowhere else.
-    /// Whoever brings it back is the run that it was given to, wherever that is now.
+    /// Returns a keepsake: stands before a [`Message::IAm`], and goes to the sender of the [`Message::Keepsake`] alone.
+    /// A node that returns it is the run that it was given to, wherever that run is now.
     Reminder {
-        /// As it was given.
+        /// The keepsake as it was given.
         keepsake: Nonce,
     },
-    /// "This has become of a lease in a database." Passed on by everybody who hears it for the first time.
+    /// News about a lease in a database. Passed on by every member that receives it for the first time.
     LeaseWord(Box<LeaseWord>),
-    /// What some member's program says to all: delivered once, kept for a while, and sent on.
+    /// A message of some member's program to all: delivered once, kept for a while, and sent on.
     Broadcast(Box<Broadcast>),
-    /// "I hold broadcasts of these." To be answered with [`Message::WantBroadcasts`] by whoever lacks some.
+    /// Lists the broadcasts that the sender holds. Answered with [`Message::WantBroadcasts`] by a receiver that lacks
+    /// some.
     HaveBroadcasts(Vec<Span>),
-    /// "Send me those of these that you hold." To be answered with [`Message::Broadcast`].
+    /// Asks for those of these broadcasts that the receiver holds. Answered with [`Message::Broadcast`].
     WantBroadcasts(Vec<Span>),
-    /// What the sender's program says to the receiver's, over links only. To be answered with [`Message::Receipt`].
+    /// A message of the sender's program to the receiver's, over links only. Answered with [`Message::Receipt`].
     Letter(Box<Letter>),
-    /// "I have that letter of yours."
+    /// Confirms that the sender has received a letter.
     Receipt {
-        /// The letter's.
+        /// The number of the letter.
         number: u64,
     },
 }
 
-/// See [`Message::LeaseWord`]. Kinds that a build does not know are passed on all the same.
+/// News about a lease in a database, see [`Message::LeaseWord`]. Kinds that a build does not know are passed on all the
+/// same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseWord {
     /// The lease's name.
     pub lease: NodeId,
-    /// Its term.
+    /// The term that the news is about.
     pub term: u64,
-    /// One of the kinds below.
+    /// The kind: one of the constants below.
     pub kind: u8,
-    /// Tells apart words that are otherwise the same; else 0.
+    /// A number that makes otherwise equal messages different; else 0.
     pub nonce: u64,
 }
 
 impl LeaseWord {
-    /// Somebody leads in this term.
+    /// A leader has taken the lease in this term.
     pub const LED: u8 = 0;
-    /// Whoever led in this term has given the lease up: it is free.
+    /// The leader of this term has given the lease up: it is free.
     pub const RELEASED: u8 = 1;
-    /// Whoever leads in this term is asked to give the lease up.
+    /// The leader of this term is asked to give the lease up.
     pub const RESIGN: u8 = 2;
 }
 
-/// See [`Message::Seeking`].
+/// A node's knowledge of the candidates for founding a cluster, see [`Message::Seeking`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seeking {
-    /// In a question: the receiver's address is one of the sender's seeds.
+    /// In a question: true if the receiver's address is one of the sender's seeds.
     pub asks_seed: bool,
-    /// Whether the sender itself may be the first of its cluster, and why.
+    /// The reason why the sender itself may found the cluster; absent if it may not.
     pub candidacy: Option<Candidacy>,
-    /// The first in line of the candidates that the sender has reached.
+    /// The smallest candidate that the sender has reached.
     pub first: Option<Candidate>,
 }
 
-/// Why a node may be the first of its cluster. The listed come before the named.
+/// The reason why a node may found a cluster. `Listed` comes before `Named`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Candidacy {
     /// Its own list of seeds names it.
@@ -426,131 +434,131 @@ pub enum Candidacy {
     Named,
 }
 
-/// A node that may be the first of its cluster. Of several, the smallest is the first in line.
+/// A node that may found its cluster. Of several, the smallest founds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Why it may.
+    /// The reason why it may.
     pub candidacy: Candidacy,
-    /// Where it is.
+    /// The address of its gossip.
     pub address: SocketAddr,
 }
 
-/// See [`Message::Led`].
+/// A leader and its claim, see [`Message::Led`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Led {
-    /// Of the electorate.
+    /// The lineage of the electorate.
     pub lineage: Lineage,
-    /// Of the electorate that it descends from.
+    /// The lineage of the first electorate, from which it descends.
     pub root: Lineage,
-    /// The term at which its generation began.
+    /// The term at which the electorate's generation began.
     pub began: Term,
-    /// The term.
+    /// The leader's term.
     pub term: Term,
-    /// Who leads in it; absent if it resigned.
+    /// The leader; absent if it resigned.
     pub leader: Option<NodeId>,
-    /// The renewal that a majority of the voters acknowledged last.
+    /// The sequence number of the renewal that a majority of the voters acknowledged last.
     pub sequence: u64,
-    /// How long ago it was sent.
+    /// Time since that renewal was sent, in milliseconds.
     pub age_ms: u64,
-    /// The leader's lease.
+    /// The length of the leader's lease, in milliseconds.
     pub lease_ms: u64,
-    /// The newest agreed view.
+    /// A reference to the newest agreed view.
     pub view: ViewRef,
-    /// How it differs from the one before it, if that is short.
+    /// The difference between that view and the one before it, if it is short.
     pub delta: Option<Delta>,
 }
 
-/// See [`Message::Pulse`].
+/// A renewal of a leader that sender and receiver both know, see [`Message::Pulse`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pulse {
     /// The low half of the electorate's lineage.
     #[serde(with = "postcard::fixint::le")]
     pub lineage: u32,
-    /// The term.
+    /// The leader's term.
     pub term: Term,
-    /// The renewal that a majority of the voters acknowledged last.
+    /// The sequence number of the renewal that a majority of the voters acknowledged last.
     pub sequence: u64,
-    /// How long ago it was sent.
+    /// Time since that renewal was sent, in milliseconds.
     pub age_ms: u64,
-    /// Of the newest agreed view.
+    /// The number of the newest agreed view.
     pub number: u64,
-    /// The low half of its digest.
+    /// The low half of that view's digest.
     #[serde(with = "postcard::fixint::le")]
     pub digest: u32,
 }
 
-/// See [`Message::WantView`].
+/// A request for a numbered view, see [`Message::WantView`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantView {
-    /// Which.
+    /// The digest of the view.
     pub digest: Digest,
-    /// Only names after this one.
+    /// The name after which the names begin; all names if absent.
     pub after: Option<NodeId>,
 }
 
-/// See [`Message::ViewPart`].
+/// A part of a numbered view, see [`Message::ViewPart`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewPart {
-    /// Of which view.
+    /// The digest of the view that this is a part of.
     pub digest: Digest,
-    /// The names that follow are all after this one, up to the last of them.
+    /// The name after which the names of this part begin; from the first if absent.
     pub after: Option<NodeId>,
     /// Names, sorted.
     pub members: Vec<NodeId>,
-    /// Whether more follow.
+    /// True if more parts follow.
     pub more: bool,
-    /// In the first part.
+    /// The electorate; in the first part.
     pub electorate: Option<Electorate>,
-    /// In the first part, if the view changes the electorate.
+    /// The change of the electorate, if the view makes one; in the first part.
     pub change: Option<VoterChange>,
 }
 
-/// See [`Message::ChangeVoters`].
+/// A request to the leader, see [`Message::ChangeVoters`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeVoters {
-    /// The same in every repetition of one question, and in no other question.
+    /// The nonce of the request: the same in every repetition, and different in every other request.
     pub nonce: Nonce,
-    /// The change that is asked for.
+    /// The change requested.
     pub wish: VoterWish,
 }
 
-/// What the leader is to do: how the electorate is to be changed, or that another is to lead.
+/// A change of the electorate, or of the leader, that is requested of the leader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VoterWish {
-    /// This one is to vote.
+    /// Add this voter.
     Add(NodeId),
-    /// This one is to vote no more.
+    /// Remove this voter.
     Remove(NodeId),
-    /// Whoever leads in this term is to give leadership up.
+    /// The leader of this term is to give leadership up.
     Resign {
-        /// The term: a leader of a later one was not meant.
+        /// The term: a leader of a later one is not meant.
         term: Term,
-        /// The voter that is to lead instead, if anybody in particular.
+        /// The voter to hand over to; any if absent.
         to: Option<NodeId>,
     },
-    /// One is to vote in the place of another.
+    /// One node is to vote in the place of another.
     Replace {
-        /// The voter that is to go.
+        /// The voter to be removed.
         old: NodeId,
         /// The node that is to vote.
         new: NodeId,
     },
 }
 
-/// See [`Message::VotersChanged`].
+/// The leader's answer to a request, see [`Message::VotersChanged`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VotersChanged {
-    /// The nonce of the question that is answered.
+    /// The nonce of the request that is answered.
     pub nonce: Nonce,
-    /// The electorate as it is now, or why it was not changed.
+    /// The new electorate, or the reason why it was not changed.
     pub result: Result<Electorate, ChangeError>,
 }
 
-/// Length of the digest in [`Message::Digest`], in bytes.
+/// The length of the digest in [`Message::Digest`], in bytes.
 pub(super) const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
-    /// How many kinds this build knows; higher numbers are skipped and counted.
+    /// The number of kinds that this build knows; higher kinds are skipped and counted.
     pub(super) const KINDS: u32 = 51;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;

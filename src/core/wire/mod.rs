@@ -1,21 +1,22 @@
-//! The wire format: bytes to messages and back, and nothing else.
+//! The wire format: converts bytes to messages and back, and does nothing else.
 //!
 //! ```text
 //! packet  = "HC"  version u8  key-id u8  cluster 4 B  run 8 B  sequence varint  fingerprint 8 B  message*
 //! message = length varint  kind varint  fields
 //! ```
 //!
-//! A key id of 255 is no key: `"HC"  version u8  255  oldest u8  newest u8` refuses a packet whose version its sender does
-//! not speak, and is never answered. A packet with run 0, sequence 0 and fingerprint 0 does not say whose it is.
+//! A key id of 255 marks a refusal, not a key: `"HC"  version u8  255  oldest u8  newest u8` refuses a packet whose
+//! version its sender does not speak, and is never answered. A packet with run 0, sequence 0 and fingerprint 0 is
+//! anonymous.
 //!
 //! Fields are postcard's: integers are LEB128 varints, texts and lists carry their length, options a 0 or 1 byte. Runs,
-//! nonces, hashes and fingerprints are eight raw bytes, little endian; heartbeat stamps two. Messages carry their length,
-//! so that kinds that a build does not know are skipped and counted; new kinds and variants are only ever appended, and
-//! golden bytes in the tests pin what exists. What does not re-encode to the very bytes received is rejected, so there
-//! is one encoding of everything and a record's hash can stand for the record.
+//! nonces, hashes and fingerprints are eight raw bytes, little endian; heartbeat stamps two. Messages carry their
+//! length, so that kinds that a build does not know are skipped and counted; new kinds and variants are only ever
+//! appended, and golden bytes in the tests pin the existing ones. A message that does not re-encode to the very bytes
+//! received is rejected, so that everything has exactly one encoding and a record's hash can stand for the record.
 //!
 //! Invariants: no input makes the decoder panic or allocate more than a small multiple of the datagram; a packet is
-//! believed as a whole or not at all. This module must not know what a message *means*.
+//! accepted as a whole or not at all. This module must not know the *meaning* of a message.
 
 mod families;
 mod message;

@@ -1,4 +1,4 @@
-//! Packets: the header, and length-prefixed messages behind it.
+//! Packets: the header, and length-prefixed messages after it.
 
 use serde::Serialize;
 
@@ -11,39 +11,40 @@ use crate::core::member::{ProtocolRange, Record, Run};
 pub const VERSION: u8 = 1;
 
 pub(super) const MAGIC: [u8; 2] = *b"HC";
-/// In the place of a key id: not a packet but a refusal, see [`Packet::refusal`].
+/// The value in the place of a key id that marks a refusal, see [`Packet::refusal`].
 pub(super) const REFUSAL_KEY: u8 = 0xff;
 
-/// What stands before the messages.
+/// The part of a packet before the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// The low half of the XXH3-64 of the cluster's name.
     pub cluster: u32,
-    /// The sender; [`Run::NOBODY`] if the packet does not say.
+    /// The run of the sender; [`Run::NOBODY`] in anonymous packets.
     pub run: Run,
-    /// Counts the sender's packets from 1; what is not fresh is not believed. 0 in anonymous packets, and only there.
+    /// The number of the packet, counted by its sender from 1; a number that is not fresh is not accepted. 0 in
+    /// anonymous packets, and only there.
     pub sequence: u64,
-    /// Of the sender's view.
+    /// The fingerprint of the sender's view.
     pub fingerprint: u64,
 }
 
 impl Header {
-    /// The header of a packet that does not say whose it is: strangers are told no run before they proved their address.
+    /// Returns the header of an anonymous packet: strangers learn no run before they proved their address.
     pub const fn anonymous(cluster: u32) -> Self {
         Header { cluster, run: Run::NOBODY, sequence: 0, fingerprint: 0 }
     }
 
-    /// The cluster's hash as it stands in headers.
+    /// Returns the cluster's hash as it stands in headers.
     pub fn cluster_hash(name: &str) -> u32 {
         xxhash_rust::xxh3::xxh3_64(name.as_bytes()) as u32
     }
 }
 
-/// Why a datagram is no packet.
+/// The reason why a datagram is not a valid packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PacketError {
-    /// Not ours, cut short, out of bounds, or not the canonical encoding.
+    /// Not our format, cut short, out of bounds, or not the canonical encoding.
     #[error("malformed packet")]
     Malformed,
     /// A format version that this build does not speak.
@@ -52,10 +53,10 @@ pub enum PacketError {
         /// The version found.
         found: u8,
     },
-    /// Its sender does not speak our format version, and says so.
+    /// The sender does not speak our format version, and said so.
     #[error("refused: the sender speaks versions {} to {}", speaks.min, speaks.max)]
     Refused {
-        /// What it speaks.
+        /// The versions that it speaks.
         speaks: ProtocolRange,
     },
     /// Sealed, or sealed with a key that is not known.
@@ -73,18 +74,18 @@ pub struct Packet {
     pub header: Header,
     /// The messages of known kinds, in order.
     pub messages: Vec<Message>,
-    /// How many messages of unknown kinds were skipped.
+    /// The number of messages of unknown kinds that were skipped.
     pub unknown: usize,
 }
 
 impl Packet {
-    /// The answer to a format version that is not ours, in a layout that every version can read and that is never
-    /// answered: `"HC"  version u8  0xff  oldest u8  newest u8`.
+    /// Encodes the answer to a format version that is not ours, in a layout that every version can read and that is
+    /// never answered: `"HC"  version u8  0xff  oldest u8  newest u8`.
     pub fn refusal(speaks: ProtocolRange) -> Vec<u8> {
         vec![MAGIC[0], MAGIC[1], VERSION, REFUSAL_KEY, speaks.min, speaks.max]
     }
 
-    /// Decodes a whole datagram, or nothing of it.
+    /// Decodes a whole datagram, or fails.
     pub fn decode(bytes: &[u8]) -> Result<Self, PacketError> {
         let (header, messages) = read(bytes)?;
         let mut packet = Packet { header, messages: Vec::new(), unknown: 0 };
@@ -103,8 +104,8 @@ impl Packet {
     }
 }
 
-/// Bytes that an encoding is added to. What postcard itself has for this takes each byte for a sequence of its own: four
-/// times the instructions.
+/// A buffer that an encoding is appended to. postcard's own flavour for this handles each byte as a sequence of its
+/// own, which takes four times the instructions.
 struct Append(Vec<u8>);
 
 impl Append {
@@ -140,7 +141,7 @@ pub struct PacketBuilder {
 }
 
 impl PacketBuilder {
-    /// A packet of at most `limit` bytes, the header included.
+    /// Returns a packet with this header, of at most `limit` bytes, the header included.
     pub fn new(header: &Header, limit: usize) -> Self {
         let mut bytes = Vec::with_capacity(96);
         bytes.extend_from_slice(&MAGIC);
@@ -153,12 +154,12 @@ impl PacketBuilder {
         Self { bytes, limit, messages: 0 }
     }
 
-    /// Adds a message if it fits; says whether it did.
+    /// Adds a message if it fits; returns true if it did.
     pub fn push(&mut self, message: &Message) -> bool {
         self.push_encoding(message)
     }
 
-    /// Adds a [`Message::Update`] without cloning the record, if it fits; says whether it did.
+    /// Adds a [`Message::Update`] without cloning the record, if it fits; returns true if it did.
     pub fn push_update(&mut self, note: Option<Note>, record: &Record) -> bool {
         // postcard writes a variant's number and then its fields, so this tuple is the message.
         self.push_encoding(&(Message::UPDATE_KIND, note, record))
@@ -195,7 +196,7 @@ impl PacketBuilder {
         fits
     }
 
-    /// Grows the packet to at least `size` bytes by a message that means nothing.
+    /// Grows the packet to at least `size` bytes by a message without meaning.
     pub fn pad_to(&mut self, size: usize) {
         if self.bytes.len() < size {
             // Length, kind and the padding's own length take three bytes, or five around a long padding.
@@ -205,22 +206,22 @@ impl PacketBuilder {
         }
     }
 
-    /// Gives back room that was held back for a last message.
+    /// Raises the limit, to use room that was reserved for a last message.
     pub fn raise_limit(&mut self, limit: usize) {
         self.limit = self.limit.max(limit);
     }
 
-    /// Whether nothing was added yet.
+    /// Returns true if no message was added yet.
     pub fn is_empty(&self) -> bool {
         self.messages == 0
     }
 
-    /// Bytes so far.
+    /// Returns the length so far, in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The datagram.
+    /// Returns the datagram.
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }

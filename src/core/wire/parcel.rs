@@ -1,4 +1,4 @@
-//! What messages between programs look like on the wire.
+//! The wire form of messages between programs.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,61 +6,61 @@ use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::MAX_SPANS;
 use crate::core::member::Run;
 
-/// See [`Message::Broadcast`](super::Message::Broadcast).
+/// A message of some member's program to all, see [`Message::Broadcast`](super::Message::Broadcast).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Broadcast {
-    /// The process that said it first. Who relays it says so.
+    /// The run of the origin, as the sender reports it if it relays the message.
     pub run: Run,
-    /// Counts that process's broadcasts from 1.
+    /// The number of the broadcast, counted by the origin from 1.
     pub number: u64,
-    /// How long ago it was said.
+    /// Time since the origin sent it, in milliseconds.
     pub age_ms: u64,
-    /// What it is about.
+    /// The topic.
     pub topic: Topic,
-    /// What it says.
+    /// The payload.
     pub payload: Payload,
 }
 
-/// Some broadcasts of one origin.
+/// A range of broadcasts of one origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// The origin.
+    /// The run of the origin.
     pub run: Run,
-    /// The first of their numbers.
+    /// The first number.
     pub first: u64,
-    /// The last one, inclusive. There may be gaps between.
+    /// The last number, inclusive. There may be gaps between.
     pub last: u64,
 }
 
-/// See [`Message::Letter`](super::Message::Letter).
+/// A message to one node, see [`Message::Letter`](super::Message::Letter).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Letter {
-    /// Counts the sender's letters from 1, to whomever they go.
+    /// The number of the letter, counted by the sender from 1 over all receivers.
     pub number: u64,
-    /// What it is for.
+    /// The purpose of the letter.
     pub purpose: Purpose,
-    /// What it says.
+    /// The payload.
     pub payload: Payload,
 }
 
 /// The purpose of a letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
-    /// To tell something.
+    /// A message without an answer.
     Tell {
-        /// What it is about.
+        /// The topic.
         topic: Topic,
     },
-    /// To ask something.
+    /// A request.
     Ask {
-        /// What it is about.
+        /// The topic.
         topic: Topic,
-        /// For how long the answer is awaited.
+        /// The time within which an answer is awaited, in milliseconds.
         within_ms: u32,
     },
-    /// To answer.
+    /// The answer to a request.
     Answer {
-        /// The number of the letter that asked.
+        /// The number of the request's letter.
         to: u64,
     },
 }

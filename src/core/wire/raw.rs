@@ -1,8 +1,8 @@
-//! Records read by hand: borrowed from the datagram, validated on the way, nothing allocated.
+//! Records decoded by hand: borrowed from the datagram, validated on the way, nothing allocated.
 //!
-//! Invariant: what [`RawRecord::read`] believes is exactly what serde decodes, re-encodes to the same bytes, and finds
-//! well-formed; a test holds the two together. It is several times as fast, and a record that turns out to be old news
-//! costs no memory.
+//! Invariant: [`RawRecord::read`] accepts exactly those bytes that serde decodes, that re-encode to the same bytes, and
+//! that are a well-formed record; a test compares the two. It is several times as fast, and an outdated record costs no
+//! memory.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::packet::PacketError;
 use crate::core::member::{LeaveReason, NodeId, ProtocolRange, Record, Run, Status, Tags, check_name, is_reachable};
 use crate::core::settings::Timing;
 
-/// Bytes yet to be read. Integers are only taken in their shortest form.
+/// The bytes yet to be read. Integers are only accepted in their shortest form.
 #[derive(Clone, Copy)]
 pub(super) struct Bytes<'a>(&'a [u8]);
 
@@ -44,9 +44,9 @@ impl<'a> Bytes<'a> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    /// A canonical varint: no padding, no bits beyond the 64th.
+    /// Reads a canonical varint: no padding, no bits beyond the 64th.
     pub(super) fn varint(&mut self) -> Result<u64, PacketError> {
-        // Lengths and kinds are nearly always a byte.
+        // Lengths and kinds are nearly always one byte.
         if let [byte @ ..0x80, rest @ ..] = self.0 {
             self.0 = rest;
             return Ok(u64::from(*byte));
@@ -76,7 +76,7 @@ impl<'a> Bytes<'a> {
         std::str::from_utf8(self.take(length)?).map_err(|_| PacketError::Malformed)
     }
 
-    /// A text of a record: no control characters.
+    /// Reads a text of a record, which has no control characters.
     fn plain_text(&mut self, most: usize) -> Result<&'a str, PacketError> {
         let text = self.text(most)?;
         if text.contains(char::is_control) { Err(PacketError::Malformed) } else { Ok(text) }
@@ -98,7 +98,7 @@ pub(in crate::core) struct RawRecord<'a> {
 }
 
 impl<'a> RawRecord<'a> {
-    /// Reads all bytes as one record, and validates it.
+    /// Decodes all bytes as one record, and validates it.
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, PacketError> {
         let mut bytes = Bytes::new(bytes);
         let id = bytes.text(NodeId::MAX_BYTES)?;
@@ -125,14 +125,14 @@ impl<'a> RawRecord<'a> {
         Ok(Self { id, run, status, version, incarnation, address, api_address, tags, timing, protocol })
     }
 
-    /// The record, with texts of its own.
+    /// Returns the record, with newly allocated texts.
     pub(in crate::core) fn into_record(self) -> Record {
         let id = NodeId::new(self.id).expect("names are checked as they are read");
         let version = Arc::from(self.version);
         self.with(id, version)
     }
 
-    /// The record, with a name and a version text that are there already.
+    /// Returns the record, with a name and a version text that exist already.
     pub(in crate::core) fn with(self, id: NodeId, version: Arc<str>) -> Record {
         debug_assert!(id == *self.id && *version == *self.version);
         Record {
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::core::member::tests::record;
 
-    /// What serde makes of the bytes.
+    /// Decodes a record with serde.
     fn by_serde(bytes: &[u8]) -> Option<Record> {
         let (record, rest) = postcard::take_from_bytes::<Record>(bytes).ok()?;
         (rest.is_empty() && record.encode() == bytes && record.is_well_formed()).then_some(record)

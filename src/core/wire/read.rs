@@ -1,8 +1,8 @@
-//! Bytes to messages, one after the other, and news no further than its reader needs: who holds a record's hash holds
-//! the record, and most news is held already.
+//! Decodes messages one after the other, and updates only as far as the reader needs them: a node that holds a record's
+//! hash holds the record, and most updates are held already.
 //!
-//! Reading is checking: whoever reads to the end, and decodes the updates that it does not hold, has validated the whole
-//! packet.
+//! Reading is checking: a reader that reads to the end, and decodes the updates that it does not hold, has validated
+//! the whole packet.
 
 use serde::Serialize;
 
@@ -14,19 +14,19 @@ use crate::core::election::Electorate;
 use crate::core::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
 use crate::core::member::{ProtocolRange, Record, Run, Status, is_reachable};
 
-/// Magic, version, key id, cluster and run.
+/// The length of magic, version, key id, cluster and run together, in bytes.
 const FIXED_BYTES: usize = 16;
 
-/// One message, read as far as it must be.
+/// One message, decoded as far as necessary.
 pub(in crate::core) enum Read<'a> {
-    /// News, not decoded.
+    /// An update, not decoded.
     Update(RawUpdate<'a>),
-    /// What is in every packet.
+    /// A heartbeat, which is in every packet.
     Heartbeat(Heartbeat),
-    /// Anything else that is known. Messages with records are large, and most packets have none: boxed, they do not make
+    /// Any other known message. Messages with records are large, and most packets have none: boxed, they do not make
     /// reading a heartbeat slower.
     Message(Box<Message>),
-    /// Of a kind that this build does not know.
+    /// A message of a kind that this build does not know.
     Unknown,
 }
 
@@ -48,32 +48,33 @@ impl<'a> RawUpdate<'a> {
         Ok(Self { note, record })
     }
 
-    /// The hash of the record, if it is one.
+    /// Returns the hash of the record's bytes.
     pub(in crate::core) fn hash(&self) -> u64 {
         xxhash_rust::xxh3::xxh3_64(self.record)
     }
 
-    /// The run that stands behind the name, if this is a record.
+    /// Returns the run in the record; `None` if the bytes are too short.
     pub(in crate::core) fn run(&self) -> Option<Run> {
         let (length, rest) = self.record.split_first()?;
         let run = rest.get(usize::from(*length)..)?.first_chunk()?;
         Some(Run(u64::from_le_bytes(*run)))
     }
 
-    /// Whether the note is there exactly if a record of this status needs one.
+    /// Returns true if a note is present exactly if a record of this status needs one.
     pub(in crate::core) fn suits(&self, status: Status) -> bool {
         let is_noted = matches!(status, Status::Suspect | Status::Down | Status::Left(_));
         self.note.is_some() == is_noted && status != Status::Joining
     }
 
-    /// The record, validated to the last byte.
+    /// Decodes the record, and validates it to the last byte.
     pub(in crate::core) fn decode(&self) -> Result<RawRecord<'a>, PacketError> {
         let record = RawRecord::read(self.record)?;
         if self.suits(record.status) { Ok(record) } else { Err(PacketError::Malformed) }
     }
 }
 
-/// Reads the header; gives the messages to be read one by one. An error among them condemns the whole packet.
+/// Reads the header, and returns the messages to be read one by one. An error in one of them invalidates the whole
+/// packet.
 pub(in crate::core) fn read(datagram: &[u8]) -> Result<(Header, Messages<'_>), PacketError> {
     if let [b'H', b'C', _, REFUSAL_KEY, min, max] = *datagram {
         return Err(PacketError::Refused { speaks: ProtocolRange { min, max } });
@@ -99,17 +100,17 @@ pub(in crate::core) fn read(datagram: &[u8]) -> Result<(Header, Messages<'_>), P
     Ok((Header { cluster, run, sequence, fingerprint }, Messages { rest, left: MAX_MESSAGES_PER_PACKET }))
 }
 
-/// Whose packet this is, if it is one.
+/// Returns the run in a packet's header, without further checks; `None` if there is none.
 pub(in crate::core) fn sender_of(datagram: &[u8]) -> Option<Run> {
     let run = datagram.get(FIXED_BYTES - size_of::<u64>()..)?.first_chunk()?;
     Some(Run(u64::from_le_bytes(*run)))
 }
 
-/// The messages of a packet, in order. Clones read the same ones again.
+/// The messages of a packet, in order. A clone reads the same messages again.
 #[derive(Clone)]
 pub(in crate::core) struct Messages<'a> {
     rest: Bytes<'a>,
-    /// How many more there may be.
+    /// The number of further messages that the packet may have.
     left: usize,
 }
 
@@ -129,7 +130,7 @@ impl<'a> Iterator for Messages<'a> {
 }
 
 impl<'a> Messages<'a> {
-    /// Whether there is a message of this kind, found out without decoding any.
+    /// Returns true if there is a message of this kind; decodes none.
     pub(in crate::core) fn hold(&self, kind: u32) -> bool {
         let mut rest = self.rest;
         let mut next = || {
@@ -139,7 +140,7 @@ impl<'a> Messages<'a> {
         std::iter::from_fn(&mut next).any(|found| found == u64::from(kind))
     }
 
-    /// Whether all have been read.
+    /// Returns true if all messages have been read.
     pub(in crate::core) fn is_over(&self) -> bool {
         self.rest.is_empty()
     }
@@ -167,8 +168,8 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// A heartbeat, read by hand: there is one in nearly every packet, and all its figures have a fixed length, so that it
-/// cannot be written in two ways.
+/// Decodes a heartbeat by hand: there is one in nearly every packet, and all its numbers have a fixed length, so that
+/// it has only one encoding.
 fn heartbeat(fields: &[u8]) -> Option<Heartbeat> {
     let (stamp, echo) = fields.split_first_chunk()?;
     let echo = match *echo {
@@ -179,7 +180,7 @@ fn heartbeat(fields: &[u8]) -> Option<Heartbeat> {
     Some(Heartbeat { stamp: u16::from_le_bytes(*stamp), echo })
 }
 
-/// Whether `value` encodes to exactly `bytes`, found out without allocating.
+/// Returns true if `value` encodes to exactly `bytes`; allocates nothing.
 fn is_canonical(value: &impl Serialize, bytes: &[u8]) -> bool {
     struct Compare<'a> {
         expected: &'a [u8],
@@ -205,7 +206,7 @@ fn is_canonical(value: &impl Serialize, bytes: &[u8]) -> bool {
     postcard::serialize_with_flavor(value, Compare { expected: bytes }).unwrap_or(false)
 }
 
-/// Bounds that the types themselves do not keep.
+/// Checks the bounds that the types themselves do not enforce.
 fn is_well_formed(message: &Message) -> bool {
     match message {
         Message::IAm { record, .. } | Message::Join { record, .. } | Message::NotUp { record, .. } => {

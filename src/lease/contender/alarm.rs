@@ -1,4 +1,4 @@
-//! What a contender has to say to an operator.
+//! Alarms: conditions that a contender reports to an operator.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{MAX_HEARD_TERM, MAX_TERM};
 use crate::lease::LeaseName;
 
-/// Something that an operator must know; `Display` says what happened and what to try. Rate limits are the receiver's
-/// business.
+/// A condition that an operator must know of; `Display` says what happened and what to try. The receiver limits the
+/// rate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ContenderAlarm {
@@ -15,9 +15,9 @@ pub enum ContenderAlarm {
     TermFell {
         /// The lease.
         lease: LeaseName,
-        /// The highest term that is known of.
+        /// The highest term that is known.
         known: u64,
-        /// The highest term that the store knows of.
+        /// The highest term that the store knows.
         stored: u64,
     },
     /// The store has not answered for a while.
@@ -27,16 +27,16 @@ pub enum ContenderAlarm {
     },
     /// The store answers again.
     ReachableAgain,
-    /// The store's clock does not go as ours does.
+    /// The store's clock differs from this node's.
     ClockStepped {
         /// The lease whose expiry shows it.
         lease: LeaseName,
-        /// By how much, at least.
+        /// The least size of the step.
         by: Duration,
-        /// It was put forward, not back.
+        /// True if it was put forward, false if back.
         is_forward: bool,
     },
-    /// Somebody else who bears this node's name holds the lease.
+    /// Another agent with this node's name holds the lease.
     NameTwice {
         /// The lease.
         lease: LeaseName,
@@ -48,12 +48,12 @@ pub enum ContenderAlarm {
         /// The term.
         term: u64,
     },
-    /// The store's answer does not fit what it was asked.
+    /// The store's answer does not fit its round.
     StrangeAnswer,
 }
 
 impl ContenderAlarm {
-    /// A short name for its kind.
+    /// Returns a short name for its kind.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::TermFell { .. } => "term fell",

@@ -1,7 +1,7 @@
-//! What an answer is worth.
+//! Answering: the judgement of a store's answers.
 //!
-//! Invariants: a claim rests on a row that was seen to bear a token drawn here, in a term above all that were known before
-//! that answer; it counts from when the round was handed out that was to write the token.
+//! Invariants: a claim rests on a row that was seen to bear a token drawn here, in a term above all that were known
+//! before that answer; it counts from when the round was handed out that was to write the token.
 //!
 //! Must not know: when rounds are sent.
 
@@ -15,7 +15,7 @@ use crate::core::election::{LossReason, claim_of};
 use crate::lease::{Answer, Holder, LeaseName, Outcome, Seen};
 
 impl Contender {
-    /// The round under way was answered.
+    /// Takes the answer to the round under way.
     pub fn answered(&mut self, now: Time, answer: &Answer) {
         self.expire(now);
         if self.flight.as_ref().is_some_and(|flight| !fits(flight, answer)) {
@@ -72,7 +72,7 @@ impl Contender {
                         let from = if self.planted.has(Flaw::ClaimFromReceipt) { now } else { sent };
                         led.until = led.until.max(from + claim(holder, self.timing.lease_duration, self.planted));
                     }
-                    // Of a term that was led before commits were lost.
+                    // The row is of a term that was led before commits were lost.
                     Some(_) => contest.lose(LossReason::Rejected),
                     None if self.planted.has(Flaw::LeadsOnInItsTerm) => {
                         contest.given_up = None;
@@ -113,7 +113,7 @@ impl Contender {
                     gained = Some(if is_alive && is_adoptable { from } else { Time::default() });
                 }
             }
-            // What was drawn before this, and is carried out late, is of another time.
+            // A token that was drawn before this and is written late belongs to an earlier time.
             (None, Some(_)) if contest.led.is_none() => contest.drawn.give_up(),
             _ => {}
         }
@@ -130,23 +130,23 @@ impl Contender {
         }
     }
 
-    /// The row bears a token drawn here, and has since `from` or later (if that was long ago, no claim rests on it); `known`
-    /// is the highest term known before that was seen.
+    /// Takes over the lease: the row bears a token drawn here, and has since `from` or later (if that was long ago, no
+    /// claim rests on it); `known` is the highest term known before that was seen.
     fn gain(&mut self, now: Time, lease: &LeaseName, holder: &Holder, from: Time, known: u64) {
         let is_kept = self.is_kept();
         let Some(contest) = self.contests.get_mut(lease) else { return };
         let from = if self.planted.has(Flaw::ClaimFromReceipt) { now } else { from };
         let until = from + claim(Some(holder), self.timing.lease_duration, self.planted);
         if holder.term <= known && !self.planted.has(Flaw::LeadsBelowKnownTerm) {
-            // Commits were lost: this term is somebody else's as well, or lies before one. To release it would look as if that
-            // one had done so. It is left to run out, and others wait for it as for any holder.
+            // Commits were lost: this term is another node's as well, or lies before one. A release of it would look as
+            // if that node had released it. The row is left to run out, and others wait for it as for any holder.
             contest.drawn.forget(holder.token);
             contest.namesake = Some(holder.token);
             return;
         }
         contest.drawn.keep_only(holder.token);
         if until <= now || !Self::may_lead_by(contest, now, is_kept, self.planted) {
-            // It is released as soon as may be.
+            // The row is released as soon as possible.
             contest.drawn.give_up();
             contest.idle = Some(holder.term);
             return;
@@ -156,20 +156,20 @@ impl Contender {
     }
 }
 
-/// How long a claim lasts that this row stands for, from before it was asked for.
+/// Returns the length of the claim that this row stands for, from before it was asked for.
 fn claim(holder: Option<&Holder>, own: std::time::Duration, planted: super::flaw::Planted) -> std::time::Duration {
     let lease = holder.map_or(own, |holder| holder.lease_duration.min(own));
     if planted.has(Flaw::NoMargin) { lease } else { claim_of(lease) }
 }
 
-/// What comes from outside is not trusted: an answer has one step for each that was asked, and nobody holds a term that was
-/// never given.
+/// Returns true if an answer fits its round. Data from outside is not trusted: an answer must have one step for each
+/// that was asked, and no holder of a term that was never given.
 fn fits(flight: &Flight, answer: &Answer) -> bool {
     let is_sound = |seen: &Seen| seen.holder.as_ref().is_none_or(|holder| holder.term <= seen.term);
     flight.asked.len() == answer.steps.len() && answer.steps.iter().all(is_sound)
 }
 
-/// What an operator is to hear of this answer.
+/// Returns the alarms that this answer raises for an operator.
 fn alarms(
     contest: &mut super::contest::Contest,
     node: &crate::core::NodeId,
@@ -194,7 +194,7 @@ fn alarms(
     if let Some(holder) = &seen.holder {
         let is_stranger = holder.node == *node && contest.drawn.find(holder.token).is_none();
         if is_stranger && contest.namesake != Some(holder.token) {
-            // The first one may be what an earlier life of this node left there; whoever led knows better.
+            // The first such row may be left from an earlier life of this node; a leader knows better.
             if contest.namesake.is_some() || contest.led.is_some() {
                 alarms.push(ContenderAlarm::NameTwice { lease: lease() });
             }

@@ -1,9 +1,9 @@
-//! What a round asks, and when.
+//! Asking: the contents of a round, and its time.
 //!
-//! Whoever leads renews; whoever may take a lease tries to; a lease that is held in vain, or was to be given up and whose
-//! work has ended, is released; all else is looked at. Every round writes the liveness row.
+//! A leader renews; a contender that may take a lease tries to; a lease that is held in vain, or was to be given up and
+//! whose work has ended, is released; all others are read. Every round writes the liveness row.
 //!
-//! Must not know: what an answer is worth.
+//! Must not know: how an answer is judged.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::lease::{LeaseName, Outcome, Round, Step, Token, Wish};
 /// A round under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Flight {
-    /// When it was handed out.
+    /// The time at which it was handed out.
     pub(super) sent: Time,
-    /// What it asks, in the order of its steps.
+    /// Its requests, in the order of its steps.
     pub(super) asked: Vec<(LeaseName, Asked)>,
 }
 
-/// What was asked about a lease.
+/// The kind of request that was made about a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Asked {
     Watch,
@@ -34,7 +34,7 @@ pub(super) enum Asked {
 }
 
 impl Contender {
-    /// The round that is due; `None` if none is, or one is under way.
+    /// Returns the round that is due; `None` if none is, or one is under way.
     pub fn begin(&mut self, now: Time) -> Option<Round> {
         self.expire(now);
         self.publish(now);
@@ -78,7 +78,7 @@ impl Contender {
         let is_to_go = contest.given_up.is_some() || contest.idle.is_some();
         let is_at_work = contest.is_at_work() && !planted.has(Flaw::ReleasesBeforeWorkEnds);
         if is_to_go && !is_at_work && !contest.drawn.is_empty() {
-            // It may be carried out late, whatever is heard of it.
+            // The release may be carried out late, whatever is heard of it.
             contest.drawn.give_up();
             return (Wish::Release { held: contest.drawn.tokens() }, Asked::Release);
         }
@@ -94,7 +94,7 @@ impl Contender {
         (Wish::Acquire { drawn, above, expired }, Asked::Acquire(drawn))
     }
 
-    /// Whether this node may come to lead by this lease now.
+    /// Returns true if this node may begin to lead by this lease now.
     pub(super) fn may_lead_by(contest: &Contest, now: Time, is_kept: bool, planted: Planted) -> bool {
         (!is_kept || planted.has(Flaw::LeadsWhenDraining))
             && !contest.is_leaving
@@ -103,7 +103,8 @@ impl Contender {
             && contest.held_off_until.is_none_or(|until| now >= until)
     }
 
-    /// The round under way was not answered. If its outcome is known, nothing of it was carried out nor will be.
+    /// Notes that the round under way was not answered. If its outcome is known, nothing of it was carried out, nor
+    /// will be.
     pub fn failed(&mut self, now: Time, is_outcome_known: bool) {
         self.expire(now);
         let Some(flight) = self.flight.take() else {
@@ -132,7 +133,7 @@ impl Contender {
         self.publish(now);
     }
 
-    /// The pause after a failure: longer each time, but no held lease runs out without another try.
+    /// Returns the pause after a failure: longer each time, but no held lease runs out without another try.
     fn pause(&mut self, now: Time) -> Duration {
         let backoff = self.timing.backoff(self.failures);
         let pause = backoff / 2 + self.luck.part_of(backoff / 2);
@@ -145,7 +146,7 @@ impl Contender {
         }
     }
 
-    /// Sets when this lease is asked about next, after an answer to a round that was handed out at `sent`.
+    /// Sets the time at which this lease is asked about next, after an answer to a round that was handed out at `sent`.
     pub(super) fn schedule(&mut self, now: Time, lease: &LeaseName, sent: Time, asked: Asked, outcome: Outcome) {
         let heartbeat = sent + self.luck.nearly(self.timing.renewal_interval);
         let pace = if self.planted.has(Flaw::RenewsLate) { self.timing.renewal_interval } else { self.timing.pace() };
@@ -159,7 +160,7 @@ impl Contender {
         };
         let may_lead = Self::may_lead_by(contest, now, is_kept, planted);
         contest.due = if contest.led.is_some() {
-            // What was adopted is old already.
+            // An adopted acquisition is old already.
             if matches!(asked, Asked::Renew(_)) || outcome == Outcome::Acquired { renewal } else { now }
         } else if contest.is_at_work() {
             heartbeat
@@ -170,7 +171,7 @@ impl Contender {
         } else {
             match (asked, outcome, contest.standing.opens_at(now, own_lease)) {
                 (_, Outcome::Conflict, _) => now + again,
-                // It was asked for in vain, and may be had only later.
+                // The lease was asked for in vain, and may be had only later.
                 (Asked::Acquire(_), _, Some(at)) if at <= now => heartbeat,
                 (_, _, Some(at)) if at <= now => now + jitter,
                 (_, _, Some(at)) => heartbeat.min(at + jitter),

@@ -13,19 +13,19 @@ use crate::core::election::LossReason;
 use crate::core::{LeadershipState, Time};
 use crate::lease::{LeaseName, Token};
 
-/// A term that this node leads in.
+/// A term in which this node leads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Led {
     pub(super) term: u64,
-    /// When the claim ends without a further renewal.
+    /// The time at which the claim ends without a further renewal.
     pub(super) until: Time,
 }
 
-/// A term that this node led in, and has not done with.
+/// A term that this node led in, and has not finished with.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct GivenUp {
     pub(super) term: u64,
-    /// All that was led has ended: the lease may be released.
+    /// True once all led work has ended: the lease may be released.
     pub(super) has_ended: bool,
 }
 
@@ -36,21 +36,21 @@ pub(super) struct Contest {
     pub(super) drawn: Drawn,
     pub(super) led: Option<Led>,
     pub(super) given_up: Option<GivenUp>,
-    /// A term that this node has without leading in it: its row is to be released.
+    /// A term that this node holds without leading in it: its row is to be released.
     pub(super) idle: Option<u64>,
-    /// The reason of the last loss, until it is told.
+    /// The reason of the last loss, until it is reported.
     pub(super) loss: Option<LossReason>,
-    /// Resigned: others come first until then.
+    /// The time until which others come first, since this node has resigned.
     pub(super) held_off_until: Option<Time>,
-    /// It is contended for no more, and forgotten once nothing is held.
+    /// True if the lease is contended for no more, and forgotten once no row of it is held.
     pub(super) is_leaving: bool,
-    /// When it is asked about next.
+    /// The time at which it is asked about next.
     pub(super) due: Time,
     /// The highest term that is to be on disk.
     pub(super) persisted: u64,
-    /// What was told last.
+    /// The claim that was reported last.
     pub(super) told: Claim,
-    /// The known term that the store was found below.
+    /// The known term below which the store was found.
     pub(super) fell_below: Option<u64>,
     /// A token under this node's name that was not drawn here.
     pub(super) namesake: Option<Token>,
@@ -77,7 +77,7 @@ impl Contest {
         }
     }
 
-    /// Leads no more, if it did; what was led is to be ended.
+    /// Stops leading, if this node leads; its led work is to be ended.
     pub(super) fn lose(&mut self, reason: LossReason) {
         if let Some(led) = self.led.take() {
             self.given_up = Some(GivenUp { term: led.term, has_ended: false });
@@ -85,35 +85,35 @@ impl Contest {
         }
     }
 
-    /// What was led in this term has ended.
+    /// Notes that the work led in this term has ended.
     pub(super) fn end_work(&mut self, now: Time, term: u64) {
         let Some(given_up) = self.given_up.as_mut().filter(|given_up| given_up.term == term) else {
             return;
         };
         given_up.has_ended = true;
         if self.drawn.is_empty() {
-            // The row is somebody else's: there is nothing to release.
+            // The row is another node's: there is nothing to release.
             self.given_up = None;
         }
         self.due = now;
     }
 
-    /// Led work goes on of a term that was given up.
+    /// Returns true if led work of a term that was given up goes on.
     pub(super) fn is_at_work(&self) -> bool {
         self.given_up.as_ref().is_some_and(|given_up| !given_up.has_ended)
     }
 
-    /// Nothing in the row can be this node's, and nothing is led.
+    /// Returns true if no row can be this node's, and it leads nothing.
     pub(super) fn holds_nothing(&self) -> bool {
         self.holds_no_term() && self.drawn.is_empty()
     }
 
-    /// The row that was seen last bears a token that was drawn here.
+    /// Returns true if the row that was seen last bears a token that was drawn here.
     pub(super) fn has_own_row(&self) -> bool {
         self.standing.sight().is_some_and(|sight| self.drawn.find(sight.token).is_some())
     }
 
-    /// No term is this node's, whether it leads in it or not.
+    /// Returns true if no term is this node's, whether it leads in it or not.
     pub(super) fn holds_no_term(&self) -> bool {
         self.led.is_none() && self.given_up.is_none() && self.idle.is_none()
     }

@@ -1,6 +1,6 @@
-//! The vocabulary of the machine's doors: what it is born with, and what comes out.
+//! The types at the machine's doors: its initial state, and its output.
 //!
-//! What goes in are the methods of [`Contender`](super::Contender).
+//! The inputs are the methods of [`Contender`](super::Contender).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,101 +11,102 @@ use crate::core::election::LossReason;
 use crate::core::{LeadershipState, NodeId, Time};
 use crate::lease::{LeaseName, MAX_LEASES};
 
-/// What a contender is made of.
+/// The initial state of a contender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContenderBirth {
     /// This node's name.
     pub node: NodeId,
-    /// Where other agents' calls reach it, kept in its liveness row.
+    /// The address at which other agents' calls reach it, kept in its liveness row.
     pub rpc_address: Option<SocketAddr>,
-    /// The pace, checked.
+    /// The timing of leases, checked.
     pub timing: LeaseTiming,
     /// The leases to contend for; more can be added.
     pub leases: Vec<LeaseName>,
-    /// The highest terms that the disk knows of, also of leases that may be added later.
+    /// The highest terms on the disk, also of leases that may be added later.
     pub terms: BTreeMap<LeaseName, u64>,
-    /// Where chance begins: never the same for two lives of any node, since tokens are drawn from it.
+    /// The seed of the random numbers: never the same for two lives of any node, since tokens are drawn from it.
     pub seed: [u8; 32],
 }
 
-/// One lease more than an agent may contend for.
+/// The refusal of one lease more than an agent may contend for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an agent contends for at most {MAX_LEASES} leases: remove one, or let another agent contend for this one")]
 pub struct TooManyLeases;
 
-/// Who leads by a lease, as far as this node knows.
+/// The leadership by a lease, as far as this node knows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// The lease.
     pub lease: LeaseName,
-    /// Vacant, led, or unavailable: the store does not answer, so that nobody is known to lead.
+    /// The state: vacant, led, or unavailable, which means that the store does not answer, so that no leader is known.
     pub state: LeadershipState,
     /// The leader.
     pub leader: Option<NodeId>,
     /// The highest term known: the fencing token if this node leads.
     pub term: u64,
-    /// This node leads, by a token of its own, not by its name.
+    /// True if this node leads, by a token of its own, not by its name.
     pub is_me: bool,
-    /// Until when that holds, on the clock of the inputs: this node's claim, or another's as it is shown here.
+    /// The end of that, on the clock of the inputs: of this node's claim, or of another's as it is shown here.
     pub valid_until: Option<Time>,
 }
 
-/// What comes out of the machine, to be carried out in order.
+/// An output of the machine, to be carried out in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Output {
-    /// Keep the highest term of this lease in the data directory.
+    /// The highest term of this lease is to be kept in the data directory.
     Persist {
         /// The lease.
         lease: LeaseName,
-        /// Its highest term known.
+        /// The lease's highest known term.
         term: u64,
     },
-    /// Tell all other agents, for [`Contender::heard`](super::Contender::heard). What they hear they may tell on; what they
-    /// saw in the store they must not.
+    /// All other agents are to be told, for [`Contender::heard`](super::Contender::heard). They may pass on what they
+    /// hear; what they saw in the store they must not pass on.
     Tell {
         /// The lease.
         lease: LeaseName,
-        /// The term that this node has.
+        /// The term that this node holds.
         term: u64,
-        /// It has given it up.
+        /// True if this node has given it up.
         is_released: bool,
     },
-    /// Who leads has changed, or for how long.
+    /// The leader has changed, or the time for which it is known.
     Claim(Claim),
     /// A leader is known that was not known before.
     Elected {
         /// The lease.
         lease: LeaseName,
-        /// Its term.
+        /// The leader's term.
         term: u64,
         /// The node that leads.
         leader: NodeId,
-        /// It is this one.
+        /// True if it is this node.
         is_me: bool,
     },
-    /// A leader is one no more.
+    /// A leader leads no more.
     Lost {
         /// The lease.
         lease: LeaseName,
-        /// Its term.
+        /// The leader's term.
         term: u64,
         /// The node that led.
         leader: NodeId,
-        /// It was this one.
+        /// True if it was this node.
         was_me: bool,
-        /// The reason.
+        /// The reason of the loss.
         reason: LossReason,
     },
-    /// End all that is led in this term, and say so by [`Contender::work_ended`](super::Contender::work_ended). Until then
-    /// the lease is not released, nor acquired anew.
+    /// All work led in this term is to be ended, and reported by
+    /// [`Contender::work_ended`](super::Contender::work_ended). Until then the lease is neither released nor acquired
+    /// anew.
     AwaitWork {
         /// The lease.
         lease: LeaseName,
         /// The term that was led.
         term: u64,
     },
-    /// An operator is to hear of this.
+    /// An operator is to be told of this.
     Alarm(ContenderAlarm),
-    /// All that was held is released: nothing more is asked of the store.
+    /// All held leases are released: nothing more is asked of the store.
     Stopped,
 }

@@ -1,29 +1,30 @@
-//! The tokens that were drawn here and may stand in a lease's row, though no answer has said so.
+//! Drawn tokens: those that were drawn here and may stand in a lease's row, though no answer has said so.
 //!
-//! Invariant: a token is noted before it is sent, and forgotten only once it is certain, or as good as certain, that the
-//! row does not hold it. Forgetting one too early costs at most a lease of waiting: an own row under a forgotten token is a
-//! stranger's.
+//! Invariant: a token is noted before it is sent, and forgotten only once it is certain, or as good as certain, that
+//! the row does not hold it. Forgetting one too early costs at most a lease of waiting: a row of this node's own under
+//! a forgotten token counts as a stranger's.
 //!
 //! Must not know: terms, claims.
 
 use crate::core::Time;
 use crate::lease::Token;
 
-/// Most tokens of one lease that are remembered; the oldest goes first. Far more tries than fit into one lease.
+/// The largest number of tokens of one lease that are remembered; the oldest goes first. Far more tries than fit into
+/// one lease.
 pub const MAX_DRAWN: usize = 32;
 
 /// A token that was sent to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Draw {
     pub(super) token: Token,
-    /// When the round was handed out that was to write it.
+    /// The time at which the round was handed out that was to write it.
     pub(super) sent: Time,
-    /// A claim may rest on it, if the row shows it: nobody else was seen to hold the lease since, and no release names it
+    /// True if a claim may rest on it, should the row show it: no other holder was seen since, and no release names it
     /// that may still be under way.
     pub(super) is_adoptable: bool,
 }
 
-/// What may stand in a lease's row of what was drawn here, oldest first.
+/// The tokens drawn here that may stand in a lease's row, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Drawn(Vec<Draw>);
 
@@ -35,22 +36,22 @@ impl Drawn {
         self.0.push(Draw { token, sent, is_adoptable: true });
     }
 
-    /// It was never written.
+    /// Forgets a token that was never written.
     pub(super) fn forget(&mut self, token: Token) {
         self.0.retain(|draw| draw.token != token);
     }
 
-    /// It stands in the row: no other one does, or will.
+    /// Forgets all tokens but the one that stands in the row: no other one does, or will.
     pub(super) fn keep_only(&mut self, token: Token) {
         self.0.retain(|draw| draw.token == token);
     }
 
-    /// None of them stands in the row.
+    /// Forgets all tokens: none of them stands in the row.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// No claim rests on any of them any more.
+    /// Keeps claims from resting on any of them from now on.
     pub(super) fn give_up(&mut self) {
         for draw in &mut self.0 {
             draw.is_adoptable = false;

@@ -1,11 +1,11 @@
-//! Bugs to plant: each takes one rule away, so that tests can see that it is needed and that they would notice.
+//! Planted bugs: each leaves one rule out, so that the tests show that the rule is needed and that they notice.
 //!
-//! Outside of tests nothing can be planted, and the questions cost nothing.
+//! Outside of tests nothing can be planted, and asking for flaws costs nothing.
 
 /// A rule that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Flaw {
-    /// A claim counts from when the answer came.
+    /// A claim counts from the receipt of the answer.
     ClaimFromReceipt,
     /// A claim lasts for a whole lease.
     NoMargin,
@@ -13,27 +13,27 @@ pub(crate) enum Flaw {
     NoExpiry,
     /// A leader whose claim ran out goes on in its term, if its renewal was written.
     LeadsOnInItsTerm,
-    /// A failure deposes.
+    /// A failed renewal deposes the leader.
     DeposedByFailure,
-    /// A rejection does not depose.
+    /// A rejected renewal does not depose the leader.
     IgnoresRejection,
     /// A term above its own does not depose a leader.
     IgnoresHigherTerms,
-    /// A renewal writes the token that stands there.
+    /// A renewal writes the token that already stands in the row.
     ReusesTokens,
-    /// A renewal names the token confirmed last alone.
+    /// A renewal names only the token that was confirmed last.
     ForgetsDrawnTokens,
     /// A holder under this node's name is this node, whatever its token.
     TakesBackOwnName,
     /// The claim of an adopted acquisition counts from when the row was seen.
     AdoptsFromSight,
-    /// What was named in a release, or stood before somebody else did, is adopted all the same.
+    /// A token that was named in a release, or stood before another holder did, is adopted all the same.
     AdoptsWhatWasGivenUp,
     /// A lease that has expired by the store's clock is taken at once.
     TakesAtExpiry,
-    /// A holder stands for the contender's own lease, though its own be longer.
+    /// A holder is waited for only for the contender's own lease, even if the holder's is longer.
     WaitsOwnLeaseOnly,
-    /// A renewed token does not make the wait begin anew.
+    /// A renewed token does not begin the wait anew.
     WaitsFromFirstSight,
     /// A lease that looks free is taken, whatever was known of it.
     TakesWhatLooksFree,
@@ -41,11 +41,11 @@ pub(crate) enum Flaw {
     WaitsFromHearsay,
     /// Terms that the store does not know do not count.
     TermOfStoreAlone,
-    /// Whoever acquires leads, whatever term was heard of meanwhile.
+    /// A contender that acquires the lease leads, whatever term was heard of meanwhile.
     LeadsBelowKnownTerm,
     /// The lease is released while led work goes on.
     ReleasesBeforeWorkEnds,
-    /// A release that is told of changes nothing.
+    /// A release that is announced changes nothing.
     DeafToReleases,
     /// Pauses after failures grow, though a held lease runs out meanwhile.
     PausesPastExpiry,
@@ -55,7 +55,7 @@ pub(crate) enum Flaw {
     LeadsWhenDraining,
 }
 
-/// The rule that is taken away, if any.
+/// The rule that is left out, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Planted(#[cfg(test)] Option<Flaw>);
 

@@ -1,9 +1,9 @@
-//! Claims: they end by themselves, and whatever changes about them is told.
+//! Claims: they end by themselves, and every change of them is reported.
 //!
-//! Invariants: a claim whose time is past has ended before anything else is looked at; the term that is told never falls;
-//! a term is told to the disk and to others before it is led.
+//! Invariants: a claim whose time is past has ended before anything else is looked at; the reported term never falls; a
+//! term is reported to the disk and to other agents before it is led.
 //!
-//! Must not know: what an answer is worth.
+//! Must not know: how an answer is judged.
 
 use super::contest::Contest;
 use super::doors::{Claim, Output};
@@ -13,8 +13,8 @@ use crate::core::election::LossReason;
 use crate::core::{LeadershipState, NodeId, Time};
 
 impl Contender {
-    /// Ends what is past. Called before any input is looked at: a process that was stopped must not act on a claim that ran
-    /// out meanwhile.
+    /// Ends claims whose time is past. Called before any input is looked at: a process that was stopped must not act on
+    /// a claim that ran out meanwhile.
     pub(super) fn expire(&mut self, now: Time) {
         if self.planted.has(Flaw::NoExpiry) {
             return;
@@ -26,7 +26,7 @@ impl Contender {
         }
     }
 
-    /// Tells what has changed.
+    /// Reports all changes.
     pub(super) fn publish(&mut self, now: Time) {
         let is_failing = self.failures > 0;
         for (lease, contest) in &mut self.contests {
@@ -50,7 +50,7 @@ impl Contender {
         }
     }
 
-    /// Forgets leases that are contended for no more, once nothing of them is held.
+    /// Forgets leases that are contended for no more, once no row of them is held.
     fn forget(&mut self) {
         let is_done = |contest: &Contest| contest.is_leaving && contest.holds_nothing();
         if self.flight.is_some() || !self.contests.values().any(is_done) {
@@ -86,7 +86,7 @@ fn claim_now(lease: &LeaseName, contest: &Contest, me: &NodeId, now: Time, is_fa
     Claim { lease: lease.clone(), state, leader, term: known, is_me: false, valid_until }
 }
 
-/// Tells of the claim as it is now, where this was told before.
+/// Reports the claim as it is now; `before` was reported last.
 fn tell(outputs: &mut std::collections::VecDeque<Output>, contest: &Contest, before: Claim) {
     let now = &contest.told;
     let lease = &now.lease;

@@ -1,6 +1,6 @@
-//! A contender's only source of chance: ChaCha8, from a seed that is handed in at birth.
+//! Randomness: a contender's only source of it is ChaCha8, from a seed that is handed in at birth.
 //!
-//! Must not know: what the figures are used for.
+//! Must not know: what the numbers are used for.
 
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
@@ -19,24 +19,24 @@ impl Luck {
         Self(ChaCha8Rng::from_seed(seed))
     }
 
-    /// A token that nobody has drawn before.
+    /// Returns a token that no node has drawn before.
     pub(super) fn token(&mut self) -> Token {
         Token(u128::from(self.0.next_u64()) << 64 | u128::from(self.0.next_u64()))
     }
 
-    /// A part of this duration, from none of it to nearly all.
+    /// Returns a random part of this duration, from none of it to nearly all.
     pub(super) fn part_of(&mut self, whole: Duration) -> Duration {
         let nanos = u64::try_from(whole.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(((u128::from(self.0.next_u64()) * u128::from(nanos)) >> 64) as u64)
     }
 
-    /// This duration, less up to a fifth of it.
+    /// Returns this duration, less up to a fifth of it.
     pub(super) fn nearly(&mut self, whole: Duration) -> Duration {
         whole * 4 / 5 + self.part_of(whole / 5)
     }
 }
 
-/// Two that are equal have drawn as much from the same seed.
+/// Two equal generators have drawn as much from the same seed.
 impl Hash for Luck {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.get_seed().hash(state);

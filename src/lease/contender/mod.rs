@@ -1,7 +1,7 @@
-//! How one agent contends for leases in a database, as a state machine of its own.
+//! The contender: one agent's part in contending for leases in a database, as a state machine of its own.
 //!
-//! It knows nothing of databases, sockets or clocks: answers of a store, time, and what other agents tell go in; rounds and
-//! [`Output`]s come out. The same machine runs in the agent, in chaos runs and in a model checker.
+//! It knows nothing of databases, sockets or clocks: answers of a store, time, and reports of other agents go in;
+//! rounds and [`Output`]s come out. The same machine runs in the agent, in chaos runs and in a model checker.
 //!
 //! ```text
 //! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
@@ -28,19 +28,19 @@
 //! |---|---|---|
 //! | a claim counts from before its round was handed out, less 2 % | two valid claims | `leading` |
 //! | a claim ends by itself, before any input is looked at; its term is never led again | a stale claim; two valid claims | `leading` |
-//! | what fails does not depose, what is rejected does, at once, and so does a higher term | needless changes of leaders; a leader that everybody else has given up | `asking`, `answering` |
+//! | a failed renewal does not depose, a rejected one does, at once, and so does a higher term | needless changes of leaders; a leader that everybody else has given up | `asking`, `answering` |
 //! | renewals begin early enough for a second try, and are tried for until the end | one lost answer costs the lease | `timing`, `asking` |
 //! | tokens are drawn before they are sent, never twice, and all that may stand in the row are named | a lost answer costs the lease; others see a renewed lease stand still | `drawn`, `asking` |
-//! | a lost acquisition is adopted by its token, counted from when it was sent, unless somebody else was seen since or it was to be released | two valid claims | `answering` |
-//! | a token proves who holds, a name does not | two agents with one name lead at once | `answering` |
-//! | a holder is waited for until its token stood for the longer of both leases by the own clock | two valid claims when the store's clock steps | `standing` |
-//! | what looks older than it is known to be is waited for just so, from when it was seen to | two valid claims after lost commits | `standing` |
+//! | a lost acquisition is adopted by its token, counted from when it was sent, unless another holder was seen since or it was to be released | two valid claims | `answering` |
+//! | a token proves which agent holds the lease, a name does not | two agents with one name lead at once | `answering` |
+//! | a holder is waited for until its token stood for the longer of both leases by the contender's own clock | two valid claims when the store's clock steps | `standing` |
+//! | a lease that looks older than it is known to be is waited for just as long, from when that was seen | two valid claims after lost commits | `standing` |
 //! | nobody leads in a term that is not above the highest one known | a term is led twice after lost commits | `answering` |
 //! | led work has ended before a lease is released | two at work at once | `asking` |
-//! | a release is told of, and tried for at once | nobody leads for up to a renewal interval | `standing`, `asking` |
+//! | a release is announced, and followed by a try at once | nobody leads for up to a renewal interval | `standing`, `asking` |
 //!
-//! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that somebody would notice. Exploration that
-//! knows of no bug in particular finds most: faults by lot (`tests/chaos`), walks and every interleaving up to a bound
+//! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that the tests notice. Exploration that
+//! looks for no bug in particular finds most: random faults (`tests/chaos`), walks and every interleaving up to a bound
 //! (`tests/model`).
 //!
 //! | rule | planted | found by |
@@ -51,25 +51,26 @@
 //! | renewals begin early, and are tried for until the end | `RenewsLate`, `PausesPastExpiry` | `directed` alone |
 //! | tokens are drawn first, never twice, and all of them named | `ReusesTokens`; `ForgetsDrawnTokens` | chaos, walks; chaos |
 //! | an adopted acquisition counts from when it was sent, unless it was given up | `AdoptsFromSight`; `AdoptsWhatWasGivenUp` | chaos, walks; `directed` alone |
-//! | a token proves who holds, a name does not | `TakesBackOwnName` | chaos |
+//! | a token proves which agent holds the lease, a name does not | `TakesBackOwnName` | chaos |
 //! | a token must stand for the longer lease | `TakesAtExpiry`; `WaitsOwnLeaseOnly`, `WaitsFromFirstSight` | chaos, model, walks; chaos |
-//! | what looks older than it is known to be is waited for, from when it was seen to | `TakesWhatLooksFree`; `WaitsFromHearsay` | chaos, model; `directed` alone |
+//! | a lease that looks older than it is known to be is waited for, from when that was seen | `TakesWhatLooksFree`; `WaitsFromHearsay` | chaos, model; `directed` alone |
 //! | nobody leads in a term that is not above all known | `TermOfStoreAlone`, `LeadsBelowKnownTerm` | chaos |
 //! | led work ends before a release; a drained node never leads | `ReleasesBeforeWorkEnds`, `LeadsWhenDraining` | chaos |
-//! | a release is told of, and tried for at once | `DeafToReleases` | `directed` alone |
+//! | a release is announced, and followed by a try at once | `DeafToReleases` | `directed` alone |
 //!
-//! **How far this reaches.** While the store keeps its commits there is at most one valid claim at each instant of true time,
-//! and a term is led by one. After a fail-over that lost commits: whoever saw in the row the token by which a claim stands
-//! waits for that claim, and whoever heard of a term, as the highest one, waits for the claim that began it. So a second
-//! claim is possible only beside a leader whose last grant was lost and who cannot reach the store (who can is rejected
-//! within a renewal interval), and only for one that has not seen that grant: because it was a renewal of the last moment,
-//! or because nothing of its term was heard at all. In the latter case the term may be given again, and then word of it may
-//! be of either. One that hears of a higher term stops at once. Leases must be of one length on all agents: who only heard
-//! of a term waits its own.
+//! **How far this reaches.** While the store keeps its commits there is at most one valid claim at each instant of true
+//! time, and a term is led by one node. After a fail-over that lost commits: a contender that saw in the row the token
+//! by which a claim stands waits for that claim, and one that heard of a term, as the highest one, waits for the claim
+//! that began it. So a second claim is possible only beside a leader whose last grant was lost and that cannot reach
+//! the store (one that can is rejected within a renewal interval), and only for a contender that has not seen that
+//! grant: because it was a renewal of the last moment, or because nothing of its term was heard at all. In the latter
+//! case the term may be given again, and then a report of it may be of either. A leader that hears of a higher term
+//! stops at once. Leases must be of one length on all agents: a contender that only heard of a term waits for a lease
+//! of its own length.
 //!
-//! Invariants: at most one round is under way; whatever is drawn is noted before it leaves.
+//! Invariants: at most one round is under way; every token is noted before it is sent.
 //!
-//! Must not know: how a store works, what is led, who is a member.
+//! Must not know: how a store works, what is led, which nodes are members.
 
 mod alarm;
 mod answering;
@@ -104,22 +105,22 @@ use flaw::{Flaw, Planted};
 use luck::Luck;
 use timing::NOTICE_JITTER;
 
-/// The last term of all: whole numbers are exact up to here in every program that reads them as JSON.
+/// The highest term: whole numbers are exact up to here in every program that reads them as JSON.
 pub const MAX_TERM: u64 = (1 << 53) - 1;
-/// The highest term that is believed on the word of others: no such word uses up the terms.
+/// The highest term that is believed on the word of other agents: no such word uses up the terms.
 pub const MAX_HEARD_TERM: u64 = 1 << 52;
 
-/// How far the end has come.
+/// The state of stopping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Stopping {
     No,
-    /// What is held is being released.
+    /// Leases that are held are being released.
     Releasing,
-    /// Nothing is held.
+    /// No lease is held.
     Stopped,
 }
 
-/// The machine.
+/// The state machine of one agent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Contender {
     node: NodeId,
@@ -130,11 +131,11 @@ pub struct Contender {
     /// The highest terms on disk, of leases that are not contended for.
     terms: BTreeMap<LeaseName, u64>,
     flight: Option<Flight>,
-    /// When this node's liveness row is written again, whatever its leases need.
+    /// The time at which this node's liveness row is written again, whatever its leases need.
     heartbeat_at: Time,
-    /// Failures in a row.
+    /// The number of failures in a row.
     failures: u32,
-    /// When the round was handed out that was answered last; at first, the birth.
+    /// The time at which the round was handed out that was answered last; at first, the birth.
     answered_at: Time,
     is_unreachable: bool,
     is_draining: bool,
@@ -144,7 +145,7 @@ pub struct Contender {
 }
 
 impl Contender {
-    /// Begins; the first round is due at once.
+    /// Creates a contender; the first round is due at once.
     ///
     /// # Panics
     /// If the timing does not fit together, or there are too many leases: its maker checks both.
@@ -174,7 +175,7 @@ impl Contender {
         contender
     }
 
-    /// Contends for one lease more. Nothing changes if it does already.
+    /// Contends for one lease more. Nothing changes if it does so already.
     pub fn add_lease(&mut self, now: Time, lease: LeaseName) -> Result<(), TooManyLeases> {
         self.expire(now);
         if let Some(contest) = self.contests.get_mut(&lease) {
@@ -191,7 +192,7 @@ impl Contender {
         Ok(())
     }
 
-    /// Contends for this lease no more: resigns, releases, and then forgets all but its term.
+    /// Stops contending for this lease: resigns, releases it, and then forgets all but its term.
     pub fn remove_lease(&mut self, now: Time, lease: &LeaseName) {
         self.expire(now);
         if let Some(contest) = self.contests.get_mut(lease) {
@@ -202,25 +203,26 @@ impl Contender {
         self.publish(now);
     }
 
-    /// Drained after every input.
+    /// Returns the next output. To be drained after every input.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When to call [`Contender::tick`] and then [`Contender::begin`], at the latest; `None` if there is nothing to wait for.
+    /// Returns the latest time at which to call [`Contender::tick`] and then [`Contender::begin`]; `None` if there is
+    /// nothing to wait for.
     pub fn next_deadline(&self) -> Option<Time> {
         let claims = self.contests.values().filter_map(|contest| contest.told.valid_until);
         let round = (self.flight.is_none() && self.stopping != Stopping::Stopped).then(|| self.next_round());
         claims.chain(round).min()
     }
 
-    /// Time has passed.
+    /// Ends claims whose time is past.
     pub fn tick(&mut self, now: Time) {
         self.expire(now);
         self.publish(now);
     }
 
-    /// Another agent has told that this term was led, and whether it is given up.
+    /// Takes another agent's report that this term was led, with whether it is given up.
     pub fn heard(&mut self, now: Time, lease: &LeaseName, term: u64, is_released: bool) {
         self.expire(now);
         if term > MAX_HEARD_TERM {
@@ -245,7 +247,7 @@ impl Contender {
         self.publish(now);
     }
 
-    /// This lease is asked about by then: somebody waits for the answer, or there is news of it.
+    /// Asks about this lease by the given time: a caller waits for the answer, or there is news of it.
     pub fn hurry(&mut self, now: Time, lease: &LeaseName, by: Time) {
         self.expire(now);
         if let Some(contest) = self.contests.get_mut(lease) {
@@ -254,7 +256,7 @@ impl Contender {
         self.publish(now);
     }
 
-    /// Leadership by this lease is to be given up. For a lease long this node leaves it to others, if they want it.
+    /// Gives leadership by this lease up. For the length of a lease this node leaves it to others, if they want it.
     pub fn resign(&mut self, now: Time, lease: &LeaseName) {
         self.expire(now);
         let pause = self.timing.lease_duration;
@@ -265,7 +267,7 @@ impl Contender {
         self.publish(now);
     }
 
-    /// All that was led in this term has ended, see [`Output::AwaitWork`].
+    /// Notes that all work led in this term has ended, see [`Output::AwaitWork`].
     pub fn work_ended(&mut self, now: Time, lease: &LeaseName, term: u64) {
         self.expire(now);
         if let Some(contest) = self.contests.get_mut(lease) {
@@ -274,7 +276,7 @@ impl Contender {
         self.publish(now);
     }
 
-    /// From now on this node never leads, or may lead again.
+    /// Keeps this node from leading from now on, or lets it lead again.
     pub fn set_draining(&mut self, now: Time, is_draining: bool) {
         self.expire(now);
         self.is_draining = is_draining;
@@ -284,7 +286,8 @@ impl Contender {
         self.publish(now);
     }
 
-    /// Gives up all that it leads, and asks for nothing more; ends with [`Output::Stopped`] once all is released.
+    /// Gives up all that this node leads, and asks for nothing more; ends with [`Output::Stopped`] once all is
+    /// released.
     pub fn stop(&mut self, now: Time) {
         self.expire(now);
         if self.stopping == Stopping::No {
@@ -294,7 +297,7 @@ impl Contender {
         self.publish(now);
     }
 
-    /// It is not to lead, whatever the store says.
+    /// Returns true if this node is not to lead, whatever the store says.
     fn is_kept(&self) -> bool {
         self.is_draining || self.stopping != Stopping::No
     }
@@ -306,12 +309,12 @@ impl Contender {
         }
     }
 
-    /// The claims as they are told now.
+    /// Returns the claims as they were reported last.
     pub fn claims(&self) -> impl Iterator<Item = &Claim> {
         self.contests.values().map(|contest| &contest.told)
     }
 
-    /// How long the store has not answered, if it does not.
+    /// Returns the time for which the store has not answered, if it does not.
     pub fn unreachable_for(&self, now: Time) -> Option<Duration> {
         (self.failures > 0).then(|| now.since(self.answered_at))
     }
@@ -320,7 +323,7 @@ impl Contender {
         self.outputs.push_back(Output::Alarm(alarm));
     }
 
-    /// Takes a rule away; see `flaw`.
+    /// Leaves a rule out; see `flaw`.
     #[cfg(test)]
     pub(crate) fn plant(&mut self, flaw: Flaw) {
         self.planted.plant(flaw);

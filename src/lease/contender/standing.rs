@@ -1,16 +1,18 @@
-//! When a lease may be taken: what is known of its terms, who was seen to hold it, and for how long that is waited for.
+//! The standing of a lease: its known terms, the holder that was seen, and the time for which that holder is waited
+//! for.
 //!
-//! | what is known | the lease may be taken |
+//! | known of the lease | it may be taken |
 //! |---|---|
-//! | nothing was ever led | at once |
-//! | the highest term was given up: told of, or the row of that very term is free | at once |
-//! | somebody holds it | once the same token has stood for a whole lease, by this clock; the store adds: and has expired |
+//! | no term was ever led | at once |
+//! | the highest term was given up: so reported, or the row of that very term is free | at once |
+//! | a node holds it | once the same token has stood for a whole lease, by this clock; the store adds: and has expired |
 //! | the store knows less than was known before | as above, and not before a whole lease after that was first seen |
 //!
-//! A whole lease is the longest that was seen or that this node has itself: the holder's claim is shorter by the margin.
+//! A whole lease is the longest that was seen or that this node has itself: the holder's claim is shorter by the
+//! margin.
 //!
-//! Invariants: the known term never falls; a time of waiting begins when an answer has *come*, and ends before a round is
-//! *sent*, so that the row stood at least as long.
+//! Invariants: the known term never falls; a time of waiting begins when an answer has *come*, and ends before a round
+//! is *sent*, so that the row stood at least as long.
 //!
 //! Must not know: whether this node wants to lead; what a claim is.
 
@@ -27,10 +29,10 @@ pub(super) struct Sight {
     pub(super) node: NodeId,
     pub(super) token: Token,
     pub(super) term: u64,
-    /// When this token was seen first.
+    /// The time at which this token was seen first.
     pub(super) first: Time,
     lease: Duration,
-    /// What the store said of its expiry last: the time left, and when the round was sent and answered.
+    /// The store's last word on its expiry: the time left, and the times at which the round was sent and answered.
     left: (Duration, Time, Time),
 }
 
@@ -41,32 +43,32 @@ pub(super) struct ClockStep {
     pub(super) is_forward: bool,
 }
 
-/// How an acquisition may be asked for.
+/// The ways in which an acquisition may be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taking {
-    /// Not at all.
+    /// The lease may not be asked for.
     No,
-    /// Of a free lease.
+    /// The lease may be acquired if it is free.
     Free,
-    /// Also of this token, once it has expired.
+    /// The lease may be acquired if it is free, or held by this token and expired.
     FreeOrExpired(Token),
 }
 
-/// What is known of one lease.
+/// The knowledge of one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Standing {
     /// The highest term that is known to have been led; 0 if none is.
     known: u64,
-    /// Its leader is known to have given it up.
+    /// True if its leader is known to have given it up.
     is_given_up: bool,
-    /// When that became known.
+    /// The time at which that became known.
     since: Time,
-    /// The term that the store told of last; `None` before the first answer.
+    /// The term that the store reported last; `None` before the first answer.
     stored: Option<u64>,
     sight: Option<Sight>,
-    /// Not taken before: commits were lost, and whoever they were of may not know it yet …
+    /// The time before which the lease is not taken, since commits were lost and their holder may not know it yet …
     barred_until: Option<Time>,
-    /// … and up to this term that was waited for.
+    /// … and the lost term that was waited for.
     waited_for: u64,
     longest: Duration,
     planted: Planted,
@@ -104,7 +106,7 @@ impl Standing {
         self.sight.as_ref()
     }
 
-    /// A term was told of. Says whether it is news.
+    /// Takes a report of a term. Returns true if it is news.
     pub(super) fn heard(&mut self, now: Time, term: u64, is_given_up: bool) -> bool {
         let is_news = term > self.known || (term == self.known && is_given_up && !self.is_given_up);
         if is_news {
@@ -113,13 +115,13 @@ impl Standing {
         is_news
     }
 
-    /// An answer to a round that was handed out at `sent` has come at `now`.
+    /// Takes an answer that has come at `now`, to a round that was handed out at `sent`.
     pub(super) fn saw(&mut self, seen: &Seen, sent: Time, now: Time) {
         self.learn_term(seen, sent, now);
         self.stored = Some(seen.term);
         let is_lost = |sight: &Sight| sight.term > seen.term && !(self.is_given_up && sight.term == self.known);
         if self.sight.as_ref().is_some_and(is_lost) {
-            // Whoever was seen may not know that its term is there no more.
+            // The holder that was seen may not know that its term is there no more.
             self.bar(now);
         }
         self.learn_holder(seen.holder.as_ref(), sent, now);
@@ -133,12 +135,12 @@ impl Standing {
             if is_free {
                 self.is_given_up = true;
             } else if sent > self.since {
-                // A release that was told of and is not there was lost, or was of somebody else.
+                // A release that was reported and is not in the row was lost, or was another holder's.
                 self.is_given_up = false;
             }
         } else if !self.is_given_up && self.waited_for != self.known {
-            // The commit that began the known term was there before anybody could tell of it. An answer to a round that was
-            // handed out after that shows that it is there no more.
+            // The commit that began the known term was there before anybody could report it. An answer to a round that
+            // was handed out after that shows that it is there no more.
             if sent >= self.since {
                 self.waited_for = self.known;
                 self.bar(now);
@@ -158,7 +160,7 @@ impl Standing {
         self.longest = self.longest.max(lease);
         let before = self.sight.take();
         if before.as_ref().is_some_and(|sight| sight.term == holder.term && sight.node != holder.node) {
-            // One term, two holders: the first one's was lost, and it may not know it yet.
+            // One term, two holders: the first one's commit was lost, and it may not know it yet.
             self.bar(now);
         }
         let is_same = |sight: &Sight| {
@@ -183,7 +185,7 @@ impl Standing {
         self.barred_until = Some(self.barred_until.map_or(until, |barred| barred.max(until)));
     }
 
-    /// How an acquisition may be asked for at this time.
+    /// Returns the way in which an acquisition may be asked for at this time.
     pub(super) fn may_take(&self, now: Time, own_lease: Duration) -> Taking {
         if self.planted.has(Flaw::TakesWhatLooksFree) && self.sight.is_none() {
             return Taking::Free;
@@ -193,14 +195,15 @@ impl Standing {
         }
         match &self.sight {
             Some(sight) if now >= self.stands_until(sight, own_lease) => Taking::FreeOrExpired(sight.token),
-            // Its release is told of, and may be written by now.
+            // Its release is reported, and may be written by now.
             Some(_) if self.is_open() => Taking::Free,
             None if self.is_open() || self.is_waited_for() => Taking::Free,
             _ => Taking::No,
         }
     }
 
-    /// From when on the lease may be taken as things stand, the store's clock included; `None`: that is not known yet.
+    /// Returns the time from which the lease may be taken as things stand, the store's clock included; `None` if it is
+    /// not known yet.
     pub(super) fn opens_at(&self, now: Time, own_lease: Duration) -> Option<Time> {
         let from = match &self.sight {
             Some(sight) => self.stands_until(sight, own_lease).max(expires(sight)),
@@ -210,12 +213,12 @@ impl Standing {
         Some(self.barred_until.map_or(from, |barred| barred.max(from)))
     }
 
-    /// Nobody can be leading, as far as anything is known.
+    /// Returns true if nobody can be leading, as far as is known.
     fn is_open(&self) -> bool {
         self.known == 0 || self.is_given_up
     }
 
-    /// The store knows less than is known, and a whole lease was waited for it, or is being waited.
+    /// Returns true if the store knows less than is known, and a whole lease was waited for it, or is being waited.
     fn is_waited_for(&self) -> bool {
         self.waited_for == self.known
     }
@@ -234,24 +237,25 @@ impl Standing {
         sight.first + whole
     }
 
-    /// The leader to show, its term, and until when: a lease at most after the last answer that showed it.
+    /// Returns the leader to show, its term, and the time until which to show it: a lease at most after the last answer
+    /// that showed it.
     pub(super) fn shown(&self) -> Option<(NodeId, u64, Time)> {
         let sight = self.sight.as_ref().filter(|sight| sight.term == self.known && !self.is_given_up)?;
         let (left, sent, _) = sight.left;
         Some((sight.node.clone(), sight.term, sent + left.min(sight.lease)))
     }
 
-    /// How far the store's clock has gone wrong since its last answer, if the row shows it.
+    /// Returns the error of the store's clock since its last answer, if the row shows one.
     pub(super) fn clock_step(&self, seen: &Seen, sent: Time, now: Time, tolerance: Duration) -> Option<ClockStep> {
         let (holder, sight) = (seen.holder.as_ref()?, self.sight.as_ref()?);
         let (left_before, sent_before, came_before) = sight.left;
-        // Clocks that are as bad as may be, and rounds that took as long as they did.
+        // Clocks may be as bad as the bounds allow, and rounds took as long as they did.
         let most_gone = now.since(sent_before) * 102 / 100 + tolerance;
         let least_gone = (sent.since(came_before) * 98 / 100).saturating_sub(tolerance);
         let (most_left, least_left) = if holder.token == sight.token {
             (left_before.saturating_sub(least_gone), left_before.saturating_sub(most_gone))
         } else if holder.term >= sight.term {
-            // It was written since.
+            // The row was written since.
             (holder.lease_duration + tolerance, holder.lease_duration.saturating_sub(most_gone))
         } else {
             return None;
@@ -265,10 +269,10 @@ impl Standing {
     }
 }
 
-/// When the holder that was seen expires by the store's clock, as far as can be told from here.
+/// Returns the time at which the holder that was seen expires by the store's clock, as far as can be told from here.
 fn expires(sight: &Sight) -> Time {
     let (left, _, came) = sight.left;
-    // Further away than the lease is long: it counts as expired there.
+    // An expiry further away than the lease is long counts as expired there.
     if left > sight.lease { came } else { came + left }
 }
 
@@ -287,7 +291,7 @@ mod tests {
         Standing::new(0, LEASE, Time::ORIGIN, Planted::default())
     }
 
-    /// The row of this node, under this token, in this term; its lease is so long.
+    /// Returns the row of this node, under this token, in this term, with a lease of this length.
     fn held(node: &str, token: u128, term: u64, lease_duration: Duration) -> Seen {
         let node = NodeId::new(node).expect("a name");
         let holder = Holder { node, token: Token(token), term, lease_duration, expires_in: Duration::ZERO };

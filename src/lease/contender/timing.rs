@@ -1,4 +1,5 @@
-//! The pace of a contender: how long leases last, how often the store is asked, and how the figures must relate.
+//! The timing of a contender: the length of leases, the time between questions to the store, and how the figures must
+//! relate.
 //!
 //! Must not know: who leads; what a round carries.
 
@@ -9,32 +10,33 @@ use crate::core::election::{MAX_LEASE, MIN_LEASE, claim_of};
 
 /// The shortest pause between two renewals.
 pub(super) const MIN_RENEWAL: Duration = Duration::from_millis(50);
-/// The shortest time in which a store may answer.
+/// The shortest time that a store may be given to answer.
 pub(super) const MIN_STATEMENT_TIMEOUT: Duration = Duration::from_millis(10);
-/// A release that is told of, or a time that others wait for as well, is followed by a try within this time, by lot: not
-/// everybody asks in the same moment.
+/// The longest random delay of a try after a release that is announced, or at a time that others wait for as well: so
+/// not everybody asks in the same moment.
 pub(super) const NOTICE_JITTER: Duration = Duration::from_millis(20);
-/// The least pause after a failure: a store that refuses at once is not asked in a tight loop.
+/// The shortest pause after a failure: a store that refuses at once is not asked in a tight loop.
 pub(super) const MIN_PAUSE: Duration = Duration::from_millis(10);
-/// After a failure a held lease is tried for again within this part of the time that its claim has left.
+/// The divisor of the time that a claim has left: after a failure, a held lease is tried for again within that part.
 pub(super) const TRIES_IN_WHAT_IS_LEFT: u32 = 4;
-/// A store's clock is called stepped if it and ours differ by more than this, beside what bad clocks differ by.
+/// The difference between a store's clock and this node's above which it is called stepped, beside the difference that
+/// bad clocks make.
 pub(super) const STEP_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// How long leases last, how often the store is asked, and what is made of silence.
+/// The length of leases, the time between questions to the store, and the limits of silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseTiming {
-    /// How long a lease lasts that is not renewed. 500 ms–10 min, the same on all agents of a cluster. Too short: leaders
-    /// are deposed by pauses. Too long: so long nobody leads after a crash.
+    /// The time after which a lease that is not renewed ends. 500 ms–10 min, the same on all agents of a cluster. Too
+    /// short: leaders are deposed by pauses. Too long: nobody leads for so long after a crash.
     pub lease_duration: Duration,
-    /// How often the store is asked. Less than half of the lease. Too short: load. Too long: one lost answer costs the
-    /// lease.
+    /// The time between questions to the store. Less than half of the lease. Too short: load. Too long: one lost answer
+    /// costs the lease.
     pub renewal_interval: Duration,
-    /// A node whose last round is not older than this is active. Between the renewal interval and the lease.
+    /// The age of its last round up to which a node is active. Between the renewal interval and the lease.
     pub liveness_window: Duration,
-    /// Rows of nodes that are older than this are swept. The lease at least.
+    /// The age above which rows of nodes are swept. At least the lease.
     pub row_ttl: Duration,
-    /// How long the store may take for a round before it has failed. The renewal interval at most.
+    /// The time that the store may take for a round before it counts as failed. At most the renewal interval.
     pub statement_timeout: Duration,
 }
 
@@ -46,7 +48,7 @@ pub struct TimingError {
     pub key: &'static str,
     /// The value found.
     pub found: Duration,
-    /// What is allowed, in words and figures.
+    /// The allowed values, in words and figures.
     pub allowed: String,
     /// One thing to try.
     pub hint: &'static str,
@@ -57,8 +59,8 @@ fn human(duration: &Duration) -> impl fmt::Display {
 }
 
 impl LeaseTiming {
-    /// The figures for a lease of this length with everything else as is usual beside it: a third of it, two thirds of it,
-    /// twice as long.
+    /// Returns the figures for a lease of this length with everything else in its usual relation: a third of it between
+    /// renewals, two thirds of it as liveness window, twice as long for rows.
     pub fn of_lease(lease_duration: Duration) -> Self {
         let renewal_interval = lease_duration / 3;
         Self {
@@ -102,14 +104,15 @@ impl LeaseTiming {
         Ok(())
     }
 
-    /// How long after a renewal was sent the next one follows, at the latest: such that, if its answer is lost and that
-    /// is noticed as late as can be, another one has as long again. Where the figures do not allow it, as early as is decent.
+    /// Returns the longest time from one renewal to the next: such that, if its answer is lost and that is noticed as
+    /// late as possible, another one has as long again. If the figures do not allow it, it is as short as is
+    /// reasonable.
     pub(super) fn pace(&self) -> Duration {
         let spare = claim_of(self.lease_duration).saturating_sub(self.statement_timeout * 2);
         spare.clamp(self.renewal_interval / 4, self.renewal_interval)
     }
 
-    /// The pause after this many failures in a row: doubled each time, never longer than the renewal interval.
+    /// Returns the pause after this many failures in a row: doubled each time, never longer than the renewal interval.
     pub(super) fn backoff(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(3);
         (self.renewal_interval / 8 * (1 << doublings)).clamp(MIN_PAUSE, self.renewal_interval)

@@ -1,10 +1,11 @@
 //! Errors of stores: what failed, where, and one thing to try.
 //!
-//! Invariants: an error says by its kind whether what was asked may have happened; a place is never shown with a password.
+//! Invariants: the kind of an error shows whether the request may have been carried out; a place is never shown with a
+//! password.
 
 use std::path::PathBuf;
 
-/// A request that a store did not carry out, or does not know whether it did.
+/// An error of a request that a store did not carry out, or may or may not have carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -13,10 +14,10 @@ pub enum StoreError {
     Unreachable {
         /// The database.
         place: String,
-        /// What the attempts to connect met.
+        /// The reason why the attempts to connect failed.
         reason: String,
     },
-    /// It was asked and did not answer: what was asked may have happened, or may not.
+    /// The database was asked and did not answer: the request may have been carried out, or may not.
     #[error(
         "{place} did not answer ({reason}): what was asked may or may not have happened; the next answer tells; \
          if it stays so, look at the server's load"
@@ -24,15 +25,15 @@ pub enum StoreError {
     OutcomeUnknown {
         /// The database.
         place: String,
-        /// How the answer was lost.
+        /// The way in which the answer was lost.
         reason: String,
     },
-    /// Others hold what is needed, or the database is slow. Nothing was done.
+    /// Others hold a lock that is needed, or the database is slow. Nothing was done.
     #[error("{place} is busy ({reason}): nothing was done; if it stays so, look for long transactions on its tables")]
     Busy {
         /// The database.
         place: String,
-        /// What was waited for.
+        /// The cause of the wait.
         reason: String,
     },
     /// The database takes no writes. Nothing was done.
@@ -43,7 +44,7 @@ pub enum StoreError {
     ReadOnly {
         /// The database.
         place: String,
-        /// What it answered.
+        /// The database's answer.
         reason: String,
     },
     /// The tables are missing and this role may not create them.
@@ -54,29 +55,29 @@ pub enum StoreError {
     NoSchema {
         /// The database.
         place: String,
-        /// What it answered.
+        /// The database's answer.
         reason: String,
-        /// What an owner has to run.
+        /// The statements that an owner has to run.
         statements: String,
     },
-    /// The tables or the file are there and this role or user may not use them.
+    /// The tables or the file are there, and this role or user may not use them.
     #[error(
         "{place} may not be used by this role ({reason}): let its owner grant what `headcount lease schema` ends with"
     )]
     NoPermission {
         /// The database.
         place: String,
-        /// What it answered.
+        /// The database's answer.
         reason: String,
-        /// What an owner has to run.
+        /// The statements that an owner has to run.
         statements: String,
     },
-    /// The server turned the connection down: password, database, encryption.
+    /// The server refused the connection: password, database, encryption.
     #[error("{place} turned the connection down ({reason}): {hint}")]
     Refused {
         /// The database.
         place: String,
-        /// What it answered.
+        /// The server's answer.
         reason: String,
         /// One thing to try.
         hint: String,
@@ -86,10 +87,11 @@ pub enum StoreError {
     Full {
         /// The database.
         place: String,
-        /// What it answered.
+        /// The database's answer.
         reason: String,
     },
-    /// The file was deleted, moved away or replaced while it was open. The next request opens what is at its path by then.
+    /// The file was deleted, moved away or replaced while it was open. The next request opens the file that is at its
+    /// path by then.
     #[error(
         "{} was {change} while it was open: what it held is gone for this cluster; the next round opens the path anew; \
          let no tool touch the file while agents run", .file.display()
@@ -97,7 +99,7 @@ pub enum StoreError {
     FileChanged {
         /// The file.
         file: PathBuf,
-        /// How it was changed: `deleted` or `replaced`.
+        /// The kind of change: `deleted` or `replaced`.
         change: &'static str,
     },
     /// The file lies on a file system that machines share.
@@ -111,13 +113,13 @@ pub enum StoreError {
         /// The file system.
         kind: &'static str,
     },
-    /// What is stored there cannot be read: not a database, damaged, or written by something else. What was asked may have
-    /// happened.
+    /// The stored data cannot be read: it is no database, damaged, or written by something else. The request may have
+    /// been carried out.
     #[error("{place} holds what cannot be read ({reason}): remove that row, or restore the database")]
     Damaged {
         /// The database.
         place: String,
-        /// What was found.
+        /// The defect that was found.
         reason: String,
     },
     /// The tables were made by a later release.
@@ -127,10 +129,10 @@ pub enum StoreError {
         place: String,
         /// The version found.
         found: i64,
-        /// The newest that this release knows.
+        /// The newest version that this release knows.
         known: i64,
     },
-    /// A lease's terms are used up, or somebody claims that they are.
+    /// A lease's terms are used up, or a node claims that they are.
     #[error("{place} gives no term above {above} for the lease {lease}: use another name for the lease")]
     TermsExhausted {
         /// The database.
@@ -140,31 +142,32 @@ pub enum StoreError {
         /// The highest term heard of.
         above: u64,
     },
-    /// A URL, an option or a variable of the environment that cannot be used.
+    /// A URL, an option or an environment variable cannot be used.
     #[error("{what} {reason}")]
     Configuration {
-        /// What is wrong.
+        /// The setting that is wrong.
         what: String,
-        /// Why, and what would be right.
+        /// The reason, and what would be right.
         reason: String,
     },
-    /// Something else. Nothing was done.
+    /// Another failure. Nothing was done.
     #[error("{place} failed ({reason}): nothing was done; the database's log may say more")]
     Failed {
         /// The database.
         place: String,
-        /// What it answered.
+        /// The database's answer.
         reason: String,
     },
 }
 
 impl StoreError {
-    /// True if nothing that was asked has happened, nor will. What cannot be read may have been written.
+    /// Returns true if nothing of the request was carried out, nor will be. Data that cannot be read may have been
+    /// written.
     pub fn is_outcome_known(&self) -> bool {
         !matches!(self, Self::OutcomeUnknown { .. } | Self::Damaged { .. })
     }
 
-    /// True if another try without a change by people is unlikely to help.
+    /// Returns true if another try without a change by people is unlikely to help.
     pub fn needs_people(&self) -> bool {
         match self {
             Self::Unreachable { .. }
@@ -185,7 +188,7 @@ impl StoreError {
         }
     }
 
-    /// What an owner of the database has to run, where that helps.
+    /// Returns the statements that an owner of the database has to run, where that helps.
     pub fn statements(&self) -> Option<&str> {
         match self {
             Self::NoSchema { statements, .. } | Self::NoPermission { statements, .. } => Some(statements),
@@ -198,7 +201,7 @@ impl StoreError {
     }
 }
 
-/// An error and all its causes on one line.
+/// Returns an error and all its causes on one line.
 #[cfg(feature = "postgres")]
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -215,7 +218,7 @@ pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     crate::text::visible(&text, MAX_REASON)
 }
 
-/// The longest text of a database that a message repeats, in characters.
+/// The greatest length of a database's text that a message repeats, in characters.
 #[cfg(feature = "postgres")]
 pub(super) const MAX_REASON: usize = 400;
 

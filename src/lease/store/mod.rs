@@ -1,4 +1,4 @@
-//! Stores: where the rows of leases are kept, and the only place that reads and writes them.
+//! Stores: the databases that keep the rows of leases, and the only place that reads and writes them.
 //!
 //! ```text
 //!   Store ── sqlite    a thread of its own that holds the file            (nodes on one machine)
@@ -8,11 +8,12 @@
 //! Invariants, beside those of a [round](super::Round):
 //! - One request at a time, each within the statement timeout (and the connect timeout for each host, where there was no
 //!   connection): a database that hangs does not hang its caller.
-//! - Errors tell a request that was not carried out from one that may have been. After either, the next request connects
-//!   again by itself; when to ask is the caller's to say.
-//! - Missing tables are made, at first use and when they have gone (a fail-over to an empty database), also by ten at once.
-//! - Nobody's clock but the database's is compared with a row. Clocks of this process only bound waits, and make a sweep
-//!   wait longer.
+//! - Errors tell a request that was not carried out from one that may have been. After either, the next request
+//!   connects again by itself; the caller decides when to ask.
+//! - Missing tables are made, at first use and when they have gone (a fail-over to an empty database), even by ten
+//!   agents at once.
+//! - Only the database's clock is compared with a row. Clocks of this process merely bound waits, and make a sweep wait
+//!   longer.
 //!
 //! Must not know: who should lead, what a term is worth, when to ask.
 //!
@@ -45,7 +46,7 @@ pub use url::StoreUrl;
 
 use super::{Answer, MAX_LEASES, NodeRow, Round};
 
-/// The most liveness rows that [`Store::nodes`] lists: those heard from last.
+/// The largest number of liveness rows that [`Store::nodes`] lists: those heard from last.
 pub const MAX_NODES: usize = 10_000;
 
 /// A database that keeps leases.
@@ -64,7 +65,7 @@ pub use postgres::PostgresStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 
-/// Does the same with whichever store it is.
+/// Does the same with either kind of store.
 macro_rules! each {
     ($store:expr, $inner:ident => $work:expr) => {
         match $store {
@@ -77,8 +78,8 @@ macro_rules! each {
 }
 
 impl Store {
-    /// A store of the database at this address. Nothing is opened yet; what the address leaves open is taken from the
-    /// environment (`PG*`, the password file) as other clients do.
+    /// Returns a store of the database at this address. Nothing is opened yet; settings that the address leaves open
+    /// are taken from the environment (`PG*`, the password file) as other clients do.
     pub fn new(url: &StoreUrl, options: StoreOptions) -> Result<Self, StoreError> {
         match url {
             #[cfg(feature = "sqlite")]
@@ -88,7 +89,7 @@ impl Store {
         }
     }
 
-    /// Connects, and makes the tables if they are missing: what can go wrong at the start is said at the start.
+    /// Connects, and makes the tables if they are missing, so that problems are reported at the start.
     pub async fn prepare(&mut self) -> Result<(), StoreError> {
         each!(self, store => store.prepare().await)
     }
@@ -105,29 +106,30 @@ impl Store {
         each!(self, store => store.round(round).await)
     }
 
-    /// Every node's liveness row, those heard from last first, at most [`MAX_NODES`].
+    /// Returns every node's liveness row, those heard from last first, at most [`MAX_NODES`].
     pub async fn nodes(&mut self) -> Result<Vec<NodeRow>, StoreError> {
         each!(self, store => store.nodes().await)
     }
 
-    /// Deletes what was not written for `row_ttl` by the database's clock: liveness rows, and rows of leases that are no
-    /// leader's. An expired leader's row goes, too, once this store has itself seen it stand still for its lease, so in a
-    /// later sweep: to a clock that steps, a living leader's row looks old. Terms stay. Tells how many rows went.
+    /// Deletes rows that were not written for `row_ttl` by the database's clock: liveness rows, and rows of leases that
+    /// are no leader's. An expired leader's row is deleted, too, once this store has itself seen it stand still for its
+    /// lease, so in a later sweep: to a clock that steps, a living leader's row looks old. Terms stay. Returns the
+    /// number of deleted rows.
     pub async fn sweep(&mut self, row_ttl: Duration) -> Result<usize, StoreError> {
         each!(self, store => store.sweep(row_ttl).await)
     }
 
-    /// Says goodbye to the database, and waits for that a moment.
+    /// Closes the connection to the database, and waits for that a moment.
     pub async fn close(self) {
         each!(self, store => store.close().await);
     }
 
-    /// The database, as messages name it: never with a password.
+    /// Returns the database's name for messages: never with a password.
     pub fn place(&self) -> &str {
         each!(self, store => store.place())
     }
 
-    /// The kind of database.
+    /// Returns the kind of database.
     pub fn kind(&self) -> StoreKind {
         match self {
             #[cfg(feature = "sqlite")]
@@ -138,7 +140,7 @@ impl Store {
     }
 }
 
-/// A duration in whole milliseconds, as rows hold it.
+/// Returns a duration in whole milliseconds, as rows hold it.
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

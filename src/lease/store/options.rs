@@ -1,14 +1,15 @@
 //! Options of stores, and the names of their tables.
 //!
-//! Invariants: what becomes part of a statement is checked here: a schema and a prefix are lower-case identifiers, short
-//! enough that no name of a table or index is cut by a database.
+//! Invariants: all text that becomes part of a statement is checked here: a schema and a prefix are lower-case
+//! identifiers, short enough that no name of a table or index is cut by a database.
 
 use std::time::Duration;
 
 use super::StoreError;
 use crate::core::check_name;
 
-/// The longest schema or table prefix, in bytes: PostgreSQL cuts names after 63, and ours add some twenty.
+/// The longest schema or table prefix, in bytes: PostgreSQL cuts names after 63, and the rest of a name takes some
+/// twenty.
 pub const MAX_IDENTIFIER: usize = 40;
 /// The shortest statement or connect timeout.
 pub const MIN_TIMEOUT: Duration = Duration::from_millis(100);
@@ -33,7 +34,7 @@ impl StoreOptions {
     /// The connect timeout, for each host, unless another is given.
     pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// The defaults, for a cluster of this name.
+    /// Returns the defaults, for a cluster of this name.
     pub fn new(cluster: &str) -> Result<Self, StoreError> {
         check_name(cluster).map_err(|error| StoreError::configuration("cluster:", error.to_string()))?;
         Ok(Self {
@@ -45,60 +46,60 @@ impl StoreOptions {
         })
     }
 
-    /// Tables in this schema instead of the role's own (PostgreSQL only). It is created if it is missing.
+    /// Sets the schema of the tables, instead of the role's own (PostgreSQL only). It is created if it is missing.
     pub fn with_schema(mut self, schema: &str) -> Result<Self, StoreError> {
         check_identifier("schema", schema)?;
         self.schema = Some(schema.to_owned());
         Ok(self)
     }
 
-    /// Another prefix of the tables' names.
+    /// Sets the prefix of the tables' names.
     pub fn with_table_prefix(mut self, prefix: &str) -> Result<Self, StoreError> {
         check_identifier("table_prefix", prefix)?;
         prefix.clone_into(&mut self.table_prefix);
         Ok(self)
     }
 
-    /// Another longest time that the database may take for one round, waiting for locks included.
+    /// Sets the longest time that the database may take for one round, waiting for locks included.
     pub fn with_statement_timeout(mut self, timeout: Duration) -> Result<Self, StoreError> {
         check_timeout("statement_timeout", timeout)?;
         self.statement_timeout = timeout;
         Ok(self)
     }
 
-    /// Another longest time that connecting to one host may take. It goes before `connect_timeout` of a URL.
+    /// Sets the longest time that connecting to one host may take. It takes precedence over `connect_timeout` of a URL.
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Result<Self, StoreError> {
         check_timeout("connect_timeout", timeout)?;
         self.connect_timeout = Some(timeout);
         Ok(self)
     }
 
-    /// The cluster whose leases are kept.
+    /// Returns the cluster whose leases are kept.
     pub fn cluster(&self) -> &str {
         &self.cluster
     }
 
-    /// The schema, if one was given.
+    /// Returns the schema, if one was given.
     pub fn schema(&self) -> Option<&str> {
         self.schema.as_deref()
     }
 
-    /// The longest time that the database may take for one round.
+    /// Returns the longest time that the database may take for one round.
     pub fn statement_timeout(&self) -> Duration {
         self.statement_timeout
     }
 
-    /// The longest time that connecting to one host may take, if one was given.
+    /// Returns the longest time that connecting to one host may take, if one was given.
     pub fn connect_timeout(&self) -> Option<Duration> {
         self.connect_timeout
     }
 
-    /// A table's name without its schema, for indexes and messages.
+    /// Returns a table's name without its schema, for indexes and messages.
     pub(super) fn plain(&self, table: &str) -> String {
         format!("{}{table}", self.table_prefix)
     }
 
-    /// A table's name as it stands in statements.
+    /// Returns a table's name as it stands in statements.
     pub(super) fn table(&self, table: &str) -> String {
         match &self.schema {
             Some(schema) => format!("\"{schema}\".\"{}{table}\"", self.table_prefix),

@@ -1,6 +1,6 @@
-//! What stores make of rows: values from outside, checked before anybody sees them.
+//! Rows as stores read them: values from outside, checked before they are used.
 //!
-//! Invariants: nothing that a row holds can panic or be taken for what it is not; what is wrong is named.
+//! Invariants: no content of a row can cause a panic or be taken for something else; a wrong value is named.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ pub(super) struct LeaderRow {
     pub(super) token: String,
     pub(super) term: i64,
     pub(super) lease_ms: i64,
-    /// Until it expires, by the database's clock; negative once it has.
+    /// The time until it expires, by the database's clock, in milliseconds; negative once it has.
     pub(super) expires_in_ms: i64,
 }
 
 impl LeaderRow {
-    /// The holder that it shows, or what is wrong with it.
+    /// Returns the holder that the row shows, or what is wrong with it.
     ///
     /// An expiry that is further off than the lease is long is shown as it stands: see [`Holder::has_expired`].
     pub(super) fn holder(&self) -> Result<Holder, String> {
@@ -34,12 +34,13 @@ impl LeaderRow {
     }
 }
 
-/// A term as it stands in a row.
+/// Returns a term as it stands in a row; `None` if it is out of bounds.
 pub(super) fn term(stored: i64) -> Option<u64> {
     u64::try_from(stored).ok().filter(|term| *term <= MAX_TERM)
 }
 
-/// A liveness row as a database shows it. An address that is none is shown as none: the node lives all the same.
+/// Returns a liveness row as a database shows it. A text that is no address is shown as no address: the node lives all
+/// the same.
 pub(super) fn node_row(name: &str, rpc_address: Option<&str>, age_ms: i64) -> Result<NodeRow, String> {
     let age = Duration::from_millis(u64::try_from(age_ms).unwrap_or(0));
     Ok(NodeRow { node: node(name)?, rpc_address: rpc_address.and_then(|text| text.parse().ok()), age })

@@ -14,7 +14,7 @@
 
 use super::StoreOptions;
 
-/// The highest term: JSON readers know no integers above.
+/// The highest term: JSON readers know no integers above it.
 pub(super) const MAX_TERM: u64 = (1 << 53) - 1;
 
 /// A database that leases may be kept in.
@@ -26,8 +26,8 @@ pub enum StoreKind {
     Postgres,
 }
 
-/// What leads from each version of the tables to the next, the first from nothing: `{table}` stands for a name, `{time}` for
-/// the type of a time.
+/// The statements that lead from each version of the tables to the next, the first from nothing: `{table}` stands for a
+/// name, `{time}` for the type of a time.
 const MIGRATIONS: &[&[&str]] = &[&[
     "create table if not exists {nodes} (
   cluster text not null,
@@ -61,8 +61,8 @@ const MIGRATIONS: &[&[&str]] = &[&[
 #[allow(clippy::cast_possible_wrap, reason = "there are a few")]
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// The statements that lead from a version of the tables (0: nothing) to the one that this release knows. The last one notes
-/// the new version.
+/// Returns the statements that lead from a version of the tables (0: nothing) to the one that this release knows. The
+/// last one notes the new version.
 pub(super) fn migrations(kind: StoreKind, options: &StoreOptions, from: i64) -> Vec<String> {
     let version = options.table("version");
     let mut statements = vec![format!(
@@ -95,8 +95,8 @@ fn fill(statement: &str, kind: StoreKind, options: &StoreOptions) -> String {
         .replace("{time}", time)
 }
 
-/// Everything an owner of the database runs so that agents without the right to create anything can work, with the grants
-/// they need. What the agents create themselves where they may is the same.
+/// Returns all statements that an owner of the database runs so that agents without the right to create anything can
+/// work, with the grants that they need. Agents that have the right create the same themselves.
 pub fn schema(kind: StoreKind, options: &StoreOptions) -> String {
     let mut text = String::from("-- Tables of headcount's leases. May be run again.\n");
     if let (StoreKind::Postgres, Some(schema)) = (kind, options.schema()) {
@@ -122,7 +122,7 @@ pub(super) fn create_schema(schema: &str) -> String {
     format!("create schema if not exists \"{schema}\"")
 }
 
-/// What a role needs that does not own the tables.
+/// Returns the grants that a role needs that does not own the tables.
 pub(super) fn grants(options: &StoreOptions) -> Vec<String> {
     let table = |name: &str| options.table(name);
     let mut grants = Vec::new();

@@ -1,9 +1,9 @@
-//! Expired leaders' rows that a sweep came upon, and for how long they stand still.
+//! Expired leaders' rows that a sweep came upon, and the time for which they stand still.
 //!
-//! Purpose: a leader's row may be deleted when it has expired and is old. By the database's clock alone a living leader's
-//! row is both, when that clock steps far ahead; deleted, its lease would be free at once, and two would lead. So a row goes
-//! only after it was seen unchanged, under the same token, for the length of its lease, by a clock that does not step. That
-//! clock may stand still in suspend: then the row stays longer.
+//! Purpose: a leader's row may be deleted when it has expired and is old. By the database's clock alone a living
+//! leader's row is both, when that clock steps far ahead; if it were deleted, its lease would be free at once, and two
+//! would lead. So a row is deleted only after it was seen unchanged, under the same token, for the length of its lease,
+//! by a clock that does not step. That clock may stand still in suspend: then the row stays longer.
 //!
 //! Invariants: at most [`MAX_STANDING`] rows are remembered, each only while every sweep meets it.
 //!
@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The most expired leaders' rows that one sweep looks at. The rest waits for the next.
+/// The largest number of expired leaders' rows that one sweep looks at. The rest waits for the next.
 pub(super) const MAX_STANDING: usize = 256;
 
 /// A leader's row that has expired and is old.
@@ -23,12 +23,12 @@ pub(super) struct Expired {
     pub(super) lease_ms: i64,
 }
 
-/// Rows met by the last sweep, and when they were first met.
+/// The rows met by the last sweep, and the times at which they were first met.
 #[derive(Debug, Default)]
 pub(super) struct Standing(BTreeMap<Expired, Instant>);
 
 impl Standing {
-    /// Notes what a sweep met; those of it that may go.
+    /// Notes the rows that a sweep met; returns those that may be deleted.
     pub(super) fn meet(&mut self, met: Vec<Expired>, now: Instant) -> Vec<Expired> {
         let mut noted = BTreeMap::new();
         for row in met.into_iter().take(MAX_STANDING) {

@@ -1,6 +1,6 @@
 //! Addresses of databases: `sqlite://FILE`, `postgres://…`.
 //!
-//! Invariants: what is not understood is refused with the reason; an address is shown without its password.
+//! Invariants: an address that is not understood is refused with the reason; it is shown without its password.
 
 use std::fmt;
 #[cfg(feature = "sqlite")]
@@ -26,7 +26,7 @@ pub enum StoreUrl {
 }
 
 impl StoreUrl {
-    /// The kind of database.
+    /// Returns the kind of database.
     pub fn kind(&self) -> StoreKind {
         match self {
             #[cfg(feature = "sqlite")]

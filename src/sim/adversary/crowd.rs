@@ -1,4 +1,4 @@
-//! Members that do not exist: they answer whatever lets them in, and then nothing, or nothing but lies.
+//! Members that do not exist: they answer until they are let in, and after that are silent or lie.
 //!
 //! Must not know: how many of them are let in.
 
@@ -10,28 +10,28 @@ use crate::core::limits::{MAX_REFERRALS, MIN_QUESTION_BYTES};
 use crate::core::wire::{Message, Nonce, Packet, Refusal};
 use crate::core::{LeaveReason, NodeId, Record, Run, Status, Tags};
 
-/// Newcomers that ask for a place all the time.
+/// Number of newcomers that keep asking for places in the mood [`Mood::Places`].
 const SQUATTERS: usize = 6;
-/// Newcomers of a crowd that ask at each turn: two hundred a second.
+/// Number of newcomers of a crowd that ask at each turn: two hundred a second.
 const ASK_AT_ONCE: usize = 4;
-/// Every so many turns one that was let in is replaced: ten a second.
+/// Turns between two replacements of an admitted newcomer: ten a second.
 const WEAR: usize = 5;
-/// Every so many turns a newcomer gives its place to another one: twice in a minute, before anybody relies on it.
+/// Turns after which a newcomer gives its place to another one: 30 s, before any node trusts it.
 const NEW_FOR: u64 = 1_500;
-/// Invented members that are told of in one packet.
+/// Number of invented members in one packet of news.
 const TOLD_AT_ONCE: usize = 5;
 
 /// A member that does not exist.
 #[derive(Debug, Clone)]
 pub(super) struct Invented {
     pub(super) record: Record,
-    /// Where its packets come from.
+    /// Source address of its packets.
     from: SocketAddr,
     is_in: bool,
 }
 
 impl Adversary {
-    /// A newcomer that does not exist, with a timing and a version like everybody's.
+    /// Invents a newcomer with the timing and version of the honest nodes.
     pub(super) fn invent(&mut self, scene: &Scene, number: usize, from: SocketAddr) -> Invented {
         let like = Record::clone(&scene.honest[0].me);
         let id = NodeId::new(&format!("x{number:05}")).expect("letters and digits");
@@ -42,7 +42,7 @@ impl Adversary {
         Invented { record, from, is_in: false }
     }
 
-    /// Another process that says it is this member, where it answers.
+    /// Returns the record of a second owner of this member's name, at an address where the adversary answers.
     pub(super) fn second_owner(&mut self, victim: &Honest) -> Record {
         let address = self.own(1, PORT);
         let place = self.by_address.get(&address).copied();
@@ -51,7 +51,7 @@ impl Adversary {
         Record { run, incarnation, address, ..victim.me.with_status(Status::Up) }
     }
 
-    /// One turn of those that do not exist.
+    /// Returns the deeds of one turn of the invented members.
     pub(super) fn pretend(&mut self, scene: &Scene) -> Vec<Deed> {
         self.come_up_with(scene);
         let mut deeds = Vec::new();
@@ -91,7 +91,8 @@ impl Adversary {
         };
         while self.invented.len() < wanted {
             let number = self.invented.len();
-            // One host may hold few: a crowd comes from all of them, at ports of its own.
+            // Each host is let in with a few members only, so a crowd spreads over all hosts, each member at a port of
+            // its own.
             let host = 1 + (number % usize::from(HOSTS - 1)) as u8;
             let port = PORT + (number / usize::from(HOSTS - 1)) as u16;
             let from = self.own(host, port);
@@ -103,7 +104,7 @@ impl Adversary {
                 invented.record.incarnation = victim.me.incarnation + 1_000;
             }
             if self.mood == Mood::Goodbyes {
-                // At each visit somebody else, whom nobody has met before.
+                // A different run at each visit, so that no node has met this newcomer before.
                 invented.record.run.0 ^= scene.honest[0].fingerprint;
             }
             self.by_address.insert(from, number);
@@ -111,7 +112,7 @@ impl Adversary {
         }
     }
 
-    /// Whoever is in is soon found out: others take their places, one after the other.
+    /// Replaces admitted newcomers, one after the other, since they are soon found out.
     fn replace_the_worn_out(&mut self, scene: &Scene) {
         if self.mood == Mood::Goodbyes && self.acts.is_multiple_of(NEW_FOR) {
             let from = self.invented[0].from;
@@ -135,7 +136,7 @@ impl Adversary {
         Deed::Send { from, to: sponsor, bytes }
     }
 
-    /// It sends heartbeats as a member does, and news of members that do not exist.
+    /// Sends heartbeats as a member does, and news of members that do not exist.
     fn behave(&mut self, scene: &Scene, deeds: &mut Vec<Deed>) {
         let Invented { record, from, .. } = self.invented[0].clone();
         let mut messages = vec![heartbeat(self.acts as u16)];
@@ -144,7 +145,7 @@ impl Adversary {
                 let number = 1 + self.random.index(self.crowd);
                 let elsewhere = self.own(3, PORT + number as u16);
                 let mut invented = self.invent(scene, number, elsewhere).record;
-                // The same one each time it is told of.
+                // The same run each time that the news is told.
                 invented.run = Run(0xbad_0000 + number as u64);
                 messages.push(update(invented.with_status(Status::Up)));
             }
@@ -159,7 +160,7 @@ impl Adversary {
         }
     }
 
-    /// Somebody else leaves, or has left; and somebody who is dead was heard.
+    /// Returns lies that another member leaves or has left, and that a dead one was heard.
     fn goodbyes(&mut self, scene: &Scene, hearer: &Honest) -> Vec<Message> {
         let victim = self.one_of(scene);
         let statuses = [Status::Leaving, Status::Left(LeaveReason::Graceful)];
@@ -175,7 +176,7 @@ impl Adversary {
         Message::Alive { run, sequence: (1 << 40) + self.acts }
     }
 
-    /// Something reached one of its addresses, by datagram or over a link.
+    /// Receives a datagram or frame at one of the adversary's addresses; returns the answers.
     pub(crate) fn hear(&mut self, scene: &Scene, at: SocketAddr, from: SocketAddr, bytes: &[u8]) -> Vec<Deed> {
         self.mischief.answers += 1;
         let Some(place) = self.by_address.get(&at).copied() else { return Vec::new() };
@@ -219,7 +220,7 @@ impl Adversary {
                     deeds.push(deed);
                 }
             }
-            // Until it is in, everybody answers; the crowd falls silent then.
+            // Before admission every newcomer answers; afterwards a crowd falls silent.
             Message::Probe { nonce, .. } if behaves || !own.is_in => say(self, &[Message::Ack { nonce }]),
             Message::WhoAreYou { nonce, .. } if behaves || !own.is_in => {
                 let record = own.record.with_status(if own.is_in { Status::Up } else { Status::Joining });
@@ -237,7 +238,7 @@ impl Adversary {
         }
     }
 
-    /// To a joiner that asks.
+    /// Returns a lie for a joiner that asks.
     fn joiner_lie(&mut self, scene: &Scene, nonce: Nonce, own: &Record) -> Message {
         let victim = self.one_of(scene);
         let refusals = [Refusal::NameInUse { holder: victim.me.address }, Refusal::OtherCluster];
@@ -248,13 +249,13 @@ impl Adversary {
             3 => Message::Behind { nonce, incarnation: Record::INCARNATION_LIMIT - 2 },
             4 => Message::Wait { nonce, wait_ms: u32::MAX },
             5 => Message::Challenge { nonce, cookie: nonce },
-            // A view of one.
+            // A view of one member.
             _ => Message::Welcome { nonce, sponsor: own.with_status(Status::Up), count: 1 },
         }
     }
 }
 
-/// An address where nobody asked for anything.
+/// Returns the address of a victim, which asked for nothing.
 fn victim(number: usize) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1 + (number % 200) as u8).into(), 9)
 }

@@ -1,6 +1,6 @@
-//! Lies under stolen runs: packets that say they are a member's and come from elsewhere.
+//! Lies under stolen runs: packets that claim to come from a member and come from elsewhere.
 //!
-//! Must not know: whether anybody believes them.
+//! Must not know: whether any node believes them.
 
 use std::net::SocketAddr;
 
@@ -10,15 +10,15 @@ use crate::core::limits::MIN_QUESTION_BYTES;
 use crate::core::wire::{Echo, Heartbeat, Led, Message, Note, Pulse, Update, ViewPart};
 use crate::core::{DetectionMethod, LeaveReason, Record, Run, Status};
 
-/// Joins in one packet.
+/// Number of joins in one packet.
 const MANY: usize = 54;
-/// How far ahead of the truth a sequence number is pushed at a time: just within what was once taken for reordering.
+/// Step by which a sequence number is pushed ahead of the truth: just within a gap that was once taken for reordering.
 const WINDOW_STEP: u64 = 1_000;
-/// Questions at each turn: three hundred a second.
+/// Questions to each node at each turn: three hundred a second.
 const QUESTIONS: usize = 6;
 
 impl Adversary {
-    /// One turn of lies: everybody is lied to about somebody, in somebody else's name.
+    /// Returns the lies of one turn: every node is lied to about some member, in some member's name.
     pub(super) fn lie(&mut self, scene: &Scene) -> Vec<Deed> {
         let mut deeds = Vec::new();
         match self.mood {
@@ -46,7 +46,7 @@ impl Adversary {
         deeds
     }
 
-    /// To whom, in whose name, and what.
+    /// Returns one lie: its destination, the stolen run, and the messages.
     fn slander(&mut self, scene: &Scene) -> (SocketAddr, Run, Vec<Message>) {
         let (victim, hearer, thief) = (self.one_of(scene), self.one_of(scene), self.one_of(scene));
         let record = Record::clone(&victim.me);
@@ -117,7 +117,7 @@ impl Adversary {
         }
     }
 
-    /// What is said over links.
+    /// Returns one lie that is told over a link.
     fn frame_lie(&mut self, scene: &Scene) -> (SocketAddr, Run, Vec<Message>) {
         let (victim, hearer, thief) = (self.one_of(scene), self.one_of(scene), self.one_of(scene));
         let record = Record::clone(&victim.me);
@@ -145,7 +145,7 @@ impl Adversary {
         let number = self.random.below(1 << 40);
         let view = ViewRef { term, number, digest: Digest(self.random.bits()) };
         let (root, began) = self.led.as_ref().map_or((lineage, Term(0)), |led| (led.root, led.began));
-        // Of the electorate that there is, or of one that an operator is said to have put in its place.
+        // A lie about the present electorate, or about one that an operator is said to have put in its place.
         let (lineage, began, term) = match self.random.below(3) {
             0 => {
                 let began = Term::beginning_of(began.generation() + 1, self.random.bits());
@@ -205,7 +205,7 @@ impl Adversary {
         Word { from, lineage, body }
     }
 
-    /// Sequence numbers of a few members run away, at everybody.
+    /// Pushes the sequence numbers of a few members far ahead, at every node.
     fn push_windows(&mut self, scene: &Scene, deeds: &mut Vec<Deed>) {
         let victims: Vec<Run> = scene.honest.iter().take(3).map(|honest| honest.me.run).collect();
         for run in victims {
@@ -218,7 +218,7 @@ impl Adversary {
         }
     }
 
-    /// As many newcomers as fit into one packet, from an address that never echoes.
+    /// Sends as many newcomers as fit into one packet, from an address that never echoes.
     fn ask_often(&mut self, scene: &Scene, deeds: &mut Vec<Deed>) {
         let (hearer, from) = (self.one_of(scene), self.own(MUTE_HOST, PORT));
         let mut messages = Vec::new();
@@ -242,7 +242,7 @@ impl Adversary {
         }
     }
 
-    /// Everybody gets packets under its own run, joiners above all.
+    /// Sends every node, joiners included, a packet under its own run.
     fn meet_themselves(&mut self, scene: &Scene, deeds: &mut Vec<Deed>) {
         for hearer in &scene.honest {
             let from = self.somewhere(scene);
@@ -260,7 +260,7 @@ impl Adversary {
     }
 }
 
-/// News, with the note that its status asks for.
+/// An update, with a note if the record's status has one.
 pub(super) fn update(record: Record) -> Message {
     let has_note = !matches!(record.status, Status::Up | Status::Joining | Status::Leaving);
     let note = has_note.then_some(Note { age_ms: 10, method: DetectionMethod::ConnectionLost });

@@ -1,14 +1,15 @@
-//! An adversary: a process that is no member, knows everything, and says whatever may do harm.
+//! An adversary: a process that is no member, knows everything, and sends anything that may do harm.
 //!
-//! It has addresses of its own, on hosts of its own and on other ports of an honest node's host. It knows every run, view,
-//! incarnation and term, and builds well-formed packets with the builder of the core; but it sends from its own addresses
-//! alone, and hears only what is sent there. That is what whoever merely reaches the port can do.
+//! It has addresses on hosts of its own, and on other ports of an honest node's host. It knows every run, view,
+//! incarnation and term, and builds well-formed packets with the builder of the core; but it sends from its own
+//! addresses alone, and receives only packets that are sent there. That is the power of anybody who can merely reach
+//! the port.
 //!
-//! One [`Mood`] is one kind of attack, so that a failing one has a name. Whatever the mood, nothing that is promised about
-//! honest nodes may break.
+//! One [`Mood`] is one kind of attack, so that a failing one has a name. Whatever the mood, no promise about honest
+//! nodes may break.
 //!
-//! Invariants: what it does depends on its seed and on what it is shown alone; it never sends from an honest node's
-//! address. Must not know: what the core defends itself by.
+//! Invariants: its actions depend on its seed and the scene alone; it never sends from an honest node's address. Must
+//! not know: the core's defences.
 
 mod crowd;
 mod lies;
@@ -27,33 +28,33 @@ use crowd::Invented;
 /// One kind of attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mood {
-    /// Under stolen runs: "You have left", "you are Down".
+    /// Messages under stolen runs: "You have left", "You are Down".
     Told,
-    /// Under stolen runs: members are Suspect, Down or Left at their present incarnation.
+    /// Records under stolen runs: members are Suspect, Down or Left at their present incarnation.
     Accusations,
-    /// Under stolen runs: members at incarnations close to the limit.
+    /// Records under stolen runs: members have incarnations close to the limit.
     GiantIncarnations,
-    /// Under stolen runs: sequence numbers far ahead, so that the true ones look replayed.
+    /// Packets under stolen runs with sequence numbers far ahead, so that the true ones look replayed.
     Windows,
-    /// Under stolen runs: members were removed by an operator.
+    /// Records under stolen runs: members were removed by an operator.
     Removals,
     /// A second owner of an honest name, at an address that answers.
     SecondOwner,
-    /// Under stolen runs: terms and leaders nobody elected, pulses, words of voters.
+    /// Election messages under stolen runs: terms and leaders that were not elected, pulses, voters' words.
     Terms,
-    /// Under the runs of the dead: heartbeats, and words of others that they live.
+    /// Heartbeats under the runs of dead members, and claims under stolen runs that dead members live.
     DeadSpeak,
-    /// Under stolen runs: pages of views, welcomes, and other answers nobody asked for.
+    /// Answers under stolen runs to questions that were not asked: pages of views, welcomes, and others.
     Answers,
-    /// Under stolen runs: ports refuse, links are broken.
+    /// Messages under stolen runs: ports refuse connections, links are broken.
     Severed,
     /// Hundreds of newcomers that answer until they are let in and never again.
     Crowd,
-    /// One newcomer that behaves, and tells of hundreds of members that do not exist.
+    /// One newcomer that behaves well, and spreads news of hundreds of members that do not exist.
     Gossip,
-    /// Newcomers and members whose address is a victim's.
+    /// Newcomers and members with a victim's address.
     Reflection,
-    /// A few newcomers that ask for the view all the time and never take it.
+    /// A few newcomers that keep asking for the view and never fetch it.
     Places,
     /// Dozens of questions in one packet.
     ManyJoins,
@@ -61,16 +62,17 @@ pub enum Mood {
     Questions,
     /// Packets under the receiver's own run.
     MetMyself,
-    /// A newcomer that behaves to members, and lies to joiners that are sent to it.
+    /// A newcomer that behaves well towards members, and lies to joiners that are referred to it.
     JoinerLies,
     /// Links whose frames are under stolen runs.
     Frames,
-    /// A newcomer that behaves, and says to those who were there before it that others leave, and that the dead live.
+    /// A newcomer that behaves well, and tells members that were there before it that others leave and that the dead
+    /// live.
     Goodbyes,
 }
 
 impl Mood {
-    /// All of them.
+    /// All moods.
     pub const ALL: [Mood; 20] = [
         Mood::Told,
         Mood::Accusations,
@@ -95,22 +97,22 @@ impl Mood {
     ];
 }
 
-/// How often it acts.
+/// Time between two turns.
 pub(crate) const PACE: Duration = Duration::from_millis(20);
-/// Members that it invents at one time, at most.
+/// The largest number of members that it invents at one time.
 pub const MOST_INVENTED: usize = 300;
-/// The largest datagram that it sends.
+/// The largest datagram that it sends, in bytes.
 const MTU: usize = 1_400;
-/// The port of its hosts where it answers; others it only sends from.
+/// The port on each of its hosts where it answers; from other ports it only sends.
 const PORT: u16 = 7_117;
-/// Its hosts.
+/// Number of its hosts.
 const HOSTS: u8 = 4;
 /// The host whose addresses never echo anything.
 const MUTE_HOST: u8 = 4;
-/// The first port on an honest node's host that it has.
+/// The first port on an honest node's host that belongs to the adversary.
 const BORROWED_PORT: u16 = 20_000;
 
-/// A honest node as the adversary sees it.
+/// An honest node as the adversary sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct Honest {
     pub(crate) me: Arc<Record>,
@@ -118,7 +120,7 @@ pub(crate) struct Honest {
     pub(crate) is_up: bool,
 }
 
-/// All that there is to see.
+/// Everything that the adversary sees.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scene {
     pub(crate) cluster: u32,
@@ -127,7 +129,7 @@ pub(crate) struct Scene {
     pub(crate) dead: Vec<Arc<Record>>,
 }
 
-/// What it does.
+/// One action of the adversary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Deed {
     Send {
@@ -135,7 +137,7 @@ pub(crate) enum Deed {
         to: SocketAddr,
         bytes: Vec<u8>,
     },
-    /// A frame over the link from this address of its own to that honest one, which is opened if there is none.
+    /// Sends a frame over the link from one of its addresses to an honest one; the link is opened if there is none.
     Frame {
         from: SocketAddr,
         to: SocketAddr,
@@ -143,16 +145,16 @@ pub(crate) enum Deed {
     },
 }
 
-/// What it did so far.
+/// Counts of what an adversary did and received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mischief {
     /// Datagrams that it sent.
     pub packets: u64,
-    /// Their bytes, headers included.
+    /// Bytes of those datagrams, headers included.
     pub bytes: u64,
-    /// Frames over links.
+    /// Frames that it sent over links.
     pub frames: u64,
-    /// Datagrams and frames of these that an honest process took in.
+    /// Datagrams and frames from it that an honest process took in.
     pub delivered: u64,
     /// Datagrams and frames that reached it.
     pub answers: u64,
@@ -177,20 +179,20 @@ pub(crate) struct Adversary {
     mood: Mood,
     random: Random,
     ipv6: bool,
-    /// Members that it invents at one time.
+    /// Number of members that it invents at one time.
     crowd: usize,
-    /// Acts so far.
+    /// Number of turns so far.
     acts: u64,
-    /// The highest sequence number heard of, or used under, each run.
+    /// The highest sequence number heard of, or used, under each run.
     sequences: BTreeMap<Run, u64>,
     invented: Vec<Invented>,
     by_address: BTreeMap<SocketAddr, usize>,
-    /// What voters and leaders said last.
+    /// The last messages of voters and leaders that it overheard.
     led: Option<Led>,
     pulse: Option<Pulse>,
     words: Vec<Word>,
     admitted: BTreeSet<Run>,
-    /// Those who were Up when its one newcomer came.
+    /// Members that were Up when its one newcomer was let in.
     met: BTreeSet<Run>,
     pub(crate) mischief: Mischief,
 }
@@ -219,7 +221,7 @@ impl Adversary {
         self.mood
     }
 
-    /// An address of its own: the so many'th of a host.
+    /// Returns the adversary's address with this port on one of its hosts, counted from 1.
     fn own(&self, host: u8, port: u16) -> SocketAddr {
         let ip: IpAddr = if self.ipv6 {
             Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, host.into()).into()
@@ -229,7 +231,7 @@ impl Adversary {
         SocketAddr::new(ip, port)
     }
 
-    /// Where it speaks from: any of its addresses, some on an honest node's host.
+    /// Draws a source address: one of its own, some of them on an honest node's host.
     fn somewhere(&mut self, scene: &Scene) -> SocketAddr {
         let borrowed = self.random.chance(0.3).then(|| scene.honest.first()).flatten();
         if let Some(honest) = borrowed {
@@ -240,18 +242,18 @@ impl Adversary {
         self.own(host, PORT)
     }
 
-    /// Whether an address is one of its own.
+    /// Returns true if an address belongs to the adversary.
     pub(crate) fn owns(&self, address: SocketAddr) -> bool {
         let is_its_host = (1..=HOSTS).any(|host| self.own(host, PORT).ip() == address.ip());
         is_its_host || address.port() >= BORROWED_PORT
     }
 
-    /// Whether it never echoes anything from there.
+    /// Returns true if the adversary never echoes anything from this address.
     pub(crate) fn is_mute(&self, address: SocketAddr) -> bool {
         address.ip() == self.own(MUTE_HOST, PORT).ip()
     }
 
-    /// A packet between honest nodes: it knows them all.
+    /// Takes note of a packet between honest nodes: the adversary knows all of them.
     pub(crate) fn overhear(&mut self, bytes: &[u8]) {
         let Ok(packet) = Packet::decode(bytes) else { return };
         let highest = self.sequences.entry(packet.header.run).or_default();
@@ -269,7 +271,7 @@ impl Adversary {
         }
     }
 
-    /// It is its turn.
+    /// Takes a turn; returns the deeds.
     pub(crate) fn act(&mut self, scene: &Scene) -> Vec<Deed> {
         self.acts += 1;
         if scene.honest.is_empty() {
@@ -288,7 +290,7 @@ impl Adversary {
         }
     }
 
-    /// A packet of this run, to that address. Runs count on from what was heard of them.
+    /// Builds a packet under this run. Its sequence number is the one after the highest heard of or used under the run.
     fn packet(&mut self, scene: &Scene, run: Run, messages: &[Message], pad: usize) -> Vec<u8> {
         let sequence = self.sequences.entry(run).or_default();
         *sequence += 1;
@@ -316,7 +318,7 @@ impl Adversary {
         scene.honest[self.random.index(scene.honest.len())].clone()
     }
 
-    /// Counts what it does.
+    /// Counts a deed.
     pub(crate) fn did(&mut self, deed: &Deed, header_bytes: u64) {
         match deed {
             Deed::Send { bytes, .. } => {

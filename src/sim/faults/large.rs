@@ -1,8 +1,8 @@
-//! Larger worlds, and what small and hasty ones never see: rings of observers, mixed paces, long peace, long pauses, faults
-//! of single pairs, most of all nodes gone at once, addresses and names used again.
+//! Larger worlds, with what small and hasty ones never see: rings of observers, mixed paces, long peace, long pauses,
+//! faults of single pairs, most of all nodes gone at once, addresses and names used again.
 //!
-//! Most faults come after a time of peace and alone, because what is promised in seconds is promised then; others come
-//! close together.
+//! Most faults come alone, after a time of peace, because that is the condition of the promises that are made in
+//! seconds; others come close together.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use crate::sim::network::{Conditions, Late, NodeLoss, Stops};
 use crate::sim::random::{Purpose, Random};
 use crate::sim::streams::Tcp;
 
-/// How the world of a schedule differs from the usual one.
+/// Differences of a schedule's world from the usual one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variation {
-    /// Whether it is of the large campaign.
+    /// True for a schedule of the large campaign.
     pub is_large: bool,
-    /// Whether an adversary is about under some seeds.
+    /// True if an adversary is present under some seeds.
     pub has_adversary: bool,
-    /// If there are any, nodes have these in turns.
+    /// Settings that nodes take in turns; if empty, all nodes have the usual ones.
     pub mixed: Vec<Settings>,
-    /// About how many peers observe each node, if that is not as usual.
+    /// Approximate number of observers of each node, if it is not the usual one.
     pub observers: Option<usize>,
-    /// Clock rates are wrong by up to so many parts per million.
+    /// The largest error of clock rates, in parts per million.
     pub clock_error_ppm: u64,
-    /// Whether addresses are IPv6.
+    /// True if nodes have IPv6 addresses.
     pub ipv6: bool,
     /// The longest pause.
     pub longest_pause: Duration,
@@ -63,18 +63,18 @@ impl fmt::Display for Variation {
     }
 }
 
-/// The largest error of a clock's rate in this campaign: one percent.
+/// The largest error of clock rates in this campaign, in parts per million: one percent.
 const DRIFT_PPM: u64 = 10_000;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Schedule {
-    /// The least number of nodes of the large campaign, and the most that it starts with.
+    /// The smallest and the largest number of nodes at the beginning of a large schedule.
     pub const LARGE: (u64, u64) = (10, 40);
-    /// Most nodes of the large campaign, those that join later included.
+    /// The largest number of nodes of a large schedule, those that join later included.
     pub const MOST_LARGE: usize = 56;
 
-    /// The schedule of a seed of the large campaign.
+    /// Returns the schedule of a seed of the large campaign.
     pub fn large(seed: u64) -> Self {
         let mut random = Random::new(seed, Purpose::LargeFaults);
         let nodes = random.between(Self::LARGE.0, Self::LARGE.1) as usize;
@@ -98,7 +98,7 @@ impl Schedule {
                 0 => random.duration(Duration::ZERO, SECOND * 2),
                 1 => random.duration(Duration::ZERO, SECOND * 15),
                 2..=4 => lasting + random.duration(SECOND * 12, SECOND * 20),
-                // Links that failed have been tried again, tombstones are gone, estimates have drifted.
+                // By then failed links have been tried again, tombstones are gone, and estimates have drifted.
                 _ => lasting + random.duration(SECOND * 85, SECOND * 150),
             };
         }
@@ -108,7 +108,7 @@ impl Schedule {
 }
 
 impl Schedule {
-    /// The mood of the adversary that is about under this seed: under every fourth one.
+    /// Returns the mood of the adversary that is present under this seed: under every fourth one.
     pub fn mood(&self, seed: u64) -> Option<Mood> {
         if !self.variation.has_adversary || seed % 4 != 2 {
             return None;
@@ -125,7 +125,7 @@ impl Variation {
             ..profile.settings()
         };
         let local = Profile::Local.settings();
-        // Half and double the pace of the others, and a profile that is several times slower.
+        // Mixed paces: some nodes at double the pace of the others, or a profile that is several times slower.
         let quick = Settings {
             heartbeat_interval: local.heartbeat_interval / 2,
             gossip_interval: local.gossip_interval / 2,
@@ -153,10 +153,10 @@ impl Variation {
 }
 
 impl Beliefs {
-    /// What happens next, and how long it lasts.
+    /// Draws the next operation, and the time that it lasts.
     fn propose_large(&mut self, random: &mut Random, voters: usize) -> Option<(Operation, Duration)> {
         let lasting = if random.chance(0.2) {
-            // Longer than the dead are remembered.
+            // Longer than dead members are remembered.
             random.duration(SECOND * 65, SECOND * 90)
         } else {
             random.duration(SECOND * 3, SECOND * 20)
@@ -258,8 +258,8 @@ impl Beliefs {
         }
     }
 
-    /// Between one in ten and nine in ten of those that run; they are gone then. Voters stay: nobody promises a leader
-    /// without them.
+    /// Draws between one and nine in ten of the running nodes, and counts them as gone. Voters are spared: without them
+    /// no leader is promised.
     fn many(&mut self, random: &mut Random, voters: usize) -> Option<Vec<usize>> {
         let mut nodes: Vec<usize> = (voters..self.running.len()).filter(|node| self.running[*node]).collect();
         let share = random.between(1, 9) as usize;

@@ -1,8 +1,9 @@
-//! Operators among the faults of voters: they recover, two of them at once as well, and change the electorate.
+//! Operators among the faults of voters: they recover, at times two of them at once, and change the electorate.
 //!
-//! Their deeds come from a stream of their own, among the faults that the same seed has without operators.
+//! Their commands come from a random stream of their own, and are added to the faults that the same seed has without
+//! operators.
 //!
-//! Must not know: what comes of it.
+//! Must not know: the effects.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::{Operation, Schedule, VoterFault};
 use crate::sim::random::{Purpose, Random};
 
 impl Schedule {
-    /// The schedule of this seed with so many voters, and operators.
+    /// Returns the schedule of this seed with this many voters, and with operators.
     pub fn with_operators(seed: u64, voters: usize) -> Self {
         let mut schedule = Self::with_voters(seed, voters);
         let mut random = Random::new(seed, Purpose::Operators);
@@ -25,10 +26,10 @@ impl Schedule {
     }
 }
 
-/// What is done at one instant.
+/// Draws the commands of one instant.
 fn deeds(random: &mut Random, voters: usize, nodes: usize) -> Vec<VoterFault> {
     match random.below(4) {
-        // Another change while one is under way is refused, or one of two leaders makes each.
+        // A change while another one is under way is refused; or, of two leaders, each makes one.
         0 => vec![VoterFault::Add(random.index(nodes)), VoterFault::Remove(random.index(voters))],
         way => {
             let operators = if way == 1 { 2 } else { 1 };

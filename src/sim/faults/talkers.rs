@@ -1,8 +1,9 @@
-//! Programs among the faults: they say something to everybody and to single nodes, ask, and answer or not.
+//! Programs among the faults: they broadcast, send to single nodes, and make requests, which are answered or not.
 //!
-//! Their deeds come from a stream of their own, among the faults that the same seed has without them.
+//! Their commands come from a random stream of their own, and are added to the faults that the same seed has without
+//! them.
 //!
-//! Must not know: what comes of it.
+//! Must not know: the effects.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,19 +13,19 @@ use crate::core::{Command, Payload, Topic};
 use crate::sim::random::{Purpose, Random};
 use crate::sim::world::World;
 
-/// One thing that programs say.
+/// One command of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Talk {
-    /// To everybody, so many times, of so many bytes.
+    /// Broadcasts from a node: the number of messages, and the bytes in each.
     Broadcast(usize, u64, usize),
-    /// To one node.
+    /// A message from the first node to the second.
     Send(usize, usize),
-    /// To one node, whose answer is awaited for so long.
+    /// A request from the first node to the second, with its timeout.
     Ask(usize, usize, Duration),
 }
 
 impl Talk {
-    /// Says it; whether there was anybody to say it.
+    /// Hands in the command; returns true if the node runs.
     pub fn apply(&self, world: &mut World) -> bool {
         match self {
             Talk::Broadcast(node, times, bytes) => {
@@ -66,7 +67,7 @@ impl fmt::Display for Talk {
 }
 
 impl Schedule {
-    /// The schedule of this seed, and programs that talk all the time.
+    /// Returns the schedule of this seed with programs that talk all the time.
     pub fn with_talk(seed: u64) -> Self {
         let mut schedule = Self::random(seed);
         let mut random = Random::new(seed, Purpose::Talk);
@@ -91,7 +92,7 @@ impl Schedule {
         schedule
     }
 
-    /// Whether programs talk in it.
+    /// Returns true if the schedule has programs that talk.
     pub fn has_talk(&self) -> bool {
         self.operations.iter().any(|(_, operation)| matches!(operation, Operation::Talk(_)))
     }
@@ -113,8 +114,8 @@ mod tests {
         }
     }
 
-    /// Nobody gets anything twice, what is counted adds up, membership keeps its promises beside all the talk, and after
-    /// the healing what is said reaches everybody although a fifth of all packets is lost.
+    /// No process is given a message twice, message counts add up, membership keeps its promises beside all the talk,
+    /// and after the healing every broadcast reaches all nodes although a fifth of all packets is lost.
     #[test]
     fn whole_nodes_keep_every_promise_while_programs_talk() {
         let most = std::env::var("HEADCOUNT_TALK").ok().and_then(|most| most.parse().ok()).unwrap_or(60);

@@ -1,6 +1,6 @@
-//! Faults for voters: what can go wrong with an election, and schedules in which it does, among the usual faults.
+//! Faults of voters: all that can go wrong with an election, and schedules with such faults among the usual ones.
 //!
-//! Whoever leads when a fault is due is its victim: the schedule depends on its seed alone, what comes of it does not.
+//! The victim of a fault is the leader of that moment: the schedule depends on its seed alone, its effects do not.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,44 +11,44 @@ use crate::sim::network::NodeSet;
 use crate::sim::random::{Purpose, Random};
 use crate::sim::world::World;
 
-/// One thing that happens to voters.
+/// One fault of voters.
 #[derive(Debug, Clone, PartialEq)]
 pub enum VoterFault {
     /// The leader's process dies.
     CrashLeader,
-    /// The leader stands still.
+    /// The leader's process is suspended.
     PauseLeader(Duration),
-    /// The leader says goodbye.
+    /// The leader leaves.
     LeaderLeaves,
-    /// The leader is cut off from everybody, or hears nobody, or is heard by nobody.
+    /// The leader is cut off from all others, in one direction or both.
     CutLeader {
-        /// Nobody hears it.
+        /// True if no node hears the leader.
         outgoing: bool,
-        /// It hears nobody.
+        /// True if the leader hears no node.
         incoming: bool,
-        /// How long.
+        /// Duration of the cut.
         lasting: Duration,
     },
-    /// Sides that do not hear each other; nodes in none of them hear nobody else's.
+    /// Groups of nodes that do not hear each other; the nodes in none of them are one more such group.
     Sides(Vec<Vec<usize>>, Duration),
-    /// A switch that is half dead: nothing passes between the two of each pair.
+    /// A half-dead switch: nothing passes between the two nodes of each pair.
     HalfDead(Vec<(usize, usize)>, Duration),
-    /// All voters die and are started again within so long.
+    /// All voters, whose number is given, die and are started again within the duration.
     RestartAll(usize, Duration),
     /// A voter dies, and starts again with an empty disk.
     LoseDisk(usize),
-    /// A voter's disk takes nothing.
+    /// A voter's disk is full.
     FullDisk(usize, Duration),
     /// The leader is told to add a voter.
     Add(usize),
     /// The leader is told to remove a voter.
     Remove(usize),
-    /// Operators recover at one instant: each at this node, with those.
+    /// Operators recover at one instant: each at one node, with these other voters.
     Recover(Vec<(usize, Vec<usize>)>),
 }
 
 impl VoterFault {
-    /// Does it; whether it made sense.
+    /// Carries out the fault; returns true if it made sense.
     pub fn apply(&self, world: &mut World) -> bool {
         match self {
             VoterFault::CrashLeader => world.leader().is_some_and(|leader| world.crash(leader)),
@@ -128,7 +128,8 @@ impl fmt::Display for VoterFault {
 }
 
 impl Schedule {
-    /// The schedule of a seed of the campaign: every other one has three, five or seven voters, a third of these operators.
+    /// Returns the schedule of a seed of the small campaign: half of the seeds have three, five or seven voters, and a
+    /// third of these have operators.
     pub fn of_seed(seed: u64) -> Self {
         match seed % 12 {
             1 => Self::with_voters(seed, 3),
@@ -140,13 +141,13 @@ impl Schedule {
         }
     }
 
-    /// A random schedule in which so many of the first nodes vote.
+    /// Draws a random schedule in which this many of the first nodes vote.
     pub fn with_voters(seed: u64, voters: usize) -> Self {
         let mut random = Random::new(seed, Purpose::Faults);
         let nodes = random.between(voters as u64, Self::MOST_NODES as u64 - 1) as usize;
         let count = random.between(Self::LEAST, Self::LEAST + 10);
         let mut beliefs = Beliefs { running: vec![true; nodes] };
-        // All voters are needed to form the electorate; mostly they get the time.
+        // All voters are needed to form the electorate; mostly there is time for that.
         let hurry = random.chance(0.1);
         let most = if hurry { Duration::from_secs(3) } else { Duration::from_secs(7) };
         let least = if hurry { Duration::from_millis(200) } else { Duration::from_secs(5) };
@@ -162,7 +163,7 @@ impl Schedule {
             let pause = if random.chance(0.4) { Duration::from_millis(800) } else { Duration::from_secs(7) };
             at += random.duration(Duration::ZERO, pause);
             if random.chance(0.4) {
-                // Whoever is dead comes back, or soon no majority would be left to fault.
+                // Dead voters come back; otherwise there would soon be no majority left.
                 let back = random.index(voters);
                 beliefs.running[back] = true;
                 operations.push((at, Operation::Restart(back, DiskFate::Kept)));
@@ -179,7 +180,8 @@ impl Schedule {
     }
 }
 
-/// Voters lose their disks by faults of their own only: too often, and nobody is left to elect.
+/// Makes an operation spare the voters' disks. They are lost by voter faults alone: any more, and too few voters are
+/// left to elect.
 fn spare_disks(operation: Operation, voters: usize) -> Operation {
     match operation {
         Operation::Restart(node, _) if node < voters => Operation::Restart(node, DiskFate::Kept),
@@ -192,7 +194,7 @@ fn fault(random: &mut Random, voters: usize, nodes: usize) -> VoterFault {
     let lasting = |random: &mut Random| random.duration(Duration::from_millis(300), Duration::from_secs(9));
     match random.below(24) {
         0..=2 => VoterFault::CrashLeader,
-        // Around the lease of two seconds, and well past it.
+        // Around the lease duration of two seconds, and well past it.
         3..=5 => VoterFault::PauseLeader(random.duration(Duration::from_secs(1), Duration::from_secs(5))),
         6 => VoterFault::LeaderLeaves,
         7..=9 => {
@@ -217,14 +219,14 @@ fn fault(random: &mut Random, voters: usize, nodes: usize) -> VoterFault {
     }
 }
 
-/// Two or three sides of voters: 3|2, 2|2|1, or however it comes.
+/// Draws two or three groups of voters: 3|2, 2|2|1, or others.
 fn sides(random: &mut Random, voters: usize) -> Vec<Vec<usize>> {
     let count = random.between(2, 3) as usize;
     let mut sides = vec![Vec::new(); count];
     for voter in 0..voters {
         sides[random.index(count)].push(voter);
     }
-    // Whoever does not vote is on the last side.
+    // Nodes that do not vote belong to the last group.
     sides.pop();
     sides.retain(|side| !side.is_empty());
     sides

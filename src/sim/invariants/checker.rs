@@ -1,4 +1,4 @@
-//! What shows only across runs and nodes, and the way from a step in the world to all checks.
+//! The checks across runs and nodes, and the way from a step in the world to all checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,19 +14,20 @@ use crate::sim::network::Nanos;
 use crate::sim::node::Clock;
 use crate::sim::random::nanos;
 
-/// Pages are remembered this long for the joiners they were sent to.
+/// Time for which pages are remembered for the joiners that they were sent to.
 const PAGES_KEPT: Duration = Duration::from_secs(30);
 
-/// Watches a whole world. What it finds is kept in order.
+/// Watches a whole world. Violations are kept in the order in which they were found.
 #[derive(Debug, Default)]
 pub struct Checker {
     observers: BTreeMap<usize, Observer>,
     runs: BTreeSet<Run>,
-    /// The highest incarnation that a node used on the disk it has now.
+    /// The highest incarnation that each node used on its present disk.
     used: BTreeMap<usize, u64>,
-    /// Runs that left or were removed, and when.
+    /// Runs that left or were removed, each with its name and the time.
     departed: BTreeMap<Run, (NodeId, Nanos)>,
-    /// When a page was sent, and who was Up at its sender, by the sender and its packet's sequence.
+    /// Pages of view transfers, by sender and packet sequence: the time of sending, and the names that the sender
+    /// listed as Up.
     pages: BTreeMap<(Run, u64), (Nanos, Vec<NodeId>)>,
     leaders: Leaders,
     limbo: Limbo,
@@ -34,12 +35,12 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// What was found so far.
+    /// Returns the violations found so far.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// Adds what was found elsewhere.
+    /// Adds a violation that was found elsewhere.
     pub fn report(&mut self, now: Nanos, node: Option<&NodeId>, invariant: Invariant, detail: String) {
         let time = Duration::from_nanos(now);
         self.violations.push(Violation { invariant, node: node.cloned(), time, detail });
@@ -52,7 +53,7 @@ impl Checker {
         }
     }
 
-    /// A process starts.
+    /// Takes note of a new process.
     pub(crate) fn born(&mut self, now: Nanos, node: usize, birth: &Birth, clock: Clock) {
         if !self.runs.insert(birth.run) {
             let detail = format!("run {} was used before", birth.run);
@@ -67,7 +68,7 @@ impl Checker {
         self.found(now, node, finding);
     }
 
-    /// A process is gone.
+    /// Takes note that a process is gone.
     pub fn gone(&mut self, node: usize) {
         self.leaders.gone(node);
         self.limbo.gone(node);
@@ -77,32 +78,32 @@ impl Checker {
         }
     }
 
-    /// A node has lost its disk: nobody can hold it to what it used before.
+    /// Takes note that a node lost its disk: incarnations and terms used before no longer bind it.
     pub fn disk_lost(&mut self, node: usize, id: &NodeId) {
         self.used.remove(&node);
         self.leaders.disk_lost(id);
     }
 
-    /// A node's disk holds this bound now.
+    /// Takes note that a node's disk holds this incarnation bound now.
     pub fn stored(&mut self, node: usize, bound: u64) {
         if let Some(observer) = self.observers.get_mut(&node) {
             observer.stored(bound);
         }
     }
 
-    /// A node's user gives it new tags.
+    /// Takes note that a node's user gives it new tags.
     pub fn given_tags(&mut self, node: usize, tags: &Tags) {
         if let Some(observer) = self.observers.get_mut(&node) {
             observer.given_tags(tags);
         }
     }
 
-    /// The messages that a process gave to its programs, if it runs.
+    /// Returns the messages that a process gave to its programs, if it runs.
     pub fn heard(&self, node: usize) -> Option<&BTreeSet<MessageId>> {
         self.observers.get(&node).map(Observer::heard)
     }
 
-    /// A node gives something out.
+    /// Checks an output of a node.
     pub fn output(&mut self, now: Nanos, node: usize, output: &Output) {
         let finding = self.observers.get_mut(&node).and_then(|observer| observer.output(now, output));
         self.found(now, node, finding);
@@ -115,24 +116,24 @@ impl Checker {
         }
     }
 
-    /// All that a node led in this term has ended.
+    /// Takes note that all work which a node led in this term has ended.
     pub fn work_ended(&mut self, node: usize, term: Term) {
         self.leaders.work_ended(node, term);
     }
 
-    /// Terms in which somebody claimed to lead.
+    /// Returns the number of terms in which any node claimed to lead.
     pub fn terms_claimed(&self) -> usize {
         self.leaders.terms_claimed()
     }
 
-    /// A node came out of a step saying this of leaders.
+    /// Checks a node's leadership after a step.
     pub fn look_at_leadership(&mut self, now: Nanos, node: usize, told: &Leadership, lineage: Option<Lineage>) {
         let finding = self.leaders.look(now, node, told, lineage);
         self.found(now, node, finding);
     }
 
-    /// A node reports a member Suspect or Down that has been running well, over a network where nothing is wrong, for
-    /// this long.
+    /// Checks a report of a member as Suspect or Down although it has been running well, over an undisturbed network,
+    /// for this long.
     pub fn accused(&mut self, now: Nanos, node: usize, whom: &NodeId, healthy_for: Duration) {
         let Some(observer) = self.observers.get(&node) else { return };
         let settled = observer.down_timeout() + Duration::from_secs(2);
@@ -142,14 +143,15 @@ impl Checker {
         }
     }
 
-    /// A node sends a datagram to one that is not Up: the beginning of a transfer, perhaps.
+    /// Takes note of a datagram to a node that is not Up, in case it is a page of a view transfer.
     pub fn sent_to_joiner(&mut self, now: Nanos, bytes: &[u8], listed_up: impl FnOnce() -> Vec<NodeId>) {
         if let Some((sponsor, sequence)) = page_of(bytes) {
             self.pages.insert((sponsor, sequence), (now, listed_up()));
         }
     }
 
-    /// A node that is not Up is handed a datagram; the sponsor, if it is part of a transfer.
+    /// Takes note of a datagram that a node receives which is not Up; returns the sponsor's run if it is a page of a
+    /// view transfer.
     pub fn handed_to_joiner(&mut self, node: usize, bytes: &[u8]) -> Option<Run> {
         let (sponsor, sequence) = page_of(bytes)?;
         // Pages that are asked for again come in any order: a transfer is as old as the oldest of them.
@@ -162,12 +164,12 @@ impl Checker {
         Some(sponsor)
     }
 
-    /// Whether a node was Up at the last look.
+    /// Returns true if a node was Up at the last look.
     pub fn was_up(&self, node: usize) -> bool {
         self.observers.get(&node).is_some_and(Observer::was_up)
     }
 
-    /// A node came out of a step like this; `sponsor` sent the page that it was handed, if it was one.
+    /// Checks a node after a step; `sponsor` is the sender of the page that the step handed in, if it was one.
     pub fn look(&mut self, now: Nanos, node: usize, observation: &Observation, sponsor: Option<Run>) {
         let Some(observer) = self.observers.get_mut(&node) else { return };
         let finding = observer.look(observation);
@@ -175,7 +177,8 @@ impl Checker {
         self.found(now, node, finding);
     }
 
-    /// A look at whom a node suspects, which stretches its timeouts so far, and has been running well since then, if it is.
+    /// Checks the members that a node suspects. `stretch` is the factor by which it stretches its timeouts so far;
+    /// `well_since` the time since which it has been running well, `None` if it has not.
     pub fn look_at_suspects(
         &mut self,
         now: Nanos,
@@ -188,7 +191,8 @@ impl Checker {
         self.found(now, node, finding);
     }
 
-    /// A look at all running nodes at once. `calm_since`: since when nothing was wrong with any of them or the network.
+    /// Checks all running nodes against each other. `calm_since` is the time since which nothing was wrong with any of
+    /// them or the network.
     pub fn compare(&mut self, now: Nanos, all: &[(usize, Observation)], calm_since: Option<Nanos>) {
         self.pages.retain(|_, (sent, _)| *sent + nanos(PAGES_KEPT) > now);
         let mut by_fingerprint: BTreeMap<u64, &Observation> = BTreeMap::new();
@@ -221,7 +225,7 @@ impl Checker {
     }
 }
 
-/// Sender and sequence, if a datagram is a page of a view.
+/// Returns the sender's run and the sequence number if a datagram is a page of a view.
 fn page_of(bytes: &[u8]) -> Option<(Run, u64)> {
     let packet = Packet::decode(bytes).ok()?;
     let is_page = packet.messages.iter().any(|message| matches!(message, Message::Page { .. }));

@@ -1,10 +1,11 @@
-//! What leaders and voters promise: seen by true time, across nodes, runs and restarts.
+//! The promises of leaders and voters, checked by true time across nodes, runs and restarts.
 //!
-//! A claim counts for as long as the clock of the process that holds it says, whatever that process tells meanwhile,
-//! unless all that it led has ended or it is dead: what runs under a claim may run until then.
+//! A claim counts until its end by the clock of the process that holds it, even if that process says meanwhile that it
+//! leads no more: work under a claim may run until then. It ends earlier only if all that it led has ended, or with the
+//! process.
 //!
-//! Must not know: how elections work. It looks at what processes tell their users, and at the votes and acknowledgements
-//! that they send.
+//! Must not know: how elections work. It looks at the leadership that processes show to their users, and at the votes
+//! and acknowledgements that they send.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +22,15 @@ use crate::sim::node::Clock;
 pub(super) struct Leaders {
     processes: BTreeMap<usize, Process>,
     claims: BTreeMap<usize, Claim>,
-    /// Which process claimed each term.
+    /// The process that claimed each term.
     claimants: BTreeMap<Term, (NodeId, Run)>,
-    /// Whom members name as the leader of each term.
+    /// The leader that members name for each term.
     named: BTreeMap<Term, NodeId>,
-    /// Where each vote went.
+    /// The address to which each vote was sent.
     votes: BTreeMap<(Identity, Term), std::net::SocketAddr>,
-    /// What was agreed under each number, by the terms at which electorates began.
+    /// The view that was agreed under each number, by the term at which its electorate began.
     agreed: BTreeMap<(Term, u64), ViewRef>,
-    /// The highest term that a node used, on the disk it has now.
+    /// The highest term that each node used on its present disk.
     used: BTreeMap<NodeId, Term>,
 }
 
@@ -40,7 +41,7 @@ struct Process {
     run: Run,
     clock: Clock,
     told: Leadership,
-    /// Its events, folded.
+    /// The leader by the events of the process, folded.
     leader: Option<(NodeId, Term)>,
     is_unavailable: bool,
     agreed: Option<(Term, u64)>,
@@ -49,7 +50,7 @@ struct Process {
 #[derive(Debug)]
 struct Claim {
     term: Term,
-    /// Recoveries make lineages of which each counts its own claims, until they meet.
+    /// Lineage of the electorate. Recoveries make several lineages, each with claims of its own, until they meet.
     lineage: Option<Lineage>,
     until: Nanos,
 }
@@ -60,7 +61,7 @@ fn broken(invariant: Invariant, detail: String) -> Option<Finding> {
 }
 
 impl Leaders {
-    /// A process starts.
+    /// Takes note of a new process.
     pub(super) fn born(&mut self, node: usize, birth: &Birth, clock: Clock) -> Option<Finding> {
         let quorum = birth.leadership.as_ref()?;
         let (id, run, told) = (birth.id.clone(), birth.run, Leadership::DISABLED);
@@ -74,7 +75,7 @@ impl Leaders {
         None
     }
 
-    /// A process is gone, and leads nothing.
+    /// Takes note that a process is gone, and leads nothing.
     pub(super) fn gone(&mut self, node: usize) {
         self.processes.remove(&node);
         self.claims.remove(&node);
@@ -135,7 +136,7 @@ impl Leaders {
         if agreed.digest == view.reference().digest { None } else { broken(Invariant::OneViewPerNumber, detail()) }
     }
 
-    /// Votes and acknowledgements rest on what the disk keeps.
+    /// Checks a packet's votes and acknowledgements, and notes their terms as used: they rest on what the disk keeps.
     fn transmit(&mut self, node: usize, to: std::net::SocketAddr, bytes: &[u8]) -> Option<Finding> {
         let packet = Packet::decode(bytes).ok()?;
         for message in &packet.messages {
@@ -162,7 +163,7 @@ impl Leaders {
         }
     }
 
-    /// A node came out of a step saying this.
+    /// Checks a node's leadership after a step.
     pub(super) fn look(
         &mut self,
         now: Nanos,
@@ -170,7 +171,7 @@ impl Leaders {
         told: &Leadership,
         lineage: Option<Lineage>,
     ) -> Option<Finding> {
-        // Both take note.
+        // Both calls are made, since each takes note of something.
         let claimed = self.claimed(now, node, told, lineage);
         self.shown(node, told).filter(|_| claimed.is_none()).or(claimed)
     }

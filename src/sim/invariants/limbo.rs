@@ -1,6 +1,6 @@
-//! Nobody stays Suspect: who lives and hears has refuted, and all others are Down, after a down timeout.
+//! Suspicions end: after a down timeout a suspected member has refuted, or it is Down.
 //!
-//! Must not know: why somebody is suspected, or whether he is well.
+//! Must not know: the cause of a suspicion, or the health of a suspected member.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::core::{Run, Status};
 use crate::sim::network::Nanos;
 use crate::sim::random::nanos;
 
-/// Beyond the timeout: clocks that run one in twenty too slowly, and the looks, which are not at every instant.
+/// Tolerance beyond the timeout and one part in twenty for slow clocks: views are not looked at at every instant.
 const TOLERANCE: Duration = Duration::from_secs(1);
 
-/// Whom each node holds Suspect, and since when.
+/// Members that each node holds Suspect, with the beginning of each suspicion.
 #[derive(Debug, Default)]
 pub(super) struct Limbo {
     held: BTreeMap<(usize, Run, u64), Held>,
@@ -23,12 +23,13 @@ pub(super) struct Limbo {
 #[derive(Debug)]
 struct Held {
     since: Nanos,
-    /// By how much the observer has stretched its timeouts meanwhile, at most.
+    /// The largest factor by which the observer has stretched its timeouts meanwhile.
     stretch: u32,
 }
 
 impl Limbo {
-    /// A look at a node that has been running well since `well_since`; not at all if it is not.
+    /// Checks a node that has been running well since `well_since`; for `None`, suspicions are only noted, as if they
+    /// had just begun.
     pub(super) fn look(
         &mut self,
         now: Nanos,
@@ -64,7 +65,7 @@ impl Limbo {
         finding
     }
 
-    /// A process is gone.
+    /// Takes note that a process is gone.
     pub(super) fn gone(&mut self, node: usize) {
         self.held.retain(|(by, ..), _| *by != node);
     }

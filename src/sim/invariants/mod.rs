@@ -1,10 +1,10 @@
 //! The promises of the protocol as checks, made after every simulated step.
 //!
-//! [`Invariant`] names each promise; `observer` checks what one run of one node shows of itself, `leaders` what concerns
-//! elections, [`Checker`] what only shows across runs and nodes. A broken promise is a value, a [`Violation`], never a panic.
+//! [`Invariant`] names each promise; `observer` checks one run of one node by itself, `leaders` checks elections,
+//! [`Checker`] checks across runs and nodes. A broken promise is a value, a [`Violation`], never a panic.
 //!
-//! Invariants: checking changes nothing in the world and draws no randomness, so a run with checks has the same trace as
-//! one without. Must not know: how the core keeps any of its promises; it looks at outputs and at views alone.
+//! Invariants: checking changes nothing in the world and draws no randomness, so a run with checks has the same trace
+//! as one without. Must not know: how the core keeps any of its promises; it looks at outputs and at views alone.
 
 mod checker;
 mod leaders;
@@ -19,20 +19,20 @@ pub use checker::Checker;
 
 use crate::core::{Core, NodeId, Record};
 
-/// The promises.
+/// The promises of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Invariant {
-    /// Every record in a view is well-formed, encodes within its bound, and stands once, in the order of names; there
-    /// are not more of them than a view may hold.
+    /// Every record in a view is well-formed and encodes within its bound; names are unique and in order; there are not
+    /// more records than a view may hold.
     RecordsWellFormed,
-    /// A node's own record in its own view is written by nobody else: name, run and address stay, tags are ones it was
-    /// given, its incarnation never falls, and it never holds itself Suspect or Down.
+    /// Only its owner writes a node's own record in its own view: name, run and address stay, tags are ones that it was
+    /// given, its incarnation never falls, and it is never Suspect or Down.
     OwnRecordIsOwn,
     /// At one observer, a member's incarnation never falls while its record is kept.
     IncarnationNeverFalls,
-    /// At one observer, precedence never falls while a record is kept: who is Down or Left returns with a higher
-    /// incarnation or not at all. While it is buried, neither.
+    /// At one observer, precedence never falls while a record is kept: a member that is Down or Left returns only with
+    /// a higher incarnation, also while its tombstone is kept.
     NoResurrection,
     /// The fingerprint of a node that is Up is the sum of the hashes of the records in its view.
     FingerprintIsTheSum,
@@ -43,82 +43,82 @@ pub enum Invariant {
     /// Each transition is reported once, in order, under its right name, with the record before it; a member that is
     /// Down is not reported Down again.
     TransitionsOnce,
-    /// A partition is of two members at least, its sides are sorted and have nobody in common, the node itself is on the
-    /// side that it reaches, and only one that was suspected is over.
+    /// A partition has two unreachable members at least, its sides are sorted and disjoint, the node itself is on the
+    /// reachable side, and an end is only reported of a partition that was suspected.
     PartitionsAreSound,
-    /// On becoming Up, a node knows everybody that was Up at its sponsor when the transfer began.
+    /// On becoming Up, a node knows all members that were Up at its sponsor when the transfer began.
     TransferIsWhole,
     /// No datagram is larger than `mtu`.
     DatagramsWithinBounds,
-    /// No storms: a node sends at most so many datagrams in a quarter of a second, and one input has at most so many
-    /// outputs.
+    /// No storms: a node sends a limited number of datagrams in a quarter of a second, and one input has a limited
+    /// number of outputs.
     TrafficIsBounded,
     /// No process gives its programs the same message twice.
     MessagesOnce,
-    /// Every copy of a message was delivered, a duplicate, or dropped, and is counted as that.
+    /// Every copy of a message is counted once: as delivered, as a duplicate, or as dropped.
     MessageCountsAddUp,
     /// A while after everything was healed, a broadcast reaches everybody, although a fifth of all packets is lost.
     BroadcastsReach,
     /// Nothing comes out of a core that has stopped.
     SilentAfterStop,
-    /// A run that left, or was removed, is listed live nowhere a while later.
+    /// A run that left, or was removed, is listed as live by no node a while later.
     LeftStaysLeft,
-    /// No incarnation is used that is above the bound on the disk.
+    /// No node uses an incarnation above the bound on its disk.
     IncarnationWithinStoredBound,
     /// A run that starts on a kept disk begins above every incarnation of the runs before it.
     RestartsRise,
-    /// Every start draws a run of its own.
+    /// Every start draws a run that was never used before.
     RunsAreFresh,
-    /// Over a network where nothing is wrong with either of them, nobody believes that a member which is running well is
-    /// Suspect or Down: neither by itself, not even just after a pause, nor because somebody says so.
+    /// Over a network that is undisturbed for both, no node holds a member that is running well for Suspect or Down:
+    /// neither by its own judgement, not even just after a pause, nor by another one's word.
     HealthyNeverAccused,
-    /// Nobody is held Suspect for longer than a down timeout (as its observer stretches it) without refuting: then it is Down.
+    /// A suspicion lasts a down timeout (as its observer stretches it) at most: then the member has refuted or is Down.
     SuspicionsEnd,
-    /// A process that dies is known as dead to all others within a second (two, where most die at once), a host without
-    /// power by its down timeout.
+    /// The death of a process is known to all others within a second (two, if most die at once), a host's loss of power
+    /// by its down timeout.
     DeathIsKnown,
-    /// Both sides of a cut hold all of the other one for Down by their down timeouts.
+    /// Each side of a cut holds all of the other side for Down by their down timeouts.
     CutIsKnown,
-    /// A cut is reported before the first death by silence, with all of both sides.
+    /// A cut is reported before the first death by silence, and with all members of both sides.
     CutIsReportedWhole,
-    /// Nothing that a core keeps grows without bound, and when all is quiet little of it is left.
+    /// No table of a core grows without bound, and little is left in them when all is quiet.
     TablesAreBounded,
-    /// Who said goodbye over a network where nothing is wrong is nowhere reported as Down.
+    /// A node that left over an undisturbed network is reported as Down by no node.
     LeaversHaveLeft,
-    /// A leader that is well, and hears a majority of voters that are, goes on leading.
+    /// A leader that is well, and hears a majority of voters that are well, stays leader.
     HealthyLeaderStays,
-    /// No address gets more bytes than it, or who named it, sent.
+    /// No address gets more bytes than were sent by it, or by those who named it.
     NobodyIsFlooded,
     /// A core stops only if its user or an operator asked for it.
     NoUnaskedStop,
-    /// Handing in time that is due moves the next deadline.
+    /// After an input of time that is due, the next deadline is later.
     TimePasses,
     /// The core does not panic.
     NoPanic,
     /// A while after everything was healed, all running nodes are Up, agree, and list each other as Up.
     Converges,
-    /// No term has two leaders, whoever tells of them; not even two processes of one node.
+    /// No term has two leaders, by any node's word; not even two processes of one node.
     OneLeaderPerTerm,
-    /// At every instant of true time at most one process holds a claim by its own clock, or runs what it led by one.
+    /// At every instant of true time at most one process holds a claim by its own clock, or still runs work under one.
     OneClaimAtATime,
-    /// A process that says that it leads holds a claim that its own clock has not passed.
+    /// A process that says that it leads holds a claim that has not ended by its own clock.
     ClaimsEndInTime,
-    /// The term that a process shows never falls; none that a node claimed, voted or acknowledged in is forgotten by a
-    /// disk that is kept.
+    /// The term that a process shows never falls; a disk that is kept forgets no term in which its node claimed, voted
+    /// or acknowledged.
     TermsNeverFall,
     /// A voter votes for one candidate in each term.
     OneVotePerTerm,
-    /// The same number of an agreed view (and generation) means the same members and voters everywhere, for ever; at each
+    /// An agreed view of the same generation and number has the same members and voters everywhere, for ever; at each
     /// process numbers only rise.
     OneViewPerNumber,
-    /// Leaders are told of as elected and lost in turns, and what was told last is what is shown.
+    /// Events of leaders alternate between elected and lost, and the leader shown is that of the last event.
     LeaderEventsFold,
-    /// A while after everything was healed, a leader leads and all members name it, if enough voters are there.
+    /// A while after everything was healed, a leader leads and all members name it, if enough voters run.
     LeaderIsElected,
 }
 
 impl Invariant {
-    /// Its name, for people and for searching.
+    /// Returns the name, for people and for searching.
     pub const fn name(self) -> &'static str {
         match self {
             Invariant::RecordsWellFormed => "records_well_formed",
@@ -175,13 +175,13 @@ impl fmt::Display for Invariant {
 /// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The promise.
     pub invariant: Invariant,
-    /// At which node it showed, if at one.
+    /// The node at which it showed, if it concerns a single one.
     pub node: Option<NodeId>,
-    /// When, since the start of the simulation.
+    /// Time since the start of the simulation.
     pub time: Duration,
-    /// What was seen, and what should have been.
+    /// The finding, and what would have been right.
     pub detail: String,
 }
 
@@ -195,21 +195,21 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A look at one core.
+/// The visible state of one core at one moment.
 #[derive(Debug, Clone)]
 pub struct Observation {
-    /// Its own record.
+    /// The node's own record.
     pub me: Arc<Record>,
-    /// Whether it has joined.
+    /// True if the node has joined.
     pub is_up: bool,
-    /// Of its view.
+    /// Fingerprint of the view.
     pub fingerprint: u64,
-    /// Its view, in the order of names.
+    /// The records of the view, in the order of names.
     pub records: Vec<Arc<Record>>,
 }
 
 impl Observation {
-    /// Looks.
+    /// Observes a core.
     pub fn of(core: &Core) -> Self {
         Self {
             me: Arc::clone(core.me()),
@@ -219,20 +219,20 @@ impl Observation {
         }
     }
 
-    /// Whether it is the very same as another look, record by record in memory.
+    /// Returns true if both observations are the same, record by record in memory.
     fn is_same(&self, other: &Self) -> bool {
         let head = |look: &Self| (Arc::as_ptr(&look.me), look.is_up, look.fingerprint, look.records.len());
         let mut pairs = self.records.iter().zip(&other.records);
         head(self) == head(other) && pairs.all(|(one, other)| Arc::ptr_eq(one, other))
     }
 
-    /// The record of this name.
+    /// Returns the record of this name.
     pub fn record(&self, id: &NodeId) -> Option<&Arc<Record>> {
         self.records.binary_search_by(|record| record.id.cmp(id)).ok().map(|position| &self.records[position])
     }
 }
 
-/// A record in a few words.
+/// Describes a record in a few words.
 pub(crate) fn in_short(record: &Record) -> String {
     format!("{} {} {} run {}", record.id, record.status, record.incarnation, record.run)
 }

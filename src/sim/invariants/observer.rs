@@ -1,6 +1,6 @@
-//! What one run of one node shows of itself: its outputs and its view, step by step.
+//! The checks of one run of one node by itself: its outputs and its view, step by step.
 //!
-//! Must not know: other nodes, or why anything happened.
+//! Must not know: other nodes, or the cause of anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,35 +12,36 @@ use crate::core::wire::{Message, Packet};
 use crate::core::{Birth, Change, ChangeKind, MessageId, NodeId, Notice, Output, Record, Run, Status, Tags};
 use crate::sim::network::Nanos;
 
-/// A promise that was found broken, without the place, which the caller knows.
+/// A broken promise without the node and the time, which the caller knows.
 pub(super) type Finding = (Invariant, String);
 
 /// One run of one node, seen from outside.
 #[derive(Debug)]
 pub(super) struct Observer {
     birth: Birth,
-    /// Tags it was born with or told to carry.
+    /// Tags that it was born with or given later.
     tags: Vec<Tags>,
-    /// The changes so far, folded.
+    /// The view as its changes so far tell it.
     fold: BTreeMap<NodeId, Arc<Record>>,
     /// The view at the last look.
     seen: BTreeMap<NodeId, Arc<Record>>,
-    /// All of the last look.
+    /// The whole observation at the last look.
     last_look: Option<Observation>,
-    /// Incarnations it reaped, and until when they stay buried.
+    /// Incarnations that it reaped, and the time until which their tombstones hold.
     buried: BTreeMap<NodeId, (u64, Nanos)>,
     incarnation: u64,
-    /// The bound that is on its disk.
+    /// The incarnation bound on its disk.
     stored_bound: u64,
     was_up: bool,
     has_stopped: bool,
-    /// It said that it suspects a partition, and not yet that this is over.
+    /// True from a report of a suspected partition until the report of its end.
     suspects_partition: bool,
     /// Messages that it gave to its programs.
     heard: BTreeSet<MessageId>,
-    /// When it forgot everybody, to join anew.
+    /// Time at which it forgot all members, to join anew.
     forgot_all_at: Option<Nanos>,
-    /// When a sponsor sent the oldest page that arrived, and who was Up there.
+    /// By sponsor: the time at which the oldest page that arrived was sent, and the names that the sponsor listed as Up
+    /// then.
     pub(super) transfers: BTreeMap<Run, (Nanos, Vec<NodeId>)>,
 }
 
@@ -80,22 +81,22 @@ impl Observer {
         self.was_up
     }
 
-    /// Messages that it gave to its programs.
+    /// Returns the messages that it gave to its programs.
     pub(super) fn heard(&self) -> &BTreeSet<MessageId> {
         &self.heard
     }
 
-    /// Its user gives it new tags.
+    /// Takes note that its user gives it new tags.
     pub(super) fn given_tags(&mut self, tags: &Tags) {
         self.tags.push(tags.clone());
     }
 
-    /// Its disk holds this bound now.
+    /// Takes note that its disk holds this bound now.
     pub(super) fn stored(&mut self, bound: u64) {
         self.stored_bound = self.stored_bound.max(bound);
     }
 
-    /// It gives something out.
+    /// Checks an output.
     pub(super) fn output(&mut self, now: Nanos, output: &Output) -> Option<Finding> {
         if self.has_stopped {
             return Some((Invariant::SilentAfterStop, format!("after its end came {output:?}")));
@@ -149,7 +150,7 @@ impl Observer {
         if bytes.len() > mtu {
             return Some((Invariant::DatagramsWithinBounds, format!("{} bytes, mtu is {mtu}", bytes.len())));
         }
-        // Most of the time nothing above the bound exists, so most packets need not be looked into.
+        // Mostly no incarnation is above the bound, so most packets need not be decoded.
         if self.incarnation <= self.stored_bound {
             return None;
         }
@@ -168,7 +169,7 @@ impl Observer {
         let finding = wrong_transition(before, change).or_else(|| self.rises_wrongly(now, before, change));
         if change.kind == ChangeKind::Removed {
             let reap_after = self.birth.settings.reap_after;
-            // Who joins anew learns from others who is dead, and for how long.
+            // After forgetting all members, the node learns from others which ones are dead, and for how long.
             let is_buried = matches!(record.status, Status::Down | Status::Left(_)) && self.forgot_all_at != Some(now);
             if is_buried && self.buried.len() < MAX_TOMBSTONES {
                 let until = now + crate::sim::random::nanos(reap_after);
@@ -188,20 +189,20 @@ impl Observer {
         }
         let record = &change.record;
         if let Some(before) = before {
-            // The end that is told of a run whose name was taken over is of its successor's making: `look` sees whether
-            // the view itself fell.
+            // If the name was taken over, the end that is reported of the old run is made up by its successor: `look`
+            // checks that the view itself did not fall.
             return if before.run == record.run { falls(before, record) } else { None };
         }
         let (incarnation, until) = self.buried.get(&record.id)?;
-        // A clock may be a little fast: the last part in a thousand does not count, nor, where clocks are as bad as leases
-        // allow, two in a hundred.
+        // A clock may be a little fast: the last thousandth of the time does not count; where clocks are as bad as
+        // leases allow, the last fiftieth.
         let share = if self.birth.leadership.is_some() { 50 } else { 1_000 };
         let margin = crate::sim::random::nanos(self.birth.settings.reap_after / share);
         (record.incarnation <= *incarnation && now + margin < *until)
             .then(|| (Invariant::NoResurrection, format!("{} was buried as {incarnation}", in_short(record))))
     }
 
-    /// It came out of a step like this.
+    /// Checks the node's view after a step.
     pub(super) fn look(&mut self, observation: &Observation) -> Option<Finding> {
         if self.last_look.as_ref().is_some_and(|last| last.is_same(observation)) {
             return None;
@@ -218,7 +219,7 @@ impl Observer {
         finding
     }
 
-    /// On becoming Up through `sponsor`: does it know everybody that was Up there?
+    /// Checks, on becoming Up through `sponsor`, that the node knows all members that were Up there.
     pub(super) fn joined(&mut self, observation: &Observation, sponsor: Option<Run>) -> Option<Finding> {
         let becomes_up = observation.is_up && !self.was_up;
         self.was_up = observation.is_up;
@@ -260,7 +261,7 @@ impl Observer {
         if observation.records.len() > MAX_MEMBERS {
             return broken(format!("{} records", observation.records.len()));
         }
-        // Those that were seen before were looked at then.
+        // Records that were seen before were checked then.
         let is_new = |record: &&Arc<Record>| !self.seen.get(&record.id).is_some_and(|seen| Arc::ptr_eq(seen, record));
         for record in observation.records.iter().filter(is_new) {
             let bytes = record.encode().len();
@@ -293,13 +294,13 @@ impl Observer {
         gone.and_then(|gone| broken(format!("{} went without a word", in_short(gone))))
     }
 
-    /// How long its members may lie before they are forgotten.
+    /// Returns the node's own down timeout.
     pub(super) fn down_timeout(&self) -> Duration {
         self.birth.settings.down_timeout
     }
 }
 
-/// The record that a message speaks of, if its sender speaks of itself or of others with it.
+/// Returns the record that a message carries of its sender or of another member.
 fn record_of(message: &Message) -> Option<&Record> {
     match message {
         Message::Update(update) => Some(&update.record),
@@ -324,7 +325,7 @@ fn fingerprint(observation: &Observation) -> Option<Finding> {
     })
 }
 
-/// Whether a change is not the right name for what happened, or does not follow from what was reported before.
+/// Returns a finding if a change has the wrong name, or does not follow from the changes before.
 fn wrong_transition(before: Option<&Arc<Record>>, change: &Change) -> Option<Finding> {
     let wrong = |why: &str| {
         let was = before.map_or_else(|| "unknown".to_owned(), |before| in_short(before));
@@ -353,7 +354,8 @@ fn wrong_transition(before: Option<&Arc<Record>>, change: &Change) -> Option<Fin
     if follows { None } else { wrong("it does not follow") }
 }
 
-/// Counted among the living by whoever listens to joined, left and detected_down.
+/// Returns true if a consumer of joined, left and detected_down events counts a member of this status among the live
+/// ones.
 fn is_listed(status: Status) -> bool {
     matches!(status, Status::Up | Status::Suspect | Status::Leaving)
 }

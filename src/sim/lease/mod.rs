@@ -1,8 +1,8 @@
-//! A database of leases, modelled: it carries out rounds as SQLite and PostgreSQL must, on a clock of its own.
+//! A model of a lease database: it executes rounds as SQLite and PostgreSQL must, by a clock of its own.
 //!
-//! What can go wrong *in* a database is here: its clock steps, it fails over to a replica that lost commits, it is empty, it
-//! takes no writes, it is swept. What can go wrong on the way to it (lost requests and answers, late ones, cuts) is the
-//! business of whoever drives it.
+//! Everything that can go wrong *in* a database is here: its clock steps, it fails over to a replica that lost commits,
+//! it is replaced by an empty one, it becomes read-only, its rows are swept. What can go wrong between it and its
+//! clients (lost or late requests and answers, cuts) is up to the caller.
 //!
 //! Must not know: contenders.
 

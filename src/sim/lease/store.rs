@@ -1,7 +1,7 @@
 //! The modelled database.
 //!
-//! Invariants: as in [`crate::lease::Round`]: a round happens as a whole or not at all, only the database's clock is compared
-//! with rows, a lease is free only if nobody ever held it or its last holder gave it up.
+//! Invariants, as in [`crate::lease::Round`]: a round is executed as a whole or not at all; only the database's clock
+//! is compared with rows; a lease is free only if nobody ever held it or its last holder released it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -10,26 +10,26 @@ use std::time::Duration;
 use crate::core::NodeId;
 use crate::lease::{Answer, Holder, LeaseName, NodeRow, Outcome, Round, Seen, Step, Token, Wish};
 
-/// Commits that a replica may lack.
+/// The largest number of commits that a replica may lack.
 const MAX_LOST: usize = 64;
-/// Where the database's clock begins: no step back goes below zero.
+/// The initial reading of the database's clock: no step back goes below zero.
 const EPOCH: Duration = Duration::from_secs(1 << 32);
 
-/// A database that takes no writes: nothing of the round was carried out.
+/// Error: the database is read-only, and no part of the round was executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the database takes no writes")]
 pub struct ReadOnly;
 
-/// An acquisition or a renewal that was committed, and is lost.
+/// An acquisition or a renewal that was committed, and then lost in a fail-over.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lost {
-    /// The lease.
+    /// Name of the lease.
     pub lease: LeaseName,
     /// The token that was written.
     pub token: Token,
-    /// The term in which it was.
+    /// The term at the time of the commit.
     pub term: u64,
-    /// It began the term.
+    /// True for an acquisition, which began the term; false for a renewal.
     pub is_acquisition: bool,
 }
 
@@ -48,23 +48,23 @@ struct Tables {
     nodes: BTreeMap<NodeId, (Option<SocketAddr>, Duration)>,
 }
 
-/// A commit: the tables before it, and what it granted.
+/// A commit: the tables before it, and the grants in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Commit {
     before: Tables,
     granted: Vec<Lost>,
 }
 
-/// A database of leases. Times that are handed in are true time, since the beginning of the run.
+/// A database of leases. Times passed in are true time since the beginning of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Database {
     tables: Tables,
     commits: VecDeque<Commit>,
-    /// How far its clock is ahead of true time and [`EPOCH`], or behind it.
+    /// Error of the database's clock: it shows true time since [`EPOCH`], plus `ahead`, less `behind`.
     ahead: Duration,
     behind: Duration,
     is_read_only: bool,
-    /// A planted bug: sweeping frees leases that have expired.
+    /// A planted bug: the sweep frees expired leases.
     sweep_frees: bool,
 }
 
@@ -75,7 +75,7 @@ impl Default for Database {
 }
 
 impl Database {
-    /// An empty one.
+    /// Creates an empty database.
     pub fn new() -> Self {
         Self {
             tables: Tables::default(),
@@ -91,27 +91,27 @@ impl Database {
         (EPOCH + now + self.ahead).saturating_sub(self.behind)
     }
 
-    /// Its clock is put forward.
+    /// Steps the clock forward.
     pub fn step_forward(&mut self, by: Duration) {
         self.ahead += by;
     }
 
-    /// Its clock is put back.
+    /// Steps the clock back.
     pub fn step_back(&mut self, by: Duration) {
         self.behind += by;
     }
 
-    /// It takes no writes from now on, or takes them again.
+    /// Makes the database read-only, or writable again.
     pub fn set_read_only(&mut self, is_read_only: bool) {
         self.is_read_only = is_read_only;
     }
 
-    /// Plants a bug: a sweep frees leases that have expired.
+    /// Plants a bug: the sweep frees expired leases.
     pub fn let_sweeps_free(&mut self) {
         self.sweep_frees = true;
     }
 
-    /// A replica takes over that lacks the last so many commits; says what was granted in them.
+    /// Fails over to a replica that lacks the last `commits` commits; returns the grants in them.
     pub fn fail_over(&mut self, commits: usize) -> Vec<Lost> {
         let mut lost = Vec::new();
         for _ in 0..commits {
@@ -123,14 +123,14 @@ impl Database {
         lost
     }
 
-    /// An empty database takes its place; says what was granted by the old one, of late.
+    /// Replaces the database by an empty one; returns the grants in the commits that the old one still kept.
     pub fn replace(&mut self) -> Vec<Lost> {
         self.tables = Tables::default();
         self.is_read_only = false;
         self.commits.drain(..).flat_map(|commit| commit.granted).collect()
     }
 
-    /// Deletes liveness rows that are older than this.
+    /// Deletes liveness rows older than `row_ttl`.
     pub fn sweep(&mut self, now: Duration, row_ttl: Duration) {
         let clock = self.clock(now);
         let before = self.tables.clone();
@@ -142,7 +142,7 @@ impl Database {
         self.commit(before, Vec::new());
     }
 
-    /// All liveness rows.
+    /// Returns all liveness rows.
     pub fn nodes(&self, now: Duration) -> Vec<NodeRow> {
         let clock = self.clock(now);
         let row = |(node, (rpc_address, updated)): (&NodeId, &(Option<SocketAddr>, Duration))| NodeRow {
@@ -153,7 +153,7 @@ impl Database {
         self.tables.nodes.iter().map(row).collect()
     }
 
-    /// The highest term of a lease, and the token in its row.
+    /// Returns the highest term of a lease, and the token in its row.
     pub fn look(&self, lease: &LeaseName) -> (u64, Option<Token>) {
         (self.term(lease), self.tables.holders.get(lease).map(|row| row.token))
     }
@@ -162,7 +162,7 @@ impl Database {
         self.tables.terms.get(lease).copied().unwrap_or(0)
     }
 
-    /// Carries out a round as a whole.
+    /// Executes a round, as a whole.
     pub fn execute(&mut self, now: Duration, round: &Round) -> Result<Answer, ReadOnly> {
         if self.is_read_only {
             return Err(ReadOnly);
@@ -239,13 +239,14 @@ impl Database {
         self.commits.push_back(Commit { before, granted });
     }
 
-    /// Forgets what it did, so that nothing can be lost: fewer states for a model checker.
+    /// Forgets past commits, so that none can be lost: fewer states for a model checker.
     pub fn forget_commits(&mut self) {
         self.commits.clear();
     }
 }
 
-/// Past its expiry; or that is further away than a lease is long, so that the clock was put back.
+/// Returns true if a row is past its expiry, or if the expiry is further away than the lease is long, which means that
+/// the clock was stepped back.
 fn has_expired(row: &Row, clock: Duration) -> bool {
     row.expires <= clock || row.expires > clock + row.lease
 }

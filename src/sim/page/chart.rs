@@ -1,41 +1,41 @@
-//! Line charts as inline SVG: colours come from the page's style sheet, so that they follow dark and light.
+//! Line charts as inline SVG. Colours come from the page's style sheet, so that they follow dark and light mode.
 //!
-//! Must not know: what the figures mean.
+//! Must not know: the meaning of the figures.
 
 use std::fmt::Write as _;
 
-/// A chart of steps or lines over time.
+/// A chart of one or more step or line series over time.
 pub(super) struct Chart<'a> {
-    /// Names its parts for readers of the page; unique on it.
+    /// Prefix of the element ids within the chart; unique on the page.
     pub(super) key: &'a str,
-    /// What it shows, in one line.
+    /// The subject of the chart, in one line.
     pub(super) title: &'a str,
-    /// What it says, for who cannot see it.
+    /// Text alternative, for readers who cannot see the picture.
     pub(super) description: String,
-    /// What stands below the horizontal axis.
+    /// Label below the horizontal axis.
     pub(super) x_label: &'a str,
-    /// What stands above the vertical axis.
+    /// Label above the vertical axis.
     pub(super) y_label: &'a str,
-    /// The ends of the horizontal axis.
+    /// Both ends of the horizontal axis.
     pub(super) x: (f64, f64),
-    /// The upper end of the vertical axis; it begins at zero.
+    /// Upper end of the vertical axis, which begins at zero.
     pub(super) y_max: f64,
-    /// Where on the horizontal axis something happened, and what.
+    /// Events: position on the horizontal axis, and label.
     pub(super) marks: Vec<(f64, &'a str)>,
     pub(super) series: Vec<Series<'a>>,
 }
 
-/// One line.
+/// One series of a chart.
 pub(super) struct Series<'a> {
-    /// In the legend.
+    /// Name in the legend.
     pub(super) name: &'a str,
-    /// Its class in the style sheet.
+    /// Class in the style sheet.
     pub(super) class: &'a str,
-    /// In the order of the horizontal axis.
+    /// The points `(x, y)`, in ascending order of x.
     pub(super) points: Vec<(f64, f64)>,
-    /// Whether a value holds until the next point.
+    /// True if a value holds until the next point; false if points are joined by straight lines.
     pub(super) steps: bool,
-    /// Whether the area below is tinted.
+    /// True if the area below the line is tinted.
     pub(super) filled: bool,
 }
 
@@ -47,7 +47,7 @@ const TOP: f64 = 34.0;
 const BOTTOM: f64 = 42.0;
 
 impl Chart<'_> {
-    /// The `<svg>` element.
+    /// Returns the `<svg>` element.
     pub(super) fn svg(&self) -> String {
         let mut svg = String::new();
         let key = self.key;
@@ -116,7 +116,8 @@ impl Chart<'_> {
 
     fn mark(&self, svg: &mut String, nth: usize, at: f64, what: &str) {
         let x = self.px(at);
-        // Words that would leave the picture stand on the other side of their line; neighbours stand one below the other.
+        // A label that would leave the picture goes on the other side of its line; the labels of neighbours are
+        // stacked.
         let (anchor, shift) = if x > WIDTH * 0.7 { ("end", -5.0) } else { ("start", 5.0) };
         let _ = write!(
             svg,
@@ -173,7 +174,7 @@ impl Chart<'_> {
     }
 }
 
-/// About so many round figures between two ends.
+/// Returns about `about` round figures between two ends.
 fn ticks(from: f64, to: f64, about: u32) -> Vec<f64> {
     let span = to - from;
     if !span.is_finite() || span <= 0.0 {
@@ -188,14 +189,14 @@ fn ticks(from: f64, to: f64, about: u32) -> Vec<f64> {
     (first..=last).map(|nth| nth as f64 * step).collect()
 }
 
-/// A round figure in as few characters as it takes.
+/// Formats a figure in as few characters as it needs.
 fn figure(value: f64) -> String {
     let text = format!("{value:.3}");
     let short = text.trim_end_matches('0').trim_end_matches('.');
     if short == "-0" { "0".to_owned() } else { short.to_owned() }
 }
 
-/// A text as it stands in HTML.
+/// Escapes a text for HTML.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

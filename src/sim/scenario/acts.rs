@@ -1,4 +1,4 @@
-//! What happens in each scenario, and what it means for who is well.
+//! The event of each scenario, and the nodes that it disturbs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,31 +15,31 @@ use crate::sim::network::{Burst, Conditions, NodeLoss};
 use crate::sim::random::{Purpose, Random};
 use crate::sim::report::Report;
 
-/// How long a link is cut, and then whole, in the scenario of that name.
+/// Duration of each cut, and of each time without one, in [`Scenario::FlipFlop`].
 const FLIP_FLOP: Duration = Duration::from_secs(20);
-/// How many die at once.
+/// Number of nodes that die at once.
 const MASS: usize = 10;
-/// The time within which everything is restarted.
+/// Time within which everything is restarted.
 const RESTART: Duration = Duration::from_secs(2);
 
-/// What came of it.
+/// The outcome of a scenario's event.
 #[derive(Default)]
 pub(super) struct Outcome {
     /// Failures whose detection is measured.
     pub(super) failures: Vec<Failure>,
-    /// Nodes that something was done to: what is said about them is no false alarm.
+    /// Nodes that were disturbed: alarms about them are not false.
     pub(super) disturbed: BTreeSet<usize>,
-    /// Whether something was done to the network or to nodes that go on running, so that alarms about all others count
-    /// although not all is calm.
+    /// True if the network, or nodes that go on running, were disturbed: alarms about all other nodes count although
+    /// the world is not calm.
     pub(super) goes_on: bool,
 }
 
-/// How long an agreement may take before it is given up.
+/// Returns the time after which waiting for an agreement is given up.
 pub(super) fn patience(settings: &Settings) -> Duration {
     settings.retry_interval * 20 + settings.down_timeout * 4 + Duration::from_secs(30)
 }
 
-/// About how long it takes, for those who wait.
+/// Returns the approximate duration of the event, for the display of progress.
 pub(super) fn about(scenario: Scenario, settings: &Settings, lease: LeaseTiming) -> Duration {
     let (suspect, down) = (settings.suspect_timeout, settings.down_timeout);
     match scenario {
@@ -55,7 +55,7 @@ pub(super) fn about(scenario: Scenario, settings: &Settings, lease: LeaseTiming)
     }
 }
 
-/// Lets it happen and watches until it is over.
+/// Carries out the event and watches until it is over.
 pub(super) fn play(scenario: Scenario, stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
     let settings = stage.world.options().settings.clone();
     match scenario {
@@ -93,7 +93,7 @@ pub(super) fn play(scenario: Scenario, stage: &mut Stage<'_>, report: &mut Repor
             disturb(stage, report, deaf, |node, lasting| Operation::FlipFlop(vec![node], FLIP_FLOP, lasting))
         }
         Scenario::Bursts => {
-            // One datagram in twelve is lost, mostly one after the other.
+            // One datagram in twelve is lost, mostly in a row.
             let burst = Some(Burst { begin: 0.02, end: 0.2, loss: 0.9 });
             let usual = *stage.world.network.usual();
             let lasting = about(Scenario::Bursts, &settings, stage.world.options().lease);
@@ -104,24 +104,25 @@ pub(super) fn play(scenario: Scenario, stage: &mut Stage<'_>, report: &mut Repor
     }
 }
 
-/// Runs until all agree again.
+/// Runs until all nodes agree again.
 fn settle(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
     let patience = patience(&stage.world.options().settings);
     report.converged_after = stage.agreement(patience);
     Outcome::default()
 }
 
-/// How long after a crash the last word about it is awaited.
+/// Returns the time after a crash for which reports of it are awaited.
 fn aftermath(settings: &Settings) -> Duration {
     settings.down_timeout * 2 + Duration::from_secs(2)
 }
 
-/// One that is not a seed, where there is one.
+/// Returns a node that is not a seed, if there is one.
 fn victim(world: &World) -> usize {
     world.nodes() - 1
 }
 
-/// Every so-manieth node, at least one; the last ones of each group, so that the first seed is well.
+/// Returns one node of each group of this size, at least one node in all; the last one of each group, so that the first
+/// seed is spared.
 fn one_in(world: &World, group: usize) -> Vec<usize> {
     let group = group.min(world.nodes());
     (0..world.nodes()).filter(|node| node % group == group - 1).collect()
@@ -160,7 +161,7 @@ fn partition(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
     let nodes = stage.world.nodes();
     let side: Vec<usize> = (0..nodes / 2).collect();
     let rest = nodes - side.len();
-    // Every node of one side is lost to every node of the other.
+    // Every node of one side is a failure to every node of the other.
     let failures = (0..nodes)
         .map(|subject| Failure::now(&stage.world, subject, if subject < side.len() { rest } else { side.len() }))
         .collect();
@@ -178,7 +179,7 @@ fn restart_all(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
     settle(stage, report)
 }
 
-/// Something is done to some nodes for a while; they go on running.
+/// Disturbs some nodes for a while; they go on running.
 fn disturb(
     stage: &mut Stage<'_>,
     report: &mut Report,

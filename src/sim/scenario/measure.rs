@@ -1,4 +1,4 @@
-//! What a scenario shows: when failures were noticed, and which alarms were false.
+//! The measurements of a scenario: the latencies of detection, and the false alarms.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,19 +14,19 @@ pub(super) struct Failure {
     at: Duration,
     subject: usize,
     run: Option<Run>,
-    /// Who could have noticed.
+    /// Number of nodes that can notice it.
     observers: usize,
 }
 
 impl Failure {
-    /// Of a node that runs, at this moment.
+    /// A failure of a running node, at this moment.
     pub(super) fn now(world: &World, subject: usize, observers: usize) -> Self {
         let run = world.core(subject).map(|core| core.me().run);
         Self { at: world.now(), subject, run, observers }
     }
 }
 
-/// When each observer first reported this of each failure, counted from the failure.
+/// Returns the time from each failure to each observer's first report of it with a change that matches `is_it`.
 fn latencies(world: &World, failures: &[Failure], is_it: impl Fn(ChangeKind) -> bool) -> Vec<Duration> {
     let by_run: BTreeMap<(usize, Run), &Failure> =
         failures.iter().filter_map(|failure| Some(((failure.subject, failure.run?), failure))).collect();
@@ -47,7 +47,7 @@ fn is_down(kind: ChangeKind) -> bool {
     matches!(kind, ChangeKind::DetectedDown(_))
 }
 
-/// When the last observer had reported the last failure as Down, if all have.
+/// Returns the time from the failures until the last observer reported the last of them as Down, if all have.
 pub(super) fn known_to_all_after(world: &World, failures: &[Failure]) -> Option<Duration> {
     let reported = latencies(world, failures, is_down);
     let expected: usize = failures.iter().map(|failure| failure.observers).sum();
@@ -65,8 +65,8 @@ pub(super) fn detection(world: &World, failures: &[Failure], report: &mut Report
     report.down = Spread::of(report.downed.clone(), expected);
 }
 
-/// An alarm is false if its subject had been well for as long as an observer needs to see that. However many believe it,
-/// it is one alarm; whoever does is counted besides.
+/// Counts false alarms. An alarm is false if its subject had been well for as long as an observer needs to see that. It
+/// is one alarm however many nodes believe it; those beliefs are counted besides.
 pub(super) fn false_alarms(world: &World, outcome: &Outcome, report: &mut Report) {
     let enough = world.options().settings.suspect_timeout;
     let is_false = |sighting: &&Sighting| {

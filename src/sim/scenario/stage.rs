@@ -1,27 +1,27 @@
-//! The stage of a scenario: the world, the clock, and what is noted while time passes.
+//! The stage of a scenario: the world, the clock, and the samples taken while time passes.
 //!
-//! Invariant: looking at a world changes nothing in it, so a run has the same trace however often it is looked at.
-//! Must not know: what happens on it.
+//! Invariant: looking at a world changes nothing in it, so a run has the same trace however often it is looked at. Must
+//! not know: the events of the scenario.
 
 use std::time::Duration;
 
 use crate::sim::World;
 use crate::sim::network::Traffic;
 
-/// How the world was at one moment.
+/// The state of the world at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// Since the start.
+    /// Time since the start.
     pub at: Duration,
-    /// Bytes that all nodes have sent until then, headers included.
+    /// Number of bytes that all nodes have sent until then, headers included.
     pub bytes: u64,
-    /// Nodes that run.
+    /// Number of nodes that run.
     pub running: usize,
-    /// How many of them are Up and hold the view that most hold.
+    /// Number of running nodes that are Up and hold the most frequent view.
     pub agreeing: usize,
 }
 
-/// Where a scenario is.
+/// The phases of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {
@@ -29,12 +29,12 @@ pub enum Phase {
     Forming,
     /// Nothing happens.
     Idling,
-    /// It happens, and is got over.
+    /// The event happens, and is got over.
     Acting,
 }
 
 impl Phase {
-    /// What is going on, in a word.
+    /// Returns a few words about the phase, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Forming => "forming the cluster",
@@ -44,31 +44,31 @@ impl Phase {
     }
 }
 
-/// Told to whoever waits for the end.
+/// Progress of a run, for those who wait for its end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// What is going on.
+    /// The present phase.
     pub phase: Phase,
     /// Virtual time since the start.
     pub now: Duration,
-    /// About how much of the run is done, 0–1.
+    /// Approximate share of the run that is done, 0–1.
     pub done: f64,
 }
 
-/// The stage.
+/// The world of a scenario, sampled while it runs.
 pub(super) struct Stage<'a> {
     pub(super) world: World,
     pub(super) samples: Vec<Sample>,
     interval: Duration,
     next: Duration,
     phase: Phase,
-    /// When the phase began, and about when it will end.
+    /// Beginning of the phase, and its approximate end.
     spans: (Duration, Duration),
     tell: &'a mut dyn FnMut(Progress),
 }
 
 impl<'a> Stage<'a> {
-    /// Beyond this many samples, every other one is dropped.
+    /// The number of samples beyond which every other one is dropped.
     const MOST_SAMPLES: usize = 4_000;
 
     pub(super) fn new(world: World, tell: &'a mut dyn FnMut(Progress)) -> Self {
@@ -84,7 +84,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// A phase begins, which is going to take about so long.
+    /// Enters a phase, which is going to take about this long.
     pub(super) fn enter(&mut self, phase: Phase, about: Duration) {
         self.phase = phase;
         self.spans = (self.world.now(), self.world.now() + about);
@@ -100,7 +100,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Runs until all agree; how long that took.
+    /// Runs until all nodes agree; returns the time that took.
     pub(super) fn agreement(&mut self, patience: Duration) -> Option<Duration> {
         const STEP: Duration = Duration::from_millis(10);
         let began = self.world.now();
@@ -113,7 +113,7 @@ impl<'a> Stage<'a> {
         Some(self.world.now().saturating_sub(began))
     }
 
-    /// What all nodes have sent so far.
+    /// Returns the traffic that all nodes have sent so far.
     pub(super) fn sent(&self) -> Traffic {
         (0..self.world.nodes()).map(|node| self.world.sent(node)).fold(Traffic::default(), |sum, sent| Traffic {
             packets: sum.packets + sent.packets,

@@ -1,4 +1,4 @@
-//! The leader is lost, again and again: how long until somebody else leads, and until everybody knows.
+//! The leader is lost, repeatedly: the time until another node leads, and until all members know.
 //!
 //! Must not know: how an election is won.
 
@@ -12,27 +12,27 @@ use crate::core::election::LeaseTiming;
 use crate::sim::report::{Report, Spread, Succession};
 use crate::sim::{LeaderNews, World};
 
-/// How often the leader is lost.
+/// Number of times that the leader is lost.
 pub(super) const ROUNDS: u32 = 10;
 
-/// About how long all rounds take.
+/// Returns the approximate duration of all rounds.
 pub(super) fn about(world_lease: LeaseTiming, settling: Duration) -> Duration {
     (world_lease.lease_duration * 3 + settling) * ROUNDS
 }
 
-/// Every figure, round by round.
+/// All durations, round by round.
 #[derive(Default)]
 struct Figures {
     stopped: Vec<Duration>,
     claimed: Vec<Duration>,
     known: Vec<Duration>,
     rounds: usize,
-    /// Members that should have learnt of the successor.
+    /// Number of members that should have learnt of the successor, over all rounds.
     members: usize,
 }
 
 impl Figures {
-    /// What `members` saw since `began`, when `lost` was lost to them.
+    /// Adds the events that `members` saw since `began`, when they lost the leader `lost`.
     fn add(&mut self, world: &World, began: Duration, lost: usize, members: &BTreeSet<usize>) {
         self.rounds += 1;
         self.members += members.len();
@@ -60,7 +60,7 @@ impl Figures {
     }
 }
 
-/// Runs until all name one leader.
+/// Runs until all members name one leader.
 fn await_leader(stage: &mut Stage<'_>) -> Option<usize> {
     let lease = stage.world.options().lease.lease_duration;
     let deadline = stage.world.now() + lease * 4 + patience(&stage.world.options().settings);
@@ -70,13 +70,13 @@ fn await_leader(stage: &mut Stage<'_>) -> Option<usize> {
     stage.world.leader()
 }
 
-/// Some time that has nothing to do with renewals.
+/// Idles for a time that is unrelated to renewals.
 fn idle_a_little(stage: &mut Stage<'_>, round: u32) {
     let renewal = stage.world.options().lease.renewal_interval;
     stage.run_for(renewal * (round * 7 % ROUNDS) / ROUNDS);
 }
 
-/// Its process dies; it is started again for the next round.
+/// Kills the leader's process; it is started again for the next round.
 pub(super) fn crash(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
     let lease = stage.world.options().lease.lease_duration;
     let (mut figures, mut outcome) = (Figures::default(), Outcome::default());
@@ -98,7 +98,8 @@ pub(super) fn crash(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
     outcome
 }
 
-/// It is cut off, with as many other voters as cannot elect anybody and as large a share of the members, for two leases.
+/// Cuts the leader off for two leases, with as many voters as cannot elect a leader and as large a share of the
+/// members.
 pub(super) fn partition(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
     let lease = stage.world.options().lease.lease_duration;
     let mut figures = Figures::default();

@@ -1,6 +1,6 @@
-//! Whether the nodes of a world agree on who is there, and in words where they do not.
+//! The agreement of the nodes of a world about its members, and a description of any disagreement.
 //!
-//! Must not know: why they should.
+//! Must not know: why they should agree.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use crate::sim::node::Node;
 use crate::sim::random::nanos;
 
 impl World {
-    /// How many nodes run, and how many of them are Up and hold the view that most of those hold.
+    /// Returns the number of nodes that run, and how many of these are Up and hold the most frequent view.
     pub fn concord(&self) -> (usize, usize) {
         let mut running = 0;
         let mut views: BTreeMap<u64, usize> = BTreeMap::new();
@@ -26,7 +26,7 @@ impl World {
         (running, views.into_values().max().unwrap_or(0))
     }
 
-    /// What keeps the running nodes from agreeing that all of them are Up; `None` if nothing does.
+    /// Describes a first reason for which the running nodes do not agree that all of them are Up; `None` if they do.
     pub fn divergence(&self) -> Option<String> {
         let running: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].running().is_some()).collect();
         let cores: Vec<_> = running.iter().filter_map(|node| self.core(*node)).collect();
@@ -34,7 +34,7 @@ impl World {
             return Some(format!("{} is {}", core.me().id, core.me().status));
         }
         let first = cores.first()?;
-        // Large clusters have few different views, and each is as large as the cluster.
+        // Large clusters have few different views, each as large as the cluster, so each is compared once.
         let mut compared = BTreeSet::from([first.fingerprint()]);
         for other in cores.iter().filter(|core| compared.insert(core.fingerprint())) {
             let difference = self.difference(first, other);
@@ -42,7 +42,7 @@ impl World {
                 return Some(format!("{} and {} differ: {difference}", first.me().id, other.me().id));
             }
         }
-        // Equal fingerprints mean equal views, so what the first one lists is what all list.
+        // Equal fingerprints mean equal views, so all nodes list the same members as the first one.
         cores.iter().find_map(|core| {
             let (me, held) = (core.me(), first.record(&core.me().id));
             let is_listed = held.is_some_and(|held| held.status == Status::Up && held.run == me.run);
@@ -50,7 +50,7 @@ impl World {
         })
     }
 
-    /// How two views differ in words; nothing, if only in members of which one is about to be forgotten by all.
+    /// Describes the difference of two views; empty if they differ only in members that all nodes are about to forget.
     fn difference(&self, one: &Core, other: &Core) -> String {
         let differing = side_by_side(one, other).filter(|(one, other)| match (one, other) {
             (Some(one), Some(other)) => !Arc::ptr_eq(one, other) && one != other,
@@ -65,7 +65,8 @@ impl World {
         texts.join("; ")
     }
 
-    /// A member is forgotten at the same age everywhere, but ages that waited for a paused process are learnt too young.
+    /// Returns true if one of two views just forgot a member that the other one still holds. A member is forgotten at
+    /// the same age everywhere, but ages that waited for a paused process are learnt too young.
     fn is_being_forgotten(&self, one: Option<&Arc<Record>>, other: Option<&Arc<Record>>) -> bool {
         let ((Some(held), None) | (None, Some(held))) = (one, other) else { return false };
         let first = self.reaped.get(&(held.id.clone(), held.incarnation));
@@ -75,7 +76,7 @@ impl World {
 
 type Held<'a> = Option<&'a Arc<Record>>;
 
-/// What two cores hold, name by name.
+/// Returns the records of two cores, name by name.
 fn side_by_side<'a>(one: &'a Core, other: &'a Core) -> impl Iterator<Item = (Held<'a>, Held<'a>)> {
     let mut one = one.records().map(|(record, _)| record).peekable();
     let mut other = other.records().map(|(record, _)| record).peekable();

@@ -1,7 +1,7 @@
-//! What nodes told of partitions, and two questions about any failure of many: was everybody judged in time, and did
-//! the reports name both sides before the first death?
+//! The nodes' reports of partitions, and two checks of any failure of many nodes: all were judged in time, and the
+//! reports named both sides before the first death.
 //!
-//! Must not know: how the failure was made.
+//! Must not know: the cause of the failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,23 +10,23 @@ use super::World;
 use crate::core::{ChangeKind, NodeId, Output};
 use crate::sim::network::Nanos;
 
-/// What one node told of a partition.
+/// One node's report of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionSighting {
-    /// True time.
+    /// True time of the report.
     pub at: Nanos,
-    /// Who tells.
+    /// The node that reports.
     pub observer: usize,
-    /// Whether it tells of the end.
+    /// True for a report of the end.
     pub is_over: bool,
-    /// One side, in the order of names.
+    /// The unreachable side, in the order of names.
     pub unreachable: Vec<NodeId>,
-    /// The other one, with the teller.
+    /// The reachable side, which includes the observer.
     pub reachable: Vec<NodeId>,
 }
 
 impl World {
-    /// What the nodes told of partitions since [`World::watch`].
+    /// Returns the reports of partitions since [`World::watch`].
     pub fn partitions_seen(&self) -> &[PartitionSighting] {
         self.partitions_seen.as_deref().unwrap_or_default()
     }
@@ -41,8 +41,8 @@ impl World {
         seen.push(PartitionSighting { at: self.now, observer, is_over, unreachable, reachable });
     }
 
-    /// Which of these observers had not reported which of these members Down `by` a time: none, if all was well.
-    /// [`World::watch`] must have been called before the failure.
+    /// Returns each pair of one of these observers and one of these dead members that the observer had not reported
+    /// Down `by` a time; none if all is well. [`World::watch`] must have been called before the failure.
     pub fn missed_verdicts(&self, observers: &[usize], dead: &[usize], by: Duration) -> Vec<(usize, usize)> {
         let is_in_time = |at: Nanos| Duration::from_nanos(at) <= by;
         let judged: BTreeSet<(usize, usize)> = self
@@ -55,8 +55,8 @@ impl World {
         all.filter(|pair| !judged.contains(pair)).collect()
     }
 
-    /// Which of the nodes on the `near` side had not named both sides of a cut, whole, before they first reported somebody
-    /// Down; with what they had named: none, if all was well.
+    /// Returns each node on the `near` side that had not named both sides of a cut, whole, before its first report of a
+    /// member as Down, with its last report until then; none if all is well.
     pub fn incomplete_reports(&self, near: &[usize], far: &[usize]) -> Vec<(usize, Option<PartitionSighting>)> {
         let names = |side: &[usize]| {
             let mut names: Vec<NodeId> = side.iter().map(|node| self.id(*node).clone()).collect();

@@ -1,4 +1,4 @@
-//! Driving cores: what happens when an event is due, and what becomes of what a core gives out.
+//! Drives cores: handles events that are due, and carries out the cores' outputs.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::sim::network::{Arrival, NodeLoss};
 use crate::sim::node::Stored;
 use crate::sim::streams::Answer;
 
-/// Wakings at one instant after which a core is stuck.
+/// Number of wake-ups at one instant after which a core counts as stuck.
 const MAX_WAKES_AT_ONCE: u32 = 10_000;
-/// Outputs of one input, for each node there is; more are a core that never comes to an end.
+/// The largest number of outputs of one input, for each node there is; with more, a core never comes to an end.
 const MAX_OUTPUTS_PER_NODE: usize = 1_000;
-/// Datagrams that one node sends in a quarter of a second, for each node there is; more are a storm.
+/// The largest number of datagrams of one node in a quarter of a second, for each node there is; more are a storm.
 const MAX_PACKETS_PER_NODE: u64 = 100;
-/// How long a writer waits before it tries again what a full disk did not take.
+/// Time that a writer waits before it tries again after a full disk failed a write.
 const REWRITE: Duration = Duration::from_millis(100);
-/// How long a name look-up takes.
+/// Duration of a name look-up.
 const LOOKUP: Duration = Duration::from_millis(1);
 
-/// What is remembered from before an input, to tell what it did.
+/// State from before an input, to see the effects of the input.
 #[derive(Default)]
 struct Before {
     suspicions_raised: u64,
@@ -102,7 +102,7 @@ impl World {
         self.offer(to, Waiting::Packet { from, bytes });
     }
 
-    /// Hands something in now, or after the pause.
+    /// Hands an input to a process now or, if it is paused, after the pause.
     pub(super) fn offer(&mut self, node: usize, what: Waiting) {
         let Some(process) = self.nodes[node].process.as_mut().filter(|process| process.stopped.is_none()) else {
             return;
@@ -171,7 +171,7 @@ impl World {
         self.step(node, Input::Command(command));
     }
 
-    /// The pause of a node ends: what arrived meanwhile is handed in first, then the time, as a driver does.
+    /// Ends the pause of a node: inputs that arrived meanwhile are handed in first, then the time, as a driver does.
     pub(super) fn resume(&mut self, node: usize, process: u64) {
         let now = self.now;
         let Some(running) = self.nodes[node].process.as_mut().filter(|running| running.number == process) else {
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    /// A slow node is as fast as others again.
+    /// Ends the slowness of a node.
     pub(super) fn hasten(&mut self, node: usize, process: u64) {
         let now = self.now;
         if let Some(running) = self.nodes[node].process.as_mut().filter(|running| running.number == process)
@@ -234,13 +234,13 @@ impl World {
         }
     }
 
-    /// How late a slow node handles what comes next; no time for all others.
+    /// Draws the delay with which a slow node handles its next input; zero for all others.
     fn lateness(&mut self, node: usize) -> Duration {
         let slowness = self.nodes[node].running().map_or(0, |process| process.slowness);
         if slowness == 0 { Duration::ZERO } else { Duration::from_nanos(self.random.below(slowness)) }
     }
 
-    /// Makes sure that a node is woken at its next deadline; a wake-up that comes earlier is left as it is.
+    /// Makes sure that a node is woken at its next deadline; an earlier wake-up is left as it is.
     pub(super) fn schedule(&mut self, node: usize) {
         let now = self.now;
         let Some(running) = self.nodes[node].process.as_mut().filter(|running| running.stopped.is_none()) else {
@@ -263,7 +263,7 @@ impl World {
         self.push(at, event);
     }
 
-    /// One input, and everything that comes of it.
+    /// Hands in one input, and carries out all its outputs.
     pub(super) fn step(&mut self, node: usize, input: Input<'_>) {
         let before = self.look_before(node, &input);
         let Some(process) = self.nodes[node].process.as_mut() else { return };
@@ -285,7 +285,7 @@ impl World {
         before
     }
 
-    /// Carries out what a core gives out before its first event.
+    /// Carries out an output of a core that has had no input yet.
     pub(super) fn give_out_of_newborn(&mut self, node: usize, output: Output) {
         self.give_out(node, output, &Before::default());
     }
@@ -323,7 +323,7 @@ impl World {
         }
     }
 
-    /// Looks at the view if there is reason to think that it changed; all views are looked at in regular comparisons.
+    /// Checks the view if it may have changed; besides, all views are checked in regular comparisons.
     fn look_after(&mut self, node: usize, has_changed: bool, before: &Before) {
         if self.nodes[node].running().is_none() {
             self.has_failed |= !self.violations().is_empty();
@@ -345,10 +345,10 @@ impl World {
         self.has_failed |= !self.violations().is_empty();
     }
 
-    /// A storm is caught while it grows, before it fills the memory.
+    /// Catches a storm while it grows, before it fills the memory.
     fn check_storm(&mut self, node: usize) {
         let since = self.network.sent(node).packets - self.nodes[node].packets_before;
-        // Nodes know no more members than there are, and those that an adversary invents.
+        // A node knows no more members than there are, and those that an adversary invents.
         let invented = if self.was_visited() { MOST_INVENTED } else { 0 };
         if since > MAX_PACKETS_PER_NODE * (self.nodes.len() + invented + 10) as u64 && !self.has_failed {
             let detail = format!("{since} datagrams since the last comparison of views");
@@ -356,14 +356,14 @@ impl World {
         }
     }
 
-    /// Datagrams are counted anew.
+    /// Begins to count the datagrams of all nodes anew.
     pub(super) fn forget_traffic(&mut self) {
         for node in 0..self.nodes.len() {
             self.nodes[node].packets_before = self.network.sent(node).packets;
         }
     }
 
-    /// What becomes of one output; whether it was a change.
+    /// Carries out one output; returns true if it was a change.
     fn give_out(&mut self, node: usize, output: Output, before: &Before) -> bool {
         self.trace.output(self.now, node, &self.nodes[node].id, &output);
         if let Some(checker) = &mut self.checker {
@@ -460,8 +460,9 @@ impl World {
         }
     }
 
-    /// A node reports a member Suspect or Down that has been well for so long. Whoever raises that suspicion is to blame
-    /// even when it just woke from a pause; whoever believes it, unless it was not well itself: old words may have waited.
+    /// Checks a report of a member as Suspect or Down that has been well for this long. A node that raises the
+    /// suspicion is to blame even if it just woke from a pause; one that only believes it is to blame only if it was
+    /// well itself, because old messages may have waited for it.
     fn accused(&mut self, node: usize, subject: usize, id: &NodeId, healthy_for: Duration, before: &Before) {
         let Some(process) = &self.nodes[node].process else { return };
         let Some(untroubled_since) = self.nodes[node].untroubled() else { return };
@@ -479,19 +480,19 @@ impl World {
 
     fn persist(&mut self, node: usize, durable: crate::core::Durable) {
         if !self.nodes[node].is_durable {
-            // Nothing is kept, so there is nothing to wait for.
+            // A node without a disk: no write to wait for.
             return self.acknowledge(node, Stored::of(&durable));
         }
         let forgets = self.tamper.as_mut().is_some_and(|tamper| tamper.forgets(node, &durable));
         if forgets {
-            // The acknowledgement comes, the write never does.
+            // A planted bug: the acknowledgement comes, the write never does.
             self.acknowledge(node, Stored::of(&durable));
         } else if self.nodes[node].disk.write(durable) {
             self.begin_write(node);
         }
     }
 
-    /// Acknowledges what is written nowhere.
+    /// Acknowledges a write that is not carried out.
     fn acknowledge(&mut self, node: usize, stored: Stored) {
         if let Some(process) = self.nodes[node].process.as_ref() {
             let event = Event::Acknowledged { node, process: process.number, stored };
@@ -500,7 +501,7 @@ impl World {
         }
     }
 
-    /// A write that failed is tried again.
+    /// Tries a failed write again.
     fn write_again(&mut self, node: usize) {
         if let Some(process) = self.nodes[node].process.as_ref() {
             let event = Event::Written { node, process: process.number };
@@ -509,7 +510,7 @@ impl World {
     }
 
     fn begin_write(&mut self, node: usize) {
-        // Mostly a few milliseconds; now and then a disk thinks for longer.
+        // Mostly a few milliseconds; now and then a disk takes longer.
         let most = if self.random.below(20) == 0 { 100 } else { 5 };
         let after = self.random.duration(Duration::from_micros(500), Duration::from_millis(most)) + self.lateness(node);
         if let Some(process) = self.nodes[node].process.as_ref() {

@@ -1,10 +1,10 @@
-//! What must be known by when: how soon crashes, silences and cuts are known at everybody they concern.
+//! Deadlines of knowledge: the times by which crashes, silences and cuts must be known to all nodes they concern.
 //!
-//! Such a time is promised where nothing else goes wrong meanwhile. So everything that is done to the world is counted as
-//! an upheaval; something that is done after a time of peace is *expected* to be known by its deadline, and judged then if
-//! nothing was done since. What was judged is counted, so that a campaign can show that it looked at all.
+//! Such a time is promised if nothing else goes wrong meanwhile. So each operation on the world counts as an upheaval;
+//! one that comes after a time of peace is *expected* to be known by its deadline, and judged then if no other upheaval
+//! came since. Judgements are counted, so that a campaign can show that it made any.
 //!
-//! Must not know: how anything is found out.
+//! Must not know: how nodes find out.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,31 +17,31 @@ use crate::sim::invariants::Invariant;
 use crate::sim::node::Doom;
 use crate::sim::random::nanos;
 
-/// Nothing was done for so long before: everybody has learnt what there was to learn.
+/// Time without an upheaval after which all nodes have learnt all there is to learn.
 const PEACE: Duration = Duration::from_secs(10);
-/// Links that broke for any reason have been tried again after so long.
+/// Time after which links that broke for any reason have been tried again.
 const LINKS_PEACE: Duration = Duration::from_secs(MAX_LINK_BACKOFF.as_secs() + 10);
 /// "A crash is known within a second".
 const CRASH_KNOWN: Duration = Duration::from_secs(1);
 /// "Two seconds when most die at once".
 const MASS_CRASH_KNOWN: Duration = Duration::from_secs(2);
-/// A silence is known so long after the down timeout: the last packet may have been sent late, its word travels.
+/// Tolerance beyond the down timeout for a silence: the last packet may have been sent late, and the news travels.
 const SILENCE_TOLERANCE: Duration = Duration::from_secs(1);
-/// Clocks that are slow by one percent, at both ends.
+/// Share of a timeout, as a divisor, that is added for clocks that are slow by one percent at both ends.
 const CLOCK_SHARE: u32 = 50;
 
-/// How many expectations were judged.
+/// Numbers of judged expectations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Processes whose crash had to be known everywhere soon.
+    /// Processes whose crash had to be known to all soon.
     pub crashes: usize,
-    /// Of these, such as had just joined.
+    /// Crashed processes, of these, that had just joined.
     pub newborn: usize,
-    /// Instants at which most died.
+    /// Instants at which most nodes died.
     pub mass_crashes: usize,
-    /// Hosts without power.
+    /// Hosts that lost their power.
     pub silences: usize,
-    /// Cuts that both sides had to see whole.
+    /// Cuts that both sides had to know completely.
     pub cuts: usize,
     /// Reports of cuts that had to be complete.
     pub reports: usize,
@@ -61,14 +61,14 @@ impl std::ops::AddAssign for Judged {
     }
 }
 
-/// The state of the world in which something was done.
+/// The state of the world at the time of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Began {
-    /// How many upheavals there were, this one included.
+    /// Number of upheavals, this one included.
     upheavals: u64,
-    /// For how long there had been none.
+    /// Time without any upheaval before this one.
     peace: Nanos,
-    /// For how long there had been none that may break links.
+    /// Time without any upheaval that may break links.
     links_peace: Nanos,
     is_calm: bool,
 }
@@ -78,7 +78,7 @@ pub(super) struct Expectations {
     upheavals: u64,
     last: Nanos,
     peace: Nanos,
-    /// Since when nothing broke links; never, if it is not said.
+    /// Time of the last upheaval that may break links; `None` if there was none.
     last_for_links: Option<Nanos>,
     links_peace: Nanos,
     deaths: Vec<Death>,
@@ -103,21 +103,21 @@ enum DeathKind {
     Silence,
 }
 
-/// A cut that is being watched.
+/// A cut whose reports are being collected.
 #[derive(Debug)]
 struct CutWatch {
     side: Vec<usize>,
-    /// Everybody who was there.
+    /// The nodes that ran when the cut began.
     there: Vec<usize>,
     upheavals: u64,
     at: Nanos,
-    /// The last report of each.
+    /// The last report of each node.
     reported: BTreeMap<usize, (Vec<NodeId>, Vec<NodeId>)>,
-    /// Who had its first Down already.
+    /// Nodes that have reported a first death by silence, and were judged then.
     judged: Vec<usize>,
 }
 
-/// What is due.
+/// A judgement that is due.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Due {
     Deaths,
@@ -125,7 +125,7 @@ pub(super) enum Due {
 }
 
 impl Expectations {
-    /// Something is done to the world.
+    /// Takes note of an operation on the world.
     pub(super) fn upheaval(&mut self, now: Nanos, breaks_links: bool) {
         if now != self.last || self.upheavals == 0 {
             self.upheavals += 1;
@@ -140,7 +140,7 @@ impl Expectations {
 }
 
 impl World {
-    /// What was judged so far, see [`WorldOptions::timely`](super::WorldOptions::timely).
+    /// Returns the numbers of judged expectations so far, see [`WorldOptions::timely`](super::WorldOptions::timely).
     pub fn judged(&self) -> Judged {
         self.expectations.judged
     }
@@ -149,7 +149,7 @@ impl World {
         self.expectations.upheaval(self.now, breaks_links);
     }
 
-    /// The moment, after an upheaval was noted.
+    /// Returns the state of the world, after an upheaval was noted.
     fn began(&self) -> Began {
         let Self { expectations, .. } = self;
         let is_well = |node: &super::Node| {
@@ -163,19 +163,19 @@ impl World {
         }
     }
 
-    /// Whether there is a link between all who observe each other.
+    /// Returns true if all nodes that observe each other have links by now.
     pub fn are_links_up(&self) -> bool {
         let peace = self.expectations.last_for_links.map_or(Nanos::MAX, |last| self.now - last);
         self.tcp == super::Tcp::Open && peace >= nanos(LINKS_PEACE)
     }
 
-    /// How soon a silence of this node is known.
+    /// Returns the time within which a silence of this node must be known.
     fn silence_bound(&self, node: usize) -> Duration {
         let down_timeout = self.nodes[node].settings.down_timeout;
         down_timeout + down_timeout / CLOCK_SHARE + SILENCE_TOLERANCE
     }
 
-    /// A process is about to die: of a crash, or with its host.
+    /// Expects the death of a process, by a crash or with its host, to be known in time.
     pub(super) fn expect_death(&mut self, node: usize, is_silent: bool) {
         let Some(process) = self.nodes[node].process.as_ref() else { return };
         let (run, is_up) = (process.run, process.core.is_up());
@@ -199,7 +199,7 @@ impl World {
         self.push_after(bound, Event::Expect(Due::Deaths));
     }
 
-    /// A new node whose process dies so long after it became Up.
+    /// Adds a node whose process dies this long after it became Up.
     pub fn add_doomed_node(&mut self, after: Duration) -> usize {
         self.upheaval(false);
         let began = self.began();
@@ -208,7 +208,7 @@ impl World {
         node
     }
 
-    /// Notes whether a node is Up.
+    /// Takes note that a node is Up or not.
     pub(super) fn note_up(&mut self, node: usize) {
         let now = self.now;
         let place = &mut self.nodes[node];
@@ -224,7 +224,7 @@ impl World {
         }
     }
 
-    /// A process that was to die soon after it became Up does.
+    /// Kills a process that was to die soon after it became Up.
     pub(super) fn perish(&mut self, node: usize) {
         let Some(Doom { began, .. }) = self.nodes[node].doomed.take() else { return };
         let Some(run) = self.nodes[node].running().map(|process| process.run) else { return };
@@ -236,13 +236,13 @@ impl World {
         }
     }
 
-    /// Some are about to be cut off from all others.
+    /// Expects that a cut of some nodes from all others is known and reported in time.
     pub(super) fn expect_partition(&mut self, side: &[usize], lasting: Option<Duration>) {
         self.upheaval(true);
         if !self.options.timely {
             return;
         }
-        // A name whose owner cannot be reached belongs to whoever comes first.
+        // The name of an unreachable member can be taken over by the first node to ask for it.
         if self.mood() == Some(Mood::SecondOwner) {
             return;
         }
@@ -299,7 +299,7 @@ impl World {
         }
     }
 
-    /// Those that have been Up since before then and list this run among the living.
+    /// Names the nodes that have been Up since before then and list this run as live.
     fn who_lists(&self, run: Run, id: &NodeId, since: Nanos) -> Vec<String> {
         let lists = |node: &usize| {
             let process = self.nodes[*node].running()?;
@@ -332,13 +332,13 @@ impl World {
         }
     }
 
-    /// What a node reports of a cut that is being watched.
+    /// Takes note of a node's reports about a cut that is being watched.
     pub(super) fn compare_with_expectations(&mut self, node: usize, output: &Output) {
         let upheavals = self.expectations.upheavals;
         let Some(watch) = self.expectations.cut.as_mut().filter(|watch| watch.upheavals == upheavals) else { return };
         match output {
             Output::PartitionSuspected { unreachable, reachable } => {
-                // Whoever was gone before may still be named as missing.
+                // Nodes that were gone before may still be named as missing.
                 let there: Vec<&NodeId> = watch.there.iter().map(|there| &self.nodes[*there].id).collect();
                 let honest = |ids: &[NodeId]| ids.iter().filter(|id| there.contains(id)).cloned().collect();
                 watch.reported.insert(node, (honest(unreachable), honest(reachable)));
@@ -348,7 +348,7 @@ impl World {
                     change.kind,
                     ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition)
                 ) && !watch.judged.contains(&node)
-                    // Whom an adversary invented dies for other reasons.
+                    // Members invented by an adversary die for other reasons.
                     && watch.there.iter().any(|there| self.nodes[*there].id == change.record.id) =>
             {
                 watch.judged.push(node);
@@ -358,7 +358,7 @@ impl World {
         }
     }
 
-    /// A node reports the first death by silence after a cut: what did it say of the cut?
+    /// Judges a node's report of a cut at its first report of a death by silence.
     fn judge_report(&mut self, node: usize) {
         let Some(watch) = &self.expectations.cut else { return };
         let is_inside = watch.side.contains(&node);
@@ -369,12 +369,13 @@ impl World {
             names
         };
         let (far, near) = (names(false), names(true));
-        // Whom an adversary invented counts as a member until it is found out.
+        // A member invented by an adversary counts as a member until it is found out.
         let lists = |core: &crate::core::Core| {
             core.records().filter(|(held, _)| held.status.is_live() && !self.is_honest(&held.id)).count()
         };
         let members = watch.there.len() + self.core(node).map_or(0, lists);
-        // Fewer are no cut; where paces differ, the quicker are gone before the slower are missed.
+        // Fewer are no cut; and if timings differ, nodes with short timeouts are gone before those with long ones are
+        // missed.
         if far.len() < MIN_PARTITION || far.len() * 3 < members || !self.has_one_pace() {
             return;
         }
@@ -395,7 +396,7 @@ impl World {
         }
     }
 
-    /// Whether nothing was wrong with a node, or the network, since then.
+    /// Returns true if nothing was wrong with a node, or the network, since then.
     fn is_well_since(&self, node: usize, since: Nanos) -> bool {
         let is_calm = |at: Option<Nanos>| at.is_some_and(|at| at < since);
         let place = &self.nodes[node];
@@ -403,11 +404,11 @@ impl World {
         is_calm(self.network_calm_since) && is_calm(place.untroubled()) && is_calm(undisturbed)
     }
 
-    /// A node reports a run as Down: did it say goodbye?
+    /// Checks a report of a run as Down: it must not have said goodbye.
     pub(super) fn gone_missing(&mut self, node: usize, subject: usize, run: Run, id: &NodeId) {
         let Some(at) = self.goodbyes.get(&run).copied().filter(|_| self.options.timely) else { return };
         let was_well = self.nodes[subject].untroubled().is_some_and(|since| since < at);
-        // Whoever died before it had said goodbye did not leave.
+        // A process that died before it had said goodbye did not leave.
         let has_left = !matches!(self.nodes[subject].ended, None | Some(StopReason::Removed));
         let peace = at.saturating_sub(nanos(PEACE));
         if was_well && has_left && self.is_well_since(node, peace) {
@@ -416,7 +417,7 @@ impl World {
         }
     }
 
-    /// A node says that the leader is lost. If that is itself, there has to be a reason.
+    /// Checks a report of a lost leader: a leader that loses itself must have a reason.
     pub(super) fn judge_loss(&mut self, node: usize, output: &Output) {
         let Output::LeaderLost { leader, term, reason } = output else { return };
         let place = &self.nodes[node];

@@ -1,12 +1,12 @@
-//! A world that begins as a formed cluster, for scales at which joining would take longer than what is to be seen.
+//! A world that begins as a formed cluster, for scales at which joining would take longer than the scenario itself.
 //!
-//! No core has a back door, and none is needed: every node comes to life as usual, asks its seeds to be let in, and is
-//! answered by a sponsor that the world plays. The sponsor welcomes it and serves the pages of a view in which everybody
-//! is Up already, in the packets that a core would send; then the node makes itself Up and says so, as always. What is
-//! left out is the flood of news about nodes that joined a moment earlier or later, and the wait of the joiners. The
-//! sponsor is no member: it is in nobody's view, and nobody hears from it again.
+//! No core has a back door, and none is needed: every node starts as usual, asks its seeds to be let in, and is
+//! answered by a sponsor that the world plays. The sponsor welcomes it and serves the pages of a view in which all
+//! nodes are Up already, in the packets that a core would send; then the node makes itself Up and says so, as always.
+//! Only the flood of news about nodes that joined a moment earlier or later, and the joiners' waits, are left out. The
+//! sponsor is no member: it is in no node's view, and is never heard from again.
 //!
-//! Must not know: how a core joins, beyond the messages it does so with.
+//! Must not know: how a core joins, beyond the messages of joining.
 
 use std::net::SocketAddr;
 
@@ -27,23 +27,23 @@ struct Sponsor {
     cluster: u32,
     mtu: usize,
     fingerprint: u64,
-    /// Everybody as they will be: Up. In the order of names, which is that of numbers.
+    /// The records of all nodes as they will be: Up. The order of names is that of numbers.
     records: Vec<Record>,
-    /// Where each page ends among the records.
+    /// Index among the records at which each page ends.
     page_ends: Vec<usize>,
     sequence: u64,
 }
 
 impl World {
-    /// A world whose nodes all have joined: they are Up and know each other, and have yet to hear each other.
+    /// Creates a world whose nodes have all joined: they are Up and know each other, but have not heard each other yet.
     ///
     /// # Panics
-    /// If a core cannot be led to Up by the messages of a sponsor: then joining works otherwise than this page says.
+    /// Panics if a core cannot be led to Up by a sponsor's messages: then joining works otherwise than this page says.
     pub fn formed(options: WorldOptions) -> Self {
         Self::form(World::new(options))
     }
 
-    /// The same, with a tamper.
+    /// Creates the same world with a tamper.
     ///
     /// # Panics
     /// As [`World::formed`].
@@ -93,7 +93,7 @@ impl World {
         self.drain_newborn(node);
     }
 
-    /// Hands something in; gives back what is sent to the sponsor, and carries out the rest.
+    /// Hands an input to a core; returns its packets for the sponsor, and carries out all other outputs.
     fn lead(&mut self, node: usize, input: Input<'_>, sponsor: SocketAddr) -> Vec<Vec<u8>> {
         let Some(process) = self.nodes[node].process.as_mut() else { return Vec::new() };
         self.trace.input(self.now, node, &input);
@@ -122,7 +122,7 @@ impl Sponsor {
         PacketBuilder::new(&self.header(), limit)
     }
 
-    /// Finds out how many records fit into each page.
+    /// Divides the records into pages, as many into each as fit.
     fn divide(&mut self) {
         let mut from = 0;
         while from < self.records.len() {
@@ -133,7 +133,7 @@ impl Sponsor {
         }
     }
 
-    /// What the sponsor answers to a packet of a joiner.
+    /// Returns the sponsor's answers to a packet of a joiner.
     fn answer(&mut self, bytes: &[u8], node: usize) -> Vec<Vec<u8>> {
         let Ok(packet) = Packet::decode(bytes) else { return Vec::new() };
         packet.messages.into_iter().flat_map(|message| self.answer_message(message, node)).collect()
@@ -161,7 +161,7 @@ impl Sponsor {
         packet.finish()
     }
 
-    /// A page as this node needs it: the sponsor does not have the joiner itself in its view.
+    /// Builds a page for this node: the sponsor does not have the joiner itself in its view.
     fn page(&mut self, page: usize, node: usize) -> Vec<u8> {
         let mut packet = self.page_builder();
         let start = page.checked_sub(1).map_or(0, |before| self.page_ends[before]);

@@ -1,4 +1,4 @@
-//! The life of nodes: they are added, started, stopped, paused, slowed, and told what their users want.
+//! The life of nodes: they are added, started, stopped, paused, slowed, and given their users' commands.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::sim::node::{Clock, Disk, Node, Process, address_of, node_at};
 use crate::sim::pool::Pool;
 use crate::sim::random::nanos;
 
-/// The wall-clock time at which every simulation begins, in unix milliseconds.
+/// The wall-clock time at which every simulation begins, in Unix milliseconds.
 const EPOCH_MS: u64 = 1_800_000_000_000;
-/// What every simulated cluster is called.
+/// Name of every simulated cluster.
 pub(super) const CLUSTER: &str = "simulated";
 
 impl World {
-    /// A new node, started at once; its number.
+    /// Adds a node and starts it; returns its number.
     pub fn add_node(&mut self) -> usize {
         let node = self.nodes.len();
         self.add_node_as(super::voting::name_of(node), address_of(node, self.options.ipv6))
     }
 
-    /// A new node of this name at this address, started at once unless somebody runs there.
+    /// Adds a node of this name at this address, and starts it unless a process runs there.
     pub fn add_node_as(&mut self, id: NodeId, address: SocketAddr) -> usize {
         let node = self.nodes.len();
         let is_durable = !self.random.chance(self.options.diskless) || node < self.options.voters;
@@ -58,7 +58,7 @@ impl World {
         node
     }
 
-    /// A new node at the address of one that is gone, under its name or one of its own; `None` if somebody runs there.
+    /// Adds a node at the address of one that is gone, under its name or another one; `None` if a process runs there.
     pub fn add_heir(&mut self, of: usize, id: Option<NodeId>) -> Option<usize> {
         let (address, node) = (self.nodes[of].address, self.nodes.len());
         let is_taken = self.place_at(address).is_some_and(|there| self.nodes[there].process.is_some());
@@ -66,18 +66,18 @@ impl World {
         (!is_taken).then(|| self.add_node_as(id, address))
     }
 
-    /// A new node under a name that another one has.
+    /// Adds a node under another node's name.
     pub fn add_twin(&mut self, id: NodeId) -> usize {
         self.add_node_as(id, address_of(self.nodes.len(), self.options.ipv6))
     }
 
-    /// Which node is, or was last, at this address.
+    /// Returns the node that is, or was last, at this address.
     pub(super) fn place_at(&self, address: SocketAddr) -> Option<usize> {
         let moved = if self.moved.is_empty() { None } else { self.moved.get(&address).copied() };
         moved.or_else(|| node_at(address).filter(|node| self.nodes.get(*node).is_some_and(|n| n.address == address)))
     }
 
-    /// Starts a process at a node that has none; whether it had none.
+    /// Starts a process at a node; returns false if it has one.
     pub fn start(&mut self, node: usize) -> bool {
         if self.nodes[node].process.is_some() {
             return false;
@@ -129,7 +129,8 @@ impl World {
         self.push_after(after, Event::Start { node });
     }
 
-    /// As a driver does: the first incarnation is on disk, with room above it, before the core hears of it.
+    /// Returns what a driver gives to a core at its birth: the first incarnation, with room above it, is on disk
+    /// already.
     fn birth(&mut self, node: usize) -> Birth {
         let leadership = self.quorum_birth(node);
         let place = &mut self.nodes[node];
@@ -141,7 +142,7 @@ impl World {
         let stored_bound =
             if place.is_durable { incarnation + INCARNATION_STEP } else { Record::INCARNATION_LIMIT - 1 };
         if place.is_durable {
-            // An identity is on disk before anybody hears of it.
+            // An identity is on disk before any other node hears of it.
             let ballot = leadership.as_ref().map(|quorum| quorum.ballot.clone());
             place.disk.write(Durable { incarnation_bound: stored_bound, addresses: remembered.clone(), ballot });
             place.disk.written();
@@ -164,7 +165,7 @@ impl World {
         }
     }
 
-    /// Kills a process without a word; its kernel closes its links. Whether there was one.
+    /// Kills a process, without a goodbye; its kernel closes its links. Returns true if there was one.
     pub fn crash(&mut self, node: usize) -> bool {
         self.expect_death(node, false);
         self.kill(node).is_some_and(|process| {
@@ -173,13 +174,13 @@ impl World {
         })
     }
 
-    /// The same, by a kernel that closes the port only so much later than the connections.
+    /// Crashes a process as [`World::crash`] does, but its kernel closes the port this much later than the connections.
     pub fn crash_with_lingering_port(&mut self, node: usize, by: Duration) -> bool {
         self.nodes[node].lingers_until = self.now + nanos(by);
         self.crash(node)
     }
 
-    /// A host loses its power, and its process with it: nobody closes anything. Whether there was a process.
+    /// Takes a host's power: its process dies, and no connection is closed. Returns true if there was a process.
     pub fn power_off(&mut self, node: usize) -> bool {
         self.expect_death(node, true);
         self.nodes[node].is_off = true;
@@ -212,12 +213,12 @@ impl World {
         }
     }
 
-    /// Sets a node's wall clock back by so much; it is read at the next start.
+    /// Sets a node's wall clock back; it is read at the next start.
     pub fn step_clock_back(&mut self, node: usize, by: Duration) {
         self.nodes[node].wall_offset_ms -= i64::try_from(by.as_millis()).unwrap_or(0);
     }
 
-    /// Stops a process for a while; whether there was one that ran.
+    /// Suspends a process for a while; returns true if there was a running one.
     pub fn pause(&mut self, node: usize, lasting: Duration) -> bool {
         let Some(process) = self.nodes[node].process.as_mut().filter(|process| !process.paused) else {
             return false;
@@ -225,7 +226,7 @@ impl World {
         self.expectations.upheaval(self.now, true);
         process.paused = true;
         process.undisturbed_since = None;
-        // Whatever it was to be woken for waits for the end of the pause.
+        // Anything that it was to be woken for waits for the end of the pause.
         process.wake_at = None;
         process.wake_epoch += 1;
         let event = Event::Resume { node, process: process.number };
@@ -233,7 +234,7 @@ impl World {
         true
     }
 
-    /// Lets a process be late with everything, by up to so much, for a while; whether there was one.
+    /// Makes a process handle everything late, by up to `by`, for a while; returns true if there was one.
     pub fn slow(&mut self, node: usize, by: Duration, lasting: Duration) -> bool {
         let Some(process) = self.nodes[node].process.as_mut() else { return false };
         self.expectations.upheaval(self.now, true);
@@ -244,7 +245,7 @@ impl World {
         true
     }
 
-    /// Hands a command to a process; whether there was one.
+    /// Hands a command to a process; returns true if there was one.
     pub fn command(&mut self, node: usize, command: Command) -> bool {
         if self.nodes[node].running().is_none() {
             return false;
@@ -267,13 +268,13 @@ impl World {
         true
     }
 
-    /// A number for the next command.
+    /// Returns a number for the next command.
     pub fn ticket(&mut self) -> u64 {
         self.tickets += 1;
         self.tickets
     }
 
-    /// A core has said that it ended: its process exits, its disk finishes what it was writing.
+    /// Ends the process of a core that has stopped; its disk finishes the write under way.
     pub(super) fn end_process(&mut self, node: usize) {
         let now: Nanos = self.now;
         self.upheaval(false);
@@ -284,8 +285,8 @@ impl World {
         let asked = match &reason {
             StopReason::Left => place.leave_asked,
             StopReason::Removed => place.removal_asked,
-            // One of two of a name has to go. And a name that nobody has, or whose owner was given up, belongs to whoever
-            // comes first, friend or foe.
+            // Of two nodes with one name, one has to go. And a name that is not taken, or whose owner was given up,
+            // belongs to the first node to ask for it, friend or foe.
             StopReason::NameInUse { holder, .. } => {
                 let is_free = process.up_since.is_none() || process.was_given_up;
                 place.shares_name || is_free && self.stranger.owns(*holder)
@@ -307,7 +308,7 @@ impl World {
 }
 
 impl Node {
-    /// The names that its core lists as Up.
+    /// Returns the names that its core lists as Up.
     pub(super) fn listed_up(&self) -> Vec<NodeId> {
         let records = self.process.iter().flat_map(|process| process.core.records());
         records.filter(|(record, _)| record.status == Status::Up).map(|(record, _)| record.id.clone()).collect()

@@ -1,4 +1,4 @@
-//! Links between nodes: what becomes of a connection attempt, of a frame, and of the end of a process.
+//! Links between nodes: the fate of connection attempts, of frames, and of the links of a process that ends.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,31 +9,31 @@ use crate::sim::network::Nanos;
 use crate::sim::random::nanos;
 use crate::sim::streams::{Answer, End, Segment, StreamId, Streams, Tcp};
 
-/// What is due for a connection.
+/// An event of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum StreamEvent {
-    /// The question for a connection reaches a host, for the so many'th time.
+    /// The opener's SYN reaches a host, at this try.
     Syn { opener: End, to: usize, tries: u32 },
-    /// Its answer arrives.
+    /// The answer arrives at the opener.
     Answer { opener: End, answer: Answer },
     /// The first segment of a direction arrives.
     Pump { id: StreamId, side: usize },
-    /// A firewall lets TCP pass again, if it is still this one.
+    /// A firewall lets TCP pass again, unless a later one took its place.
     Open { epoch: u64 },
     /// An end learns that the connection is over.
     Reset { end: End },
 }
 
-/// Questions for a connection that stay unanswered before it is given up, a second, two, … apart.
+/// The number of SYNs that stay unanswered before an attempt is given up, a second, two, … apart.
 const MAX_TRIES: u32 = 3;
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// How long a frame to the adversary takes.
+/// Latency of a frame to the adversary.
 const TO_STRANGERS: Duration = Duration::from_millis(1);
 /// Bytes of TCP's header and options beyond UDP's header.
 const TCP_BYTES: usize = 24;
 
 impl World {
-    /// What routers do with TCP from now on; connections that stand are reset where it is refused.
+    /// Sets the effect of routers on TCP from now on; standing connections are reset if it is rejected.
     pub fn set_tcp(&mut self, tcp: Tcp) {
         self.upheaval(true);
         self.tcp = tcp;
@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    /// The same for a while.
+    /// Sets the effect of routers on TCP for a while.
     pub fn disturb_tcp(&mut self, tcp: Tcp, lasting: Duration) {
         self.set_tcp(tcp);
         self.tcp_epoch += 1;
@@ -52,7 +52,7 @@ impl World {
         self.push_after(lasting, Event::Stream(StreamEvent::Open { epoch }));
     }
 
-    /// A router in the middle forgets all connections of a node and resets them at both ends.
+    /// Resets all connections of a node at both ends, as by a router in the middle that forgets them.
     pub fn reset_links(&mut self, node: usize) {
         self.upheaval(true);
         for id in self.streams.of_node(node) {
@@ -60,14 +60,14 @@ impl World {
         }
     }
 
-    /// A firewall drops all datagrams between two nodes from now on, and lets connections pass.
+    /// Drops all datagrams between two nodes from now on, as by a firewall; connections pass.
     pub fn block_datagrams(&mut self, one: usize, other: usize) {
         self.upheaval(true);
         self.network.block_datagrams(one, other);
         self.network_calm_since = None;
     }
 
-    /// How many links a node has, by its core's own account.
+    /// Returns the number of links of a node, by its core's own account.
     pub fn links(&self, node: usize) -> usize {
         self.core(node).map_or(0, crate::core::Core::open_links)
     }
@@ -113,7 +113,7 @@ impl World {
         self.plan_pump(pump);
     }
 
-    /// The kernel closes what a process leaves behind.
+    /// Closes the connections of a process, as its kernel does.
     pub(super) fn close_streams(&mut self, node: usize, process: u64) {
         for end in self.streams.of_process(node, process) {
             let pump = self.streams.close(end, self.now);
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// Nobody closes anything.
+    /// Removes the ends of a process without closing the connections.
     pub(super) fn vanish_streams(&mut self, node: usize, process: u64) {
         for end in self.streams.of_process(node, process) {
             self.streams.vanish(end);
@@ -154,14 +154,14 @@ impl World {
         }
     }
 
-    /// Hands something to the process at this end, if it is still that one.
+    /// Hands an input to the process at this end, unless that process is gone.
     fn tell_link(&mut self, end: End, what: Waiting) {
         if self.nodes[end.node].running().is_some_and(|process| process.number == end.process) {
             self.offer(end.node, what);
         }
     }
 
-    /// Whether a segment between two nodes is lost now.
+    /// Returns true if a segment between two nodes is lost now, by a cut, without power, or by chance.
     fn is_segment_lost(&mut self, from: usize, to: usize) -> bool {
         let is_off = self.nodes[from].is_off || self.nodes[to].is_off;
         is_off || self.tcp == Tcp::Dropped || self.network.loses_segment(self.now, from, to)
@@ -185,7 +185,7 @@ impl World {
                     Answer::Connected
                 }
                 None if self.now < self.nodes[to].lingers_until => {
-                    // Taken by a port that nobody listens at any more, and closed with it.
+                    // The connection is taken by a port without a listener, and closed with the port.
                     let closes = self.nodes[to].lingers_until;
                     let at = self.network.latency(closes);
                     self.push(at, Event::Stream(StreamEvent::Reset { end: opener }));
@@ -206,7 +206,7 @@ impl World {
             return self.send_segment_again(id, side);
         }
         if self.streams.is_deaf(receiver) {
-            // Nobody has that connection any more: the kernel there says so.
+            // The receiving end is gone: the kernel there says so.
             return self.end_stream(id);
         }
         let Some((segment, next)) = self.streams.arrive(id, side) else { return };

@@ -1,6 +1,6 @@
-//! How much nodes keep and send: bounded while anything goes on, and little once all is quiet.
+//! Limits of the nodes' tables and traffic: they are bounded at any time, and little is left when all is quiet.
 //!
-//! Must not know: why anything is kept.
+//! Must not know: the use of any table.
 
 use super::World;
 use crate::core::limits::{
@@ -10,13 +10,13 @@ use crate::core::limits::{
 use crate::core::{NodeId, Sizes};
 use crate::sim::invariants::Invariant;
 
-/// Timers of one node for itself, however many members there are.
+/// Number of timers of one node for itself, however many members there are.
 const OWN_TIMERS: usize = 64;
-/// Timers about each member, joiner or name: to judge, to send heartbeats, to tend links, to look into a crash.
+/// Number of timers for each member, joiner or name: to judge, to send heartbeats, to tend links, to look into a crash.
 const TIMERS_EACH: usize = 5;
-/// Strangers that are answered or asked in two seconds, of three kinds.
+/// Number of strangers answered or asked in two seconds, of three kinds.
 const MAX_STRANGERS: usize = 3 * 2 * 1_024;
-/// Messages kept, on their way, and wanted, of both sizes and kinds; and the windows of origins.
+/// Number of messages kept, under way, and wanted, of both sizes and kinds; and the windows of origins.
 const MAX_MESSAGES: usize = MAX_KEPT_MESSAGES
     + 2 * MAX_UNSPREAD
     + MAX_WANTED
@@ -24,12 +24,12 @@ const MAX_MESSAGES: usize = MAX_KEPT_MESSAGES
     + MAX_OPEN_REQUESTS
     + 2 * MAX_ORIGINS
     + MAX_ALLOWANCES;
-/// Members that were invented by an adversary and may stand in a view at one time: no more than it ever invents at once,
-/// and those of the last minutes that are Down and yet to be forgotten.
+/// Number of members invented by an adversary that may stand in a view at one time: no more than it ever invents at
+/// once, and those of the last minutes that are Down and not forgotten yet.
 const MAX_INVENTED: usize = 20_000;
 
 impl World {
-    /// A look at the tables of all nodes.
+    /// Checks the tables of all nodes.
     pub(super) fn look_at_sizes(&mut self) {
         self.look_at_message_counts();
         if !self.options.timely && !self.was_visited() {
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// A look at what all nodes counted of messages.
+    /// Checks the message counters of all nodes.
     fn look_at_message_counts(&mut self) {
         for node in 0..self.nodes.len() {
             let Some(counted) = self.core(node).map(|core| core.counters().messages) else { continue };
@@ -77,7 +77,7 @@ impl World {
         Some(format!("{size} {what}, {most} at most: {sizes:?}"))
     }
 
-    /// What a node still keeps although all has been quiet for a while: cases that should be closed.
+    /// Returns a node that still keeps unfinished cases although all has been quiet for a while, with its sizes.
     pub fn left_over(&mut self) -> Option<(usize, String)> {
         (0..self.nodes.len()).find_map(|node| {
             let mut sizes = self.core(node)?.sizes();
@@ -90,7 +90,7 @@ impl World {
         })
     }
 
-    /// Whether a node with this name is, or was, honest.
+    /// Returns true if a node with this name is, or was, honest.
     pub(super) fn is_honest(&self, id: &NodeId) -> bool {
         !self.was_visited() || self.nodes.iter().any(|node| node.id == *id)
     }

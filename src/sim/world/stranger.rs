@@ -1,7 +1,8 @@
-//! The adversary in the world: what it is shown, what becomes of its packets and links, and how much of what honest nodes
-//! send goes to where nobody asked for it.
+//! The adversary in the world: the scene it sees, the fate of its packets and links, and the bytes that honest nodes
+//! send to addresses that did not ask for them.
 //!
-//! Its packets reach everybody, whatever is cut: it is wherever it likes to be. Must not know: what it says.
+//! Its packets reach all nodes whatever is cut, but for cuts all around a node: it can be anywhere. Must not know: the
+//! content of its packets.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,36 +15,38 @@ use crate::core::{LinkId, Record};
 use crate::sim::adversary::{Adversary, Deed, Honest, Mischief, Mood, PACE, Scene};
 use crate::sim::invariants::Invariant;
 
-/// How long anything takes between it and anybody.
+/// Latency of anything between the adversary and a node.
 const UNDER_WAY: Duration = Duration::from_micros(300);
-/// The dead that it remembers.
+/// Number of dead processes that are remembered.
 const DEAD_KEPT: usize = 16;
-/// A few answers may be under way when they are counted.
+/// Tolerance of the counts, in bytes: a few answers may be under way when they are compared.
 const SLACK_BYTES: u64 = 2_000;
 
-/// The adversary and its traces.
+/// The adversary, if it is present, and the traces that it left.
 #[derive(Debug, Default)]
 pub(super) struct Stranger {
     adversary: Option<Box<Adversary>>,
-    /// Which of its visits this is.
+    /// Number of the present visit.
     visit: u64,
-    /// What it did in earlier ones.
+    /// Counts of its earlier visits.
     mischief: Mischief,
     scene: Scene,
-    /// Its end of each link, by the honest one.
+    /// The adversary's end of each link, by the honest end.
     links: BTreeMap<(usize, LinkId), SocketAddr>,
-    /// The honest end of each link that it opened.
+    /// The honest end of each link that the adversary opened.
     opened: BTreeMap<(SocketAddr, usize), (LinkId, u64)>,
     dead: Vec<Arc<Record>>,
-    /// Bytes sent to addresses that are neither a node's nor its own.
+    /// Bytes sent to addresses that are neither a node's nor the adversary's.
     to_victims: u64,
-    /// Bytes sent to its addresses that never echo, and those that it sent from there.
+    /// Bytes sent to its addresses that never echo.
     to_mute: u64,
+    /// Bytes that it sent from those addresses.
     from_mute: u64,
 }
 
 impl World {
-    /// From now on an adversary is about, in this mood; it invents so many members at one time, if it invents any.
+    /// Lets an adversary in, in this mood; `crowd` is the number of members that it invents at one time, if it invents
+    /// any.
     pub fn invite(&mut self, mood: Mood, crowd: usize) {
         let adversary = Adversary::new(self.options.seed, mood, crowd, self.options.ipv6);
         self.dismiss();
@@ -53,7 +56,7 @@ impl World {
         self.say(|| format!("*** an adversary: {mood:?}"));
     }
 
-    /// It goes away.
+    /// Sends the adversary away.
     pub fn dismiss(&mut self) {
         if let Some(adversary) = self.stranger.adversary.take() {
             self.stranger.mischief += adversary.mischief;
@@ -63,24 +66,24 @@ impl World {
         }
     }
 
-    /// Its mood, if it is about.
+    /// Returns the mood of the adversary, if one is present.
     pub fn mood(&self) -> Option<Mood> {
         self.stranger.adversary.as_ref().map(|adversary| adversary.mood())
     }
 
-    /// Whether it was ever about.
+    /// Returns true if there ever was an adversary.
     pub fn was_visited(&self) -> bool {
         self.stranger.visit > 0
     }
 
-    /// What it did so far.
+    /// Returns the adversary's counts so far, of all visits.
     pub fn mischief(&self) -> Mischief {
         let mut all = self.stranger.mischief;
         all += self.stranger.adversary.as_ref().map_or_else(Mischief::default, |adversary| adversary.mischief);
         all
     }
 
-    /// A process died.
+    /// Takes note of a process that died.
     pub(super) fn note_dead(&mut self, record: Arc<Record>) {
         if self.stranger.dead.len() == DEAD_KEPT {
             self.stranger.dead.remove(0);
@@ -99,7 +102,7 @@ impl World {
         self.stranger.scene = Scene { cluster, honest, dead: self.stranger.dead.clone() };
     }
 
-    /// It is its turn.
+    /// Gives the adversary its turn.
     pub(super) fn let_it_act(&mut self, visit: u64) {
         if visit != self.stranger.visit || self.mood().is_none() {
             return;
@@ -112,7 +115,7 @@ impl World {
         self.push_after(PACE, Event::Adversary { visit });
     }
 
-    /// Something reaches one of its addresses.
+    /// Hands the adversary something that reached one of its addresses.
     pub(super) fn let_it_hear(&mut self, at: SocketAddr, from: SocketAddr, bytes: &[u8]) {
         let Some(mut adversary) = self.stranger.adversary.take() else { return };
         let deeds = adversary.hear(&self.stranger.scene, at, from, bytes);
@@ -152,14 +155,15 @@ impl World {
         self.offer(node, Waiting::Frame { link, from, bytes });
     }
 
-    /// An honest process takes something in.
+    /// Counts an input to an honest process if it came from the adversary.
     pub(super) fn takes_in(&mut self, from: SocketAddr) {
         if let Some(adversary) = self.stranger.adversary.as_mut().filter(|adversary| adversary.owns(from)) {
             adversary.mischief.delivered += 1;
         }
     }
 
-    /// What becomes of a datagram to where no node lives.
+    /// Sends a datagram to an address without a node: it is counted, and reaches the adversary if the address is its
+    /// own.
     pub(super) fn transmit_elsewhere(&mut self, node: usize, to: SocketAddr, bytes: Vec<u8>) {
         self.network.send_to_nobody(node, &bytes);
         let from = self.nodes[node].address;
@@ -169,7 +173,7 @@ impl World {
         }
     }
 
-    /// Counts what goes to where nobody asked for it.
+    /// Counts bytes to addresses that did not ask for them.
     pub(super) fn goes_elsewhere(&mut self, to: SocketAddr, bytes: usize) {
         let bytes = bytes as u64 + self.network.header_bytes();
         let stranger = &mut self.stranger;
@@ -180,19 +184,19 @@ impl World {
         }
     }
 
-    /// A packet between honest nodes: it knows all of them.
+    /// Shows the adversary a packet between honest nodes: it knows all of them.
     pub(super) fn let_it_overhear(&mut self, bytes: &[u8]) {
         if let Some(adversary) = &mut self.stranger.adversary {
             adversary.overhear(bytes);
         }
     }
 
-    /// Its address, if a link of a node is with it.
+    /// Returns the adversary's address, if a link of a node is with it.
     pub(super) fn stranger_at(&self, node: usize, link: LinkId) -> Option<SocketAddr> {
         self.stranger.links.get(&(node, link)).copied()
     }
 
-    /// A link of a node with it, that the node asked for.
+    /// Takes note of a link that a node opens to the adversary; returns true if it is one.
     pub(super) fn link_with_stranger(&mut self, node: usize, link: LinkId, to: SocketAddr) -> bool {
         let owns = self.stranger.owns(to);
         if owns {
@@ -201,14 +205,14 @@ impl World {
         owns
     }
 
-    /// A node closed a link.
+    /// Forgets a link that a node closed.
     pub(super) fn forget_link_with_stranger(&mut self, node: usize, link: LinkId) {
         if let Some(at) = self.stranger.links.remove(&(node, link)) {
             self.stranger.opened.remove(&(at, node));
         }
     }
 
-    /// Nobody gets more bytes than were sent to make honest nodes send them.
+    /// Checks that no address got more bytes than were sent to make honest nodes send them.
     pub(super) fn look_at_floods(&mut self) {
         let Some(adversary) = &self.stranger.adversary else { return };
         let Stranger { to_victims, to_mute, from_mute, .. } = self.stranger;

@@ -1,5 +1,5 @@
-//! Elections in the world: what voters are born with, how led work ends, who leads by its own clock, and whether the
-//! voters that are there should have elected somebody.
+//! Elections in the world: the birth of voters, the end of led work, the leader by its own clock, and the ability of
+//! the running voters to elect one.
 //!
 //! Must not know: how an election is won.
 
@@ -12,37 +12,37 @@ use crate::core::{Core, Input, NodeId, Output, QuorumBirth};
 use crate::sim::node::Process;
 use crate::sim::random::nanos;
 
-/// What a node told of leaders.
+/// News of a leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaderNews {
-    /// Somebody leads from now on.
+    /// The leader leads from now on.
     Elected,
-    /// Whoever led does so no more.
+    /// The leader leads no more.
     Lost(LossReason),
 }
 
-/// One event about a leader as one node told it.
+/// One event about a leader, as one node reported it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElectionSighting {
-    /// True time.
+    /// True time of the event.
     pub at: Nanos,
-    /// Who tells.
+    /// The node that reports.
     pub observer: usize,
-    /// Of whom.
+    /// Name of the leader.
     pub leader: NodeId,
-    /// In which term.
+    /// Term of the leader.
     pub term: Term,
-    /// What.
+    /// The news.
     pub news: LeaderNews,
 }
 
 impl World {
-    /// What the nodes told of leaders since [`World::watch`].
+    /// Returns the events about leaders since [`World::watch`].
     pub fn elections_seen(&self) -> &[ElectionSighting] {
         self.elections_seen.as_deref().unwrap_or_default()
     }
 
-    /// Terms in which somebody claimed to lead, if promises are checked.
+    /// Returns the number of terms in which any node claimed to lead, if promises are checked.
     pub fn terms_claimed(&self) -> usize {
         self.checker.as_ref().map_or(0, super::Checker::terms_claimed)
     }
@@ -57,7 +57,8 @@ impl World {
         seen.push(ElectionSighting { at: self.now, observer, leader, term, news });
     }
 
-    /// What the disk holds, or a fresh identity.
+    /// Returns the leadership part of a birth; `None` without voters. The ballot is the one on disk, or a blank one
+    /// with a fresh identity.
     pub(super) fn quorum_birth(&mut self, node: usize) -> Option<QuorumBirth> {
         if self.options.voters == 0 {
             return None;
@@ -68,7 +69,7 @@ impl World {
         Some(QuorumBirth { timing: self.options.lease, policy: LeaderPolicy::default(), voters, ballot })
     }
 
-    /// Mostly as wrong as is allowed: what breaks, breaks there.
+    /// Draws a clock error, in parts per million, mostly as large as is allowed, because that is where promises break.
     pub(super) fn voter_clock_error(&mut self) -> i64 {
         let most = self.options.voter_clock_error_ppm;
         match self.elections.below(3) {
@@ -78,7 +79,7 @@ impl World {
         }
     }
 
-    /// Led work is told to end.
+    /// Begins the end of led work, which takes a while.
     pub(super) fn begin_to_end_work(&mut self, node: usize, term: Term) {
         let hangs = self.elections.chance(self.options.hanging_work);
         let most = if hangs { self.options.lease.lease_duration * 3 / 2 } else { self.options.led_work };
@@ -97,7 +98,7 @@ impl World {
         self.step(node, Input::WorkEnded { term });
     }
 
-    /// A disk takes nothing for a while.
+    /// Fills a node's disk for a while: writes fail.
     pub fn fill_disk(&mut self, node: usize, lasting: Duration) {
         self.nodes[node].disk_full_until = self.now.saturating_add(nanos(lasting));
     }
@@ -109,7 +110,7 @@ impl World {
         }
     }
 
-    /// Whether a node leads, as it would say itself if it were asked now.
+    /// Returns true if a node would say itself that it leads if it were asked now.
     pub fn is_leading(&self, node: usize) -> bool {
         self.nodes[node].running().is_some_and(|process| {
             let (told, now) = (process.core.leadership(), process.clock.local(self.now));
@@ -117,12 +118,13 @@ impl World {
         })
     }
 
-    /// Who leads.
+    /// Returns the leader.
     pub fn leader(&self) -> Option<usize> {
         (0..self.nodes.len()).find(|node| self.is_leading(*node))
     }
 
-    /// For how long a node would still show the leader that it knows, if it heard no more of it; `None` if it knows none.
+    /// Returns the time for which a node would still show the leader that it knows, if it heard no more of it; `None`
+    /// if it knows none.
     pub fn leader_shown_for(&self, node: usize) -> Option<Duration> {
         let process = self.nodes[node].running()?;
         let (told, now) = (process.core.leadership(), process.clock.local(self.now));
@@ -145,8 +147,8 @@ impl World {
         self.nodes.iter().filter_map(|node| node.running())
     }
 
-    /// Whether enough voters run, with the disks that make them so, to elect a leader: by the newest electorate that any
-    /// of them has accepted, and by the one before if it changed that.
+    /// Returns true if a leader can be elected: enough voters run, with their disks, for a majority of the newest
+    /// electorate that any of them has accepted, and of the one before if that changed it.
     pub fn can_elect(&self) -> bool {
         let is_up = |process: &&Process| process.core.is_up() && !process.paused;
         let ballots = || {
@@ -162,12 +164,12 @@ impl World {
         carries(&newest.electorate) && newest.former_electorate().is_none_or(|former| carries(&former))
     }
 
-    /// Nobody has formed an electorate: that takes all voters.
+    /// Returns true if all voters are Up, which takes the place of a majority as long as no electorate has been formed.
     fn voters_are_whole(&self) -> bool {
         (0..self.options.voters).all(|voter| self.core(voter).is_some_and(Core::is_up))
     }
 
-    /// Why not all members name one leader who leads; `None` if they do.
+    /// Describes why not all members name one leader who leads; `None` if they do.
     pub fn leadership_divergence(&self) -> Option<String> {
         let Some(leader) = self.leader() else { return Some("nobody leads".to_owned()) };
         let told = self.nodes[leader].running()?.core.leadership();
@@ -185,7 +187,7 @@ impl World {
     }
 }
 
-/// The name of the node with this number.
+/// Returns the name of the node with this number.
 pub(super) fn name_of(node: usize) -> NodeId {
     NodeId::new(&format!("n{node:05}")).expect("letters and digits")
 }

@@ -1,6 +1,6 @@
-//! A directory by its handle, where the system has such: what is done is done in this very directory.
+//! A directory by its handle, on systems that have such: everything is done in this very directory.
 //!
-//! Must not know: what the files are for.
+//! Must not know: the purpose of the files.
 
 use std::fs::File;
 use std::io;
@@ -25,7 +25,7 @@ impl Handle {
         File::options().read(true).custom_flags(flags.bits()).open(path).map(Self)
     }
 
-    /// Who may write into it, and whose it is.
+    /// Adds warnings about the directory's owner and about write permissions for others.
     pub(super) fn judge(&self, path: &Path, warnings: &mut Vec<StoreWarning>) -> io::Result<()> {
         let metadata = self.0.metadata()?;
         let (mode, owner, me) = (metadata.permissions().mode() & 0o7777, metadata.uid(), geteuid().as_raw());
@@ -42,9 +42,10 @@ impl Handle {
         Ok(())
     }
 
-    /// Opens a regular file, and waits for nothing.
+    /// Opens a regular file, without waiting for anything.
     pub(super) fn open_regular(&self, name: &str, access: Access, _: &Path) -> Result<File, Unopened> {
-        // Looked at before it is opened, since opening a device may do something; and after, since only that is sure.
+        // Checked before it is opened, since opening a device may have effects; and after, since only that check is
+        // certain.
         match fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(found) if kind(&found) == SFlag::S_IFREG => {}
             Ok(found) => return Err(Unopened::NotAFile { found: name_of(kind(&found)) }),
@@ -66,18 +67,18 @@ impl Handle {
         if found.is_file() { Ok(file) } else { Err(Unopened::NotAFile { found: kind_of(found) }) }
     }
 
-    /// Creates a file that is not there.
+    /// Creates a file, which must not exist.
     pub(super) fn create(&self, name: &str) -> io::Result<File> {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         Ok(openat(&self.0, name, flags, owner_only())?.into())
     }
 
-    /// Puts one file in the place of another.
+    /// Renames a file, which replaces any file of the new name.
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(renameat(&self.0, from, &self.0, to)?)
     }
 
-    /// Waits until the names in it are on the disk.
+    /// Waits until the names in the directory are on the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.0.sync_all()
     }
@@ -86,7 +87,7 @@ impl Handle {
         Ok(unlinkat(&self.0, name, UnlinkatFlags::NoRemoveDir)?)
     }
 
-    /// Whether this directory is what the path leads to, and holds this lock file.
+    /// Returns true if the path leads to this directory, and the directory holds this lock file.
     pub(super) fn is_at(&self, path: &Path, lock: &File) -> io::Result<bool> {
         Ok(is_same(found(stat(path))?, fstat(&self.0)?)
             && is_same(found(fstatat(&self.0, LOCK_FILE, AtFlags::AT_SYMLINK_NOFOLLOW))?, fstat(lock)?))

@@ -1,6 +1,6 @@
-//! Where directories have no handles, names must do.
+//! A directory by its name, on systems without handles of directories.
 //!
-//! Must not know: what the files are for.
+//! Must not know: the purpose of the files.
 
 use std::fs::{self, File};
 use std::io;
@@ -41,7 +41,7 @@ impl Handle {
         fs::rename(self.0.join(from), self.0.join(to))
     }
 
-    /// A directory cannot be synced here; renaming is journalled.
+    /// Does nothing: a directory cannot be synced here; renaming is journalled.
     #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "as elsewhere")]
     pub(super) fn sync(&self) -> io::Result<()> {
         Ok(())
@@ -51,7 +51,7 @@ impl Handle {
         fs::remove_file(self.0.join(name))
     }
 
-    /// A directory that holds an open file cannot be removed here.
+    /// Returns true: a directory that holds an open file cannot be removed here.
     #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "as elsewhere")]
     pub(super) fn is_at(&self, _: &Path, _: &File) -> io::Result<bool> {
         Ok(true)

@@ -1,15 +1,15 @@
-//! What the lock file says: the sequence of the newest state that was written beside it.
+//! The note in the lock file: the sequence of the newest state that was written beside it.
 //!
-//! It is written in place, so that a hard link to the lock file says the same, and always after the state: if it is lost, or
-//! an older one is back after a crash, an honest state is still not before it. So it is not synced, and nothing is an error:
-//! what is lost is that an old state is recognised by it.
+//! It is written in place, so that every hard link to the lock file has it, and always after the state: if it is lost,
+//! or an older one is back after a crash, it still does not make a legitimate state look old. So it is not synced, and
+//! no error is reported: the only loss is that an old state is not recognised by it.
 //!
 //! ```text
 //! "hcnote1\n"  sequence u64  XXH3-64 of that u64      integers little-endian
 //! ```
 //!
-//! Anything else says nothing: an empty file, as versions before state format 8 made it, or the eight bytes of a time that
-//! those of format 8 left.
+//! Anything else counts as no note: an empty file, as versions before state format 8 made it, or the eight bytes of a
+//! time that those of format 8 left.
 //!
 //! Must not know: when it is written.
 
@@ -44,7 +44,7 @@ pub(super) fn write(lock: &File, sequence: u64) {
     let _ = std::os::unix::fs::FileExt::write_all_at(lock, &to_bytes(sequence), 0);
 }
 
-/// Where a lock keeps others from reading the file, and hard links are rare, there is none.
+/// Returns no note: here a lock keeps others from reading the file, and hard links are rare.
 #[cfg(not(unix))]
 pub(super) fn read(_: &File) -> Option<u64> {
     None

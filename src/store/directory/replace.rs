@@ -1,14 +1,14 @@
 //! Replacing the state file, step by step.
 //!
 //! Invariants:
-//! - At every instant, through every crash, the old state or the new one is there, and is none that anybody would refuse:
-//!   the old one is not touched before it is on the disk that the new one took its place.
-//! - A write that is told to have succeeded has marked the file before as superseded, if another hard link led to it.
-//! - What the lock file says never runs ahead of the state.
+//! - At every instant, through every crash, there is the old state or the new one, and it is one that the next start
+//!   accepts: the old one is not touched before the new one is on the disk in its place.
+//! - A write that is reported as successful has marked the former file as superseded, if another hard link led to it.
+//! - The note in the lock file never runs ahead of the state.
 //!
-//! The marks cost nothing where nobody made links: a file without a name is not looked for by anybody.
+//! The marks cost nothing without hard links: a file without a name needs none.
 //!
-//! Must not know: what is in the files.
+//! Must not know: the contents of the files.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,14 +17,14 @@ use std::sync::{MutexGuard, PoisonError};
 use super::{Access, Directory, FileTime, MOVED_FILE, NEXT_FILE, Origin, STATE_FILE, is_claimed_by_other, note};
 use crate::store::StoreError;
 
-/// A byte that says, in place, that a file was superseded.
+/// A byte that, written in place, marks a file as superseded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct Mark {
     pub(in crate::store) offset: u64,
     pub(in crate::store) byte: u8,
 }
 
-/// What the next write follows.
+/// The state that the next write follows.
 #[derive(Debug)]
 pub(super) struct Last {
     /// The highest sequence that is known to have been used.
@@ -46,19 +46,19 @@ impl Last {
 pub(super) enum Step {
     /// Creates the next file.
     Create,
-    /// Writes it.
+    /// Writes the next file.
     Write,
     /// Waits until its contents are on the disk.
     Sync,
     /// Gives it the state file's name.
     Rename,
-    /// Waits until that is on the disk.
+    /// Waits until the new name is on the disk.
     SyncName,
-    /// Marks the file that had the name, if another one leads to it, and waits until that is on the disk.
+    /// Marks the former state file, if another hard link leads to it, and waits until the mark is on the disk.
     Mark,
-    /// Says in the lock file that there is a newer one.
+    /// Writes the note of the new sequence into the lock file.
     Note,
-    /// Forgets what an operator said: it was about the file before.
+    /// Removes the operator's word, which was about the former file.
     Forget,
 }
 
@@ -70,18 +70,18 @@ impl Step {
 /// A write that is under way.
 pub(super) struct Replacement<'a, F> {
     directory: &'a Directory,
-    /// Makes the contents, once it is known what they are written to.
+    /// Makes the contents, once the origin of the file is known.
     contents: Option<F>,
     mark: Mark,
     origin: Origin,
     /// The file that is being written.
     next: Option<File>,
-    /// The file that had the name, if it may be changed.
+    /// The former state file, if it can be changed.
     before: Option<File>,
 }
 
 impl Directory {
-    /// Says that a state of this sequence was found.
+    /// Takes note of the sequence of a state that was found.
     pub(in crate::store) fn follow(&self, sequence: u64) {
         let mut last = self.last();
         last.sequence = last.sequence.max(sequence);
@@ -89,11 +89,12 @@ impl Directory {
 
     /// Keeps the state file that was found, and is locked, until another one has taken its place.
     pub(super) fn claim(&self, found: File) {
-        // Elsewhere a file that is open is in the way of others.
+        // On other systems an open file is in the way of others.
         self.last().found = Some(found).filter(|_| cfg!(unix));
     }
 
-    /// Replaces the state file as a whole: at every instant the old or the new one is there. Blocks until it is on the disk.
+    /// Replaces the state file as a whole: at every instant there is the old or the new one. Blocks until it is on the
+    /// disk.
     pub(in crate::store) fn replace(
         &self,
         mark: Mark,
@@ -105,7 +106,8 @@ impl Directory {
             if let Err(error) = replacement.take(step) {
                 let _ = self.handle.remove(NEXT_FILE);
                 replacement.give_up();
-                // Whoever locked a new lock file meanwhile owns what is here.
+                // Another process may have locked a new lock file meanwhile; then the directory is lost, which is the
+                // error to report.
                 self.check_held()?;
                 return Err(error);
             }
@@ -127,7 +129,7 @@ impl<'a, F: FnOnce(Origin) -> io::Result<Vec<u8>>> Replacement<'a, F> {
         Self { directory, contents: Some(contents), mark, origin: Origin::default(), next: None, before: None }
     }
 
-    /// Takes the next step. They are taken in their order, each once.
+    /// Takes a step. Each step is to be taken once, in their order.
     pub(super) fn take(&mut self, step: Step) -> Result<(), StoreError> {
         let directory = self.directory;
         match step {
@@ -135,13 +137,13 @@ impl<'a, F: FnOnce(Origin) -> io::Result<Vec<u8>>> Replacement<'a, F> {
             Step::Write => self.write().map_err(|source| directory.cannot_write(source)),
             Step::Sync => {
                 let synced = self.next.as_ref().map_or(Ok(()), File::sync_all);
-                // Elsewhere a file that is open is in the way of others.
+                // On other systems an open file is in the way of others.
                 self.next = self.next.take().filter(|_| cfg!(unix));
                 synced.map_err(|source| directory.cannot_write(source))
             }
             Step::Rename => {
                 self.before = self.before();
-                // Looked at again at the last moment.
+                // Checked once more, at the last moment.
                 directory.check_held()?;
                 directory.handle.rename(NEXT_FILE, STATE_FILE).map_err(|source| directory.cannot_write(source))
             }
@@ -152,7 +154,7 @@ impl<'a, F: FnOnce(Origin) -> io::Result<Vec<u8>>> Replacement<'a, F> {
             }
             Step::Mark => {
                 self.mark_before();
-                // Whoever finds it by another name finds the mark.
+                // Released only now: a process that finds the file under another name finds the mark as well.
                 directory.last().found = None;
                 Ok(())
             }
@@ -171,16 +173,16 @@ impl<'a, F: FnOnce(Origin) -> io::Result<Vec<u8>>> Replacement<'a, F> {
         let directory = self.directory;
         let _ = directory.handle.remove(NEXT_FILE);
         let file = directory.handle.create(NEXT_FILE).map_err(|source| match source.kind() {
-            // All that is not removed before it is created.
+            // The only thing that the removal above leaves in place.
             io::ErrorKind::AlreadyExists => {
                 StoreError::NotAFile { path: directory.path_of(NEXT_FILE), found: "a directory" }
             }
             _ => directory.cannot_write(source),
         })?;
-        // Nobody knows of it yet: this cannot be in vain, unless files cannot be locked here.
+        // The file has no other user yet: this lock succeeds, unless files cannot be locked here.
         let _ = is_claimed_by_other(&file);
         let mut last = directory.last();
-        // Used up even if this one is never written: no two files have the same.
+        // Used up even if this one is never written: no two files have the same sequence.
         last.sequence = last.sequence.saturating_add(1);
         self.origin = Origin { created: FileTime::created(&file), sequence: last.sequence };
         self.next = Some(file);
@@ -192,17 +194,17 @@ impl<'a, F: FnOnce(Origin) -> io::Result<Vec<u8>>> Replacement<'a, F> {
         file.write_all(&contents(self.origin)?)
     }
 
-    /// Leaves the file before to the next write: that one is to mark it.
+    /// Leaves the former file to the next write, which is to mark it.
     fn give_up(self) {
         if let Some(before) = self.before {
             self.directory.last().file = Some(before);
         }
     }
 
-    /// The file that has the name so far, open for writing, if it may have to be marked.
+    /// Returns the former state file, open for writing, if it may have to be marked.
     ///
-    /// What this process wrote it has open. What an earlier run wrote is opened only if it has another name, since opening a
-    /// file for writing makes another one of it on some file systems of layers.
+    /// A file that this process wrote is open already. One that an earlier run wrote is opened only if it has another
+    /// name, since opening a file for writing makes a copy of it on some layered file systems.
     fn before(&self) -> Option<File> {
         let own = self.directory.last().file.take();
         own.or_else(|| {
@@ -212,7 +214,7 @@ impl<'a, F: FnOnce(Origin) -> io::Result<Vec<u8>>> Replacement<'a, F> {
                 return None;
             }
             let opened = handle.open_regular(STATE_FILE, Access::Change, &path);
-            // Its owner may have forbidden itself to write it; its other name must be recognised all the same.
+            // The owner may have made it read-only; it must be recognised under its other name all the same.
             let opened = opened.or_else(|error| {
                 make_writable(&found).map_err(|_| error)?;
                 handle.open_regular(STATE_FILE, Access::Change, &path)
@@ -221,7 +223,8 @@ impl<'a, F: FnOnce(Origin) -> io::Result<Vec<u8>>> Replacement<'a, F> {
         })
     }
 
-    /// No error if it fails: what is lost is that a link to it is recognised where the lock file is not beside it.
+    /// Marks the former file. A failure is no error: it only means that a link to the file is not recognised away from
+    /// its lock file.
     fn mark_before(&mut self) {
         let Some(before) = self.before.take() else { return };
         if links_to(&before) > 0 {
@@ -231,13 +234,13 @@ impl<'a, F: FnOnce(Origin) -> io::Result<Vec<u8>>> Replacement<'a, F> {
     }
 }
 
-/// How many names a file has.
+/// Returns the number of names that a file has.
 #[cfg(unix)]
 fn links_to(file: &File) -> u64 {
     file.metadata().map_or(0, |metadata| std::os::unix::fs::MetadataExt::nlink(&metadata))
 }
 
-/// Lets its owner write a file.
+/// Gives the owner write permission to a file.
 #[cfg(unix)]
 fn make_writable(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -252,13 +255,13 @@ fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
 }
 
-/// Where links are not counted, nothing has to be marked.
+/// Does nothing: without a count of links, no file has to be marked.
 #[cfg(not(unix))]
 fn make_writable(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Where names are all that there is, it is not known.
+/// Returns 0: the number of links is unknown here.
 #[cfg(not(unix))]
 fn links_to(_: &File) -> u64 {
     0

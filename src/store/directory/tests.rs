@@ -1,4 +1,4 @@
-//! Directories that others touch, and files that are none.
+//! Directories that others change, and things that are no regular files.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -27,7 +27,7 @@ fn durable(incarnation_bound: u64) -> Durable {
     Durable { incarnation_bound, addresses: Vec::new(), ballot: None }
 }
 
-/// A directory that a store is open in.
+/// Opens a store in a new directory.
 fn opened() -> (TempDir, PathBuf, Store) {
     let parent = tempfile::tempdir().expect("a directory");
     let path = parent.path().join("data");
@@ -43,7 +43,7 @@ fn assert_lost(store: &Store, path: &Path) {
     assert!(error.to_string().contains(&path.display().to_string()), "{error}");
 }
 
-/// All names in a directory, sorted.
+/// Returns all names in a directory, sorted.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("readable");
     let mut names: Vec<String> =
@@ -125,7 +125,7 @@ fn a_path_that_leads_to_the_directory_by_a_link_is_as_good_as_any() {
     assert_lost(&store, &link);
 }
 
-/// Puts something that is no file at a path.
+/// Puts a thing that is no regular file at a path.
 type Obstacle = fn(&Path);
 
 const OBSTACLES: [(&str, Obstacle); 4] = [
@@ -135,7 +135,7 @@ const OBSTACLES: [(&str, Obstacle); 4] = [
     ("a symbolic link", |path| symlink("/", path).expect("linked")),
 ];
 
-/// Links to what waits, or never ends.
+/// Links to files that block, or never end.
 const LINKS: [(&str, Obstacle); 2] = [
     ("a symbolic link", |path| symlink("/dev/zero", path).expect("linked")),
     ("a symbolic link", |path| {
@@ -145,7 +145,7 @@ const LINKS: [(&str, Obstacle); 2] = [
     }),
 ];
 
-/// Opens it in a thread of its own; fails if that does not end.
+/// Opens a directory on a thread of its own; fails if that does not end.
 #[track_caller]
 fn refused_in_time(path: &Path) -> StoreError {
     let (path, (answer, answered)) = (path.to_owned(), mpsc::channel());

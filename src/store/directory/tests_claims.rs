@@ -9,7 +9,7 @@ use super::STATE_FILE;
 use super::tests_copies::{Place, open, starts, voted};
 use crate::store::StoreError;
 
-/// Directories whose state files are hard links to one file.
+/// Returns directories whose state files are hard links to one file.
 fn links(place: &Place, count: usize) -> Vec<PathBuf> {
     let link = |nth| {
         let directory = place.fresh(&format!("link{nth}"));
@@ -30,7 +30,7 @@ fn of_hard_links_to_one_state_one_is_taken_while_its_agent_runs_and_none_once_it
         assert!(error.to_string().contains("hard link"), "{error}");
     }
     drop(first);
-    // It has written nothing: whoever comes next may have it.
+    // It has written nothing: the next agent may have the file.
     let second = open(&links[1]).expect("opens").store;
     assert!(matches!(open(&links[0]), Err(StoreError::StateInUse { .. })));
     second.write(&voted(2)).expect("written");

@@ -1,4 +1,4 @@
-//! States that are put back: which are refused, and which are the voter's own.
+//! States that are put back: those that are refused, and those that are the voter's own.
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -22,14 +22,14 @@ pub(super) fn open(directory: &Path) -> Result<Opened, StoreError> {
     Store::open(directory, &name, &name)
 }
 
-/// What a voter stores in this term.
+/// Returns the state that a voter stores in this term.
 pub(super) fn voted(term: u64) -> Durable {
     let identity = Identity(7);
     let ballot = Ballot { version: term, term: Term(term), vote: Some(identity), ..Ballot::blank(identity) };
     Durable { incarnation_bound: term, addresses: Vec::new(), ballot: Some(ballot) }
 }
 
-/// The term that the voter in this directory knows; it starts, and stores what it knows.
+/// Starts the voter in this directory, which stores what it knows; returns its term.
 #[track_caller]
 pub(super) fn starts(directory: &Path) -> u64 {
     let Opened { store, remembered, .. } = open(directory).expect("opens");
@@ -39,7 +39,8 @@ pub(super) fn starts(directory: &Path) -> u64 {
     term
 }
 
-/// It is refused, as a copy or as an older one, left as it is, and says what to do; gives the error.
+/// Asserts that the state is refused, as a copy or as an older one, left as it is, and that the error says what to do;
+/// returns the error.
 #[track_caller]
 pub(super) fn assert_refused(directory: &Path) -> StoreError {
     let before = fs::read(directory.join(STATE_FILE)).expect("is there");
@@ -62,7 +63,7 @@ fn assert_superseded(directory: &Path) {
     assert!(error.to_string().contains("newest") && !error.to_string().contains(MOVED_FILE), "{error}");
 }
 
-/// Does what an operator does who says that the directory was moved.
+/// Writes the word by which an operator says that the directory was moved.
 pub(super) fn say_that_it_was_moved(directory: &Path) {
     let word = match open(directory) {
         Err(StoreError::Copied { word, .. }) => format!("{word}\n"),
@@ -82,14 +83,14 @@ impl Place {
         Self { data: parent.path().join("data"), parent }
     }
 
-    /// A directory with a state of term 1.
+    /// Creates a directory with a state of term 1.
     pub(super) fn with_a_state() -> Self {
         let place = Self::new();
         place.votes(1);
         place
     }
 
-    /// The voter starts, votes in this term, and is stopped.
+    /// Starts the voter, which votes in this term, and stops it.
     pub(super) fn votes(&self, term: u64) {
         let store = open(&self.data).expect("opens").store;
         store.write(&voted(term)).expect("written");
@@ -105,7 +106,7 @@ impl Place {
         path
     }
 
-    /// `cp -al`.
+    /// Makes hard links to these files in a new directory, as `cp -al` does.
     pub(super) fn linked(&self, files: &[&str]) -> PathBuf {
         let backup = self.fresh("backup");
         for file in files {
@@ -119,7 +120,7 @@ fn birth(path: &Path) -> SystemTime {
     fs::metadata(path).and_then(|file| file.created()).expect("a file system that knows")
 }
 
-/// `cp -a`, some time after: as much as the file system must tell apart.
+/// Copies a file as `cp -a` does, after as much time as the file system needs to tell the two apart.
 pub(super) fn copy_later(from: &Path, to: &Path, keeps_times: bool) {
     let (modified, bytes) = (fs::metadata(from).expect("is there").modified(), fs::read(from).expect("is there"));
     let (original, deadline) = (birth(from), Instant::now() + PATIENCE);
@@ -146,7 +147,7 @@ fn a_hard_link_to_an_older_state_is_refused_in_a_fresh_directory() {
     assert_eq!(starts(&place.data), 2, "the newest one is taken");
 }
 
-/// Says something where the tests run as an ordinary user.
+/// Has an effect only if the tests run as an ordinary user.
 #[cfg(unix)]
 #[test]
 fn a_hard_link_to_an_older_state_that_its_owner_may_not_write_is_refused() {
@@ -251,7 +252,7 @@ fn a_clock_that_went_back_makes_no_older_link_newer() {
     let place = Place::with_a_state();
     let backup = place.linked(&[STATE_FILE]);
     place.votes(2);
-    // What is known of the newest file says that it was created an hour before the link.
+    // The note about the newest file says that it was created an hour before the link.
     let nanos = birth(&backup.join(STATE_FILE)).duration_since(SystemTime::UNIX_EPOCH).expect("after").as_nanos();
     let lock = File::options().write(true).open(place.data.join(LOCK_FILE)).expect("opens");
     lock.write_all_at(&(nanos as u64 - 3_600_000_000_000).to_le_bytes(), 0).expect("written");

@@ -1,4 +1,4 @@
-//! Writes that end between two steps, and what the next start finds.
+//! Writes that end between two steps, and the state at the next start.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::{LOCK_FILE, NEXT_FILE, STATE_FILE};
 use crate::store::StoreError;
 use crate::store::state::SUPERSEDED;
 
-/// The agent starts, writes what a voter stores in this term, and is killed after so many steps.
+/// Starts the agent, writes the state that a voter stores in this term, and kills the agent after this many steps.
 fn killed_after(steps: usize, directory: &Path, term: u64) {
     let (store, durable) = (open(directory).expect("opens").store, voted(term));
     let mut replacement = Replacement::new(&store.directory, SUPERSEDED, |origin| store.encode(&durable, origin));
@@ -18,7 +18,7 @@ fn killed_after(steps: usize, directory: &Path, term: u64) {
     }
 }
 
-/// How many steps it takes until this one was taken.
+/// Returns the number of steps up to and including this one.
 fn until(step: Step) -> usize {
     1 + Step::ALL.iter().position(|other| *other == step).expect("a step")
 }
@@ -57,7 +57,7 @@ fn a_power_loss_that_takes_what_was_not_synced_leaves_a_state_that_is_taken() {
         let note = fs::read(&lock).expect("is there");
         let old = place.linked(&[STATE_FILE]).join(STATE_FILE);
         killed_after(steps, &place.data, 2);
-        // The lock file's note is never synced, the new file's contents and its name are at a step of their own.
+        // The lock file's note is never synced; the new file's contents and its name are, each at a step of its own.
         fs::write(&lock, &note).expect("lost");
         if steps < until(Step::Sync) && next.exists() {
             let length = fs::metadata(&next).expect("is there").len();
@@ -84,9 +84,9 @@ fn a_link_to_the_old_state_is_good_until_the_new_one_is_on_the_disk_and_never_on
             assert!(matches!(error, StoreError::Superseded { .. }), "{error}");
             continue;
         }
-        // Nothing was voted with the new one.
+        // No vote was given with the new one.
         assert_starts_with(&backup, 1, steps);
-        // Once something may have been, the lock file knows.
+        // Once one may have been given, the lock file knows.
         starts(&place.data);
         fs::rename(backup.join(STATE_FILE), place.state()).expect("put back");
         assert_refused(&place.data);

@@ -1,4 +1,4 @@
-//! Copies that an operator says were moved.
+//! Copies that were moved, by an operator's word.
 
 use std::fs;
 

@@ -20,7 +20,7 @@ pub(crate) fn saved(addresses: usize) -> Saved {
     }
 }
 
-/// What a version that wrote format 7 made of this, in a cluster and at a node of the name `a`.
+/// Returns the bytes that a version with format 7 wrote for this state, in a cluster and at a node of the name `a`.
 #[cfg(target_os = "linux")]
 pub(crate) fn of_format_7(durable: &crate::core::Durable) -> Vec<u8> {
     let name = NodeId::new("a").expect("a name");
@@ -29,7 +29,7 @@ pub(crate) fn of_format_7(durable: &crate::core::Durable) -> Vec<u8> {
     framed(7, &postcard::to_allocvec(&saved).expect("encodes")).expect("framed")
 }
 
-/// A voter's, that has accepted a view of so many members with the longest names.
+/// Returns the state of a voter that has accepted a view of this many members with the longest names.
 fn voters(members: usize) -> Saved {
     let me = Voter { id: NodeId::new("a").expect("a name"), identity: Identity(7) };
     let electorate = Arc::new(Electorate::founded_by(vec![me]));
@@ -58,7 +58,7 @@ fn a_ballot_whose_bytes_are_not_what_was_written_is_refused() {
     for length in 0..bytes.len() {
         assert_eq!(decode(&bytes[..length]), Err(BadState::Truncated), "{length} bytes");
     }
-    // Also where the checksum was made to fit: a view that is not what its hash says is nobody's.
+    // The same if the checksum was made to fit: a view that differs from its hash is refused.
     let mut body = bytes[HEADER_BYTES..].to_vec();
     let name = body.len() - 41 - 3;
     body[name] ^= 1;
@@ -83,7 +83,7 @@ fn the_format_before_ballots_is_read_and_what_comes_after_it_is_not_guessed() {
 fn ballots_of_the_formats_before_are_read_and_know_of_no_other_electorate_and_no_origin() {
     let now = voters(3);
     let body = encode(&now).expect("encodes")[HEADER_BYTES..].to_vec();
-    // What came later comes last, and is nothing.
+    // Fields added later are at the end, and empty.
     let (before, later) = body.split_at(body.len() - 3);
     assert_eq!(later, [0, 0, 0]);
     assert!(decode(&framed(4, before).expect("framed")) == Ok(now.clone()));
@@ -155,7 +155,7 @@ fn an_incarnation_that_nobody_may_use_is_not_believed() {
     assert_eq!(decode(&encode(&wrong).expect("encodes")), Err(BadState::Damaged));
 }
 
-/// The format on disk: changing these bytes breaks every node's next start.
+/// The format on disk: a change of these bytes breaks every node's next start.
 #[test]
 fn golden_bytes() {
     let bytes = encode(&saved(1)).expect("encodes");

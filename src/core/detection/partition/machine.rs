@@ -1,12 +1,13 @@
-//! Members that fell silent together, as a machine: input are silences, deaths and returns, output are reports.
+//! The machine of partitions: its inputs are silences, deaths and returns, its outputs are reports of members silent
+//! together.
 //!
 //! Invariants:
 //! - Reports alternate, but for repeated suspicions that grow; every one is followed by its end in the end.
-//! - All that is silent is within one window of the latest silence; all that is missing was reported.
+//! - All silent members fell silent within one window of the latest silence; all missing members were reported.
 //! - Each transition costs O(log members), a report O(members).
 //!
-//! Must not know: records, views, timers of the core. Whoever drives it says how many members are live, and asks again
-//! at its deadlines.
+//! Must not know: records, views, timers of the core. Its caller says how many members are live, and calls again at its
+//! deadlines.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,29 +18,29 @@ use crate::core::member::{NodeId, Run};
 use crate::core::settings::Settings;
 use crate::core::time::Time;
 
-/// Members that fell silent lately, and what was reported about them.
+/// The members that fell silent lately, and the report about them.
 #[derive(Debug)]
 pub(in crate::core) struct Partition {
     pace: Pace,
-    /// Suspect or Down by silence: last heard of within a window of the latest of them.
+    /// The members that are Suspect or Down by silence: last heard of within a window of the latest of them.
     silent: BTreeMap<Run, Silent>,
     by_time: BTreeSet<(Time, Run)>,
-    /// How many of them are Down.
+    /// The number of them that are Down.
     down: usize,
     cut: Option<Cut>,
-    /// When the accusations of one cut have gathered.
+    /// The time at which the accusations of one cut have gathered.
     gathered_at: Option<Time>,
-    /// When the reported partition is over, unless more go missing.
+    /// The time at which the reported partition is over, unless more members go missing.
     over_at: Option<Time>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Pace {
-    /// Silences that began within this time of each other belong together.
+    /// The time within which silences begin that belong together.
     window: Duration,
-    /// Accusations of one cut arrive within this time of each other.
+    /// The time within which the accusations of one cut arrive.
     gathering: Duration,
-    /// Views agree within this time after a cut has healed.
+    /// The time within which views agree after a cut has healed.
     agreement: Duration,
 }
 
@@ -54,23 +55,24 @@ struct Silent {
 #[derive(Debug)]
 struct Cut {
     far: Far,
-    /// How many were live before.
+    /// The number of members that were live before.
     live: usize,
 }
 
 /// The far side of a partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Far {
-    /// Reported as unreachable, and still Suspect or Down.
+    /// The members reported as unreachable, and still Suspect or Down.
     missing: BTreeMap<Run, NodeId>,
-    /// Reported as unreachable, and gone for good.
+    /// The members reported as unreachable, and gone for good.
     lost: BTreeSet<NodeId>,
 }
 
 impl Far {
-    /// Both sides, each in the order of names: unreachable, and those of the live ones that are not.
+    /// Returns both sides, each in the order of names: the unreachable members, and those live ones that are not among
+    /// them.
     pub(super) fn beside(&self, mut reachable: BTreeSet<NodeId>) -> (Vec<NodeId>, Vec<NodeId>) {
-        // A name that was given up may have come back as somebody else.
+        // A name that was given up may have come back under another run.
         let mut unreachable: BTreeSet<NodeId> = self.lost.difference(&reachable).cloned().collect();
         unreachable.extend(self.missing.values().cloned());
         reachable.retain(|id| !unreachable.contains(id));
@@ -78,12 +80,12 @@ impl Far {
     }
 }
 
-/// News for subscribers.
+/// A report for subscribers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Report {
-    /// It looks like a cut.
+    /// The silence looks like a cut.
     Suspected(Far),
-    /// It is over.
+    /// The cut is over.
     Healed(Far),
 }
 
@@ -105,7 +107,8 @@ impl Partition {
         }
     }
 
-    /// A member that was Up is accused of silence since then; so many others are `live`.
+    /// Notes that a member that was Up is accused of silence since then; `live` counts the live members, this node
+    /// included.
     pub(super) fn fell_silent(&mut self, now: Time, run: Run, id: NodeId, since: Time, live: usize) {
         if let Entry::Vacant(place) = self.silent.entry(run) {
             place.insert(Silent { id, since, is_down: false });
@@ -117,7 +120,7 @@ impl Partition {
         }
     }
 
-    /// Silences that began long before the latest are another story.
+    /// Forgets silences that began long before the latest one: they belong to another event.
     fn drop_old(&mut self) {
         while let (Some((first, old)), Some((last, _))) = (self.by_time.first().copied(), self.by_time.last().copied())
         {
@@ -128,15 +131,17 @@ impl Partition {
         }
     }
 
-    /// Before the first death all are named that are silent by then. What is said holds for stragglers, too; a member
-    /// that was never seen as Suspect is listed later, since a view may learn of many such deaths at once.
+    /// Returns true if a report is due before this death: before the first one, all members are named that are silent
+    /// by then. That holds for stragglers, too; a member that was never seen as Suspect is listed later, since a view
+    /// may learn of many such deaths at once.
     pub(super) fn is_due_before_death(&self, run: Run, was_suspect: bool) -> bool {
         let is_listed = self.cut.as_ref().is_some_and(|cut| cut.far.missing.contains_key(&run));
         let is_first = self.cut.is_none() || self.down == 0;
         self.gathered_at.is_some() && (is_first || (was_suspect && !is_listed))
     }
 
-    /// A silent member is Down. Says whether it belongs to the partition that was reported, or is about to be.
+    /// Notes that a silent member is Down. Returns true if it belongs to the partition that was reported, or is about
+    /// to be.
     pub(super) fn died(&mut self, run: Run, live: usize) -> bool {
         let is_next = self.silent.contains_key(&run) && self.is_enough(live);
         let is_cut_off = self.cut.as_ref().is_some_and(|cut| cut.far.missing.contains_key(&run) || is_next);
@@ -147,7 +152,7 @@ impl Partition {
         is_cut_off
     }
 
-    /// A member is back, or `is_gone` for good.
+    /// Notes that a member is back, or `is_gone` for good.
     pub(super) fn accounted_for(&mut self, now: Time, run: Run, is_gone: bool) {
         self.remove(run);
         let Some(cut) = &mut self.cut else { return };
@@ -164,7 +169,8 @@ impl Partition {
         }
     }
 
-    /// The accusations have gathered: those that are silent now are reported, unless all of them were before.
+    /// Reports the members that are silent now, since the accusations have gathered, unless all of them were reported
+    /// before.
     pub(super) fn gathered(&mut self, live: usize) -> Option<Report> {
         self.gathered_at = None;
         if !self.is_enough(live) {
@@ -182,20 +188,20 @@ impl Partition {
         Some(Report::Suspected(cut.far.clone()))
     }
 
-    /// The accusations have gathered at a node that is in no position to report them.
+    /// Reports nothing, although the accusations have gathered: this node is in no position to report them.
     pub(super) fn held_back(&mut self) -> Option<Report> {
         self.gathered_at = None;
         None
     }
 
-    /// It is over, unless more have gone missing meanwhile.
+    /// Ends the partition, unless more members have gone missing meanwhile.
     pub(super) fn over(&mut self) -> Option<Report> {
         self.over_at = None;
         let over = self.cut.take_if(|cut| !are_enough(cut.far.missing.len(), cut.live))?;
         Some(Report::Healed(over.far))
     }
 
-    /// All members are forgotten. Gives back the far side of what was reported.
+    /// Forgets all members. Returns the far side of the reported partition.
     pub(super) fn forget(&mut self) -> Option<Far> {
         self.silent.clear();
         self.by_time.clear();
@@ -204,28 +210,28 @@ impl Partition {
         self.cut.take().map(|cut| cut.far)
     }
 
-    /// When `gathered` and `over` are to be called.
+    /// Returns the times at which `gathered` and `over` are to be called.
     pub(super) fn deadlines(&self) -> (Option<Time>, Option<Time>) {
         (self.gathered_at, self.over_at)
     }
 
-    /// Nobody is silent and nothing is reported.
+    /// Returns true if nobody is silent and nothing is reported.
     pub(super) fn is_idle(&self) -> bool {
         self.silent.is_empty() && self.cut.is_none()
     }
 
-    /// A partition is reported, and this member is not on its far side.
+    /// Returns true if a partition is reported, and this member is not on its far side.
     pub(super) fn is_on_this_side(&self, run: Run) -> bool {
         let is_far = |cut: &Cut| cut.far.missing.contains_key(&run) || self.silent.contains_key(&run);
         self.cut.as_ref().is_some_and(|cut| !is_far(cut))
     }
 
-    /// Members of the reported partition that are still missing.
+    /// Returns the number of members of the reported partition that are still missing.
     pub(super) fn missing(&self) -> usize {
         self.cut.as_ref().map_or(0, |cut| cut.far.missing.len())
     }
 
-    /// Those that are silent now are enough, of those that were live before.
+    /// Returns true if the members that are silent now are enough, of those that were live before.
     fn is_enough(&self, live: usize) -> bool {
         are_enough(self.silent.len(), live + self.down)
     }
@@ -238,7 +244,7 @@ impl Partition {
     }
 }
 
-/// So many of so many are a partition.
+/// Returns true if this many silent members, of this many live ones, are a partition.
 fn are_enough(silent: usize, live: usize) -> bool {
     silent >= MIN_PARTITION && silent * 3 >= live
 }

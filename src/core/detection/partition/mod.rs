@@ -1,26 +1,28 @@
-//! Many silent at once: saying that this looks like a cut, and when it is over.
+//! Partitions: many members silent at once, which looks like a cut, and the end of it.
 //!
 //! **Suspected.** When at least [`MIN_PARTITION`] members, and at least a third of those that were live before (oneself
-//! included), fell silent within one `suspect_timeout` of each other, a [partition](crate::core::doors::Output::PartitionSuspected) is
-//! reported: who is unreachable, and who is still here. What counts is when they were last heard of, not when that was
-//! found out, so that a node which wakes up to a list of old deaths reports nothing. It waits until the accusations have
-//! gathered (a heartbeat interval, or the first death), and says so again, with the whole list, if more join them. From then on the deaths of
-//! those members by silence are reported as [`DetectionMethod::NetworkPartition`].
+//! included), fell silent within one `suspect_timeout` of each other, a
+//! [partition](crate::core::doors::Output::PartitionSuspected) is reported: the members that are unreachable, and those
+//! that are still here. The times that count are those at which they were last heard of, not those at which that was
+//! found out, so that a node which wakes up to a list of old deaths reports nothing. The report waits until the
+//! accusations have gathered (a heartbeat interval, or the first death), and is repeated, with the whole list, if more
+//! join them. From then on the deaths of those members by silence are reported as
+//! [`DetectionMethod::NetworkPartition`].
 //!
 //! **Healed.** It is over when all of them are accounted for: back, or gone for good (they left, were removed, or were
-//! forgotten). It is also over when so few are missing that they would not be a partition, and stayed so few for as long
-//! as views may take to agree: then the cut has healed, and who is still missing has died meanwhile. The report names as
-//! unreachable those that did not come back.
+//! forgotten). It is also over when so few are missing that they would not be a partition, and stayed so few for as
+//! long as views may take to agree: then the cut has healed, and the members that are still missing have died
+//! meanwhile. The report names as unreachable those that did not come back.
 //!
-//! What it cannot know: hosts that lose power together look exactly like a cut; a process that dies on a host that lives
-//! is told apart where connections prove it (`connection_lost` never counts). The smaller side may be too small to report
-//! anything (of three nodes, one cut off sees two others silent and says so; the two see one member go); two nodes never
-//! report a partition; and who joins during a cut has lost nobody.
+//! It cannot know everything: hosts that lose power together look exactly like a cut; a process that dies on a host
+//! that lives is told apart where connections prove it (`connection_lost` never counts). The smaller side may be too
+//! small to report anything (of three nodes, one that is cut off sees two others silent and says so; the two see one
+//! member go); two nodes never report a partition; and a node that joins during a cut has lost nobody.
 //!
 //! | idea | file |
 //! |---|---|
-//! | who is silent, what was reported, when it is over: a machine of its own | `machine` |
-//! | what the core tells it, and what becomes of its reports | here |
+//! | the silent members, the reports, the end: a machine of its own | `machine` |
+//! | the machine's inputs from the core, and its reports as events | here |
 //!
 //! Must not know: why a member fell silent, or how it came back.
 
@@ -40,7 +42,8 @@ pub(in crate::core) use machine::Partition;
 use machine::Report;
 
 impl Core {
-    /// A member's record is about to become another one, found out by `method`. Gives back the method to report.
+    /// Notes that a member's record is about to become another one, found out by `method`. Returns the method to
+    /// report.
     pub(in crate::core) fn note_silence(
         &mut self,
         slot: Slot,
@@ -76,7 +79,7 @@ impl Core {
         if is_cut_off { Some(DetectionMethod::NetworkPartition) } else { method }
     }
 
-    /// A silent member is back, or `is_gone` for good.
+    /// Notes that a silent member is back, or `is_gone` for good.
     pub(in crate::core) fn is_accounted_for(&mut self, run: Run, is_gone: bool) {
         if self.partition.is_idle() {
             return;
@@ -85,7 +88,7 @@ impl Core {
         self.set_partition_timers();
     }
 
-    /// The accusations have gathered.
+    /// Reports a partition, since the accusations have gathered.
     pub(in crate::core) fn suspect_partition(&mut self) {
         let live = self.living();
         let report =
@@ -93,13 +96,13 @@ impl Core {
         self.tell_of_partition(report);
     }
 
-    /// Whoever is still missing had long enough to come back.
+    /// Ends a partition: the members that are still missing had long enough to come back.
     pub(in crate::core) fn partition_over(&mut self) {
         let report = self.partition.over();
         self.tell_of_partition(report);
     }
 
-    /// All members are being forgotten: that accounts for them.
+    /// Ends a partition, since all members are being forgotten: that accounts for them.
     pub(in crate::core) fn forget_partition(&mut self) {
         if let Some(far) = self.partition.forget() {
             let (unreachable, _) = far.beside(self.reachable());
@@ -109,12 +112,12 @@ impl Core {
         self.set_partition_timers();
     }
 
-    /// A partition is reported, and this member is not on its far side.
+    /// Returns true if a partition is reported, and this member is not on its far side.
     pub(in crate::core) fn is_on_this_side(&self, run: Run) -> bool {
         self.partition.is_on_this_side(run)
     }
 
-    /// How many members of a suspected partition are missing; 0 if none is suspected.
+    /// Returns the number of members of a suspected partition that are missing; 0 if none is suspected.
     pub fn unreachable(&self) -> usize {
         self.partition.missing()
     }
@@ -144,7 +147,7 @@ impl Core {
         }
     }
 
-    /// Live members, this node included.
+    /// Returns the number of live members, this node included.
     fn living(&self) -> usize {
         1 + self.view.live().len()
     }

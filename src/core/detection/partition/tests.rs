@@ -26,7 +26,7 @@ fn at(ms: u64) -> Time {
     Time::ORIGIN + Duration::from_secs(1_000) + Duration::from_millis(ms)
 }
 
-/// A machine in which these members, of so many, have fallen silent at once.
+/// Returns a machine in which these members fell silent at once, with `live` members live.
 fn silent(runs: impl IntoIterator<Item = u64>, live: usize) -> Partition {
     let mut partition = Partition::new(&settings());
     for run in runs {

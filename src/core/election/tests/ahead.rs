@@ -1,4 +1,4 @@
-//! Voters that come to be above their leader's term: they are followed there, and all of them acknowledge again.
+//! Voters that have come above their leader's term: their leader follows them there, and all acknowledge it again.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::core::election::flaw::Flaw;
 use crate::core::election::{Alarm, Body, Term, Word};
 use crate::core::limits::MAX_TERMS_BEHIND;
 
-/// Whether all that run hear the one leader.
+/// Returns true if all voters that run follow the one leader.
 pub(super) fn all_follow(parliament: &Parliament) -> bool {
     let claims = parliament.claims();
     let [(leader, term)] = claims[..] else { return false };
@@ -21,7 +21,7 @@ pub(super) fn all_follow(parliament: &Parliament) -> bool {
     })
 }
 
-/// The voter has voted for itself in a term this far above that of its leader, in vain.
+/// Restarts the voter as if it had voted for itself, in vain, in a term this far above its leader's.
 fn raise(parliament: &mut Parliament, voter: usize, by: u64) {
     parliament.crash(voter);
     let (identity, disk) = (parliament.nodes[voter].identity, &mut parliament.nodes[voter].disk);
@@ -46,7 +46,7 @@ fn a_leader_follows_a_voter_above_its_term_within_two_leases_and_stays_the_leade
     }
 }
 
-/// Whether a voter that is above its leader's term comes to acknowledge it.
+/// Returns true if a voter that is above its leader's term comes to acknowledge the leader.
 fn is_followed(flaw: Option<Flaw>) -> bool {
     let (mut parliament, leader) = led(4, 3);
     parliament.flaw = flaw;

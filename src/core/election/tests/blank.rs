@@ -1,4 +1,5 @@
-//! Voters that a view names and whose disk is blank: they have voted for nobody and promised nothing, and fetch the view.
+//! Voters that a view names and whose disks are blank: they have voted for nobody, promised nothing, and fetch the
+//! view.
 
 use std::time::Duration;
 
@@ -6,7 +7,8 @@ use super::parliament::{Parliament, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::{Alarm, Ballot, Electorate, Identity, NumberedView, Voter};
 
-/// Voters of whom the last one was named by the others and never heard of it; `is_itself`: under the identity it has.
+/// Returns voters of which the last one was named by the others and never heard of it; `is_itself`: under the identity
+/// that it has.
 fn with_a_blank_one(seed: u64, voters: usize, is_itself: bool) -> Parliament {
     let mut parliament = Parliament::empty(seed);
     for _ in 0..voters {
@@ -55,7 +57,7 @@ fn a_blank_node_that_is_named_under_another_identity_is_a_stranger_and_never_vot
     parliament.assert_safe();
 }
 
-/// Runs until an operator's recovery is on disk, and loses what is said of it at that moment.
+/// Runs until an operator's recovery is on disk, and loses every message about it at that moment.
 fn lose_the_announcement(parliament: &mut Parliament) {
     for _ in 0..100_000 {
         if !parliament.answers.is_empty() {
@@ -100,7 +102,7 @@ fn voters_that_have_not_heard_of_their_generation_are_told_of_it_with_each_quest
         parliament.run_for(SECOND * 10);
         parliament.with(one, |election, around| election.recover(around, 1, vec![id(two)], 77));
         lose_the_announcement(&mut parliament);
-        // It could hear of it by asking itself; it is not to depend on that.
+        // The node could hear of it by asking itself; the test is not to depend on that.
         parliament.with(two, |election, around| election.put_off(around, SECOND * 60));
         assert!(parliament.run_until(SECOND * 3, |p| p.leader().is_some()), "seed {seed}: {:?}", parliament.answers);
         parliament.run_for(SECOND);

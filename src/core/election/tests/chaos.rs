@@ -1,4 +1,4 @@
-//! Everything at once, over many seeds; and the same with one rule taken away, to see that it would be noticed.
+//! All faults at once, over many seeds; and the same with one rule left out, to see that it would be noticed.
 
 use std::time::Duration;
 
@@ -8,21 +8,22 @@ use super::parliament::{LEASE, MS, Parliament, id};
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{Election, LeaseTiming};
 
-/// What a run may do beside what every run does.
+/// The mischief of one run, beyond what every run does.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 struct Mischief {
     flaw: Option<Flaw>,
-    /// A wiped disk keeps its identity: a stranger votes.
+    /// A wiped disk keeps its identity, so that a stranger votes.
     wiped_votes: bool,
-    /// A crash takes the term back.
+    /// A crash takes the term on the disk back.
     forgets_term: bool,
     differing_leases: bool,
     changes_electorate: bool,
     fills_disks: bool,
 }
 
-/// One run: faults by lot for a while, then healing. Violations of safety, or a cluster that does not come back.
+/// Runs with random faults for a while, then heals; returns violations of safety, or that the cluster does not come
+/// back.
 fn run(seed: u64, mischief: Mischief) -> Vec<String> {
     let voters = [3, 3, 5, 5, 7][(seed % 5) as usize];
     let mut parliament = Parliament::new(seed, voters);
@@ -84,7 +85,7 @@ fn disturb(parliament: &mut Parliament, mischief: Mischief) {
             parliament.crash(node);
             parliament.nodes[node].latest = super::super::Term(0);
             let mut blank = crate::core::election::Ballot::blank(identity);
-            // It waits the lease, as the rule would have it that is not enough.
+            // The voter waits for a lease, to show that the rule which asks no more than that is not enough.
             blank.promise = disk.promise;
             blank.accepted =
                 disk.accepted.map(|view| crate::core::election::NumberedView::founding((*view.electorate).clone()));
@@ -149,7 +150,7 @@ fn disturb(parliament: &mut Parliament, mischief: Mischief) {
     }
 }
 
-/// Now and then a disk is full, or takes again what it is given, or does not take something that is no ballot.
+/// Makes a disk full now and then, makes all disks take writes again, or lets a write fail that is no ballot's.
 fn disturb_disk(parliament: &mut Parliament, node: usize) {
     match parliament.rng.random_range(0..6) {
         0 => parliament.nodes[node].is_disk_full = true,
@@ -175,12 +176,12 @@ fn heal(parliament: &mut Parliament) {
     }
 }
 
-/// How many seeds are tried: more of them as HEADCOUNT_ELECTION_SEEDS says.
+/// Returns the number of seeds to try: the default, or as many as HEADCOUNT_ELECTION_SEEDS says.
 fn seeds(default: u64) -> u64 {
     std::env::var("HEADCOUNT_ELECTION_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(default)
 }
 
-/// The seeds at which safety is broken.
+/// Returns the seeds at which safety is violated, with the violation.
 fn violated(seeds: std::ops::Range<u64>, mischief: Mischief) -> Vec<(u64, String)> {
     seeds.filter_map(|seed| Some((seed, run(seed, mischief).into_iter().next()?))).collect()
 }
@@ -193,7 +194,7 @@ fn is_kept(mischief: Mischief) {
 
 #[track_caller]
 fn is_caught(mischief: Mischief, seeds: u64) {
-    // An assertion of the machine catches it as well.
+    // An assertion of the machine catches the bug as well.
     let attempt =
         |seed| std::panic::catch_unwind(|| run(seed, mischief)).unwrap_or_else(|_| vec!["it asserts".to_owned()]);
     let is_unsafe = |why: &String| !why.contains("nobody leads");

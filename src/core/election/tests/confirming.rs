@@ -42,7 +42,7 @@ fn a_leader_is_confirmed_by_a_round_that_began_after_the_question() {
     }
 }
 
-/// Whether the acknowledgements of a renewal that was under way already answer a question.
+/// Returns true if acknowledgements of a renewal that was already under way answer a question.
 fn is_confirmed_by_what_was_under_way(flaw: Option<Flaw>) -> bool {
     let (mut parliament, leader) = led(21, 3);
     parliament.run_for(SECOND);

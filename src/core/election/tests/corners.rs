@@ -1,4 +1,4 @@
-//! What breaks only in a corner: each of these was a fault once.
+//! Rare cases that break things: each of these was a fault once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,8 @@ fn a_leader_that_alone_knows_that_it_is_voted_out_still_stands_to_bring_it_about
     assert!(!parliament.nodes[other].disk.accepted.as_ref().is_some_and(is_changed));
     parliament.split(&[&[0, 1]]);
     parliament.start(leader);
-    // Its view is the newest one, so that nobody else is elected; by its view the other one is the whole electorate.
+    // The leader's view is the newest one, so that nobody else is elected; by that view the other voter is the whole
+    // electorate.
     assert!(parliament.run_until(SECOND * 20, |p| p.leader() == Some(other)));
     parliament.run_for(SECOND * 10);
     assert_eq!(parliament.leader(), Some(other));
@@ -75,7 +76,7 @@ fn who_was_voted_out_while_it_was_away_learns_it_when_it_asks() {
     parliament.crash(away);
     parliament.with(leader, |election, around| election.remove_voter(around, 1, &id(away)));
     parliament.run_for(SECOND);
-    // One more view: nobody tells it of its own accord any more.
+    // The members change once more, and nobody tells the node of the new view unasked any more.
     parliament.members.push(id(9));
     parliament.with(leader, Election::members_changed);
     parliament.run_for(SECOND);
@@ -146,7 +147,7 @@ fn a_voter_stands_above_the_term_of_the_view_it_has_accepted() {
     parliament.run_for(SECOND);
     let voter = (leader + 1) % 3;
     let view = far_view(&parliament, voter, Term(40), 9);
-    // All of them, so that no answer says better.
+    // All nodes get it, so that no answer corrects it.
     for node in 0..3 {
         parliament.with(node, |election, around| election.contents(around, &view));
     }
@@ -201,7 +202,8 @@ fn a_candidate_that_a_voters_newest_view_leaves_out_gets_its_vote() {
         let electorate = Arc::new(founding.changed(&change).expect("a change"));
         NumberedView::new(Term(term), 2, Arc::new([id(0)]), electorate, Some(Arc::new(change)))
     };
-    // The first leader wanted to be rid of 0 and told 2; the next one to be rid of 1, and told 1.
+    // The first leader proposed to remove voter 0, and told voter 2 alone; the next one proposed to remove voter 1, and
+    // told voter 1 alone.
     for (node, term, view) in [(0, 2, without(2, 1)), (1, 2, without(2, 1)), (2, 1, without(1, 0))] {
         parliament.crash(node);
         let disk = &mut parliament.nodes[node].disk;

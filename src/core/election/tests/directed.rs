@@ -1,4 +1,4 @@
-//! Histories that lots seldom draw, played step by step: each breaks safety if its rule is left out.
+//! Histories that random runs seldom produce, played step by step: each breaks safety if its rule is left out.
 
 use std::time::Duration;
 
@@ -38,12 +38,12 @@ fn five(flaw: Option<Flaw>, voters: usize) -> (Parliament, usize) {
     (parliament, leader)
 }
 
-/// Figure 8 of Raft, in this machine's words.
+/// Plays figure 8 of Raft with this machine.
 fn figure_eight(flaw: Option<Flaw>) -> Vec<String> {
     let (mut parliament, one) = five(flaw, 5);
     let rest: Vec<usize> = (0..5).filter(|node| *node != one).collect();
     let number = parliament.newest_agreed().expect("a view").number;
-    // (a) The first leader puts a view to one other, and dies.
+    // (a) The first leader proposes a view to one other voter, and dies.
     let two = rest[0];
     parliament.split(&[&[one, two], &[rest[1]], &[rest[2]], &[rest[3]]]);
     parliament.lose_words();
@@ -52,7 +52,7 @@ fn figure_eight(flaw: Option<Flaw>) -> Vec<String> {
     step_until(&mut parliament, |p| newest_on_disk(p, two).number == number + 1);
     parliament.crash(one);
     parliament.crash(two);
-    // (b) Another is elected by those who have not heard of it, and dies before it tells anybody.
+    // (b) Another leader is elected by voters that have not heard of it, and dies before it tells anybody.
     parliament.split(&[&rest[1..]]);
     step_until(&mut parliament, |p| rest[1..].iter().any(|node| is_leading(p, *node)));
     let five = *rest[1..].iter().find(|node| is_leading(&parliament, **node)).expect("one of them");
@@ -71,7 +71,7 @@ fn figure_eight(flaw: Option<Flaw>) -> Vec<String> {
     parliament.split(&[&[one, two, three]]);
     step_until(&mut parliament, |p| is_leading(p, one) || is_leading(p, two));
     let (first, second) = if is_leading(&parliament, one) { (one, two) } else { (two, one) };
-    // The second says what it has from before, and dies before it has it under the new term.
+    // The second voter reports what it has from before, and dies before it has it under the new term.
     parliament.nodes[second].is_up = true;
     parliament.write_delay = (20 * MS, 20 * MS);
     let began = parliament.words;
@@ -81,7 +81,7 @@ fn figure_eight(flaw: Option<Flaw>) -> Vec<String> {
     assert_eq!(newest_on_disk(&parliament, second).term, Term(1));
     step_until(&mut parliament, |p| newest_on_disk(p, three).number == number + 1);
     parliament.run_for(Duration::from_millis(50));
-    // (d) The leader of (b) comes back; nobody that is left has anything newer.
+    // (d) The leader of (b) comes back; none of the voters that are left has anything newer.
     parliament.crash(first);
     parliament.crash(three);
     parliament.members = vec![id(0), id(7)];
@@ -104,13 +104,13 @@ fn a_view_counts_in_its_leaders_own_term_only() {
     assert!(violations.iter().any(|why| why.contains("two contents")), "{violations:?}");
 }
 
-/// The history that showed Raft's first rule for changing the electorate to be unsafe.
+/// Plays the history that showed Raft's first rule for changing the electorate to be unsafe.
 fn two_changes_that_overlap(flaw: Option<Flaw>) -> Vec<String> {
     let (mut parliament, one) = five(flaw, 4);
     let new = parliament.add(Vec::new());
     parliament.start(new);
     let rest: Vec<usize> = (0..4).filter(|node| *node != one).collect();
-    // The first leader adds a voter, and nobody hears of it but that one: all were there when it asked them.
+    // The first leader adds a voter, and only that voter hears of it: all were there when they were asked.
     parliament.with(one, |election, around| election.add_voter(around, 1, id(new)));
     let is_changed = |view: &NumberedView| view.change.is_some();
     parliament.run_up_to(SECOND, |p| p.election(one).ballot().accepted.as_ref().is_some_and(is_changed));
@@ -119,7 +119,7 @@ fn two_changes_that_overlap(flaw: Option<Flaw>) -> Vec<String> {
     step_until(&mut parliament, |p| p.nodes[new].disk.accepted.as_ref().is_some_and(is_changed));
     parliament.crash(one);
     parliament.crash(new);
-    // The second leader removes one; of its two voters one forgets that it was asked anything.
+    // The second leader removes a voter; of its two voters, one forgets that it was asked anything.
     parliament.split(&[&rest]);
     step_until(&mut parliament, |p| rest.iter().any(|node| is_leading(p, *node)));
     let two = *rest.iter().find(|node| is_leading(&parliament, **node)).expect("one of them");
@@ -151,7 +151,7 @@ fn an_electorate_changes_only_after_its_leader_has_settled_its_term() {
     assert!(violations.iter().any(|why| why.contains("valid claims")), "{violations:?}");
 }
 
-/// What is refused must not move the term: says whether the leader is the same as before.
+/// Sends requests that are refused, which must not move the term; returns true if the leader is the same as before.
 fn outlives_refused_candidates(flaw: Option<Flaw>) -> bool {
     let (mut parliament, leader) = led(3, 3);
     parliament.run_for(SECOND);
@@ -179,7 +179,7 @@ fn a_refused_candidate_moves_nobodys_term() {
     assert!(!outlives_refused_candidates(Some(Flaw::TermFromRefused)));
 }
 
-/// The second leader's voters hear once more that the first one has resigned.
+/// Tells the second leader's voters once more that the first one has resigned.
 fn release_that_comes_late(flaw: Option<Flaw>) -> Vec<String> {
     let (mut parliament, first) = five(flaw, 5);
     parliament.with(first, Election::resign);
@@ -206,7 +206,7 @@ fn only_the_leader_of_the_term_releases() {
     assert!(violations.iter().any(|why| why.contains("valid claims")), "{violations:?}");
 }
 
-/// A follower hears all that its candidate asks, but for the status query, while its promise stands.
+/// Sends a follower everything that a candidate asks, but for the status query, while its promise stands.
 fn asked_while_its_promise_stands(flaw: Option<Flaw>) -> bool {
     let (mut parliament, leader) = five(flaw, 3);
     let [candidate, follower] = (0..3).filter(|node| *node != leader).collect::<Vec<_>>()[..] else { panic!("two") };

@@ -1,4 +1,4 @@
-//! Electorates that change while a disk fails: whoever waits for it is told, and nobody else does.
+//! Electorates that change while a disk fails: an operator who waits for it is told, and nobody else is.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::core::election::{ChangeError, Election};
 use crate::core::limits::{CHANGE_TIMEOUT, LEARNING_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT};
 use crate::core::member::NodeId;
 
-/// Commands that change the electorate of three voters; the fourth node is none.
+/// Commands that change the electorate of three voters; the fourth node does not vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Command {
     Remove,
@@ -75,7 +75,7 @@ fn a_change_that_its_leader_cannot_store_is_put_to_nobody_and_the_other_voters_e
 #[test]
 fn nobody_hears_of_a_change_while_its_leaders_disk_is_slow() {
     let (mut parliament, leader) = with_newcomer(1, 3);
-    // It is taken back if it takes longer than this.
+    // The change is taken back if the write takes longer than this.
     let slow = CHANGE_TIMEOUT.as_nanos() as u64 * 4 / 5;
     parliament.nodes[leader].write_delay = Some((slow, slow));
     give(&mut parliament, leader, 3, 1, Command::Remove);
@@ -127,7 +127,8 @@ fn one_disk_that_fails_at_any_step_of_a_change_leaves_a_leader_and_an_answer() {
     }
 }
 
-/// Two voters, one of which stores nothing, and what is answered to this command within this time.
+/// Gives a command to two voters, one of which stores nothing; returns the error, which comes within this time, and
+/// that voter.
 fn answer_where_one_of_two_stores_nothing(
     is_in_flight: bool,
     within: Duration,
@@ -217,7 +218,7 @@ fn where_as_many_vote_as_may_nobody_is_added_and_a_replacement_is_refused_with_t
     assert!(matches!(&parliament.answers[1..], [(2, Err(ChangeError::NoChange { .. }))]));
     let text = error.to_string();
     assert!(text.contains(&format!("voters remove {old}")) && text.contains(&format!("voters add {new}")), "{text}");
-    // That way it goes.
+    // That lets the removal through.
     give(&mut parliament, leader, 7, 3, Command::Remove);
     assert!(parliament.run_until(SECOND * 3, |p| p.answers.len() == 3));
     give(&mut parliament, leader, 7, 4, Command::Add);

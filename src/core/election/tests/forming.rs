@@ -29,7 +29,7 @@ fn one_voter_that_knows_of_an_electorate_keeps_all_from_forming_another_one() {
         parliament.run_for(SECOND * 60);
         assert!(lineages(&parliament).is_empty(), "seed {seed}");
         assert!(parliament.alarms.contains(&(knower, Alarm::ElectorateExists)), "{:?}", parliament.alarms);
-        // It keeps that.
+        // The node keeps that.
         parliament.crash(knower);
         parliament.start(knower);
         parliament.run_for(SECOND * 60);
@@ -37,7 +37,7 @@ fn one_voter_that_knows_of_an_electorate_keeps_all_from_forming_another_one() {
     }
 }
 
-/// Whether voters form an electorate while one of them knows of another.
+/// Returns true if voters form an electorate while one of them knows of another.
 fn forms_beside_another(flaw: Option<Flaw>) -> bool {
     let mut parliament = Parliament::new(1, 3);
     parliament.flaw = flaw;
@@ -98,7 +98,8 @@ fn a_voter_that_is_sure_of_another_electorate_does_not_go_over_to_its_own() {
     assert!(reached > 0);
 }
 
-/// Runs in which the others have formed, and this one has said who it is and heard nothing since; says how many there were.
+/// Calls `then` in each run in which others have formed, and `late` has sent its identity and not formed; returns the
+/// number of such runs.
 fn in_runs_where_it_has_not_formed(late: usize, then: impl Fn(&mut Parliament, u64)) -> usize {
     let has_formed = |parliament: &Parliament, node: usize| parliament.election(node).lineage().is_some();
     let runs = (0..60).filter(|seed| {
@@ -155,7 +156,7 @@ fn an_electorate_that_is_founded_anew_goes_above_all_terms_and_wins_over_voters_
         parliament.start(node);
     }
     parliament.run_for(SECOND * 5);
-    // What gossip does: the voters of before learn who leads by now, and ask it.
+    // As gossip does: the voters of the former electorate learn who leads by now, and ask that node.
     for node in 0..3 {
         parliament.with(node, |election, around| election.meet_leader(around, &id(outsider)));
     }
@@ -164,7 +165,7 @@ fn an_electorate_that_is_founded_anew_goes_above_all_terms_and_wins_over_voters_
     assert_eq!(parliament.leader(), Some(outsider));
 }
 
-/// In which generation an outsider leads that founded anew after the second recovery, of which it knows.
+/// Returns the generation in which an outsider leads that founded anew after the second recovery, of which it knows.
 fn founded_after_recoveries(flaw: Option<Flaw>) -> u64 {
     let mut parliament = Parliament::empty(1);
     parliament.flaw = flaw;

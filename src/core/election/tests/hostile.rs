@@ -1,4 +1,4 @@
-//! Words that no voter says: never a panic, never a falling term, never a claim without a majority.
+//! Messages that no voter sends: never a panic, never a falling term, never a claim without a majority.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::core::election::{
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 
-/// Of each property.
+/// The number of cases of each property.
 const CASES: u32 = 1_000;
-/// The machine under test is the first of three.
+/// The machine under test, the first of three.
 const ME: u64 = 1;
 
 fn voter(node: usize) -> Voter {
@@ -27,7 +27,7 @@ fn founded() -> Electorate {
     Electorate::founded_by((0..3).map(voter).collect())
 }
 
-/// Few names, so that they meet; among them strangers.
+/// Returns one of few names, so that they meet; strangers are among them.
 fn some_id() -> impl Strategy<Value = NodeId> {
     (0..6usize).prop_map(id)
 }
@@ -74,7 +74,7 @@ fn some_change() -> impl Strategy<Value = VoterChange> {
     })
 }
 
-/// Unsorted and twice the same, as it comes.
+/// Returns names in any order, some of them twice.
 fn some_ids() -> impl Strategy<Value = Vec<NodeId>> {
     prop::collection::vec(some_id(), 0..6)
 }
@@ -181,7 +181,7 @@ fn some_body() -> impl Strategy<Value = Body> {
     ]
 }
 
-/// What comes over a machine.
+/// An input to the machine under test.
 #[derive(Debug, Clone)]
 enum Blow {
     Word(NodeId, Word),
@@ -196,7 +196,7 @@ enum Blow {
 fn some_blow() -> impl Strategy<Value = Blow> {
     let word = (some_id(), some_identity(), some_lineage(), some_body()).prop_map(|(from, identity, lineage, body)| {
         let names: Vec<usize> = (0..6).filter(|node| id(*node) == from).collect();
-        // Mostly who it says it is.
+        // Mostly the identity of the node that sends it.
         let identity = if identity.0 % 4 == 0 { identity } else { Identity(names[0] as u64 + 1) };
         Blow::Word(from, Word { from: identity, lineage, body })
     });
@@ -218,7 +218,7 @@ fn born(ballot: Ballot, around: &Surroundings<'_>) -> Election {
     Election::new(ElectionBirth { me: id(0), timing, view_interval, voters, ballot }, around)
 }
 
-/// What a run may reach: words as hostile as they like, but acknowledgements only from nobody if `is_lonely`.
+/// Runs a machine through these inputs, however hostile; with `is_lonely`, no acknowledgements reach it.
 fn endure(begin: Ballot, blows: Vec<Blow>, is_lonely: bool) {
     let members = || vec![id(0), id(1)];
     let mut now = Time::ORIGIN + Duration::from_secs(100);

@@ -6,7 +6,7 @@ use super::parliament::{LEASE, Parliament, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::ChangeError;
 
-/// A led electorate, and a node that is no voter.
+/// Returns a led electorate, and a node that does not vote.
 fn with_a_newcomer(seed: u64, voters: usize) -> (Parliament, usize, usize) {
     let (mut parliament, leader) = led(seed, voters);
     let new = parliament.add(Vec::new());
@@ -67,14 +67,15 @@ fn a_newcomer_that_dies_while_it_learns_leaves_a_lone_leader_in_place() {
         add(&mut parliament, leader, new);
         parliament.run_for(Duration::from_micros(700 * seed));
         parliament.crash(new);
-        // Its acknowledgement may be under way: then it is as if it had died a moment later.
+        // The newcomer's acknowledgement may be under way: without it, the newcomer might as well have died a moment
+        // later.
         parliament.lose_words();
         if voters(&parliament, leader) == 1 {
             parliament.run_for(LEASE * 5);
             assert_eq!((parliament.leader(), parliament.leaders.len()), (Some(leader), 1), "seed {seed}");
             assert!(matches!(&parliament.answers[..], [(1, Err(_))]), "seed {seed}: {:?}", parliament.answers);
         } else {
-            // It is needed from the moment on at which it is proposed, and is one by whatever its disk holds.
+            // The newcomer is needed from the moment at which it is proposed, and is a voter whatever its disk holds.
             learnt += 1;
             parliament.run_for(LEASE * 5);
             parliament.start(new);

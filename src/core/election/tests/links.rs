@@ -8,10 +8,11 @@ use super::parliament::{LEASE, Parliament};
 use super::scenarios::{SECOND, led};
 
 const VOTERS: usize = 5;
-/// The lease that has to run out, another one for who was promised something meanwhile, and the election itself.
+/// The longest time until somebody leads: the lease that has to run out, another one for voters that promised something
+/// meanwhile, and the election itself.
 const MOST: Duration = Duration::from_millis(2 * LEASE.as_millis() as u64 + 1_000);
 
-/// All choices of one to `most` of these.
+/// Returns all choices of one to `most` of these.
 fn choices<T: Copy>(of: &[T], most: usize) -> Vec<Vec<T>> {
     let mut chosen: Vec<(usize, Vec<T>)> = vec![(0, Vec::new())];
     let mut begin = 0;
@@ -28,13 +29,13 @@ fn choices<T: Copy>(of: &[T], most: usize) -> Vec<Vec<T>> {
     chosen.into_iter().skip(1).map(|(_, chosen)| chosen).collect()
 }
 
-/// Five voters with clocks as wrong as they may be, led.
+/// Returns five voters with clocks as wrong as they may be, and their leader.
 fn five(seed: u64) -> (Parliament, usize) {
     let (mut parliament, leader) = led(seed, VOTERS);
     parliament.run_for(SECOND);
     for node in 0..VOTERS {
         if parliament.rng.random_bool(0.5) {
-            // A clock that is slow or fast from now on.
+            // The clock is slow or fast from now on.
             parliament.set_rate(node, [-10_000, 10_000][node % 2]);
         }
     }
@@ -45,7 +46,7 @@ fn pairs() -> Vec<(usize, usize)> {
     (0..VOTERS).flat_map(|a| (a + 1..VOTERS).map(move |b| (a, b))).collect()
 }
 
-/// Somebody leads in time, and goes on to; healing deposes nobody for long.
+/// Asserts that somebody leads in time and almost always from then on, and leads again in time after healing.
 fn stays_led(mut parliament: Parliament, what: &str) {
     assert!(parliament.run_until(MOST, |p| p.leader().is_some()), "{what}: nobody leads at once");
     parliament.run_for(MOST);

@@ -1,4 +1,5 @@
-//! Voters in virtual time: words that take time or get lost, disks that write late, clocks of different rates, crashes.
+//! Voters in virtual time: messages that take time or are lost, disks that write late, clocks of different rates,
+//! crashes.
 //!
 //! Safety is checked after every step, on the true time that no voter sees.
 
@@ -23,10 +24,10 @@ pub(super) const MS: Nanos = 1_000_000;
 
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 
-/// A disk that is full is tried again after this long.
+/// The time after which a write to a full disk is tried again.
 const WRITE_RETRY: Nanos = 300 * MS;
 
-/// How much later a late word may come.
+/// The longest additional delay of a late message.
 const MOST_LATE: Nanos = 5_000 * MS;
 
 #[derive(Debug, Clone)]
@@ -43,9 +44,9 @@ pub(super) struct Node {
     pub(super) identity: Identity,
     pub(super) election: Option<Election>,
     pub(super) disk: Ballot,
-    /// How long its disk takes for a write, if not as long as all disks.
+    /// The time that its disk takes for a write, if it differs from the other disks.
     pub(super) write_delay: Option<(Nanos, Nanos)>,
-    /// Given to the disk and not acknowledged yet, oldest first.
+    /// The ballots given to the disk and not acknowledged yet, oldest first.
     writing: Vec<Ballot>,
     life: u64,
     epoch: u64,
@@ -54,13 +55,13 @@ pub(super) struct Node {
     pub(super) paused: bool,
     waiting: Vec<Happening>,
     pub(super) is_up: bool,
-    /// The disk takes nothing.
+    /// True while the disk takes nothing.
     pub(super) is_disk_full: bool,
     pub(super) timing: LeaseTiming,
     pub(super) policy: LeaderPolicy,
     /// The claim as its holder sees it, on its own clock.
     pub(super) claim: Option<(Term, Time)>,
-    /// Names the disk was lost under: a wiped voter comes back as somebody else.
+    /// The names configured as voters, also after its disk is lost: a wiped voter comes back under another identity.
     pub(super) configured: Vec<NodeId>,
     pub(super) agreed: Option<NumberedView>,
     /// The latest term that its disk acknowledged.
@@ -75,14 +76,14 @@ pub(super) struct Parliament {
     pub(super) rng: ChaCha8Rng,
     pub(super) delay: (Nanos, Nanos),
     pub(super) loss: f64,
-    /// Words that come much later than others.
+    /// The share of messages that come much later than others.
     pub(super) lateness: f64,
     pub(super) duplication: f64,
     pub(super) write_delay: (Nanos, Nanos),
     pub(super) cut: BTreeSet<(usize, usize)>,
     pub(super) members: Vec<NodeId>,
     pub(super) flaw: Option<Flaw>,
-    /// Which voters had a claim in each term.
+    /// The voter that had a claim in each term.
     pub(super) leaders: BTreeMap<Term, usize>,
     pub(super) agreed: BTreeMap<(Term, u64), NumberedView>,
     pub(super) answers: Vec<(u64, Result<Electorate, ChangeError>)>,
@@ -175,7 +176,7 @@ impl Parliament {
         }
     }
 
-    /// A process begins with what its disk holds.
+    /// Starts a process with what its disk holds.
     pub(super) fn start(&mut self, node: usize) {
         let luck = self.rng.random();
         let (now, flaw) = (self.now, self.flaw);
@@ -206,7 +207,7 @@ impl Parliament {
         self.drain(node);
     }
 
-    /// The process dies; of what was being written, any first part may have reached the disk. What was acknowledged is
+    /// Kills the process; of the writes under way, any first part may have reached the disk. Acknowledged writes are
     /// there.
     pub(super) fn crash(&mut self, node: usize) {
         let writes = self.nodes[node].writing.len();
@@ -214,7 +215,7 @@ impl Parliament {
         self.crash_when_written(node, reached);
     }
 
-    /// The process dies when so many of the writes under way have reached the disk.
+    /// Kills the process when this many of the writes under way have reached the disk.
     pub(super) fn crash_when_written(&mut self, node: usize, reached: usize) {
         let place = &mut self.nodes[node];
         place.election = None;
@@ -227,7 +228,7 @@ impl Parliament {
         }
     }
 
-    /// The disk is gone as well: who comes back is somebody else.
+    /// Kills the process and loses its disk: the voter comes back under another identity.
     pub(super) fn wipe(&mut self, node: usize) {
         self.crash(node);
         let identity = Identity(self.rng.random());
@@ -236,12 +237,12 @@ impl Parliament {
         self.nodes[node].latest = Term(0);
     }
 
-    /// Loses all words under way.
+    /// Loses all messages under way.
     pub(super) fn lose_words(&mut self) {
         self.queue.retain(|_, happening| !matches!(happening, Happening::Word { .. }));
     }
 
-    /// Takes the words to this voter out of the network.
+    /// Takes the messages to this voter out of the network.
     pub(super) fn take_words(&mut self, to_node: usize, taken: &mut Vec<Word>) {
         self.queue.retain(|_, happening| match happening {
             Happening::Word { to, word, .. } if *to == to_node => {
@@ -261,7 +262,7 @@ impl Parliament {
         self.wake(node);
     }
 
-    /// From now on this voter's clock goes at another rate; what it has shown so far stands.
+    /// Lets this voter's clock go at another rate from now on; the time that it has shown so far stands.
     pub(super) fn set_rate(&mut self, node: usize, rate_ppm: i64) {
         let shown = i128::try_from(self.local(node, self.now).since(Time::ORIGIN).as_nanos()).expect("fits");
         let elapsed = shown * 1_000_000 / (1_000_000 + i128::from(rate_ppm));
@@ -277,7 +278,7 @@ impl Parliament {
         Time::ORIGIN + Duration::from_nanos(shown as u64)
     }
 
-    /// Lets a machine look at the world, and carries out what it wants.
+    /// Calls a machine with its surroundings, and carries out its actions.
     pub(super) fn with<T>(
         &mut self,
         node: usize,
@@ -435,7 +436,7 @@ impl Parliament {
                 }
             }
             Happening::Stored { version, .. } => {
-                // A later write that is through already has taken this one along.
+                // A later write that has finished has already taken this one along.
                 if let Some(at) = place.writing.iter().position(|writing| writing.version == version) {
                     place.disk = place.writing.drain(..=at).next_back().expect("it is there");
                     place.latest = place.latest.max(place.disk.term);
@@ -453,12 +454,12 @@ impl Parliament {
         }
     }
 
-    /// Runs for so long.
+    /// Runs for this long.
     pub(super) fn run_for(&mut self, duration: Duration) {
         self.run_up_to(duration, |_| false);
     }
 
-    /// Runs for so long, or up to the very step after which this holds.
+    /// Runs for this long, or up to the very step after which this holds.
     pub(super) fn run_up_to(&mut self, duration: Duration, holds: impl Fn(&Self) -> bool) {
         let end = self.now + duration.as_nanos() as Nanos;
         let mut at_once = 0;
@@ -479,7 +480,7 @@ impl Parliament {
         self.check();
     }
 
-    /// Runs until this holds; says whether it did in time.
+    /// Runs until this holds; returns true if it did in time.
     pub(super) fn run_until(&mut self, most: Duration, mut holds: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now + most.as_nanos() as Nanos;
         while self.now < end && !holds(self) {
@@ -488,12 +489,12 @@ impl Parliament {
         holds(self)
     }
 
-    /// The machine of a voter that runs.
+    /// Returns the machine of a voter that runs.
     pub(super) fn election(&self, node: usize) -> &Election {
         self.nodes[node].election.as_ref().expect("it runs")
     }
 
-    /// Who has a claim now, by its own clock.
+    /// Returns the voters that have a claim now, by their own clocks.
     pub(super) fn claims(&self) -> Vec<(usize, Term)> {
         let has_claim = |node: usize| {
             let (term, until) = self.nodes[node].claim?;
@@ -506,8 +507,8 @@ impl Parliament {
         self.claims().first().map(|(node, _)| *node)
     }
 
-    /// One claim at a time in one lineage. Recoveries make lineages of which each counts its own words alone, until they
-    /// meet.
+    /// Checks that there is one claim at a time in one lineage. Recoveries make lineages, each of which counts only its
+    /// own messages until they meet.
     fn check(&mut self) {
         let claims = self.claims();
         let lineage = |node: usize| self.election(node).lineage();
@@ -525,7 +526,7 @@ impl Parliament {
         assert!(self.violations.is_empty(), "{:?}", &self.violations[..self.violations.len().min(3)]);
     }
 
-    /// Cuts the nodes into groups that hear only each other.
+    /// Splits the nodes into groups that hear only each other.
     pub(super) fn split(&mut self, groups: &[&[usize]]) {
         let group = |node: usize| groups.iter().position(|group| group.contains(&node));
         let nodes = self.nodes.len();
@@ -533,7 +534,7 @@ impl Parliament {
         self.cut = pairs.filter(|(a, b)| group(*a) != group(*b)).collect();
     }
 
-    /// These two do not hear each other.
+    /// Cuts the connection between these two, both ways.
     pub(super) fn cut_pair(&mut self, one: usize, other: usize) {
         self.cut.extend([(one, other), (other, one)]);
     }

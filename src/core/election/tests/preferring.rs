@@ -7,7 +7,7 @@ use super::scenarios::{SECOND, led};
 use crate::core::election::{Election, LeaderPolicy, OnResign};
 use crate::core::limits::PREFERENCE_LEASES;
 
-/// Voters of these priorities.
+/// Returns voters of these priorities.
 fn preferring(seed: u64, priorities: &[u8]) -> Parliament {
     let mut parliament = Parliament::new(seed, priorities.len());
     for (node, priority) in parliament.nodes.iter_mut().zip(priorities) {
@@ -18,7 +18,7 @@ fn preferring(seed: u64, priorities: &[u8]) -> Parliament {
     parliament
 }
 
-/// Time for a voter to be preferred, and for the hand-over.
+/// The time for a voter to be preferred, and for the hand-over.
 const MOVES: Duration = Duration::from_secs(LEASE.as_secs() * (PREFERENCE_LEASES as u64 + 1));
 
 #[test]
@@ -87,7 +87,7 @@ fn a_voter_that_cannot_be_elected_is_not_preferred() {
     parliament.crash(preferred);
     parliament.nodes[preferred].policy.priority = 1;
     parliament.start(preferred);
-    // What it has to write from now on is not taken; it goes on to acknowledge what it has.
+    // From now on its disk takes nothing new; it goes on acknowledging the view that it has.
     parliament.run_for(SECOND);
     parliament.nodes[preferred].is_disk_full = true;
     parliament.members.push(super::parliament::id(50));

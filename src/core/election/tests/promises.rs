@@ -1,4 +1,4 @@
-//! How long a restarted voter waits: as long as what may still bind it, and no longer.
+//! The time that a restarted voter waits: as long as something may still bind it, and no longer.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{Body, Election, LeaseTiming, Word};
 
-/// The node leaves: it says so, hands over what it leads, and is gone with all that it wrote on its disk.
+/// Lets a node leave: it hands over what it leads, says farewell, and is gone with all its writes on disk.
 fn leave(parliament: &mut Parliament, node: usize) {
     parliament.with(node, Election::resign);
     parliament.run_until(SECOND, |p| !p.election(node).is_resigning());
@@ -68,7 +68,7 @@ fn voters_that_stop_all_at_one_time_elect_at_once_when_they_return() {
     }
 }
 
-/// A follower on which the claim rests leaves and comes back, with one that hears the leader no more.
+/// Lets a follower on which the claim rests leave and come back, along with one that hears the leader no more.
 fn one_leaves_that_is_needed(flaw: Option<Flaw>) -> Vec<String> {
     let (mut parliament, leader) = led(5, 3);
     if let Some(flaw) = flaw {
@@ -76,7 +76,7 @@ fn one_leaves_that_is_needed(flaw: Option<Flaw>) -> Vec<String> {
     }
     let (one, two) = ((leader + 1) % 3, (leader + 2) % 3);
     parliament.split(&[&[leader, one], &[two]]);
-    // What the other one promised is over, and the claim rests on the first alone.
+    // The other voter's promise is over, and the claim rests on the first alone.
     parliament.run_for(LEASE * 2);
     leave(&mut parliament, one);
     parliament.split(&[&[leader], &[one, two]]);

@@ -1,4 +1,4 @@
-//! Operators who recover: on two sides at once, twice in a row, on both survivors, and where nothing is lost.
+//! Recoveries by operators: on two sides at once, twice in a row, on both survivors, and where nothing is lost.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::parliament::{LEASE, Parliament, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::{Alarm, Body, ChangeError, Descent, Electorate, Lineage, Term, Voter, Word};
 
-/// The voters other than these.
+/// Returns the voters other than these.
 fn others(n: usize, not: &[usize]) -> Vec<usize> {
     (0..n).filter(|node| !not.contains(node)).collect()
 }
@@ -16,7 +16,7 @@ fn recover(parliament: &mut Parliament, node: usize, ticket: u64, named: &[usize
     parliament.with(node, |election, around| election.recover(around, ticket, named, lineage));
 }
 
-/// All that are up follow one leader, and are of one lineage.
+/// Returns true if all nodes that are up follow one leader, and are of one lineage.
 fn is_one(parliament: &Parliament, nodes: &[usize]) -> bool {
     let lineage = parliament.election(nodes[0]).lineage();
     parliament.claims().len() == 1 && nodes.iter().all(|node| parliament.election(*node).lineage() == lineage)
@@ -34,7 +34,7 @@ fn two_recoveries_on_two_sides_of_a_cut_share_no_term_and_one_of_them_stands_aft
         assert!(parliament.run_until(SECOND * 20, |p| p.claims().len() == 2), "{:?}", parliament.answers);
         parliament.run_for(SECOND * 5);
         parliament.split(&[&[0, 1, 2, 3, 4]]);
-        // What gossip does, now and then.
+        // As gossip does now and then.
         for _ in 0..10 {
             let leaders: Vec<usize> = parliament.claims().iter().map(|(node, _)| *node).collect();
             for (one, other) in leaders.iter().flat_map(|one| leaders.iter().map(move |other| (*one, *other))) {
@@ -43,7 +43,7 @@ fn two_recoveries_on_two_sides_of_a_cut_share_no_term_and_one_of_them_stands_aft
             parliament.run_for(SECOND);
         }
         assert!(parliament.run_until(SECOND * 30, |p| is_one(p, &[0, 1, 2, 3, 4])), "seed {seed}: both stay");
-        // While they were apart both led, each on its side; not in one term.
+        // While they were apart both sides had a leader, but not in one term.
         assert!(
             parliament.violations.iter().all(|broken| broken.contains("valid claims")),
             "{:?}",
@@ -135,7 +135,7 @@ fn nothing_is_recovered_while_any_voter_hears_a_leader() {
     let (mut parliament, leader) = led(13, 5);
     parliament.run_for(SECOND);
     let followers = others(5, &[leader]);
-    // The operator's voter reaches one that the leader reaches, and nobody else.
+    // The operator's voter reaches one voter that the leader reaches, and no other.
     let (lonely, bridge) = (followers[0], followers[1]);
     for node in others(5, &[lonely, bridge]) {
         parliament.cut_pair(lonely, node);
@@ -159,7 +159,7 @@ fn who_was_voted_out_of_a_generation_that_ended_is_taken_into_the_next_one() {
     parliament.run_for(SECOND * 5);
     recover(&mut parliament, leader, 2, &[], 77);
     assert!(parliament.run_until(SECOND * 20, |p| p.leader() == Some(leader)), "{:?}", parliament.answers);
-    // It has an electorate, stands for nothing, and was told of no other generation.
+    // The node has an electorate, never stands, and was told of no other generation.
     parliament.with(leader, |election, around| election.add_voter(around, 3, id(out)));
     parliament.run_for(SECOND * 5);
     assert!(matches!(parliament.answers[..], [(1, Ok(_)), (2, Ok(_)), (3, Ok(_))]), "{:?}", parliament.answers);
@@ -179,7 +179,7 @@ fn a_leader_that_is_heard_while_a_recovery_asks_ends_it() {
     p.run_for(LEASE * 2);
     p.with(me, |election, around| election.recover(around, 1, Vec::new(), 77));
     assert!(p.answers.is_empty(), "{:?}", p.answers);
-    // Its words do not go out; the leader's come in.
+    // Messages from this node are lost; the leader's arrive.
     p.cut.remove(&(leader, me));
     p.run_for(SECOND * 10);
     assert!(matches!(p.answers[..], [(1, Err(_))]), "{:?}", p.answers);

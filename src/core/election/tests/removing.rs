@@ -1,4 +1,5 @@
-//! Electorates that change while voters fall silent, die or leave: enough of those that are left always have a leader.
+//! Electorates that change while voters fall silent, die or leave: if enough voters are left, they always have a
+//! leader.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::core::election::flaw::Flaw;
 use crate::core::election::{ChangeError, Election, LeaseTiming, VoterChange};
 use crate::core::limits::{CHANGE_TIMEOUT, SOUNDING_TIMEOUT};
 
-/// A voter that stops at the worst moment.
+/// The end of a voter at the worst moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Paused,
@@ -54,7 +55,7 @@ fn proposes(parliament: &Parliament, leader: usize) -> bool {
     election.ballot().accepted.as_ref().is_some_and(|view| view.change.is_some()) && election.is_changing()
 }
 
-/// Runs on for two leases, after which nobody may be without a leader; says whether there is one.
+/// Runs for two leases, after which there must be a leader; returns true if there is one.
 fn is_led_within_two_leases(parliament: &mut Parliament) -> bool {
     parliament.run_for(LEASE * 2);
     let is_led = parliament.run_until(SECOND, |p| p.leader().is_some());
@@ -100,7 +101,7 @@ fn a_removal_that_too_few_take_is_taken_back_and_its_leader_leads_on() {
         // Either of them may lead.
         parliament.with(leader, Election::resign);
         assert!(parliament.run_until(SECOND, |p| p.leader() == Some(other)), "seed {seed}, {how:?}");
-        // And whoever was away finds its way back.
+        // And the voter that was away finds its way back.
         match how {
             End::Paused => parliament.resume(away),
             End::Crashed => parliament.start(away),
@@ -146,7 +147,7 @@ fn an_addition_that_too_few_take_is_taken_back_and_the_newcomer_learns_it() {
         parliament.with(leader, |election, around| election.add_voter(around, 1, id(new)));
         parliament.run_up_to(SECOND * 3, |p| proposes(p, leader));
         assert!(proposes(&parliament, leader), "it has learnt");
-        // What it was sent may or may not reach its disk.
+        // The messages sent to it may or may not reach its disk.
         parliament.run_for(Duration::from_millis(seed % 4));
         parliament.crash(new);
         parliament.run_for(CHANGE_TIMEOUT * 2);
@@ -162,7 +163,8 @@ fn an_addition_that_too_few_take_is_taken_back_and_the_newcomer_learns_it() {
     }
 }
 
-/// Cases in which a leader that leaves after it was told to remove another voter leaves nobody behind who can lead.
+/// Returns the cases in which a leader that leaves after the command to remove another voter leaves nobody behind that
+/// can lead.
 fn stuck_when_the_leader_leaves(flaw: Option<Flaw>) -> Vec<(u64, u64)> {
     let mut stuck = Vec::new();
     for (seed, after) in (0..8).flat_map(|seed| (0..24).map(move |after| (seed, after))) {
@@ -174,7 +176,7 @@ fn stuck_when_the_leader_leaves(flaw: Option<Flaw>) -> Vec<(u64, u64)> {
         let is_done = matches!(&parliament.answers[..], [(1, Ok(_))]);
         parliament.crash(leader);
         let is_led = parliament.run_until(LEASE * 2, |p| p.leader().is_some());
-        // Of two voters that are left by what was done one is gone.
+        // If the removal was done, one of the two voters left is gone, and nobody can lead; otherwise somebody must.
         if is_led == is_done {
             stuck.push((seed, after));
         }
@@ -189,8 +191,8 @@ fn a_leader_that_leaves_takes_back_what_its_successors_could_not_do_without_it()
     assert_ne!(stuck_when_the_leader_leaves(Some(Flaw::LeavesAtOnce)), []);
 }
 
-/// Whether two that are left of three have a leader, after the third was gone when it was to take a change that its leader
-/// then dies of.
+/// Returns true if the two voters left of three have a leader, after the third had gone when it was to take a change,
+/// and the leader then died.
 fn outlives_a_change_that_is_not_taken(flaw: Option<Flaw>) -> bool {
     let (mut parliament, leader) = planted(1, 3, flaw);
     let (away, other) = ((leader + 1) % 3, (leader + 2) % 3);
@@ -209,7 +211,7 @@ fn a_change_that_is_not_taken_leaves_nothing_behind() {
     assert!(!outlives_a_change_that_is_not_taken(Some(Flaw::TakesNothingBack)));
 }
 
-/// Whether a claim that is shorter than a change may take stands while a change is in flight that too few take.
+/// Returns true if a claim that is shorter than a change may take stands while a change is in flight that too few take.
 fn leads_on_while_a_change_is_not_taken(flaw: Option<Flaw>) -> bool {
     let mut parliament = Parliament::new(1, 3);
     parliament.flaw = flaw;
@@ -234,7 +236,7 @@ fn a_claim_rests_on_the_electorate_in_force_while_a_change_is_in_flight() {
     assert!(!leads_on_while_a_change_is_not_taken(Some(Flaw::ClaimNeedsTheNewcomers)));
 }
 
-/// Whether a removal was put to the voters although those that would be left do not answer.
+/// Returns true if a removal is proposed to the voters although those that would be left do not answer.
 fn is_put_to_the_voters_unheard(flaw: Option<Flaw>) -> bool {
     let (mut parliament, leader) = planted(1, 3, flaw);
     let before = parliament.watch.moments.electorates;
@@ -305,7 +307,7 @@ fn voters_are_asked_no_longer_than_they_may_take() {
     assert_eq!(parliament.answers, []);
     parliament.run_for(SOUNDING_TIMEOUT / 50);
     assert_eq!(parliament.answers.len(), 1);
-    // As long as disks take, and no longer.
+    // The wait lasts as long as the disks take, and no longer.
     let (mut parliament, leader) = led(5, 3);
     parliament.run_for(SECOND);
     let slow = (leader + 1) % 3;

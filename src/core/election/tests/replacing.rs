@@ -1,4 +1,4 @@
-//! A voter in the place of another, by one command; and how the voters stand, as their leader knows it.
+//! A voter in the place of another, by one command; and the standing of the voters, as their leader knows it.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn one_command_puts_a_voter_in_the_place_of_another_and_never_lets_the_majority_
         let after = voters(&parliament, now);
         assert!(after.contains(&"v3".to_owned()) && !after.contains(&format!("v{old}")), "{after:?}");
         assert_eq!(now == leader, !old_leads);
-        // Given again, it finds that all is done.
+        // The command, given again, finds that all is done.
         replace(&mut parliament, now, 2, old, 3);
         assert!(matches!(&parliament.answers[1..], [(2, Ok(_))]), "{:?}", parliament.answers);
         parliament.assert_safe();
@@ -63,7 +63,7 @@ fn a_voter_without_which_nobody_could_be_elected_stays() {
         parliament.run_for(LEASE * 2);
         let other = (leader + voters - 1) % voters;
         if voters == 4 {
-            // Three are left, two of them alive: one more may go.
+            // Three voters are left, two of them alive: one more may be removed.
             parliament.with(leader, |election, around| election.remove_voter(around, 1, &id(other)));
             assert!(parliament.run_until(SECOND * 3, |p| matches!(&p.answers[..], [(1, Ok(_))])));
             continue;
@@ -79,7 +79,7 @@ fn a_voter_without_which_nobody_could_be_elected_stays() {
             "{:?}",
             parliament.answers
         );
-        // The dead may go, one after the other, and then the living.
+        // The dead may be removed, one after the other, and then the living.
         parliament.answers.clear();
         for (ticket, node) in (4..).zip(dead.iter().chain([&other])) {
             parliament.with(leader, |election, around| election.remove_voter(around, ticket, &id(*node)));

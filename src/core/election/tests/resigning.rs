@@ -67,7 +67,7 @@ fn leadership_goes_only_to_a_voter_that_would_be_elected() {
     parliament.run_for(LEASE);
     let behind = Err(ChangeError::NotCaughtUp { id: id(away) });
     assert_eq!(resign(&mut parliament, leader, term, away), behind, "it is gone");
-    // It is back, was heard a moment ago, and misses the newest view.
+    // The voter is back, was heard a moment ago, and lacks the newest view.
     parliament.start(away);
     parliament.run_for(SECOND);
     parliament.cut_pair(leader, away);
@@ -93,7 +93,7 @@ fn a_leader_whose_work_does_not_end_is_succeeded_after_its_lease_by_another() {
         let term = term_of(&parliament, leader);
         let to = (leader + 1) % 3;
         assert_eq!(resign_to(&mut parliament, leader, term, Some(&id(to))), Ok(()));
-        // It was renewed a quarter of a lease ago at most.
+        // The claim was renewed a quarter of a lease ago at most.
         parliament.run_for(LEASE * 7 / 10);
         assert_eq!(parliament.leader(), None, "nobody may lead while its work goes on");
         assert!(parliament.run_until(LEASE + SECOND, |p| p.leader().is_some()), "the lease runs out instead");
@@ -106,7 +106,7 @@ fn a_leader_whose_work_does_not_end_is_succeeded_after_its_lease_by_another() {
 fn a_renewal_that_was_under_way_when_its_leader_resigned_binds_nobody() {
     let (mut parliament, leader) = led(7, 3);
     parliament.run_for(SECOND);
-    // The last renewal overtakes nothing: it comes after the release.
+    // The last renewal arrives late, after the release.
     let follower = (leader + 1) % 3;
     let mut late = Vec::new();
     parliament.with(leader, Election::renew);

@@ -1,4 +1,4 @@
-//! One behaviour each.
+//! Scenarios, one behaviour each.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn a_dead_leader_is_succeeded_in_a_higher_term_within_its_lease_and_a_second() {
 
 #[test]
 fn voters_that_are_far_from_each_other_do_not_stand_in_each_others_way() {
-    // As far as an attempt takes several times longer than chance spreads the candidates.
+    // The nodes are so far apart that an attempt takes several times longer than the spread of the candidates.
     let (mut took, far) = (Vec::new(), (45 * MS, 55 * MS));
     for seed in 0..100 {
         let mut parliament = Parliament::new(seed, 5);
@@ -76,7 +76,7 @@ fn a_candidate_that_reaches_too_few_does_not_keep_another_from_standing_for_long
         let rest: Vec<usize> = (0..5).filter(|node| *node != leader).collect();
         let lowest = *rest.iter().min_by_key(|node| parliament.nodes[**node].identity).expect("some");
         let others: Vec<usize> = rest.into_iter().filter(|node| *node != lowest).collect();
-        // It is heard by all, and hears one of them alone.
+        // The voter with the lowest identity is heard by all, and hears one of them alone.
         for other in &others[1..] {
             parliament.cut.insert((*other, lowest));
         }
@@ -266,7 +266,7 @@ fn a_voter_that_lost_its_disk_is_a_stranger_until_it_is_voted_in_again() {
     let [(2, Ok(two)), (3, Ok(three))] = &parliament.answers[..] else { panic!("{:?}", parliament.answers) };
     assert_eq!((two.voters.len(), three.voters.len()), (2, 3));
     assert!(parliament.nodes[lost].election.as_ref().expect("runs").is_voter());
-    // It counts: without the third voter, the two are a majority.
+    // The voter counts: without the third voter, the two are a majority.
     let third = (0..3).find(|node| *node != lost && *node != leader).expect("three");
     parliament.crash(third);
     parliament.run_for(LEASE * 3);
@@ -354,7 +354,7 @@ fn a_voter_whose_disk_fails_stands_aside_and_a_leader_resigns() {
     parliament.assert_safe();
 }
 
-/// The members change, and the leader puts a view of them to the voters.
+/// Changes the members, so that the leader proposes a view of them to the voters.
 fn change_members(parliament: &mut Parliament) {
     parliament.members.push(id(30 + parliament.members.len()));
     for node in 0..parliament.nodes.len() {
@@ -372,7 +372,7 @@ fn a_failed_write_of_anything_but_the_ballot_deposes_nobody() {
     parliament.run_for(SECOND);
     for _ in 0..10 {
         for node in 0..3 {
-            // Of an incarnation's bound, or of addresses: what the disk has of the ballot is all there is.
+            // The write of an incarnation's bound, or of addresses, fails: the disk has all of the ballot.
             parliament.with(node, Election::store_failed);
         }
         parliament.run_for(SECOND);

@@ -10,7 +10,7 @@ use crate::core::limits::{
     ANSWER_TIMEOUT, CHANGE_TIMEOUT, FORWARD_TIMEOUT, LEARNING_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT,
 };
 
-/// Longer than any test.
+/// A delay longer than any test.
 const FOR_GOOD: Nanos = 3_600_000 * MS;
 
 /// Nodes whose disks are slow.
@@ -21,7 +21,7 @@ enum Slow {
     All,
 }
 
-/// Commands to the leader of three voters; the fourth node is none.
+/// Commands to the leader of three voters; the fourth node does not vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Command {
     Remove,
@@ -126,7 +126,8 @@ fn of_two_voters_without_the_view_the_one_that_answers_is_named() {
     }
 }
 
-/// When a removal is taken back that one of the voters acknowledges and does not store, from when it was given.
+/// Returns the time from the command until a removal is taken back that one of the voters acknowledges and does not
+/// store.
 fn taken_back_after(is_silent_then: bool) -> Duration {
     let (mut parliament, leader) = with_newcomer(4);
     let away = (leader + 2) % 3;

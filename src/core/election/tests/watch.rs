@@ -1,7 +1,7 @@
-//! What is watched in every run of a parliament, beside claims and leaders: terms at each voter, what was agreed in each
+//! The checks of every run of a parliament, beside claims and leaders: terms at each voter, the numbers agreed in each
 //! term, and the moments at which a fault hurts most.
 //!
-//! Must not know: which rules make it hold.
+//! Must not know: which rules make them hold.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ struct Range {
     most: u64,
 }
 
-/// How often each of these happened: a fault may wait for the next one.
+/// The number of times that each of these happened: a fault may wait for the next one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Moments {
-    /// Somebody has won its votes.
+    /// A candidate has won its votes.
     pub(super) elected: u64,
-    /// A voter has accepted a view with a number, or an electorate, that it had not before.
+    /// A voter has accepted a view with a number, or an electorate, that it did not have before.
     pub(super) accepted: u64,
     /// A view was agreed.
     pub(super) agreed: u64,
-    /// The electorate that somebody goes by changed by a voter.
+    /// The electorate that a node goes by changed by a voter.
     pub(super) electorates: u64,
-    /// Somebody went over to a later generation, or began it.
+    /// A node went over to a later generation, or began it.
     pub(super) generations: u64,
 }
 
@@ -40,21 +40,21 @@ struct Seen {
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     seen: BTreeMap<usize, Seen>,
-    /// Who won the votes of each term, and in which life.
+    /// The winner of each term's votes, and in which life of its process.
     elected: BTreeMap<Term, (usize, u64)>,
-    /// By where the generation began, and the term.
+    /// The numbers agreed, by the beginning of the generation and the term.
     agreed: BTreeMap<(Term, Term), Range>,
     pub(super) moments: Moments,
 }
 
 impl Watch {
-    /// A process starts with this term.
+    /// Notes that a process starts with this term.
     pub(super) fn starts(&mut self, node: usize, term: Term) {
         let life = self.seen.get(&node).map_or(0, |seen| seen.life + 1);
         self.seen.insert(node, Seen { life, term, ..Seen::default() });
     }
 
-    /// A voter came out of a step; says what is wrong with it.
+    /// Checks a voter after a step; returns what is wrong with it.
     pub(super) fn looks_at(&mut self, node: usize, election: &Election) -> Option<String> {
         let seen = self.seen.entry(node).or_default();
         let (before, term) = (seen.term, election.term());
@@ -86,7 +86,8 @@ impl Watch {
         (term < before).then(|| format!("term of {node} falls from {before} to {term}"))
     }
 
-    /// Somebody says that this view is agreed. What was agreed in a term, every later term of its generation keeps.
+    /// Checks a view that a node reports as agreed: what was agreed in a term, every later term of its generation
+    /// keeps.
     pub(super) fn agreed(&mut self, view: &NumberedView) -> Option<String> {
         let (began, term, number) = (view.electorate.began, view.term, view.number);
         self.moments.agreed += 1;

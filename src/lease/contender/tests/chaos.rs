@@ -1,4 +1,4 @@
-//! Everything at once, over many seeds; and the same with one rule taken away, to see that it would be noticed.
+//! All faults at once, over many seeds; and the same with one rule left out, to see that it would be noticed.
 //!
 //! More seeds: `HEADCOUNT_LEASE_SEEDS=100000`. One of them alone: `HEADCOUNT_LEASE_SEED=4711`.
 
@@ -13,25 +13,25 @@ use crate::lease::LeaseName;
 use crate::lease::contender::LeaseTiming;
 use crate::lease::contender::flaw::Flaw;
 
-/// Strikes in a run.
+/// The number of faults in a run.
 const STRIKES: u32 = 30;
 /// The rates at which clocks are as wrong as they may be.
 const WORST: [i64; 2] = [-10_000, 10_000];
 
-/// What a run may do beside what every run does.
+/// The mischief of one run, beyond what every run does.
 #[derive(Debug, Clone, Copy, Default)]
 struct Storm {
     flaw: Option<Flaw>,
-    /// Fail-overs lose commits, and databases are replaced by empty ones.
+    /// True if fail-overs lose commits, and databases are replaced by empty ones.
     loses_commits: bool,
-    /// Two agents bear one name.
+    /// True if two agents bear one name.
     has_namesakes: bool,
-    /// Leases are of different lengths.
+    /// True if leases are of different lengths.
     differs: bool,
 }
 
 impl Storm {
-    /// Each seed has its own mix. Where commits are lost leases are of one length, as the rules require.
+    /// Returns the mix of a seed. Where commits are lost, leases are of one length, as the rules require.
     fn of(seed: u64, flaw: Option<Flaw>) -> Self {
         let loses_commits = seed % 2 == 1;
         Self { flaw, loses_commits, has_namesakes: seed % 7 == 3, differs: !loses_commits && seed.is_multiple_of(3) }
@@ -55,7 +55,8 @@ fn timing(run: &mut World, lease: Duration) -> LeaseTiming {
     }
 }
 
-/// Faults by lot for a while, then healing. Violations of safety, or a cluster that does not come back.
+/// Runs with random faults for a while, then heals; returns violations of safety, or that the cluster does not come
+/// back.
 fn run(seed: u64, flaw: Option<Flaw>) -> (Reached, Vec<String>) {
     let storm = Storm::of(seed, flaw);
     let mut run = Run::new(seed, storm);
@@ -100,7 +101,7 @@ impl Run {
         self.world.nodes.iter().map(|node| node.timing.lease_duration).max().expect("some").as_nanos() as Nanos
     }
 
-    /// By lot; every other time the one that leads.
+    /// Returns a random node; every other time the one that leads.
     fn victim(&mut self) -> usize {
         let leader = self.world.leader();
         let nodes = self.world.nodes.len();
@@ -185,7 +186,7 @@ impl Run {
         }
     }
 
-    /// The way to the database gets better or worse.
+    /// Makes the connection to the database better or worse.
     fn weather(&mut self) {
         let world = &mut self.world;
         let lease = world.nodes[0].timing.lease_duration.as_nanos() as Nanos;
@@ -206,7 +207,7 @@ impl Run {
         };
     }
 
-    /// An operator, or the machine itself, wants this node to do something.
+    /// Lets an operator, or the machine itself, tell this node to do something.
     fn tell(&mut self, at: usize) {
         let lease = self.world.lease();
         if self.world.nodes[at].is_paused {
@@ -229,7 +230,7 @@ impl Run {
         self.world.run_for(Duration::from_nanos(pause));
     }
 
-    /// Everything works from now on: says what does not come about in time.
+    /// Lets everything work from now on; returns an error if something does not come about in time.
     fn comes_to_rest(&mut self) -> Result<(), String> {
         let world = &mut self.world;
         world.network = Network {
@@ -257,17 +258,17 @@ impl Run {
             world.with(at, |contender, now| contender.set_draining(now, false));
             world.end_all_work(at);
         }
-        // The last one that leads may have to stop first; a lease that was resigned is left to others for as long.
+        // The last leader may have to stop first; a lease that was resigned is left to others for as long.
         let lease = Duration::from_nanos(self.lease_nanos());
         let renewal = self.world.nodes.iter().map(|node| node.timing.renewal_interval).max().expect("some");
-        // A row that a clock put back made look far from its expiry counts as expired at first, and then not.
+        // A clock that was put back makes a row look far from its expiry: it counts as expired at first, and then not.
         let put_back = if self.was_put_back { lease } else { Duration::ZERO };
         let most = lease + renewal * 2 + lease / 10 + put_back;
         let has_leader = |world: &World| world.leader().is_some();
         if !self.world.run_until(most, has_leader) && self.world.violations.is_empty() {
             return Err(format!("nobody leads {most:?} after healing"));
         }
-        // What went wrong before may still show: a row that a stepped clock has expired.
+        // Earlier faults may still show: a row that a stepped clock has expired.
         self.world.run_for(lease * 2);
         if !self.world.run_until(most, has_leader) && self.world.violations.is_empty() {
             return Err(format!("nobody leads {most:?} after what came late"));
@@ -312,7 +313,7 @@ fn faults_of_every_kind_leave_one_valid_claim_and_come_to_a_leader() {
     }
 }
 
-/// Runs in which nothing happens would find nothing.
+/// Asserts that faults happened: runs in which nothing happens would find nothing.
 fn every_corner_is_reached(all: &Reached, count: u64) {
     for (what, often, least) in [
         ("claims", all.claims, count * 3),
@@ -337,7 +338,7 @@ fn every_corner_is_reached(all: &Reached, count: u64) {
     }
 }
 
-/// The first seed at which this is broken, and how.
+/// Asserts that safety is violated at one of these seeds, in the way named.
 #[track_caller]
 fn is_caught(flaw: Flaw, seeds: u64, what: &str) {
     let broken = |seed| run(seed, Some(flaw)).1.into_iter().find(|why| why.contains(what));

@@ -1,4 +1,4 @@
-//! One rule at a time, in the scene that shows it.
+//! Directed tests: one rule at a time, in the scene that shows it.
 
 use std::time::Duration;
 
@@ -13,26 +13,26 @@ use crate::sim::lease::Database;
 const LEASE: Duration = Duration::from_secs(15);
 const RENEWAL: Duration = Duration::from_secs(5);
 const SECOND: Duration = Duration::from_secs(1);
-/// What is left of a lease at least when everybody has seen it, less a second or two.
+/// The time that is left of a lease at least when all nodes have seen it, less a second or two.
 const MOST_OF_LEASE: Duration = Duration::from_secs(8);
 
 fn usual() -> LeaseTiming {
     LeaseTiming::of_lease(LEASE)
 }
 
-/// So many nodes, and one that leads.
+/// Returns a world of this many nodes, and the one that leads.
 fn led(seed: u64, nodes: usize, flaw: Option<Flaw>) -> (World, usize) {
     let mut world = World::new(seed, nodes, usual());
     world.flaw = flaw;
     world.start_all();
     assert!(world.run_until(SECOND, |world| world.leader().is_some()), "an empty database is led at once");
     let leader = world.leader().expect("it was there");
-    // Everybody has seen it.
+    // All nodes have seen it.
     world.run_for(RENEWAL);
     (world, leader)
 }
 
-/// One that is asked by hand, and what comes out of it.
+/// Returns a contender that is asked by hand.
 fn alone(timing: LeaseTiming) -> Contender {
     let birth = ContenderBirth {
         node: name(0),
@@ -113,8 +113,8 @@ fn a_lost_acquisition_is_adopted_and_counts_from_when_it_was_sent() {
     assert_eq!(own_claim(&contender), Some((1, second + LEASE * 98 / 100)));
 }
 
-/// What becomes of an acquisition that is carried out late, after somebody else was seen to hold the lease, whose commits
-/// were then lost: says whether this node leads by it.
+/// Carries out an acquisition late, after another node was seen to hold the lease, whose commits were then lost;
+/// returns true if this node leads by it.
 fn leads_by_what_came_late(flaw: Option<Flaw>) -> bool {
     let mut contender = alone(usual());
     if let Some(flaw) = flaw {
@@ -125,7 +125,7 @@ fn leads_by_what_came_late(flaw: Option<Flaw>) -> bool {
     let lost = contender.begin(Time::ORIGIN).expect("due");
     assert!(matches!(lost.steps[0].wish, Wish::Acquire { above: 9, .. }), "{lost:?}");
     contender.failed(Time::ORIGIN + SECOND, false);
-    // Another one, that has not heard of term 9, leads in term 1.
+    // Another node, which has not heard of term 9, leads in term 1.
     let (mut database, mut other) = (Database::new(), alone(usual()));
     let rival = Round { node: name(1), ..other.begin(Time::ORIGIN).expect("due") };
     database.execute(Duration::ZERO, &rival).expect("it takes writes");
@@ -147,20 +147,20 @@ fn an_acquisition_that_comes_after_somebody_else_was_seen_is_not_led() {
     assert!(leads_by_what_came_late(Some(Flaw::AdoptsWhatWasGivenUp)), "planted, it is caught");
 }
 
-/// When a lease may be taken of which a term was heard while a round was under way, in seconds.
+/// Returns the time, in seconds, at which a lease may be taken of which a term was heard while a round was under way.
 fn taken_at(flaw: Option<Flaw>) -> u64 {
     let mut contender = alone(usual());
     if let Some(flaw) = flaw {
         contender.plant(flaw);
     }
     let (mut database, lease) = (Database::new(), LeaseName::default());
-    // The round is handed out before, and its answer comes after the word of term 1.
+    // The round is handed out before the report of term 1, and its answer comes after it.
     let round = contender.begin(Time::ORIGIN).expect("due");
     let early =
         Round { steps: round.steps.iter().map(|step| Step { wish: Wish::Watch, ..step.clone() }).collect(), ..round };
     contender.heard(Time::ORIGIN + SECOND, &lease, 1, false);
     contender.answered(Time::ORIGIN + SECOND, &database.execute(Duration::ZERO, &early).expect("it takes writes"));
-    // What led in term 1 may have renewed until now, when all of it is lost.
+    // The leader of term 1 may have renewed until now, when all of it is lost.
     let lost_at = 10;
     for second in lost_at..100 {
         let now = Time::ORIGIN + SECOND * second as u32;
@@ -183,7 +183,7 @@ fn what_looks_older_than_it_is_known_to_be_is_waited_for_from_when_it_was_seen_t
 fn an_acquisition_in_a_term_that_was_heard_of_meanwhile_is_neither_led_nor_released() {
     let (mut contender, mut database, lease) = (alone(usual()), Database::new(), LeaseName::default());
     let round = contender.begin(Time::ORIGIN).expect("due");
-    // Somebody else led in term 1, and its commits were lost: a release of that term would look as if it were over.
+    // Another node led in term 1, and its commits were lost: a release of that term would look as if it were over.
     contender.heard(Time::ORIGIN, &lease, 1, false);
     contender.answered(Time::ORIGIN, &database.execute(Duration::ZERO, &round).expect("it takes writes"));
     assert_eq!(own_claim(&contender), None);
@@ -202,7 +202,7 @@ fn an_acquisition_that_is_found_too_late_is_released_and_not_led() {
     let mut database = Database::new();
     let lost = contender.begin(Time::ORIGIN).expect("due");
     contender.failed(Time::ORIGIN + SECOND, false);
-    // It arrives when nothing of its claim is left.
+    // The acquisition arrives when nothing of its claim is left.
     database.execute(LEASE, &lost).expect("it takes writes");
     let late = Time::ORIGIN + LEASE;
     let round = contender.begin(late).expect("due");
@@ -240,7 +240,7 @@ fn succession(seed: u64, flaw: Option<Flaw>) -> Duration {
 
 #[test]
 fn whoever_stops_is_succeeded_by_notification() {
-    // A tenth of led works take long to end, which is waited for.
+    // In a tenth of the cases led work takes long to end, which is waited for.
     let quick = (0..50).filter(|seed| succession(*seed, None) < Duration::from_millis(100)).count();
     assert!(quick >= 40, "{quick} of 50");
     let quick =
@@ -291,7 +291,8 @@ fn a_store_that_is_down_deposes_at_the_expiry_and_is_led_in_a_higher_term_once_i
     assert_eq!(world.starts.last().map(|start| start.2), Some(2));
 }
 
-/// The tightest figures that are allowed: the lease is hardly longer than two renewal intervals, and an answer may take one.
+/// Returns the tightest figures that are allowed: the lease is hardly longer than two renewal intervals, and an answer
+/// may take one.
 fn tight() -> LeaseTiming {
     LeaseTiming {
         renewal_interval: Duration::from_millis(7_400),
@@ -300,7 +301,7 @@ fn tight() -> LeaseTiming {
     }
 }
 
-/// How often a leader is deposed although of two answers in a row one comes.
+/// Returns the number of times that a leader is deposed although of two answers in a row one comes.
 fn deposed_by_lost_answers(flaw: Option<Flaw>) -> usize {
     let mut world = World::new(1, 1, tight());
     world.flaw = flaw;
@@ -318,7 +319,7 @@ fn one_lost_answer_does_not_cost_the_lease_even_at_the_tightest_figures() {
     assert!(deposed_by_lost_answers(Some(Flaw::ForgetsDrawnTokens)) > 0, "planted forgetfulness is caught");
 }
 
-/// How often a leader is deposed whose store comes back when a tenth of the claim is left.
+/// Returns the number of runs in which a leader is deposed whose store comes back when a tenth of the claim is left.
 fn deposed_at_the_last_moment(flaw: Option<Flaw>) -> usize {
     let deposed = |seed| {
         let (mut world, leader) = led(seed, 2, flaw);
@@ -354,7 +355,7 @@ fn a_server_clock_that_is_put_forward_makes_no_second_leader_and_an_operator_is_
         let is_it = |alarm: &ContenderAlarm| matches!(alarm, ContenderAlarm::ClockStepped { is_forward: true, .. });
         world.alarms.iter().any(|(_, alarm)| is_it(alarm))
     };
-    // Who has not seen the row between its last renewal and the step cannot know.
+    // A node that has not seen the row between its last renewal and the step cannot know.
     assert!((0..10).filter(|seed| is_told(*seed)).count() >= 5);
 }
 
@@ -477,7 +478,7 @@ fn leases_are_added_and_removed_at_run_time_and_keep_their_terms() {
     assert!(world.starts.iter().any(|start| start.2 == 2));
 }
 
-/// A sweep that frees leases, while the server's clock is put forward: what stores must not do.
+/// Shows what stores must not do: a sweep that frees leases, while the server's clock is put forward.
 #[test]
 fn a_sweep_that_frees_an_expired_lease_makes_two_leaders_of_a_stepped_clock() {
     let two_lead = |frees: bool| {
@@ -501,6 +502,6 @@ fn the_usual_load_is_a_round_of_each_node_in_a_renewal_interval() {
     let (before, seconds): (usize, Nanos) = (world.rounds.len(), 100);
     world.run_for(Duration::from_nanos(seconds * 1_000 * MS));
     let rounds = world.rounds.len() - before;
-    // Five nodes, twenty intervals, a tenth more for the jitter, and a little for what succeeds each other.
+    // Five nodes, twenty intervals, a tenth more for the jitter, and a little for successions.
     assert!((100..=125).contains(&rounds), "{rounds}");
 }

@@ -1,4 +1,4 @@
-//! Bytes from outside, and bounds.
+//! Hostile input: bytes from outside, and bounds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,8 +1,9 @@
-//! Every interleaving up to a bound: three contenders, the same machine as everywhere else, looked at by a model checker.
+//! Every interleaving up to a bound: three contenders, the same machine as everywhere else, explored by a model
+//! checker.
 //!
-//! A request is carried out at once, late, or never; its answer comes or is lost; word of terms is heard in any order or
-//! never; time goes on in steps of half a lease, and nobody is woken on time: a contender that is not woken is one that is
-//! paused. What is bounded: the number of steps, of losses, and of what operators and servers do.
+//! A request is carried out at once, late, or never; its answer comes or is lost; reports of terms are heard in any
+//! order or never; time goes on in steps of half a lease, and nobody is woken on time: a contender that is not woken is
+//! one that is paused. The bounds limit the number of steps, of losses, and of actions of operators and servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -51,7 +52,7 @@ impl Reached {
     }
 }
 
-/// What may still happen.
+/// The numbers of events that may still happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Bounds {
     steps: u8,
@@ -59,7 +60,7 @@ struct Bounds {
     clock_steps: u8,
     resignations: u8,
     crashes: u8,
-    /// The database is replaced by an empty one.
+    /// The replacements of the database by an empty one.
     replacements: u8,
 }
 
@@ -68,7 +69,7 @@ struct World {
     now: Time,
     database: Database,
     agents: Vec<Agent>,
-    /// Requests that their askers have given up, and that may still arrive.
+    /// The requests that their askers have given up, and that may still arrive.
     strays: BTreeSet<(usize, StrayRound)>,
     words: BTreeSet<(usize, u64, bool)>,
     leaders: BTreeMap<u64, usize>,
@@ -78,7 +79,7 @@ struct World {
     births: u8,
 }
 
-/// A round, ordered by how it is written.
+/// A round, ordered by its written form.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct StrayRound(Round);
 
@@ -154,7 +155,7 @@ impl World {
         }
     }
 
-    /// One leads, and the others have seen it.
+    /// Returns a world in which one contender leads, and the others have seen it.
     fn led(flaw: Option<Flaw>, bounds: Bounds) -> Self {
         let mut world = Self::new(flaw, bounds);
         for at in 0..CONTENDERS {
@@ -165,7 +166,7 @@ impl World {
         world
     }
 
-    /// The same, and it has renewed since they saw it.
+    /// Returns such a world in which it has renewed since they saw it.
     fn renewed(flaw: Option<Flaw>, bounds: Bounds) -> Self {
         let mut world = Self::led(flaw, bounds);
         world.now = world.now + STEP;
@@ -173,7 +174,7 @@ impl World {
         world
     }
 
-    /// The same, and they have seen that as well.
+    /// Returns such a world in which they have seen that as well.
     fn seen(flaw: Option<Flaw>, bounds: Bounds) -> Self {
         let mut world = Self::renewed(flaw, bounds);
         world.round(1);
@@ -181,7 +182,7 @@ impl World {
         world
     }
 
-    /// One led and is silent; the others have waited for half a lease after they saw it last.
+    /// Returns a world in which one led and is silent; the others have waited for half a lease after they saw it last.
     fn half_waited(flaw: Option<Flaw>, bounds: Bounds) -> Self {
         let mut world = Self::led(flaw, bounds);
         world.now = world.now + STEP;
@@ -261,7 +262,7 @@ impl World {
         }
     }
 
-    /// Claims that their holders think valid, whether or not they have been woken.
+    /// Returns the number of claims that their holders think valid, whether or not they have been woken.
     fn claims(&self) -> usize {
         let is_valid = |agent: &&Agent| agent.claim.is_some_and(|(_, until)| self.now < until);
         self.agents.iter().filter(is_valid).count()
@@ -401,7 +402,7 @@ fn explore(rules: Rules, depth: usize, what: &str) -> Option<String> {
     found.into_iter().next().map(str::to_owned)
 }
 
-/// So many events by lot: what no bound on the depth reaches. Says what broke.
+/// Plays random events, to reach what no bound on the depth reaches. Returns what broke.
 fn walk(seed: u64, rules: &Rules) -> Option<&'static str> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut world = rules.begin[0].clone();
@@ -409,7 +410,7 @@ fn walk(seed: u64, rules: &Rules) -> Option<&'static str> {
     for _ in 0..300 {
         events.clear();
         rules.actions(&world, &mut events);
-        // Some schedules carry out most of what is asked, others leave most of it.
+        // Some schedules carry out most of the requests, others leave most of them.
         let is_busy = |event: &&Event| matches!(event, Event::Begin(_) | Event::Execute(_) | Event::Deliver(_));
         let busy: Vec<Event> = events.iter().filter(is_busy).copied().collect();
         let from = if rng.random_range(0..=seed % 4) > 0 && !busy.is_empty() { &busy } else { &events };

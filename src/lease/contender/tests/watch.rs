@@ -1,8 +1,8 @@
-//! What must hold at every instant of true time, and what runs came to.
+//! The checks that hold at every instant of true time, and the counts of a run.
 //!
-//! A claim counts as valid for as long as its holder's clock says so, whether or not that process runs. Two at one time are
-//! a violation, but for what the rules do not reach after lost commits: a second one whose node saw nothing of the grant
-//! that was lost, and had not heard of the term that it began, as the highest one.
+//! A claim counts as valid for as long as its holder's clock says so, whether or not that process runs. Two at one time
+//! are a violation, but for those that the rules do not reach after lost commits: a second one whose node saw nothing
+//! of the grant that was lost, and had not heard of the term that it began, as the highest one.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::core::election::LossReason;
 use crate::lease::contender::Claim;
 use crate::lease::{Answer, LeaseName, Outcome, Token};
 
-/// How long after its time a claim may still be shown: the rounding of clocks of different rates.
+/// The time for which a claim may still be shown after its end: the rounding of clocks of different rates.
 const ROUNDING: Duration = Duration::from_micros(1);
 
 /// A claim of a process, as it sees it.
@@ -24,7 +24,7 @@ pub(super) struct Held {
     pub(super) grant: Token,
 }
 
-/// What a run, or many of them, came to.
+/// The counts of a run, or of many of them.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Reached {
     pub(super) claims: u64,
@@ -43,7 +43,7 @@ pub(super) struct Reached {
     pub(super) clock_steps: u64,
     pub(super) fallen_terms: u64,
     pub(super) stale_wakes: u64,
-    /// Overlaps beyond what the rules reach.
+    /// The number of overlaps beyond what the rules reach.
     pub(super) beyond: u64,
     pub(super) terms_twice: u64,
 }
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// A claim has begun that was not there before.
+    /// Notes a claim that has begun.
     fn begins(&mut self, at: usize, lease: &LeaseName, held: &Held) {
         self.reached.claims += 1;
         self.starts.push((self.now, at, held.term));
@@ -115,12 +115,12 @@ impl World {
             violations.push(format!("{at} leads while work of an earlier term goes on"));
         }
         for (other, rival) in self.rivals(at, lease) {
-            // What the rules reach: whoever saw a grant, or heard of the term that it began, as the highest.
+            // The rules reach a node that saw a grant, or heard of the term that it began, as the highest.
             let erased = self.erased.get(&rival.grant);
             let highest = node.knew.iter().filter(|(known, _)| known == lease).map(|(_, term)| *term).max();
             let is_heard = highest == Some(rival.term);
             let is_twice = self.twice.contains(&(lease.clone(), rival.term));
-            // The same the other way round: this one's own grant was lost while its answer was under way.
+            // The same the other way round: this node's own grant was lost while its answer was under way.
             let is_own_lost = self.erased.contains_key(&held.grant) && !self.nodes[other].sighted.contains(&held.grant);
             let is_beyond = is_own_lost
                 || erased.is_some_and(|is_acquisition| {
@@ -154,7 +154,7 @@ impl World {
         (0..self.nodes.len()).filter(|other| *other != at).filter_map(valid).collect()
     }
 
-    /// A claim that its holder thinks valid, whether or not it runs at this moment.
+    /// Returns a claim that its holder thinks valid, whether or not it runs at this moment.
     pub(super) fn valid(&self, at: usize, lease: &LeaseName) -> Option<&Held> {
         let held = self.nodes[at].held.get(lease)?;
         (self.local(at) < held.until).then_some(held)

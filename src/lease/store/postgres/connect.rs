@@ -1,7 +1,7 @@
 //! Connecting: host after host, each within the connect timeout.
 //!
-//! Invariants: the first host that lets us in, and takes writes where that is asked for, is used. A connection's socket is
-//! closed as soon as the connection is dropped.
+//! Invariants: the first host is used that accepts the connection, and takes writes if that is asked for. A
+//! connection's socket is closed as soon as the connection is dropped.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::{password, tls};
 use crate::lease::store::StoreError;
 use crate::lease::store::error::with_causes;
 
-/// The longest wait for the server to take note of a goodbye.
+/// The longest wait for the server to notice that the connection is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An open connection.
@@ -27,7 +27,7 @@ pub(super) struct Connection {
     socket: Socket,
 }
 
-/// The task that reads and writes. Ended when dropped: what hangs is not waited for.
+/// The task that reads and writes. It is aborted when dropped: one that hangs is not waited for.
 #[derive(Debug)]
 struct Socket(JoinHandle<()>);
 
@@ -38,7 +38,7 @@ impl Drop for Socket {
 }
 
 impl Connection {
-    /// Says goodbye.
+    /// Closes the connection.
     pub(super) async fn close(self) {
         let Self { client, mut socket } = self;
         drop(client);
@@ -46,17 +46,17 @@ impl Connection {
     }
 }
 
-/// Why a host did not do.
+/// The reason why a host cannot be used.
 enum Turned {
-    /// Nobody is there, or has no time.
+    /// The server is not there, or has no time.
     Away(String),
-    /// It takes no writes.
+    /// The server takes no writes.
     Standby,
-    /// It does not let us in, or we do not trust it.
+    /// The server refuses the connection, or is not trusted.
     Down(String),
 }
 
-/// Connects to the first host that will do.
+/// Connects to the first host that can be used.
 pub(super) async fn connect(parameters: &Parameters, place: &str) -> Result<Connection, StoreError> {
     let mut tried = Vec::new();
     for host in &parameters.hosts {
@@ -71,7 +71,8 @@ pub(super) async fn connect(parameters: &Parameters, place: &str) -> Result<Conn
     Err(failure(&tried, place))
 }
 
-/// What the attempts come to: whoever is only away may come back, so that goes before what needs people.
+/// Returns the error for the attempts: a server that is only away may come back, so that comes before errors that need
+/// people.
 fn failure(tried: &[(&Host, Turned)], place: &str) -> StoreError {
     let tell = |(host, turned): &(&Host, Turned)| {
         let said = match turned {
@@ -93,7 +94,7 @@ fn failure(tried: &[(&Host, Turned)], place: &str) -> StoreError {
 }
 
 async fn connect_to(parameters: &Parameters, host: &Host) -> Result<Connection, Turned> {
-    // Files may lie on a disk that hangs.
+    // The files may lie on a disk that hangs.
     let (for_files, of_host) = (parameters.clone(), host.clone());
     let files = move || (password::password(&for_files, &of_host), tls::config(&for_files));
     let (password, tls) = tokio::task::spawn_blocking(files).await.map_err(|error| Turned::Away(error.to_string()))?;
@@ -117,7 +118,7 @@ fn config(parameters: &Parameters, host: &Host, password: Option<String>) -> Con
     }
     let negotiation = match parameters.ssl_mode {
         SslMode::Disable => Negotiation::Disable,
-        // Nobody listens in on a socket of this machine.
+        // Nobody eavesdrops on a socket of this machine.
         _ if host.is_socket() => Negotiation::Disable,
         SslMode::Prefer => Negotiation::Prefer,
         SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Negotiation::Require,
@@ -156,7 +157,8 @@ fn judge(error: &tokio_postgres::Error) -> Turned {
     let said = with_causes(error);
     if let Some(code) = error.code() {
         let class = &code.code()[..2];
-        // Authentication, no such database, too old a protocol. All else passes: starting, stopping, too many clients.
+        // Authentication, no such database, too old a protocol. All other errors pass: starting, stopping, too many
+        // clients.
         return if class == "28" || class == "3D" || *code == SqlState::INSUFFICIENT_PRIVILEGE {
             Turned::Down(said)
         } else {
@@ -166,7 +168,7 @@ fn judge(error: &tokio_postgres::Error) -> Turned {
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
         if let Some(inner) = inner.downcast_ref::<std::io::Error>() {
-            // What the client says of a server whose transactions are read-only.
+            // The client's error for a server whose transactions are read-only.
             if inner.kind() == std::io::ErrorKind::PermissionDenied && said.contains("does not allow writes") {
                 return Turned::Standby;
             }

@@ -3,21 +3,21 @@
 //! Invariants:
 //! - The session carries nothing from one transaction to the next: unnamed statements, settings local to the transaction, no
 //!   advisory locks, no notifications. A pooler may give every transaction another session.
-//! - A request has the connection to itself. Dropped or failed half-way, it takes the connection with it, and the server rolls
-//!   back; the next one connects again.
-//! - A request takes at most the statement timeout, and for each host the connect timeout where there was no connection.
+//! - A request has the connection to itself. If it is dropped or fails half-way, the connection is closed, and the
+//!   server rolls back; the next request connects again.
+//! - A request takes at most the statement timeout, and for each host the connect timeout if there was no connection.
 //!
-//! A commit is as durable as the server makes it: with `synchronous_commit = off`, or a fail-over to a replica that is not
-//! synchronous, an answered commit can be lost. Terms catch what claims then cannot.
+//! A commit is as durable as the server makes it: with `synchronous_commit = off`, or a fail-over to a replica that is
+//! not synchronous, an answered commit can be lost. Terms then catch what claims cannot.
 //!
 //! | idea | file |
 //! |---|---|
 //! | addresses, the environment, passwords, TLS | `url`, `parameters`, `password`, `tls` |
-//! | hosts one by one | `connect` |
+//! | one host after the other | `connect` |
 //! | the tables | `tables` |
 //! | statements, sent without waiting in between | `statements`, `pipeline` |
 //! | requests within a connection: lists and sweeps; a round | `session`, `round` |
-//! | what errors mean, before and while committing | `trouble` |
+//! | the meaning of errors, before and while committing | `trouble` |
 
 mod connect;
 mod parameters;
@@ -47,13 +47,14 @@ use session::{Reply, Request, Session};
 use statements::Statements;
 use trouble::{Remedy, Trouble};
 
-/// Leases on a server.
+/// A store of leases on a server.
 pub struct PostgresStore {
     place: String,
     options: StoreOptions,
     parameters: Parameters,
     statements: Statements,
-    /// The server's limit for one statement, in milliseconds: less than the caller's for all, so that an answer comes in time.
+    /// The server's limit for one statement, in milliseconds: less than the caller's for all, so that an answer comes
+    /// in time.
     limit: String,
     connection: Option<Connection>,
     standing: Standing,
@@ -122,8 +123,8 @@ impl PostgresStore {
         &self.place
     }
 
-    /// Carries out a request over a connection that is there or had now. What failed for want of a session that had ended
-    /// unnoticed, or of tables that somebody dropped, is done once more.
+    /// Carries out a request over an open connection or a new one. A request that failed because its session had ended
+    /// unnoticed, or because tables were dropped, is tried once more.
     async fn request(&mut self, request: &Request) -> Result<Reply, StoreError> {
         let was_connected = self.connection.as_ref().is_some_and(|connection| !connection.client.is_closed());
         let trouble = match self.attempt(request, false).await {
@@ -139,7 +140,8 @@ impl PostgresStore {
     }
 
     async fn attempt(&mut self, request: &Request, is_table_missing: bool) -> Result<Reply, Trouble> {
-        // Out of `self` until all went well: dropped or failed half-way, it is closed.
+        // The connection is out of `self` until all went well: if the request is dropped or fails half-way, it is
+        // closed.
         let connection = match self.connection.take() {
             Some(connection) if !is_table_missing && !connection.client.is_closed() => connection,
             _ => self.connect(is_table_missing).await?,
@@ -168,7 +170,7 @@ impl PostgresStore {
     }
 }
 
-/// The name that this process runs under.
+/// Returns the name of the user that this process runs as.
 fn user() -> Option<String> {
     #[cfg(unix)]
     {

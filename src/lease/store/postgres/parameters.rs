@@ -1,6 +1,6 @@
-//! How a server is reached: an address, the environment and the defaults put together.
+//! Connection parameters: an address, the environment and the defaults put together.
 //!
-//! Invariants: all that can be known to be wrong before anybody connects is refused here, by name.
+//! Invariants: every setting that can be known to be wrong before connecting is refused here, by name.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio_postgres::config::ChannelBinding;
 use super::PostgresUrl;
 use crate::lease::store::{StoreError, StoreOptions};
 
-/// The most hosts in one address.
+/// The largest number of hosts in one address.
 pub const MAX_HOSTS: usize = 8;
 
 const DEFAULT_PORT: u16 = 5432;
@@ -18,10 +18,10 @@ const DEFAULT_PORT: u16 = 5432;
 const SOCKETS: &str = "/var/run/postgresql";
 /// The name that an agent's sessions have unless another is given.
 const APPLICATION: &str = "headcount";
-/// A silent peer is asked after this time that it still lives, unless another is given.
+/// The time after which a silent peer is asked if it still lives, unless another is given.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 
-/// A server's place. A host that begins with a slash is a directory of sockets.
+/// The address of a server. A host that begins with a slash is a directory of sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Host {
     pub(super) name: String,
@@ -34,35 +34,35 @@ impl Host {
     }
 }
 
-/// How a connection is protected.
+/// The protection of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SslMode {
     Disable,
-    /// Encrypted if the server can.
+    /// The connection is encrypted if the server can do so.
     Prefer,
-    /// Encrypted; the server's certificate is checked if there are authorities to check it by.
+    /// The connection is encrypted; the server's certificate is checked if there are authorities to check it by.
     Require,
-    /// The certificate is one that the authorities gave out.
+    /// The certificate must be one that the authorities issued.
     VerifyCa,
-    /// It is also that of the host that was asked for.
+    /// The certificate must also be that of the requested host.
     VerifyFull,
 }
 
-/// The authorities that a server's certificate is checked by.
+/// The authorities by which a server's certificate is checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Roots {
     System,
     File(PathBuf),
 }
 
-/// What tells who this process is, and where its files are.
+/// The environment of this process: its variables, its user, its files.
 pub(super) struct Environment<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
     pub(super) user: Option<String>,
     pub(super) exists: &'a dyn Fn(&std::path::Path) -> bool,
 }
 
-/// Everything that connecting takes.
+/// All parameters of a connection.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Parameters {
     pub(super) hosts: Vec<Host>,
@@ -82,7 +82,7 @@ pub(super) struct Parameters {
     pub(super) keepalive: Option<Keepalive>,
 }
 
-/// How a silent peer is asked if it still lives.
+/// The keepalive settings for a silent peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Keepalive {
     pub(super) idle: Duration,
@@ -198,7 +198,7 @@ fn ssl_mode(word: Option<&str>) -> Result<SslMode, StoreError> {
     })
 }
 
-/// With several hosts the one that takes writes is meant, unless something else is said.
+/// Returns true if only a host that takes writes will do: so with several hosts, unless something else is set.
 fn needs_primary(word: Option<&str>, hosts: usize) -> Result<bool, StoreError> {
     match word {
         None => Ok(hosts > 1),

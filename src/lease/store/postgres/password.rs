@@ -1,6 +1,6 @@
 //! The password file: lines of `host:port:database:user:password`, as libpq reads them.
 //!
-//! Invariants: a file that others may read is not used, and said so; the first line that fits counts.
+//! Invariants: a file that others may read is not used, and that is reported; the first line that fits counts.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use super::parameters::{Host, Parameters};
 /// The longest password file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The password for a host: of the parameters, else of the password file.
+/// Returns the password for a host: that of the parameters, else that of the password file.
 pub(super) fn password(parameters: &Parameters, host: &Host) -> Option<String> {
     if parameters.password.is_some() {
         return parameters.password.clone();
@@ -41,7 +41,7 @@ fn read(path: &Path) -> Option<String> {
 }
 
 fn find(text: &str, host: &Host, database: &str, user: &str) -> Option<String> {
-    // Sockets go by the name `localhost`, or by their directory.
+    // A host that is a directory of sockets goes by the name `localhost`, or by its directory.
     let port = host.port.to_string();
     let is_host = |field: &str| field == host.name || (host.is_socket() && field == "localhost");
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
@@ -58,11 +58,11 @@ fn find(text: &str, host: &Host, database: &str, user: &str) -> Option<String> {
 
 struct Field {
     text: String,
-    /// A lone, unescaped `*`.
+    /// True if the field is a lone, unescaped `*`.
     is_any: bool,
 }
 
-/// The five fields of a line. The password may hold colons only escaped, as the others.
+/// Splits a line into its five fields. The password may hold colons only escaped, like the others.
 fn split(line: &str) -> Vec<Field> {
     let mut fields = Vec::new();
     let (mut text, mut raw) = (String::new(), String::new());

@@ -1,7 +1,8 @@
 //! Statements sent one behind the other, without waiting for answers in between.
 //!
-//! Invariants: statements are sent in order and are unnamed: nothing of them stays in the session, so that a pooler may give
-//! the session to somebody else after each transaction. Their number is bounded by the caller's code, never by data.
+//! Invariants: statements are sent in order and are unnamed: nothing of them stays in the session, so that a pooler may
+//! give the session to another client after each transaction. Their number is bounded by the caller's code, never by
+//! data.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -25,7 +26,7 @@ impl<'a> Statement<'a> {
     }
 }
 
-/// Sends all statements and awaits all answers: the rows of each, or the first error and its place.
+/// Sends all statements and awaits all answers: returns the rows of each, or the first error and its place.
 pub(super) async fn run(client: &Client, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>, (usize, Error)> {
     let mut answers: Vec<_> = statements
         .iter()

@@ -4,13 +4,13 @@
 //!   begin, limits, lock, clock ─▶ heartbeat, renewals, releases ─▶ (acquisitions, one by one) ─▶ look, commit
 //! ```
 //!
-//! Two round trips where nothing is acquired, whatever the number of leases.
+//! A round takes two round trips if nothing is acquired, whatever the number of leases.
 //!
-//! Invariants: the clock is read once, when the leaders' rows that the round may change are locked. Each acquisition has a
-//! savepoint: who loses a race loses that alone. Leases are gone through in the order of their names, in which locks are
-//! taken.
+//! Invariants: the clock is read once, when the leaders' rows that the round may change are locked. Each acquisition
+//! has a savepoint: one that loses a race loses nothing else. Leases are gone through in the order of their names, in
+//! which locks are taken.
 //!
-//! Must not know: how a connection is had.
+//! Must not know: how connections are made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -83,7 +83,7 @@ impl Session<'_> {
         Ok(Answer { steps })
     }
 
-    /// Begins, locks what may be changed, and reads the clock.
+    /// Begins, locks the rows that may be changed, and reads the clock.
     async fn begin(&self, round: &Round) -> Result<SystemTime, Trouble> {
         let is_change = |wish: &Wish| !matches!(wish, Wish::Watch);
         let changing = round.steps.iter().filter(|step| is_change(&step.wish));
@@ -156,7 +156,7 @@ impl Session<'_> {
         }
     }
 
-    /// A lease as it stands after the round.
+    /// Returns a lease as it stands after the round.
     fn seen(&self, row: &Row, outcome: Outcome) -> Result<Seen, StoreError> {
         let read = || -> Result<(Option<i64>, Option<LeaderRow>), tokio_postgres::Error> {
             let term = row.try_get(0)?;
@@ -180,7 +180,7 @@ impl Session<'_> {
 
 type Acquisition = (LeaseName, (Token, u64, Option<Token>));
 
-/// What is to be acquired, in the order in which locks are taken.
+/// Returns the acquisitions, in the order in which locks are taken.
 fn acquisitions(round: &Round) -> Vec<Acquisition> {
     let mut found = Vec::new();
     for step in &round.steps {
@@ -226,7 +226,7 @@ impl ChangedRows {
         rows
     }
 
-    /// The heartbeat, and renewals and releases if there are any.
+    /// Returns the heartbeat, and renewals and releases if there are any.
     fn statements<'a>(&'a self, statements: &'a Statements, asking: &'a Asking<'a>) -> Vec<Statement<'a>> {
         let (text, texts, time) = (Type::TEXT, Type::TEXT_ARRAY, Type::TIMESTAMPTZ);
         let heartbeat = Statement::new(
@@ -270,16 +270,16 @@ impl ChangedRows {
     }
 }
 
-/// What came of a round's changes.
+/// The results of a round's changes.
 #[derive(Default)]
 struct Won {
-    /// Leases renewed or released: a round asks one thing of each.
+    /// The leases renewed or released: a round has one request for each.
     changed: BTreeSet<String>,
     acquired: BTreeMap<LeaseName, Outcome>,
 }
 
 impl Won {
-    /// Notes what renewals and releases answered. A heartbeat answers nothing.
+    /// Notes the answers to renewals and releases. A heartbeat answers nothing.
     fn note(&mut self, session: &Session<'_>, rows: &[Vec<Row>]) -> Result<(), Trouble> {
         for row in rows.iter().flatten() {
             self.changed.insert(row.try_get(0).map_err(|error| session.damaged(error))?);

@@ -2,7 +2,7 @@
 //!
 //! Invariants: every request is one transaction, awaited until its deadline.
 //!
-//! Must not know: how a connection is had, or when another attempt helps.
+//! Must not know: how connections are made, or when another attempt helps.
 
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::types::Type;
@@ -15,31 +15,31 @@ use crate::lease::store::standing::Expired;
 use crate::lease::store::{StoreError, StoreOptions, rows};
 use crate::lease::{Answer, NodeRow, Round};
 
-/// What is asked of a database.
+/// A request to a database.
 #[derive(Debug)]
 pub(super) enum Request {
-    /// That it is there.
+    /// Checks that the database is there.
     Prepare,
     Round(Round),
     Nodes,
-    /// That old rows go.
+    /// Deletes old rows.
     Sweep {
         row_ttl_ms: i64,
     },
-    /// That these leaders' rows go, if they are still as they were.
+    /// Deletes these leaders' rows, if they are still as they were.
     SweepExpired {
         row_ttl_ms: i64,
         may_go: Vec<Expired>,
     },
 }
 
-/// What a database answers.
+/// A database's reply.
 #[derive(Debug)]
 pub(super) enum Reply {
     Ready,
     Answer(Answer),
     Nodes(Vec<NodeRow>),
-    /// How many rows went, and the expired leaders' rows that were met.
+    /// The number of deleted rows, and the expired leaders' rows that were met.
     Swept {
         gone: usize,
         met: Vec<Expired>,
@@ -80,12 +80,12 @@ impl Session<'_> {
         }
     }
 
-    /// What cannot be read of an answer.
+    /// Returns the error for an answer that cannot be read.
     pub(super) fn damaged(&self, reason: impl std::fmt::Display) -> StoreError {
         StoreError::Damaged { place: self.place.to_owned(), reason: reason.to_string() }
     }
 
-    /// What every transaction begins with: two statements.
+    /// Returns the two statements that every transaction begins with.
     pub(super) fn beginning(&self) -> Vec<Statement<'_>> {
         vec![Statement::new(BEGIN, Vec::new()), Statement::new(LIMITS, vec![(&self.limit, Type::TEXT)])]
     }
@@ -95,7 +95,7 @@ impl Session<'_> {
         let mut statements = self.beginning();
         statements.push(Statement::new(&self.statements.nodes, vec![(&cluster, Type::TEXT)]));
         statements.push(Statement::new("commit", Vec::new()));
-        // Nothing is changed by it.
+        // The list changes nothing.
         let rows = self.ask(&statements, Stage::Before).await?;
         let read = |row: &Row| -> Result<NodeRow, String> {
             let wrong = |error: tokio_postgres::Error| error.to_string();

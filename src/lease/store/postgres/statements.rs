@@ -6,15 +6,17 @@
 use crate::lease::store::standing::MAX_STANDING;
 use crate::lease::store::{MAX_NODES, StoreOptions};
 
-/// Rows are judged as they are when their locks are had, whatever the role's default is.
+/// Begins a transaction in which rows are judged as they are when their locks are taken, whatever the role's default
+/// is.
 pub(super) const BEGIN: &str = "begin isolation level read committed";
 
-/// The server gives up before its caller does, so that the caller is told instead of left to guess. A session whose agent
-/// stands still in the middle of a transaction does not keep its locks: the server ends it.
+/// Sets the server's limits. The server gives up before its caller does, so that the caller is told instead of left to
+/// guess. A session whose agent stands still in the middle of a transaction does not keep its locks: the server ends
+/// it.
 pub(super) const LIMITS: &str = "select set_config('statement_timeout', $1, true), \
                                  set_config('idle_in_transaction_session_timeout', $1, true)";
 
-/// Read after the locks are held: the time at which a transaction begins may have passed long ago by then.
+/// Reads the clock after the locks are held: the time at which a transaction begins may be long past by then.
 pub(super) const CLOCK: &str = "select clock_timestamp()";
 
 /// Statements with the names of their tables.
@@ -39,7 +41,7 @@ impl Statements {
     pub(super) fn new(options: &StoreOptions) -> Self {
         let [nodes, leases, terms] = ["nodes", "leases", "terms"].map(|name| options.table(name));
         Self {
-            // In one order, so that two never wait for each other.
+            // Rows are locked in one order, so that two rounds never wait for each other.
             lock: format!(
                 "select lease from {leases} where cluster = $1 and lease = any($2) and is_leader
                  order by lease for update"
@@ -62,13 +64,13 @@ impl Statements {
                  where l.cluster = $1 and l.lease = w.lease and l.node_id = $2 and l.lease_token = w.held and l.is_leader
                  returning l.lease"
             ),
-            // An expiry further off than the lease is long is another clock's, see `rows`.
+            // An expiry further off than the lease is long was written by another clock, see `rows`.
             clear: format!(
                 "update {leases} set is_leader = false
                  where cluster = $1 and lease = $2 and is_leader and lease_token = $3
                  and (expires_at <= $4 or expires_at > $4 + lease_ms * interval '1 millisecond')"
             ),
-            // Two that do this at once: the second waits for the first and violates the unique index.
+            // If two rounds do this at once, the second waits for the first and violates the unique index.
             take: format!(
                 "insert into {leases} as l
                  (cluster, lease, node_id, is_leader, lease_token, term, lease_ms, expires_at, updated_at)

@@ -1,7 +1,7 @@
-//! Making the tables, also when ten do so at once.
+//! Making the tables, even when ten agents do so at once.
 //!
-//! Invariants: tables that are there are not touched: a role without the right to create anything can use them. Who comes
-//! second looks again, at most [`ATTEMPTS`] times.
+//! Invariants: existing tables are not touched: a role without the right to create anything can use them. An agent that
+//! comes second looks again, at most [`ATTEMPTS`] times.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use super::trouble::{Making, Stage, Trouble, judge, judge_making, late};
 use crate::lease::store::schema::{self, VERSION};
 use crate::lease::store::{StoreError, StoreKind, StoreOptions};
 
-/// The most attempts to make the tables beside others who do the same.
+/// The largest number of attempts to make the tables beside other agents that do the same.
 const ATTEMPTS: u32 = 20;
 /// The pause after the first attempt; each is longer by as much.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Looks for the tables, and makes them if they are missing, or in any case if something said that one is.
+/// Makes the tables if they are missing, or in any case if an error said that one is.
 pub(super) async fn make_sure(
     client: &Client,
     options: &StoreOptions,
@@ -50,9 +50,9 @@ pub(super) async fn make_sure(
     Ok(())
 }
 
-/// The version of the tables; 0 if there are none.
+/// Returns the version of the tables; 0 if there are none.
 async fn find(client: &Client, options: &StoreOptions, place: &str, limit: &str) -> Result<i64, Trouble> {
-    // Asked by name, so that nothing fails where nothing is: poolers and logs take note of errors.
+    // Asked by name, so that nothing fails where there are no tables: poolers and logs take note of errors.
     let name = options.table("version");
     let version = format!("select version from {name}");
     let is_there = "select to_regclass($1) is not null";
@@ -97,7 +97,7 @@ async fn make(client: &Client, options: &StoreOptions, limit: &str, from: i64) -
     match within(client, options, &statements).await {
         Ok(_) => Ok(()),
         Err(error) => {
-            // What follows begins a transaction of its own.
+            // The next attempt begins a transaction of its own.
             let _ = within(client, options, &[Statement::new("rollback", Vec::new())]).await;
             Err(error)
         }

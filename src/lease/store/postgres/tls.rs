@@ -1,7 +1,8 @@
 //! TLS as `sslmode` asks for it.
 //!
-//! Invariants: `verify-ca` and `verify-full` never accept a certificate that the authorities did not give out; `verify-full`
-//! never one of another host. What is not verified is at least encrypted, and the peer owns the certificate's key.
+//! Invariants: `verify-ca` and `verify-full` never accept a certificate that the authorities did not issue;
+//! `verify-full` never one of another host. A connection that is not verified is at least encrypted, and the peer owns
+//! the certificate's key.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStor
 
 use super::parameters::{Parameters, Roots, SslMode};
 
-/// What a connection is encrypted with, or what is wrong with a file.
+/// Returns the configuration of the encryption, or what is wrong with a file.
 pub(super) fn config(parameters: &Parameters) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -35,7 +36,7 @@ fn verifier(parameters: &Parameters, provider: &Arc<CryptoProvider>) -> Result<A
     let is_strict = match parameters.ssl_mode {
         SslMode::VerifyFull => true,
         SslMode::VerifyCa => false,
-        // Authorities that are there are used, as libpq does.
+        // Existing authorities are used, as libpq does.
         SslMode::Require if parameters.roots.is_some() => false,
         SslMode::Disable | SslMode::Prefer | SslMode::Require => {
             return Ok(Arc::new(Lenient { provider: Arc::clone(provider), chain: None }));
@@ -60,7 +61,7 @@ fn verifier(parameters: &Parameters, provider: &Arc<CryptoProvider>) -> Result<A
 
 fn authorities(certificates: Vec<CertificateDer<'static>>) -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    // Systems keep certificates that no library reads.
+    // Systems keep certificates that no library can read.
     let _ = roots.add_parsable_certificates(certificates);
     roots
 }
@@ -72,7 +73,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     if all.is_empty() { Err(wrong(&"there is no certificate in it")) } else { Ok(all) }
 }
 
-/// A private key that others may read is refused, as libpq does; root's may be read by its group.
+/// Refuses a private key that others may read, as libpq does; root's may be read by its group.
 fn refuse_readable(key: &Path) -> Result<(), String> {
     #[cfg(unix)]
     {
@@ -86,7 +87,8 @@ fn refuse_readable(key: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Accepts any host's certificate that the authorities gave out, or any at all where there are none.
+/// A verifier that accepts any host's certificate that the authorities issued, or any at all if there are no
+/// authorities.
 #[derive(Debug)]
 struct Lenient {
     provider: Arc<CryptoProvider>,
@@ -104,7 +106,7 @@ impl ServerCertVerifier for Lenient {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
         match chain.verify_server_cert(certificate, intermediates, name, ocsp, now) {
-            // The name is looked at last: all else held.
+            // The name is checked last: all other checks passed.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),

@@ -1,8 +1,8 @@
-//! What a server's errors mean, before and while something is committed.
+//! The meaning of a server's errors, before and while a transaction is committed.
 //!
-//! Invariants: nothing counts as undone that may have been committed. While a commit is on its way, only an error that the
-//! server itself reports of a transaction says that it did not happen; a connection that breaks, or a pooler that reports
-//! that its own did, says nothing.
+//! Invariants: no request counts as undone that may have been committed. While a commit is on its way, only an error
+//! that the server itself reports of a transaction says that it did not happen; a connection that breaks, or a pooler
+//! that reports that its own did, says nothing.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use tokio_postgres::error::{Severity, SqlState};
 use crate::lease::store::error::with_causes;
 use crate::lease::store::{StoreError, StoreKind, StoreOptions, schema};
 
-/// A request that failed, and if another attempt can mend that.
+/// A request that failed, and the remedy that another attempt can bring.
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub(super) error: StoreError,
     pub(super) remedy: Remedy,
 }
 
-/// What another attempt would do about it.
+/// The remedy for a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Remedy {
     None,
-    /// Connect: the session had ended unnoticed.
+    /// Another attempt connects: the session had ended unnoticed.
     Connect,
-    /// Make the tables that are missing.
+    /// Another attempt makes the tables that are missing.
     MakeTables,
 }
 
@@ -35,16 +35,16 @@ impl From<StoreError> for Trouble {
     }
 }
 
-/// How far a transaction has come.
+/// The stage of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Its commit has not been sent: it will not happen.
+    /// The commit has not been sent: the transaction will not happen.
     Before,
-    /// Its commit has been sent.
+    /// The commit has been sent.
     Committing,
 }
 
-/// What an error at a stage means.
+/// Returns the meaning of an error at a stage.
 pub(super) fn judge(error: &Error, stage: Stage, place: &str, options: &StoreOptions) -> Trouble {
     let reason = with_causes(error);
     let place = place.to_owned();
@@ -82,7 +82,7 @@ fn lost(reason: String, stage: Stage, place: String) -> Trouble {
     }
 }
 
-/// What no answer in time means.
+/// Returns the meaning of no answer in time.
 pub(super) fn late(stage: Stage, place: &str, waited: Duration) -> Trouble {
     let (place, reason) = (place.to_owned(), format!("no answer within {waited:?}"));
     match stage {
@@ -91,9 +91,9 @@ pub(super) fn late(stage: Stage, place: &str, waited: Duration) -> Trouble {
     }
 }
 
-/// What an error means while tables are made.
+/// The meaning of an error while tables are made.
 pub(super) enum Making {
-    /// Somebody else makes them at the same time: look again.
+    /// Another agent makes them at the same time: look again.
     Raced,
     Failed(Trouble),
 }
@@ -105,9 +105,9 @@ pub(super) fn judge_making(error: &Error, place: &str, options: &StoreOptions) -
         SqlState::DUPLICATE_SCHEMA,
         SqlState::DUPLICATE_OBJECT,
         SqlState::T_R_DEADLOCK_DETECTED,
-        // A catalogue's row that two update at once.
+        // Two agents updated a catalogue's row at once.
         SqlState::INTERNAL_ERROR,
-        // The tables of an index that somebody is still making.
+        // The tables of an index that another agent is still making.
         SqlState::UNDEFINED_TABLE,
     ];
     if error.code().is_some_and(|code| raced.contains(code)) {

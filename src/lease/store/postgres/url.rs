@@ -1,7 +1,7 @@
-//! Addresses of servers as libpq's users write them, and what they leave to the environment.
+//! Addresses of servers as libpq's users write them, and the settings that they leave to the environment.
 //!
-//! Invariants: a keyword that is not understood is refused, never ignored. An address goes before a variable of the
-//! environment, a variable before a default. Passwords are not shown.
+//! Invariants: a keyword that is not understood is refused, never ignored. An address takes precedence over an
+//! environment variable, a variable over a default. Passwords are not shown.
 //!
 //! Must not know: files, sockets.
 
@@ -10,7 +10,7 @@ use std::fmt;
 
 use crate::lease::store::StoreError;
 
-/// Keywords, and the variables that stand in for them.
+/// The keywords, and the environment variables that stand in for them.
 const KEYWORDS: [(&str, &str); 19] = [
     ("host", "PGHOST"),
     ("port", "PGPORT"),
@@ -39,7 +39,7 @@ const KEYWORDS: [(&str, &str); 19] = [
 pub struct PostgresUrl(BTreeMap<&'static str, String>);
 
 impl PostgresUrl {
-    /// What follows `postgres://`.
+    /// Parses the text that follows `postgres://`.
     pub(in crate::lease::store) fn parse(rest: &str) -> Result<Self, StoreError> {
         let mut values = BTreeMap::new();
         let (address, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -71,7 +71,7 @@ impl PostgresUrl {
         Ok(Self(values))
     }
 
-    /// A keyword's value: from the address, else from the environment.
+    /// Returns a keyword's value: from the address, else from the environment.
     pub(super) fn value(&self, keyword: &str, variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         let own = || self.0.get(keyword).cloned();
         let (_, name) = KEYWORDS.iter().find(|(known, _)| *known == keyword).expect("a known keyword");
@@ -80,7 +80,7 @@ impl PostgresUrl {
     }
 }
 
-/// The same address without password; what the query held is not repeated.
+/// Shows the same address without password; the contents of the query are not repeated.
 impl fmt::Display for PostgresUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = |keyword: &str| self.0.get(keyword).map_or("", String::as_str);
@@ -117,7 +117,7 @@ fn known(keyword: &str) -> Result<&'static str, StoreError> {
     })
 }
 
-/// Hosts and ports, in two lists of one length.
+/// Splits a list of hosts into hosts and ports, in two lists of one length.
 fn split_hosts(text: &str) -> Result<(Vec<String>, Vec<String>), StoreError> {
     let mut hosts = Vec::new();
     let mut ports = Vec::new();

@@ -1,8 +1,8 @@
-//! The open file: transactions, and what SQLite's errors mean.
+//! The open file: its transactions, and the meaning of SQLite's errors.
 //!
 //! Invariants:
 //! - A transaction begins `IMMEDIATE`, so it waits for others before it reads, and the time is read after that wait.
-//! - The file is looked at before and after each transaction: what went into a deleted file did not happen.
+//! - The file is checked before and after each transaction: a write into a deleted file did not happen.
 //! - After an error that says nothing about the next attempt the file is opened anew.
 //!
 //! Must not know: what a transaction does.
@@ -19,7 +19,7 @@ use crate::lease::store::schema::{self, StoreKind, VERSION};
 use crate::lease::store::standing::Standing;
 use crate::lease::store::{StoreError, StoreOptions, millis};
 
-/// The pause between attempts where SQLite does not wait itself: while others turn the file to WAL, or recover it.
+/// The pause between attempts where SQLite does not wait itself: while others switch the file to WAL, or recover it.
 const OPEN_PAUSE: Duration = Duration::from_millis(10);
 
 /// The time of a transaction, in milliseconds since 1970 by the machine's clock.
@@ -39,7 +39,7 @@ impl From<rusqlite::Error> for Trouble {
     }
 }
 
-/// A file, open or not.
+/// The file of a store, open or not.
 pub(super) struct Database {
     path: PathBuf,
     pub(super) options: StoreOptions,
@@ -63,14 +63,14 @@ impl Database {
         self.path.display().to_string()
     }
 
-    /// Does something in a transaction, once the file is open and has its tables.
+    /// Runs `work` in a transaction, once the file is open and has its tables.
     pub(super) fn transact<T>(
         &mut self,
         work: impl Fn(&Transaction<'_>, Now) -> Result<T, Trouble>,
     ) -> Result<T, StoreError> {
         let is_first_use = self.open.is_none();
         match self.attempt(&work) {
-            // Somebody dropped the tables since they were made: nothing was done, and they are made anew.
+            // The tables were dropped since they were made: nothing was done, and they are made anew.
             Err(error) if !is_first_use && is_about_missing_table(&error) => self.attempt(&work),
             other => other,
         }
@@ -109,7 +109,7 @@ impl Database {
         Ok(value)
     }
 
-    /// Opens the file and makes it what it has to be. Others may be doing the same.
+    /// Opens the file and prepares it. Others may be doing the same.
     fn open_file(&self) -> Result<Open, StoreError> {
         let deadline = Instant::now() + self.options.statement_timeout();
         loop {
@@ -149,14 +149,14 @@ impl Database {
         if found > VERSION {
             return Err(StoreError::NewerSchema { place: self.place(), found, known: VERSION });
         }
-        // Also where the version says that all is there: somebody may have dropped one of them.
+        // Also if the version says that all tables are there: one of them may have been dropped.
         for statement in schema::migrations(StoreKind::Sqlite, &self.options, if found < VERSION { found } else { 0 }) {
             transaction.execute_batch(&statement).map_err(wrong)?;
         }
         transaction.commit().map_err(|error| judge_commit(&self.path, &error))
     }
 
-    /// The version of the tables; 0 if there are none.
+    /// Returns the version of the tables; 0 if there are none.
     fn version(&self, transaction: &Transaction<'_>) -> rusqlite::Result<i64> {
         let known = "select 1 from sqlite_schema where type = 'table' and name = ?1";
         let name = self.options.plain("version");
@@ -177,7 +177,7 @@ fn is_about_missing_table(error: &StoreError) -> bool {
     matches!(error, StoreError::Failed { reason, .. } if reason.contains("no such table"))
 }
 
-/// What an error means before anything was committed.
+/// Returns the meaning of an error before anything was committed.
 fn judge(path: &Path, error: &rusqlite::Error) -> StoreError {
     let place = path.display().to_string();
     let reason = error.to_string();
@@ -195,8 +195,8 @@ fn judge(path: &Path, error: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// What an error means while committing: others' locks and a full disk leave all as it was; where the disk failed nobody
-/// knows what is on it.
+/// Returns the meaning of an error while committing: others' locks and a full disk leave everything as it was; after a
+/// failure of the disk its contents are unknown.
 fn judge_commit(path: &Path, error: &rusqlite::Error) -> StoreError {
     match judge(path, error) {
         known @ (StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::ReadOnly { .. }) => known,

@@ -1,8 +1,8 @@
-//! The file of an SQLite store: how it is made, where it may lie, how it is known again.
+//! The file of an SQLite store: how it is made, where it may lie, how it is recognised.
 //!
 //! Invariants:
-//! - The file is made readable by its owner alone, and appears as a whole: it is never opened here. POSIX drops all locks
-//!   that a process has on a file as soon as the process closes any handle to it, and SQLite's rest on those.
+//! - The file is made readable by its owner alone, and appears as a whole: it is never opened here. POSIX drops all
+//!   locks that a process has on a file as soon as the process closes any handle to it, and SQLite's rest on those.
 //! - A file on a file system that machines share is refused: its locks do not hold between them, and two nodes would lead.
 
 use std::fs;
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use crate::lease::store::StoreError;
 
-/// What tells a file from another that takes its path: device and number.
+/// The identity of a file, which tells it from another one at its path: device and number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity(u64, u64);
 
-/// Who is at the path now; `None` if nothing is, or where the system does not tell.
+/// Returns the identity of the file at the path; `None` if there is none, or if the system does not tell.
 pub(super) fn identity(path: &Path) -> Option<Identity> {
     #[cfg(unix)]
     {
@@ -70,7 +70,7 @@ pub(super) fn make(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Made under another name, closed, and only then given its own.
+/// Makes a file under another name, closes it, and only then gives it its own name.
 fn make_private(path: &Path, directory: &Path) -> io::Result<()> {
     let made = tempfile::Builder::new().prefix(".headcount-").tempfile_in(directory)?.into_temp_path();
     made.persist_noclobber(path).map_err(|error| error.error)
@@ -78,7 +78,7 @@ fn make_private(path: &Path, directory: &Path) -> io::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn refuse_network(path: &Path, directory: &Path) -> Result<(), StoreError> {
-    // What cannot be asked is not refused: SQLite will say what is wrong.
+    // A place that cannot be asked about is not refused: SQLite will say what is wrong.
     for place in [directory, path] {
         let Ok(found) = nix::sys::statfs::statfs(place) else { continue };
         #[allow(clippy::unnecessary_cast, clippy::cast_possible_wrap, reason = "its type differs between systems")]
@@ -96,7 +96,7 @@ fn refuse_network(_path: &Path, _directory: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The name of a file system that machines share, by its number in `statfs(2)`.
+/// Returns the name of a file system that machines share, by its number in `statfs(2)`.
 #[cfg(target_os = "linux")]
 fn network_file_system(magic: i64) -> Option<&'static str> {
     // Some systems give the number with its sign, some without.

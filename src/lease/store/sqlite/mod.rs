@@ -5,15 +5,15 @@
 //! Invariants: SQLite is called on a thread of its own only. A request waits for others' locks up to the statement timeout,
 //! and its caller a little longer: a disk that hangs does not hang the caller.
 //!
-//! A file that is replaced under running agents while its `-wal` stays is no file of anybody's: SQLite reads that log into
-//! whatever database lies beside it. Who restores a backup stops the agents, or removes the log with the file.
+//! A file that is replaced under running agents while its `-wal` file stays is damaged: SQLite applies that log to
+//! whatever database lies beside it. To restore a backup, stop the agents, or remove the log with the file.
 //!
 //! | idea | file |
 //! |---|---|
-//! | the thread, requests and giving up on them | `worker` |
-//! | the file: made, judged, noticed when it is gone | `file` |
+//! | the thread, requests and giving them up | `worker` |
+//! | the file: how it is made, judged, and noticed when it is gone | `file` |
 //! | the open database: transactions, errors | `database` |
-//! | what a round, a list and a sweep are in SQL | `statements` |
+//! | a round, a list and a sweep in SQL | `statements` |
 
 mod database;
 mod file;
@@ -28,7 +28,7 @@ use crate::lease::{Answer, NodeRow, Round};
 use database::Database;
 use worker::Worker;
 
-/// Leases in a file.
+/// A store of leases in a file.
 #[derive(Debug)]
 pub struct SqliteStore {
     place: String,

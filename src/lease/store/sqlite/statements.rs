@@ -1,7 +1,7 @@
 //! A round, a list and a sweep in SQLite's SQL.
 //!
-//! Invariants: every comparison with a row is made by a statement, with the transaction's one time. Since the transaction
-//! is the only writer there is no conflict: who comes second finds the lease held.
+//! Invariants: every comparison with a row is made by a statement, with the transaction's one time. Since the
+//! transaction is the only writer there is no conflict: a contender that comes second finds the lease held.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,12 +40,12 @@ impl Statements {
         let [nodes, leases, terms, version] = ["nodes", "leases", "terms", "version"].map(|name| options.table(name));
         Self {
             version: format!("select version from {version}"),
-            // Never touches a leader's columns: it is another table.
+            // The heartbeat never touches a leader's columns: they are in another table.
             heartbeat: format!(
                 "insert into {nodes} (cluster, node_id, rpc_addr, updated_at) values (?1, ?2, ?3, ?4)
                  on conflict (cluster, node_id) do update set rpc_addr = excluded.rpc_addr, updated_at = excluded.updated_at"
             ),
-            // An expiry further off than the lease is long is another clock's, see `rows`.
+            // An expiry further off than the lease is long was written by another clock, see `rows`.
             clear: format!(
                 "update {leases} set is_leader = 0
                  where cluster = ?1 and lease = ?2 and is_leader and lease_token = ?3
@@ -156,7 +156,7 @@ impl Database {
         })
     }
 
-    /// The liveness rows, newest first.
+    /// Returns the liveness rows, newest first.
     pub(super) fn nodes(&mut self) -> Result<Vec<NodeRow>, StoreError> {
         let place = self.place();
         let (cluster, list) = (self.options.cluster().to_owned(), self.statements.nodes.clone());
@@ -174,7 +174,7 @@ impl Database {
         })
     }
 
-    /// Deletes old rows; how many.
+    /// Deletes old rows; returns their number.
     pub(super) fn sweep(&mut self, row_ttl: Duration) -> Result<usize, StoreError> {
         let cluster = self.options.cluster().to_owned();
         let statements = Arc::clone(&self.statements);

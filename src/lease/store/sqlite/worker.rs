@@ -1,7 +1,7 @@
-//! The thread that calls SQLite, and what its callers wait for.
+//! The thread that calls SQLite, and the requests of its callers.
 //!
-//! Invariants: at most one request waits while one runs. A caller that gives up on a request that has not begun takes it
-//! back: it will not run later. One that has begun may have an effect, and its caller is told so.
+//! Invariants: at most one request waits while one runs. A caller that gives up on a request that has not begun takes
+//! it back: it will not run later. A request that has begun may have an effect, and its caller is told so.
 //!
 //! Must not know: what a request does.
 
@@ -19,14 +19,14 @@ use crate::lease::store::{StoreError, StoreOptions};
 
 /// The time that a caller grants beyond the wait for locks: for the transaction itself and the disk.
 const DISK_GRACE: Duration = Duration::from_secs(1);
-/// The longest wait for the thread's end at the goodbye.
+/// The longest wait for the thread to end when the store is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The requests that may wait while one runs.
+/// The number of requests that may wait while one runs.
 const WAITING: usize = 1;
 
 type Job = Box<dyn FnOnce(&mut Database) + Send>;
 
-/// The thread's handle. Dropped, it lets the thread end after what it is doing.
+/// The thread's handle. When it is dropped, the thread ends after its current request.
 #[derive(Debug)]
 pub(super) struct Worker {
     place: String,
@@ -106,7 +106,7 @@ fn serve(queue: &Receiver<Job>, database: &mut Database) {
     }
 }
 
-/// Settles between a caller and the thread who comes first: the one that takes a request back, or the one that begins it.
+/// The settlement of a race between a caller that takes a request back and the thread that begins it.
 #[derive(Debug, Default)]
 struct Turn(AtomicU8);
 
@@ -154,7 +154,7 @@ mod tests {
                 let _ = hang.recv();
                 Ok(())
             }));
-            // Asked, and begun before time goes on.
+            // The request is asked, and begun before time goes on.
             tokio::select! {
                 biased;
                 _ = &mut hanging => unreachable!("it hangs"),

@@ -1,4 +1,4 @@
-//! Defaults and refusals as libpq's users expect them.
+//! Tests of defaults and refusals as libpq's users expect them.
 
 use std::path::Path;
 

@@ -1,0 +1,162 @@
+//! Arrivals: what sockets, links, lookups and the disk bring is handed to the core.
+//!
+//! Invariants: no source is read without a bound, so that none keeps the others waiting; before time is judged, everything
+//! that has already arrived is handed in.
+//!
+//! Must not know: what packets and frames say.
+
+use std::time::Duration;
+
+use tokio::task::yield_now;
+use tokio::time::Instant;
+use tracing::Level;
+
+use super::Driver;
+use crate::agent::error::Failure;
+use crate::core::{Input, LinkEvent, LinkId};
+use crate::store::{Stored, WriterDied, Written};
+use crate::transport::links;
+use crate::transport::resolve::{Found, SeedLookup};
+use crate::transport::udp::{Received, Trouble};
+
+/// Datagrams taken from the socket in one go, so that a flood cannot keep commands and deadlines waiting.
+pub(super) const MAX_BATCH: usize = 256;
+
+/// Datagrams that are handed in before time is judged: more than the receive buffer holds. What comes on top of that has
+/// arrived after we began to look.
+const MAX_BACKLOG: usize = 8_192;
+
+/// A driver that is called later than this lets its links catch up with the sockets before it judges time.
+pub(super) const LATE: Duration = Duration::from_millis(20);
+
+/// Turns that links get to catch up: in one the runtime looks at the sockets, in the next the links read them, whichever
+/// task comes first.
+const TURNS_FOR_LINKS: usize = 3;
+
+/// After this many errors of our own system in a row the socket is left alone for [`ERROR_PAUSE`]: an error that
+/// does not pass must not become a loop that eats a core.
+pub(super) const MAX_ERRORS_IN_A_ROW: usize = 16;
+
+/// See [`MAX_ERRORS_IN_A_ROW`].
+const ERROR_PAUSE: Duration = Duration::from_millis(50);
+
+impl Driver {
+    /// Lets time pass, once everything that has arrived is handed in.
+    pub(super) async fn judge(&mut self, lateness: Duration) {
+        if lateness >= LATE {
+            // Links are read by tasks of this thread, which had no turn either.
+            for _ in 0..TURNS_FOR_LINKS {
+                yield_now().await;
+            }
+        }
+        self.receive_backlog();
+        self.receive_links();
+        self.feed(Input::Tick);
+    }
+
+    /// Hands in what is known to have arrived, up to a bound.
+    pub(super) fn receive(&mut self) {
+        for _ in 0..MAX_BATCH {
+            let received = self.parts.socket.receive(&mut self.buffer);
+            if !self.take(received) {
+                return;
+            }
+        }
+    }
+
+    /// Hands in what waits in the socket, whether or not the runtime has come to look at it.
+    fn receive_backlog(&mut self) {
+        if self.paused_until.is_some() {
+            return;
+        }
+        for _ in 0..MAX_BACKLOG {
+            let received = self.parts.socket.receive_now(&mut self.buffer);
+            if !self.take(received) {
+                return;
+            }
+        }
+    }
+
+    /// Deals with one attempt to receive, and returns true if there may be more.
+    fn take(&mut self, received: Received) -> bool {
+        match received {
+            Received::Empty => return false,
+            Received::Datagram { from, length } => {
+                self.errors_in_a_row = 0;
+                let now = self.parts.clock.now();
+                self.parts.core.handle(now, Input::Packet { from, bytes: &self.buffer[..length] });
+                self.drain(now);
+            }
+            Received::Trouble(Trouble::Fatal) => {
+                self.fail(Failure::new("gossip socket", "the system no longer knows it"));
+            }
+            // What peers and routers can provoke is used up by being reported, and must not be a way to stop us.
+            Received::Trouble(Trouble::TooLong | Trouble::PeerRefused | Trouble::Unreachable) => {}
+            Received::Trouble(Trouble::NoBuffers | Trouble::Other) => {
+                self.errors_in_a_row += 1;
+                if self.errors_in_a_row >= MAX_ERRORS_IN_A_ROW {
+                    self.errors_in_a_row = 0;
+                    self.paused_until = Some(Instant::now() + ERROR_PAUSE);
+                    return false;
+                }
+            }
+        }
+        self.end.is_none()
+    }
+
+    /// Hands in what links have brought, up to a bound.
+    fn receive_links(&mut self) {
+        for _ in 0..MAX_BATCH {
+            let Some((link, event)) = self.parts.links.try_next() else { return };
+            self.link(link, &event);
+        }
+    }
+
+    pub(super) fn link(&mut self, link: LinkId, event: &links::Event) {
+        let event = match event {
+            links::Event::Connected => LinkEvent::Connected,
+            links::Event::Refused => LinkEvent::Refused,
+            links::Event::Unreachable => LinkEvent::Unreachable,
+            links::Event::Frame(from, bytes) => LinkEvent::Frame { from: *from, bytes },
+            links::Event::Closed => LinkEvent::Closed,
+        };
+        self.feed(Input::Link { link, event });
+    }
+
+    /// Hands in the seeds that were found, some or all.
+    pub(super) fn found(&mut self, found: Option<Found>) {
+        let is_over = found.is_none();
+        let mut next = found;
+        while let Some((place, addresses)) = next {
+            self.seed_addresses[place] = addresses;
+            self.seeds_found += 1;
+            next = self.lookup.as_mut().and_then(SeedLookup::try_next);
+        }
+        let addresses = self.seed_addresses.clone();
+        if is_over || self.seeds_found == self.parts.seeds.len() {
+            self.lookup = None;
+            self.feed(Input::SeedAddresses(addresses));
+        } else {
+            self.feed(Input::SomeSeedAddresses(addresses));
+        }
+    }
+
+    pub(super) fn written(&mut self, written: Result<Written, WriterDied>) {
+        if let Ok(Written { stored, error }) = written {
+            if let Some(Stored { incarnation_bound, ballot_version }) = stored {
+                self.feed(Input::Persisted { incarnation_bound, ballot_version });
+            }
+            if let Some(error) = error {
+                let text = format!("state not stored, which is tried again; what is stored already counts on: {error}");
+                self.parts.shared.journal.say(Level::WARN, text);
+                self.feed(Input::PersistFailed);
+            }
+            return;
+        }
+        // The node is still of use to the cluster; its operator learns it from its health.
+        self.writer_died = true;
+        self.parts.shared.report(Failure::new("state writer", "it ended before the agent"));
+        // No ballot is written any more: as a voter it stands aside as soon as one would have to be.
+        self.feed(Input::PersistFailed);
+    }
+}

@@ -1,0 +1,214 @@
+//! The driver: one task that owns the core and is the only one to touch it, on a thread of its own.
+//!
+//! ```text
+//!   socket, deadline, commands, lookups, disk ──▶ Core::handle ──▶ Core::poll until None ──▶ socket, bus, callers, disk
+//! ```
+//!
+//! Invariants:
+//! - Every input is followed by draining the core's outputs, and the clock is read once per input.
+//! - Before time is judged ([`Input::Tick`]), what has already arrived is handed in: a process that was stopped for a
+//!   minute must not accuse peers whose packets wait in its own socket.
+//! - Nothing in the loop blocks: lookups, writes and log lines are other threads' work, sends do not wait, and whoever waits
+//!   for an answer waits on a channel of its own.
+//! - Members that were gone before this node was Up are listed, and are no news: a restart must not replay a day of deaths
+//!   into somebody's alerts.
+//! - The driver does not keep its own agent alive: it holds no handle, and when the last one is gone it ends.
+//!
+//! This file owns the task, its state and its loop. `request` has what handles ask for, `arrivals` what sockets, links and
+//! lookups bring, `outputs` what the core wants done.
+//!
+//! Must not know: what packets say, when to do what. The core decides, the driver obeys.
+
+mod arrivals;
+mod outputs;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+pub(super) use self::request::{Request, Say};
+use super::clock::Clock;
+use super::error::{Failure, Stop};
+use super::shared::Shared;
+use crate::core::election::{Electorate, Term};
+use crate::core::{Core, Input, Reply, Ticket, Time};
+use crate::store::Durability;
+use crate::transport::links::Links;
+use crate::transport::resolve::{Found, Resolver, SeedLookup};
+use crate::transport::udp::{MAX_DATAGRAM_BYTES, Udp};
+
+/// Requests that may wait for the driver; further callers wait for room.
+pub(super) const MAX_QUEUED_REQUESTS: usize = 64;
+
+/// The longest sleep before the clock is looked at again: it counts time in which the machine is suspended, the
+/// runtime's timers do not, and a machine that wakes should know soon how late it is.
+const MAX_NAP: Duration = Duration::from_secs(1);
+
+/// The parts that a driver is made of.
+pub(super) struct Parts {
+    pub(super) core: Core,
+    pub(super) clock: Clock,
+    pub(super) socket: Udp,
+    pub(super) links: Links,
+    pub(super) resolver: Resolver,
+    pub(super) seeds: Arc<[String]>,
+    pub(super) durability: Durability,
+    pub(super) requests: mpsc::Receiver<Request>,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// The task's state.
+pub(super) struct Driver {
+    parts: Parts,
+    buffer: Box<[u8; MAX_DATAGRAM_BYTES + 1]>,
+    /// The lookup under way, if any: one at a time, since its answer serves every question asked meanwhile.
+    lookup: Option<SeedLookup>,
+    /// The addresses known of each seed; a name that is being looked up keeps its last ones.
+    seed_addresses: Vec<Vec<SocketAddr>>,
+    /// Seeds that the lookup under way has found.
+    seeds_found: usize,
+    /// Callers that wait for the core's answer, at most [`MAX_PENDING_COMMANDS`](crate::core::limits::MAX_PENDING_COMMANDS).
+    waiting: BTreeMap<Ticket, oneshot::Sender<Reply>>,
+    last_ticket: Ticket,
+    /// Errors since the last datagram.
+    errors_in_a_row: usize,
+    /// The end of the pause in which the socket is left alone.
+    paused_until: Option<Instant>,
+    writer_died: bool,
+    /// The core wants something stored, and nobody stores it any more.
+    is_unwritten: bool,
+    /// Pieces of led work that are not gone yet.
+    led_work: watch::Receiver<usize>,
+    /// The term whose led work is to end before leadership is handed over.
+    ending: Option<Term>,
+    leaders_elected: u64,
+    /// The time at which this node became a member.
+    up_since: Option<Time>,
+    /// The electorate that was published last.
+    electorate: Option<Arc<Electorate>>,
+    end: Option<Stop>,
+}
+
+impl Driver {
+    /// Takes the parts and carries out what the core wants done first, so that whoever holds a handle afterwards finds
+    /// this node in its directory. Inside a tokio runtime.
+    pub(super) fn new(parts: Parts) -> Self {
+        let mut driver = Self {
+            led_work: parts.shared.office.running(),
+            ending: None,
+            leaders_elected: 0,
+            up_since: None,
+            electorate: None,
+            seed_addresses: vec![Vec::new(); parts.seeds.len()],
+            seeds_found: 0,
+            parts,
+            buffer: Box::new([0; MAX_DATAGRAM_BYTES + 1]),
+            lookup: None,
+            waiting: BTreeMap::new(),
+            last_ticket: 0,
+            errors_in_a_row: 0,
+            paused_until: None,
+            writer_died: false,
+            is_unwritten: false,
+            end: None,
+        };
+        let now = driver.parts.clock.now();
+        driver.drain(now);
+        driver.publish_figures();
+        driver
+    }
+
+    /// Runs until something ends it.
+    pub(super) async fn run(mut self) -> Stop {
+        loop {
+            self.parts.shared.moved();
+            self.publish_figures();
+            if let Some(end) = self.end.take() {
+                return end;
+            }
+            let deadline = self.parts.core.next_deadline();
+            tokio::select! {
+                () = self.parts.shared.cancel.cancelled() => self.end = Some(self.parts.shared.cancelled_by()),
+                request = self.parts.requests.recv() => match request {
+                    Some(request) => self.ask(request),
+                    None => self.end = Some(Stop::Dropped),
+                },
+                readable = self.parts.socket.readable(), if self.paused_until.is_none() => match readable {
+                    Ok(()) => self.receive(),
+                    Err(error) => self.fail(Failure::new("gossip socket", error.to_string())),
+                },
+                () = sleep_until(self.paused_until), if self.paused_until.is_some() => self.paused_until = None,
+                event = self.parts.links.next() => match event {
+                    Ok((link, event)) => self.link(link, &event),
+                    Err(died) => self.parts.shared.report(Failure::of("links", died)),
+                },
+                lateness = due(&self.parts.clock, deadline, &self.parts.shared) => self.judge(lateness).await,
+                found = found(&mut self.lookup) => self.found(found),
+                written = self.parts.durability.written(), if !self.writer_died => self.written(written),
+                () = all_gone(&mut self.led_work), if self.ending.is_some() => self.work_ended(),
+            }
+        }
+    }
+
+    /// Hands the core an input and carries out what it wants.
+    fn feed(&mut self, input: Input<'_>) {
+        if self.end.is_none() {
+            let now = self.parts.clock.now();
+            self.parts.core.handle(now, input);
+            self.drain(now);
+        }
+    }
+
+    fn work_ended(&mut self) {
+        if let Some(term) = self.ending.take() {
+            self.feed(Input::WorkEnded { term });
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.end.get_or_insert(Stop::Failed(failure));
+    }
+}
+
+/// Waits until the core wants to be called, for ever if it does not. Returns how late it is then.
+async fn due(clock: &Clock, deadline: Option<Time>, shared: &Shared) -> Duration {
+    loop {
+        let now = clock.now();
+        let remaining = deadline.map_or(MAX_NAP, |deadline| deadline.since(now));
+        if let Some(deadline) = deadline
+            && remaining.is_zero()
+        {
+            return now.since(deadline);
+        }
+        tokio::time::sleep(remaining.min(MAX_NAP)).await;
+        shared.moved();
+    }
+}
+
+/// Waits until no led work is left.
+async fn all_gone(led_work: &mut watch::Receiver<usize>) {
+    // An error would mean that the office is gone, and with it everything that is led.
+    let _ = led_work.wait_for(|running| *running == 0).await;
+}
+
+async fn sleep_until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for what the lookup under way finds next, for ever if there is none. `None` when it is over.
+async fn found(lookup: &mut Option<SeedLookup>) -> Option<Found> {
+    match lookup {
+        Some(lookup) => lookup.next().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,151 @@
+//! Outputs: the core's wishes are carried out, and what others may know without asking is published.
+//!
+//! Invariant: after an input the core is drained to the last output.
+//!
+//! Must not know: why the core wants something.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tracing::Level;
+
+use super::{Driver, Parts};
+use crate::agent::error::Stop;
+use crate::agent::shared::Figures;
+use crate::core::election::Election;
+use crate::core::{Change, ChangeKind, Input, Output, Status, StopReason, Time};
+use crate::event::EventKind;
+
+impl Driver {
+    /// Carries out everything that the core wants done.
+    pub(super) fn drain(&mut self, now: Time) {
+        loop {
+            while let Some(output) = self.parts.core.poll() {
+                self.carry_out(output, now);
+            }
+            if !std::mem::take(&mut self.is_unwritten) || self.end.is_some() {
+                return;
+            }
+            self.parts.core.handle(now, Input::PersistFailed);
+        }
+    }
+
+    fn carry_out(&mut self, output: Output, now: Time) {
+        let Parts { core, socket, links, resolver, seeds, durability, shared, .. } = &mut self.parts;
+        match output {
+            Output::Transmit { to, bytes } => {
+                // Counted where it failed. The protocol expects losses and repeats what matters.
+                let _ = socket.send(to, &bytes);
+            }
+            Output::OpenLink { link, to } => links.open(link, to),
+            Output::SendFrame { link, bytes } => links.send(link, bytes),
+            Output::CloseLink { link } => links.close(link),
+            Output::Change(change) => self.publish(&change, now),
+            Output::PartitionSuspected { unreachable, reachable } => {
+                self.announce(EventKind::PartitionSuspected { unreachable, reachable });
+            }
+            Output::PartitionHealed { unreachable, reachable } => {
+                self.announce(EventKind::PartitionHealed { unreachable, reachable });
+            }
+            Output::Leadership(leadership) => shared.publish_leadership(leadership),
+            Output::LeaderElected { leader, term } => {
+                self.leaders_elected += 1;
+                let member = shared.directory().member(&leader);
+                self.announce(EventKind::LeaderElected { leader, member, term: term.0, lease: None });
+            }
+            Output::LeaderLost { leader, term, reason } => {
+                let member = shared.directory().member(&leader);
+                self.announce(EventKind::LeaderLost { leader, member, term: term.0, reason, lease: None });
+            }
+            // Leadership was published as ended before: no work begins any more, and what runs is told by that.
+            Output::EndWork { term } => self.ending = Some(term),
+            Output::Quorum { term, is_reached: true } => self.announce(EventKind::QuorumRegained { term: term.0 }),
+            Output::Quorum { term, is_reached: false } => self.announce(EventKind::QuorumLost { term: term.0 }),
+            Output::ViewAgreed(view) => {
+                self.announce(EventKind::ViewAgreed { term: view.term.0, number: view.number });
+            }
+            Output::Heard(id) => shared.directory().heard(&id, now, core.rtt(&id)),
+            Output::Persist(durable) => {
+                durability.persist(durable);
+                self.is_unwritten |= self.writer_died;
+            }
+            Output::ResolveSeeds => {
+                if self.lookup.is_none() {
+                    self.seeds_found = 0;
+                    self.lookup = Some(resolver.look_up(seeds));
+                }
+            }
+            Output::Reply { ticket, reply } => {
+                if let Some(answer) = self.waiting.remove(&ticket) {
+                    let _ = answer.send(reply);
+                }
+            }
+            #[cfg(any(feature = "sqlite", feature = "postgres"))]
+            Output::LeaseWord { word, is_of_elder } => {
+                if let Some(leases) = shared.leases() {
+                    leases.hear(word, is_of_elder);
+                }
+            }
+            #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+            Output::LeaseWord { .. } => {}
+            Output::Message(message) => shared.mailroom.deliver(*message, SystemTime::now()),
+            Output::Notice(notice) => shared.journal.notice(notice),
+            Output::Stopped(reason) => {
+                let level = if reason == StopReason::Left { Level::INFO } else { Level::ERROR };
+                shared.journal.say(level, reason.to_string());
+                self.end.get_or_insert(Stop::Core(reason));
+            }
+        }
+    }
+
+    fn announce(&self, kind: EventKind) {
+        let shared = &self.parts.shared;
+        shared.journal.event(&shared.announce(kind, SystemTime::now()));
+    }
+
+    /// Takes a change to directory and subscribers. News of who was gone before this node was a member is no news.
+    fn publish(&mut self, change: &Change, now: Time) {
+        let Parts { core, shared, .. } = &self.parts;
+        let (id, at) = (&change.record.id, SystemTime::now());
+        if *id == shared.me {
+            match change.record.status {
+                Status::Joining => self.up_since = None,
+                Status::Up => self.up_since = self.up_since.or(Some(now)),
+                _ => {}
+            }
+        }
+        let is_first_word = change.previous.is_none() && change.kind != ChangeKind::Removed;
+        let was_gone_before = || match self.up_since {
+            None => true,
+            Some(since) => core.gone_for(id).is_some_and(|age| age > now.since(since)),
+        };
+        if is_first_word && matches!(change.record.status, Status::Down | Status::Left(_)) && was_gone_before() {
+            shared.list(change, at);
+        } else {
+            shared.journal.event(&shared.publish(change, at));
+        }
+    }
+
+    /// Publishes what others may know without asking: up to date whenever the driver waits.
+    pub(super) fn publish_figures(&mut self) {
+        let core = &self.parts.core;
+        if core.electorate() != self.electorate.as_deref() {
+            self.electorate = core.electorate().cloned().map(Arc::new);
+        }
+        self.parts.shared.set_figures(Figures {
+            changes: core.changes(),
+            fingerprint: core.fingerprint(),
+            counters: core.counters().clone(),
+            open_links: core.open_links(),
+            health_score: core.health_score(),
+            degraded_links: core.degraded_links(),
+            unreachable: core.unreachable(),
+            is_misplaced: !core.is_reachable(),
+            leaders_elected: self.leaders_elected,
+            voter_aside: core.election().is_some_and(Election::is_aside),
+            agreed: core.agreed_view().cloned(),
+            electorate: self.electorate.clone(),
+            standings: core.election().and_then(Election::standings).map(Arc::new),
+        });
+    }
+}

@@ -1,0 +1,171 @@
+//! The driver's bounds, and the order in which it hands things in.
+
+use super::arrivals::{LATE, MAX_BATCH, MAX_ERRORS_IN_A_ROW};
+use super::*;
+use crate::agent::bus::Bus;
+use crate::agent::directory::Directory;
+use crate::agent::directory::tests::name;
+use crate::core::limits::MAX_PENDING_COMMANDS;
+use crate::core::{Birth, CommandError, Profile, Run, Status, StopReason, Tags};
+use crate::journal::Journal;
+use crate::store::Durability;
+use crate::transport::links;
+
+/// A driver that nobody runs, its requests, and a socket that never answers.
+fn driver() -> (Driver, mpsc::Sender<Request>, Udp) {
+    driver_with_seeds(0)
+}
+
+/// A driver like that of [`driver`], with so many seeds whose names do not resolve.
+fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
+    let bind = || crate::transport::bind_both(Some(SocketAddr::from(([127, 0, 0, 1], 0))), 0).expect("a free port");
+    let ((socket, listener), clock) = (bind(), Clock::start());
+    let journal = Journal::start(&name("me")).expect("a thread");
+    let tasks = tokio_util::task::TaskTracker::new();
+    let links = Links::start(listener, &tasks, 8, journal.clone()).expect("in a runtime");
+    let birth = Birth {
+        leadership: None,
+        id: name("me"),
+        run: Run(1),
+        cluster: name("c"),
+        incarnation: 1,
+        stored_bound: u64::MAX >> 1,
+        address: socket.local_address(),
+        api_address: None,
+        tags: Tags::default(),
+        version: "0".into(),
+        settings: Profile::Local.settings(),
+        seeds,
+        remembered: Vec::new(),
+        random_seed: 1,
+    };
+    let bus = Bus::new(Directory::new(name("me"), clock));
+    let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
+    let driver = Driver::new(Parts {
+        core: Core::new(birth, clock.now()),
+        clock,
+        shared: Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), Arc::default(), journal.clone())),
+        socket,
+        links,
+        resolver: Resolver::new(journal),
+        seeds: (0..seeds).map(|seed| format!("seed-{seed}.invalid:1")).collect(),
+        durability: Durability::none(),
+        requests: receiver,
+    });
+    (driver, requests, bind().0)
+}
+
+fn join(driver: &mut Driver, address: SocketAddr) -> oneshot::Receiver<Reply> {
+    let (answer, answered) = oneshot::channel();
+    driver.ask(Request::Join { addresses: vec![address], answer });
+    answered
+}
+
+#[tokio::test]
+async fn whoever_asks_when_too_many_wait_already_is_told_to_try_again() {
+    let (mut driver, _requests, silent) = driver();
+    let mut waiting: Vec<_> = (0..MAX_PENDING_COMMANDS).map(|_| join(&mut driver, silent.local_address())).collect();
+    assert!(waiting.iter_mut().all(|answer| answer.try_recv().is_err()), "nobody is answered yet");
+    let mut one_more = join(&mut driver, silent.local_address());
+    assert_eq!(one_more.try_recv(), Ok(Reply::Refused(CommandError::Busy)));
+    assert_eq!(driver.waiting.len(), MAX_PENDING_COMMANDS);
+    waiting.clear();
+    drop(join(&mut driver, silent.local_address()));
+    assert!(driver.waiting.len() <= 1, "who went away waits no more");
+}
+
+#[tokio::test]
+async fn requests_beyond_the_bound_wait_at_the_door() {
+    let (_driver, requests, _silent) = driver();
+    for _ in 0..MAX_QUEUED_REQUESTS {
+        requests.try_send(Request::Leave).expect("room");
+    }
+    assert!(requests.try_send(Request::Leave).is_err());
+}
+
+#[tokio::test]
+async fn a_flood_is_taken_in_bounded_batches() {
+    let (mut driver, _requests, peer) = driver();
+    let to = driver.parts.socket.local_address();
+    // Small enough for the least receive buffer that systems grant.
+    let sent = MAX_BATCH + 20;
+    for _ in 0..sent {
+        peer.send(to, b"?").expect("sent");
+    }
+    driver.parts.socket.readable().await.expect("readable");
+    let before = driver.parts.core.counters().packets_received;
+    driver.receive();
+    assert_eq!(driver.parts.core.counters().packets_received - before, MAX_BATCH as u64);
+    driver.receive();
+    assert!(driver.parts.core.counters().packets_received - before <= sent as u64);
+}
+
+#[tokio::test]
+async fn what_has_arrived_is_handed_in_before_time_is_judged_although_the_runtime_has_not_looked() {
+    let (mut driver, _requests, peer) = driver();
+    let to = driver.parts.socket.local_address();
+    let sent = MAX_BATCH as u64 / 2;
+    for _ in 0..sent {
+        peer.send(to, b"?").expect("sent");
+    }
+    // Not one turn of the event loop since: as in a process that was stopped, and whose timer fires first.
+    driver.judge(Duration::ZERO).await;
+    assert_eq!(driver.parts.core.counters().packets_received, sent);
+}
+
+#[tokio::test]
+async fn frames_that_wait_in_sockets_are_handed_in_before_a_late_driver_judges_time() {
+    use tokio::io::AsyncWriteExt as _;
+    let (mut driver, _requests, _silent) = driver();
+    let mut link = tokio::net::TcpStream::connect(driver.parts.socket.local_address()).await.expect("listening");
+    link.write_all(&[0, 0, 0, 1, b'x']).await.expect("sent");
+    // Kept from the core, which would end a link that talks nonsense.
+    let first = tokio::time::timeout(Duration::from_secs(30), driver.parts.links.next()).await;
+    assert!(matches!(first, Ok(Ok((_, links::Event::Frame(..))))), "accepted");
+    link.try_write(&[0, 0, 0, 1, b'y']).expect("sent, and nobody has had a turn since");
+    driver.judge(LATE).await;
+    assert_eq!(driver.parts.core.counters().frames_received, 1);
+}
+
+#[tokio::test]
+async fn a_seed_whose_other_names_are_still_looked_up_founds_no_cluster_of_its_own() {
+    let (mut driver, _requests, _silent) = driver_with_seeds(2);
+    let mine = driver.parts.socket.local_address();
+    assert!(driver.lookup.is_some(), "the core wants its seeds");
+    driver.found(Some((0, vec![mine])));
+    assert!(driver.lookup.is_some(), "one is not found yet");
+    let founding = crate::core::limits::FOUNDING_DELAY;
+    tokio::time::sleep(founding + Duration::from_millis(50)).await;
+    driver.judge(Duration::ZERO).await;
+    assert_eq!(driver.parts.core.me().status, Status::Joining);
+    driver.found(Some((1, Vec::new())));
+    let founded = async {
+        while driver.parts.core.me().status != Status::Up {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            driver.judge(Duration::ZERO).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), founded).await.expect("nobody else can be found");
+}
+
+#[tokio::test]
+async fn oversized_datagrams_do_not_stop_the_reading() {
+    let (mut driver, _requests, peer) = driver();
+    let to = driver.parts.socket.local_address();
+    for _ in 0..MAX_ERRORS_IN_A_ROW {
+        peer.send(to, &[0; MAX_DATAGRAM_BYTES + 1]).expect("sent");
+    }
+    driver.parts.socket.readable().await.expect("readable");
+    driver.receive();
+    assert_eq!(driver.paused_until, None);
+    assert_eq!(driver.parts.shared.socket.oversized(), MAX_ERRORS_IN_A_ROW as u64);
+}
+
+#[tokio::test]
+async fn after_its_end_the_core_gets_no_more_input() {
+    let (mut driver, _requests, _silent) = driver();
+    driver.end = Some(Stop::Core(StopReason::Left));
+    driver.feed(Input::Tick);
+    driver.fail(Failure::new("test", "too late"));
+    assert_eq!(driver.run().await, Stop::Core(StopReason::Left), "the first reason stands");
+}

@@ -1,0 +1,111 @@
+//! Arguments of the commands about members: listing, watching and awaiting them, and changing who is one.
+//!
+//! Must not know: how an agent is asked.
+
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use super::target::{AgentAddress, LineFormat, TargetArgs};
+use crate::core::{NodeId, Status};
+use crate::event::EventKind;
+use crate::json::EventId;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct MembersArgs {
+    #[command(flatten)]
+    pub(in crate::cli) target: TargetArgs,
+    /// Only members in these states [default: all but left]
+    #[arg(long, value_name = "STATUS,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(Status::NAMES))]
+    pub(in crate::cli) status: Vec<String>,
+    /// Only members with these tags
+    #[arg(long = "tag", value_name = "KEY[=VALUE]", value_delimiter = ',')]
+    pub(in crate::cli) tags: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct WatchArgs {
+    #[command(flatten)]
+    pub(in crate::cli) agent: AgentAddress,
+    /// Start after this event: an `id` that --ids or --format json showed
+    #[arg(long, value_name = "ID")]
+    pub(in crate::cli) after: Option<EventId>,
+    /// Only these kinds of events
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(EventKind::NAMES))]
+    pub(in crate::cli) kind: Vec<String>,
+    /// Only events about these nodes
+    #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
+    pub(in crate::cli) node: Vec<NodeId>,
+    /// Start with all members
+    #[arg(long)]
+    pub(in crate::cli) snapshot: bool,
+    /// Show each event's id at the end of its line
+    #[arg(long)]
+    pub(in crate::cli) ids: bool,
+    /// For people, or one JSON object a line
+    #[arg(long, value_enum, default_value_t)]
+    pub(in crate::cli) format: LineFormat,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct JoinArgs {
+    #[command(flatten)]
+    pub(in crate::cli) target: TargetArgs,
+    /// Gossip addresses of nodes of the other cluster
+    #[arg(value_name = "HOST:PORT", required = true)]
+    pub(in crate::cli) addresses: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RemoveArgs {
+    #[command(flatten)]
+    pub(in crate::cli) target: TargetArgs,
+    /// The member
+    pub(in crate::cli) node: NodeId,
+    /// Remove it even if it is up; its process will stop
+    #[arg(long)]
+    pub(in crate::cli) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TagsArgs {
+    #[command(flatten)]
+    pub(in crate::cli) target: TargetArgs,
+    /// Tags to set; all others stay
+    #[arg(value_name = "KEY=VALUE", value_parser = pair)]
+    pub(in crate::cli) set: Vec<(String, String)>,
+    /// Tags to take away; may be repeated
+    #[arg(long, value_name = "KEY")]
+    pub(in crate::cli) unset: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct WaitArgs {
+    #[command(flatten)]
+    pub(in crate::cli) target: TargetArgs,
+    /// How many members must be up, the agent itself included
+    #[arg(value_name = "N", required_unless_present = "members", conflicts_with = "members")]
+    count: Option<usize>,
+    /// The same as N
+    #[arg(long, value_name = "N")]
+    members: Option<usize>,
+    /// How long to wait
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub(in crate::cli) timeout: Duration,
+}
+
+impl WaitArgs {
+    /// Returns the number of members that must be up; clap asks for one of the two ways to say it.
+    pub(in crate::cli) fn wanted(&self) -> usize {
+        self.count.or(self.members).unwrap_or_default()
+    }
+}
+
+/// Reads a tag that is written `key=value`.
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write key=value, or --unset key".to_owned()),
+    }
+}

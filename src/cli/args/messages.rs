@@ -1,0 +1,63 @@
+//! Arguments of the commands about messages between programs.
+//!
+//! Must not know: how messages travel.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::target::{AgentAddress, LineFormat, TargetArgs};
+use crate::core::{MessageId, NodeId, Topic};
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct SayArgs {
+    #[command(flatten)]
+    pub(in crate::cli) target: TargetArgs,
+    /// What it is about: 1 to 63 characters of A-Z a-z 0-9 . _ -
+    pub(in crate::cli) topic: Topic,
+    /// What to say; - reads standard input
+    pub(in crate::cli) payload: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct SendArgs {
+    #[command(flatten)]
+    pub(in crate::cli) target: TargetArgs,
+    /// The member that is meant
+    pub(in crate::cli) node: NodeId,
+    /// What it is about: 1 to 63 characters of A-Z a-z 0-9 . _ -
+    pub(in crate::cli) topic: Topic,
+    /// What to say; - reads standard input
+    pub(in crate::cli) payload: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RequestArgs {
+    #[command(flatten)]
+    pub(in crate::cli) send: SendArgs,
+    /// How long to wait for the answer; 25s at most
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    pub(in crate::cli) timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ReplyArgs {
+    #[command(flatten)]
+    pub(in crate::cli) target: TargetArgs,
+    /// The request's id
+    pub(in crate::cli) id: MessageId,
+    /// What to answer; - reads standard input
+    pub(in crate::cli) payload: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ListenArgs {
+    #[command(flatten)]
+    pub(in crate::cli) agent: AgentAddress,
+    /// The topics to listen to
+    #[arg(required = true, value_name = "TOPIC")]
+    pub(in crate::cli) topics: Vec<Topic>,
+    /// For people, or one JSON object a line
+    #[arg(long, value_enum, default_value_t)]
+    pub(in crate::cli) format: LineFormat,
+}

@@ -1,0 +1,95 @@
+//! Arguments of the commands that run nodes in this process, `agent` and `dev`, and of those about configuration.
+//!
+//! Must not know: which values are valid; `config` judges them, and says the defaults that are named here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::target::{Format, LineFormat};
+
+/// The largest cluster of `dev`, in nodes.
+const MAX_DEV_NODES: i64 = 64;
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum ConfigCommand {
+    /// Check a configuration file
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Show the values in effect, and where each comes from
+    Show(Box<ShowArgs>),
+}
+
+/// The settings of a node that may be given on the command line.
+#[derive(Debug, Default, Args)]
+pub(in crate::cli) struct NodeArgs {
+    /// A configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) config: Option<PathBuf>,
+    /// The node's name, unique in the cluster [default: the host's name]
+    #[arg(long)]
+    pub(in crate::cli) name: Option<String>,
+    /// The cluster's name [default: headcount]
+    #[arg(long)]
+    pub(in crate::cli) cluster: Option<String>,
+    /// Where to receive gossip [default: [::]:7117]
+    #[arg(long, value_name = "ADDR")]
+    pub(in crate::cli) bind: Option<String>,
+    /// Where others send to, if that is not where gossip is received
+    #[arg(long, value_name = "ADDR")]
+    pub(in crate::cli) advertise: Option<String>,
+    /// A node to join through; may be repeated
+    #[arg(long = "seed", value_name = "HOST:PORT")]
+    pub(in crate::cli) seeds: Vec<String>,
+    /// The pace: default, local, lan or wan [default: default]
+    #[arg(long)]
+    pub(in crate::cli) profile: Option<String>,
+    /// Where to serve HTTP, or `off` [default: 127.0.0.1:7118]
+    #[arg(long, value_name = "ADDR|off")]
+    pub(in crate::cli) http: Option<String>,
+    /// Where to keep what survives a restart [default: nowhere]
+    #[arg(long, value_name = "DIR")]
+    pub(in crate::cli) data_dir: Option<String>,
+    /// The nodes that elect a leader, the same list everywhere; needs --data-dir [default: nobody is elected]
+    #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
+    pub(in crate::cli) voters: Vec<String>,
+    /// Lead by a lease in this database: sqlite://FILE or postgres://USER@HOST/DATABASE [default: nobody leads]
+    #[arg(long, value_name = "URL")]
+    pub(in crate::cli) lease_url: Option<String>,
+    /// What the node tells about itself; may be repeated
+    #[arg(long = "tag", value_name = "KEY=VALUE")]
+    pub(in crate::cli) tags: Vec<String>,
+    /// error, warn, info, debug, trace, or directives per module [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(in crate::cli) log_level: Option<String>,
+    /// How log lines look: text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(in crate::cli) log_format: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct AgentArgs {
+    #[command(flatten)]
+    pub(in crate::cli) node: NodeArgs,
+    /// How the line on standard output looks
+    #[arg(long, value_enum, default_value_t)]
+    pub(in crate::cli) format: LineFormat,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ShowArgs {
+    #[command(flatten)]
+    pub(in crate::cli) node: NodeArgs,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    pub(in crate::cli) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct DevArgs {
+    /// How many nodes
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=MAX_DEV_NODES))]
+    pub(in crate::cli) nodes: u16,
+}

@@ -1,0 +1,47 @@
+//! Arguments that all clients of an agent share: which agent is asked, and how its answer is printed.
+//!
+//! Must not know: single commands.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// The HTTP address at which an agent is looked for when none is given.
+const DEFAULT_AGENT: &str = "127.0.0.1:7118";
+
+/// The agent to talk to.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct AgentAddress {
+    /// The agent's HTTP address; a port alone is one of this machine, as in :7128
+    #[arg(long = "http", value_name = "ADDR", env = "HEADCOUNT_AGENT", default_value = DEFAULT_AGENT)]
+    pub(in crate::cli) http: String,
+    /// A file with the agent's token
+    #[arg(long, value_name = "FILE", env = "HEADCOUNT_TOKEN_FILE")]
+    pub(in crate::cli) token_file: Option<PathBuf>,
+}
+
+/// The agent to talk to, and how to print its answer.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TargetArgs {
+    #[command(flatten)]
+    pub(in crate::cli) agent: AgentAddress,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    pub(in crate::cli) format: Format,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Format {
+    #[default]
+    #[value(alias = "text")]
+    Table,
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum LineFormat {
+    #[default]
+    #[value(alias = "table")]
+    Text,
+    Json,
+}

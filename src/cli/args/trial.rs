@@ -1,0 +1,103 @@
+//! Arguments of the commands that try settings on a simulated cluster: `simulate` and `tune`.
+//!
+//! Must not know: how a simulation is run.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
+
+use super::target::{Format, LineFormat};
+use crate::core::Profile;
+use crate::sim::scenario::Scenario;
+
+/// The arguments of `tune`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TuneArgs {
+    /// Time there and back between two nodes, up to 5s
+    #[arg(long, value_parser = humantime::parse_duration)]
+    pub(in crate::cli) rtt: Duration,
+    /// Chance that a datagram is lost, for example 2% or 0.02
+    #[arg(long, default_value = "1%", value_parser = share)]
+    pub(in crate::cli) loss: f64,
+    /// How many nodes, 2 to 100000
+    #[arg(long)]
+    pub(in crate::cli) nodes: usize,
+    /// A host that falls silent is down everywhere within so long
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(in crate::cli) detect_within: Duration,
+    /// A healthy node is suspected at most so often
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.1)]
+    pub(in crate::cli) false_alarms_per_month: f64,
+    /// Do not verify the proposal by simulation, which may take a minute
+    #[arg(long)]
+    pub(in crate::cli) no_simulation: bool,
+    /// For people and configuration files, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    pub(in crate::cli) format: LineFormat,
+}
+
+/// The arguments of `simulate`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct SimulateArgs {
+    /// Nodes at the beginning, 2 to 20000
+    #[arg(long, default_value_t = 20)]
+    pub(in crate::cli) nodes: usize,
+    /// How many of the first nodes vote, 0 to 7 [default: 5 where the scenario is about leaders, else 0]
+    #[arg(long)]
+    pub(in crate::cli) voters: Option<usize>,
+    /// Every node's profile
+    #[arg(long, default_value_t, value_parser = PossibleValuesParser::new(Profile::ALL.map(Profile::name))
+        .map(|name| name.parse::<Profile>().unwrap_or_default()))]
+    pub(in crate::cli) profile: Profile,
+    /// Chance that a datagram is lost, for example 5% or 0.05
+    #[arg(long, default_value = "0%", value_parser = share)]
+    pub(in crate::cli) loss: f64,
+    /// Minimum one-way latency
+    #[arg(long, default_value = "500us", value_parser = humantime::parse_duration)]
+    pub(in crate::cli) latency: Duration,
+    /// Random extra delay, up to
+    #[arg(long, default_value = "500us", value_parser = humantime::parse_duration)]
+    pub(in crate::cli) jitter: Duration,
+    /// Scenario
+    #[arg(long, default_value_t, value_parser = PossibleValuesParser::new(Scenario::ALL
+            .map(|scenario| PossibleValue::new(scenario.name()).help(scenario.about())))
+        .map(|name| name.parse::<Scenario>().unwrap_or_default()))]
+    pub(in crate::cli) scenario: Scenario,
+    /// Seeds every random choice: the same seed gives the same run
+    #[arg(long, default_value_t = 1)]
+    pub(in crate::cli) seed: u64,
+    /// Begin with a formed cluster: thousands of nodes take long to join
+    #[arg(long)]
+    pub(in crate::cli) formed: bool,
+    /// Also write the figures and charts as a page that stands alone
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) html: Option<PathBuf>,
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    pub(in crate::cli) format: Format,
+    /// Replay one seed of the fault campaign instead, and print everything that happens
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["nodes", "voters", "profile", "loss", "latency", "jitter", "scenario", "formed", "html", "format", "seed"])]
+    pub(in crate::cli) replay: Option<u64>,
+    /// The seed is one of the campaign of larger clusters
+    #[arg(long, requires = "replay")]
+    pub(in crate::cli) large: bool,
+}
+
+/// Reads a share of one, written as a percentage or a fraction.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.strip_suffix('%') {
+        Some(percent) => (percent, 100.0),
+        None => (text, 1.0),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| "a share is written 5% or 0.05".to_owned())?;
+    if !number.is_finite() {
+        return Err("a share is written 5% or 0.05".to_owned());
+    }
+    if number > unit {
+        let meant = if unit > 1.0 { "a share is at most 100%".to_owned() } else { format!("did you mean {number}%?") };
+        return Err(format!("it is more than the whole; {meant}"));
+    }
+    Ok(number / unit)
+}

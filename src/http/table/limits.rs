@@ -1,0 +1,55 @@
+//! Limits of the table: the most connections of each kind, and the room that each tier leaves for those above it.
+//!
+//! Invariant: whatever is configured, every tier has room of its own.
+//!
+//! Must not know: connections.
+
+use super::Kind;
+
+/// The smallest limit of connections the server works with; smaller ones are raised to it.
+pub const MIN_CONNECTIONS: usize = 4;
+/// Connections kept free for each tier of answers above event streams, where there are enough of them.
+const TIER_CONNECTIONS: usize = 8;
+/// Large answers under way at one time.
+pub const MAX_LARGE_ANSWERS: usize = 256;
+/// Commands under way at one time.
+pub const MAX_COMMANDS: usize = 64;
+
+/// The most connections of each kind, derived from the two figures of the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) struct Limits {
+    /// Connections open at one time, event streams included.
+    pub(in crate::http) connections: usize,
+    /// Event streams.
+    pub(in crate::http) streams: usize,
+    /// Connections that the tiers above keep free.
+    tier: usize,
+}
+
+impl Limits {
+    pub(in crate::http) fn new(connections: usize, streams: usize) -> Self {
+        let connections = connections.max(MIN_CONNECTIONS);
+        let tier = (connections / (3 * TIER_CONNECTIONS)).clamp(1, TIER_CONNECTIONS);
+        Self { connections, streams: streams.clamp(1, connections - 3 * tier), tier }
+    }
+
+    /// Returns the most of one kind.
+    pub(super) fn of(self, kind: Kind) -> usize {
+        match kind {
+            Kind::Short => self.connections,
+            Kind::Stream => self.streams,
+            Kind::Large => MAX_LARGE_ANSWERS.min(self.connections / 2),
+            Kind::Command => MAX_COMMANDS.min(self.connections / 2),
+        }
+    }
+
+    /// Returns the most of this kind and the kinds below it together.
+    pub(super) fn tier(self, kind: Kind) -> usize {
+        match kind {
+            Kind::Short => self.connections,
+            Kind::Stream => self.connections - 3 * self.tier,
+            Kind::Large => self.connections - 2 * self.tier,
+            Kind::Command => self.connections - self.tier,
+        }
+    }
+}

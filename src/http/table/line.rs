@@ -1,0 +1,145 @@
+//! Lines: the state of one open connection, which its task writes and the table reads.
+//!
+//! Invariant: no lock; a reader may be late by one step of its peer, which is all that shedding needs.
+//!
+//! Must not know: other connections.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// A reader that took nothing for this long may be shed.
+pub(super) const STALLED_AFTER: Duration = Duration::from_millis(250);
+/// A large answer may be shed for another one when its reader has had this long.
+pub(in crate::http) const MIN_READ_TIME: Duration = Duration::from_secs(10);
+
+/// The uses of a connection, from what yields to what does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(in crate::http) enum Kind {
+    /// An event stream.
+    Stream,
+    /// An answer of many bytes.
+    Large,
+    /// A command, which takes as long as the cluster does.
+    Command,
+    /// Anything else, waiting for a request included.
+    Short,
+}
+
+/// The waits of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(in crate::http) enum Phase {
+    /// Nothing: it is new, or being answered.
+    Busy,
+    /// Bytes from its peer: a request or the rest of one.
+    Reading,
+    /// Its peer to take bytes.
+    Writing,
+}
+
+/// One open connection.
+#[derive(Debug)]
+pub(in crate::http) struct Line {
+    pub(super) id: u64,
+    epoch: Instant,
+    phase: AtomicU8,
+    pub(super) kind: AtomicU8,
+    /// Milliseconds since `epoch` at which it was accepted, or bytes of an answer left last.
+    pub(super) progress: AtomicU64,
+    /// Milliseconds since `epoch` at which `kind` began.
+    pub(super) since: AtomicU64,
+    pub(super) shed: CancellationToken,
+    /// Cancelled when its descriptor has been given back.
+    pub(super) gone: CancellationToken,
+    has_ended: AtomicBool,
+    ended: Notify,
+}
+
+impl Line {
+    pub(super) fn new(id: u64, epoch: Instant, shed: CancellationToken) -> Self {
+        let line = Self {
+            id,
+            epoch,
+            phase: AtomicU8::new(Phase::Busy as u8),
+            kind: AtomicU8::new(Kind::Short as u8),
+            progress: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            shed,
+            gone: CancellationToken::new(),
+            has_ended: AtomicBool::new(false),
+            ended: Notify::new(),
+        };
+        line.got_on();
+        line
+    }
+
+    /// Its peer took bytes.
+    pub(in crate::http) fn got_on(&self) {
+        self.progress.store(self.now(), Ordering::Relaxed);
+        self.set_phase(Phase::Busy);
+    }
+
+    pub(in crate::http) fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_in(&self, phase: Phase) -> bool {
+        self.phase.load(Ordering::Relaxed) == phase as u8
+    }
+
+    pub(in crate::http) fn is(&self, kind: Kind) -> bool {
+        self.kind.load(Ordering::Relaxed) == kind as u8
+    }
+
+    pub(super) fn become_kind(&self, kind: Kind) {
+        self.since.store(self.now(), Ordering::Relaxed);
+        self.kind.store(kind as u8, Ordering::Relaxed);
+    }
+
+    /// The peer will send nothing more: it hung up, or closed its half.
+    pub(in crate::http) fn end(&self) {
+        if !self.has_ended.swap(true, Ordering::Relaxed) {
+            self.ended.notify_one();
+        }
+    }
+
+    pub(in crate::http) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// Waits for [`Line::end`].
+    pub(in crate::http) async fn ended(&self) {
+        if !self.has_ended() {
+            self.ended.notified().await;
+        }
+    }
+
+    /// Waits until the connection has to be dropped at once.
+    pub(in crate::http) async fn shed(&self) {
+        self.shed.cancelled().await;
+    }
+
+    /// Waits until the connection is closed.
+    pub(in crate::http) async fn gone(&self) {
+        self.gone.cancelled().await;
+    }
+
+    fn now(&self) -> u64 {
+        self.epoch.elapsed().as_millis() as u64
+    }
+
+    pub(super) fn is_stalled(&self) -> bool {
+        let quiet = self.now().saturating_sub(self.progress.load(Ordering::Relaxed));
+        self.is_in(Phase::Writing) && quiet >= STALLED_AFTER.as_millis() as u64
+    }
+
+    pub(super) fn is_overdue(&self) -> bool {
+        let age = self.now().saturating_sub(self.since.load(Ordering::Relaxed));
+        self.is(Kind::Large) && age >= MIN_READ_TIME.as_millis() as u64
+    }
+}

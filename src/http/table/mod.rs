@@ -1,0 +1,246 @@
+//! The table of open connections: admission, shedding when it is full, and the number of long answers there may be.
+//!
+//! A full table does not turn newcomers away. It sheds who costs nobody anything, the longest without progress first:
+//! connections that owe us a request or the rest of one, then readers that do not read. Connections that are being
+//! answered are shed last.
+//!
+//! Answers that last are counted by [`Kind`], in tiers: event streams leave room for large listings, those for commands,
+//! and all of them for short answers. So nothing that lasts can lock out what is above it, health checks above all.
+//!
+//! Invariants:
+//! - There are never more connections than [`Limits::connections`], and never more of a kind than its tier.
+//! - The lock is held to look through the table once, never across an await.
+//!
+//! `line` owns the state of one connection, `limits` the figures.
+//!
+//! This module must not know HTTP: a connection is what it waits for and when it last got on.
+
+mod limits;
+mod line;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub(super) use limits::Limits;
+pub use limits::{MAX_COMMANDS, MAX_LARGE_ANSWERS, MIN_CONNECTIONS};
+pub(super) use line::{Kind, Line, MIN_READ_TIME, Phase};
+
+/// The time that a newcomer waits for a place in a table full of connections that are all being answered.
+const ADMIT_PATIENCE: Duration = Duration::from_millis(500);
+/// The time between its looks for one meanwhile.
+const ADMIT_RETRY: Duration = Duration::from_millis(20);
+
+/// The connections, and what was counted about them.
+#[derive(Debug)]
+pub(super) struct Table {
+    limits: Limits,
+    epoch: Instant,
+    lines: Mutex<Lines>,
+    shed: AtomicU64,
+    refused: AtomicU64,
+    accept_errors: AtomicU64,
+    panics: AtomicU64,
+    /// Cancelled when all connections have to end.
+    close: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    open: BTreeMap<u64, Arc<Line>>,
+    last: u64,
+}
+
+/// The figures that metrics show.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Figures {
+    pub(super) connections: usize,
+    pub(super) streams: usize,
+    pub(super) shed: u64,
+    pub(super) refused: u64,
+    pub(super) accept_errors: u64,
+    pub(super) panics: u64,
+}
+
+impl Lines {
+    /// Returns the one without progress for the longest among those that may go.
+    fn longest_without_progress(&self, may_go: impl Fn(&Line) -> bool) -> Option<Arc<Line>> {
+        let candidates = self.open.values().filter(|line| may_go(line));
+        candidates.min_by_key(|line| line.progress.load(Ordering::Relaxed)).cloned()
+    }
+
+    /// Returns the one that has been of this kind for the longest.
+    fn oldest(&self, kind: Kind) -> Option<Arc<Line>> {
+        let candidates = self.open.values().filter(|line| line.is(kind));
+        candidates.min_by_key(|line| line.since.load(Ordering::Relaxed)).cloned()
+    }
+
+    fn up_to(&self, kind: Kind) -> usize {
+        self.open.values().filter(|line| line.kind.load(Ordering::Relaxed) <= kind as u8).count()
+    }
+
+    fn of(&self, kind: Kind) -> usize {
+        self.open.values().filter(|line| line.is(kind)).count()
+    }
+}
+
+impl Table {
+    /// Returns an empty table; its connections end with `close`.
+    pub(super) fn new(limits: Limits, close: CancellationToken) -> Arc<Self> {
+        Arc::new(Self {
+            limits,
+            epoch: Instant::now(),
+            lines: Mutex::default(),
+            shed: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            accept_errors: AtomicU64::new(0),
+            panics: AtomicU64::new(0),
+            close,
+        })
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        // Nothing that runs under the lock leaves it half done.
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place for a new connection, another one's if need be; `None` if all are being answered and none gets done.
+    pub(super) async fn admit(self: &Arc<Self>) -> Option<Seat> {
+        let deadline = Instant::now() + ADMIT_PATIENCE;
+        loop {
+            let is_urgent = Instant::now() >= deadline;
+            if let Some(seat) = self.try_admit(is_urgent) {
+                return Some(seat);
+            }
+            if is_urgent {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                return None;
+            }
+            tokio::time::sleep(ADMIT_RETRY).await;
+        }
+    }
+
+    fn try_admit(self: &Arc<Self>, is_urgent: bool) -> Option<Seat> {
+        let mut lines = self.lines();
+        if lines.open.len() >= self.limits.connections {
+            let waiting = lines.longest_without_progress(|line| line.is_in(Phase::Reading));
+            let stalled = || lines.longest_without_progress(Line::is_stalled);
+            let slow = || lines.longest_without_progress(|line| is_urgent && line.is_in(Phase::Writing));
+            let victim = waiting.or_else(stalled).or_else(slow)?;
+            self.shed(&mut lines, &victim);
+        }
+        lines.last += 1;
+        let line = Arc::new(Line::new(lines.last, self.epoch, self.close.child_token()));
+        lines.open.insert(line.id, Arc::clone(&line));
+        Some(Seat { line, table: Arc::clone(self) })
+    }
+
+    fn shed(&self, lines: &mut Lines, victim: &Line) {
+        lines.open.remove(&victim.id);
+        victim.shed.cancel();
+        self.shed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sheds one connection to have its descriptor: one that waits for its peer, else the oldest event stream (its reader
+    /// comes back and goes on where it was), else a reader that takes nothing, else the oldest large answer. Returns the one
+    /// that is shed; `None` if there are only commands and short answers.
+    pub(super) fn shed_for_descriptor(&self) -> Option<Arc<Line>> {
+        let mut lines = self.lines();
+        let waiting = lines.longest_without_progress(|line| line.is_in(Phase::Reading) && !line.is(Kind::Stream));
+        let stream = || lines.oldest(Kind::Stream);
+        let stalled = || lines.longest_without_progress(Line::is_stalled);
+        let large = || lines.oldest(Kind::Large);
+        let victim = waiting.or_else(stream).or_else(stalled).or_else(large)?;
+        self.shed(&mut lines, &victim);
+        Some(victim)
+    }
+
+    /// Counts a connection as one of a kind for as long as the result lives; `None` if there are too many, all of them
+    /// with readers that read.
+    pub(super) fn enter(self: &Arc<Self>, line: &Arc<Line>, kind: Kind) -> Option<Hold> {
+        let mut lines = self.lines();
+        while lines.of(kind) >= self.limits.of(kind) || lines.up_to(kind) >= self.limits.tier(kind) {
+            let is_full = lines.of(kind) >= self.limits.of(kind);
+            let counts = |line: &Line| {
+                if is_full { line.is(kind) } else { line.kind.load(Ordering::Relaxed) <= kind as u8 }
+            };
+            let stalled = lines.longest_without_progress(|line| counts(line) && line.is_stalled());
+            let overdue = || lines.longest_without_progress(|line| counts(line) && line.is_overdue());
+            let victim = stalled.or_else(overdue)?;
+            self.shed(&mut lines, &victim);
+        }
+        line.become_kind(kind);
+        Some(Hold { line: Arc::clone(line) })
+    }
+
+    /// Sheds one large answer that nobody reads. Returns true if there was one.
+    pub(super) fn shed_stalled_answer(&self) -> bool {
+        let mut lines = self.lines();
+        let may_go = |line: &Line| line.is(Kind::Large) && (line.is_stalled() || line.is_overdue());
+        let victim = lines.longest_without_progress(may_go);
+        if let Some(victim) = &victim {
+            self.shed(&mut lines, victim);
+        }
+        victim.is_some()
+    }
+
+    pub(super) fn count_accept_error(&self) {
+        self.accept_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        let (connections, streams) = {
+            let lines = self.lines();
+            (lines.open.len(), lines.of(Kind::Stream))
+        };
+        Figures {
+            connections,
+            streams,
+            shed: self.shed.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
+            accept_errors: self.accept_errors.load(Ordering::Relaxed),
+            panics: self.panics.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A connection's place in the table, free again when dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) line: Arc<Line>,
+    table: Arc<Table>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.table.panics.fetch_add(1, Ordering::Relaxed);
+        }
+        let line = self.table.lines().open.remove(&self.line.id);
+        drop(line);
+        // The connection itself was dropped before.
+        self.line.gone.cancel();
+    }
+}
+
+/// A connection's time as one of a kind.
+#[derive(Debug)]
+pub(super) struct Hold {
+    line: Arc<Line>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.line.become_kind(Kind::Short);
+    }
+}

@@ -1,0 +1,172 @@
+//! The order in which connections are shed, and the room that is kept for each kind.
+
+use super::line::STALLED_AFTER;
+use super::*;
+fn table(connections: usize, streams: usize) -> Arc<Table> {
+    Table::new(Limits::new(connections, streams), CancellationToken::new())
+}
+
+async fn admit(table: &Arc<Table>) -> Seat {
+    table.admit().await.expect("a place")
+}
+
+/// A full table of connections that are being answered.
+async fn full(table: &Arc<Table>) -> Vec<Seat> {
+    let mut seats = Vec::new();
+    for _ in 0..table.limits.connections {
+        seats.push(admit(table).await);
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    seats
+}
+
+fn shed(seats: &[Seat]) -> Vec<usize> {
+    (0..seats.len()).filter(|at| seats[*at].line.shed.is_cancelled()).collect()
+}
+
+#[test]
+fn every_tier_keeps_room_for_those_above_it_whatever_the_limits() {
+    for connections in (0..200).chain([512, 1_024, 65_536]) {
+        for streams in [0, 1, 100, 1_024, usize::MAX] {
+            let limits = Limits::new(connections, streams);
+            let tiers = [Kind::Stream, Kind::Large, Kind::Command, Kind::Short].map(|kind| limits.tier(kind));
+            assert!(tiers.is_sorted_by(|below, above| below < above), "{limits:?}: {tiers:?}");
+            assert!((1..=tiers[0]).contains(&limits.streams), "{limits:?}");
+            assert!(limits.of(Kind::Large) > 0 && limits.of(Kind::Command) > 0);
+        }
+    }
+    assert_eq!(Limits::new(1_024, 1_024).streams, 1_000, "the documented figure");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_one_that_owes_a_request_for_the_longest_goes_first() {
+    let table = table(8, 8);
+    let mut seats = full(&table).await;
+    for at in [5, 3, 6] {
+        seats[at].line.set_phase(Phase::Reading);
+    }
+    seats.push(admit(&table).await);
+    assert_eq!(shed(&seats), [3]);
+    // An answer makes a connection young again.
+    seats[5].line.got_on();
+    seats[5].line.set_phase(Phase::Reading);
+    seats.push(admit(&table).await);
+    assert_eq!(shed(&seats), [3, 6]);
+    assert_eq!((table.figures().connections, table.figures().shed), (8, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn then_go_readers_that_take_nothing_and_answers_last() {
+    let table = table(8, 8);
+    let mut seats = full(&table).await;
+    for at in [4, 2] {
+        seats[at].line.got_on();
+        seats[at].line.set_phase(Phase::Writing);
+    }
+    tokio::time::advance(STALLED_AFTER).await;
+    seats[2].line.got_on();
+    seats[2].line.set_phase(Phase::Writing);
+    seats.push(admit(&table).await);
+    assert_eq!(shed(&seats), [4], "the other one got on a moment ago");
+    let begun = Instant::now();
+    seats.push(admit(&table).await);
+    assert_eq!(shed(&seats), [2, 4], "somebody must go");
+    assert!(begun.elapsed() <= ADMIT_PATIENCE + ADMIT_RETRY);
+    assert!(table.admit().await.is_none(), "those that are being answered stay");
+    assert_eq!((table.figures().refused, table.figures().connections), (1, 8));
+    drop(seats.pop());
+    admit(&table).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_descriptor_is_taken_from_who_waits_then_from_the_oldest_stream_and_never_from_a_command() {
+    let table = table(32, 8);
+    let mut seats = Vec::new();
+    for _ in 0..7 {
+        seats.push(admit(&table).await);
+    }
+    let mut holds = Vec::new();
+    for (at, kind) in [(2, Kind::Large), (1, Kind::Stream), (0, Kind::Stream), (3, Kind::Command), (6, Kind::Large)] {
+        holds.push(table.enter(&seats[at].line, kind).expect("a place"));
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    seats[6].line.set_phase(Phase::Writing);
+    seats[5].line.set_phase(Phase::Reading);
+    tokio::time::advance(STALLED_AFTER).await;
+    let mut order = Vec::new();
+    while let Some(victim) = table.shed_for_descriptor() {
+        order.extend(seats.iter().position(|seat| Arc::ptr_eq(&seat.line, &victim)));
+    }
+    assert_eq!(order, [5, 1, 0, 6, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_that_lasts_takes_the_places_of_what_is_above_it() {
+    let table = table(48, 1_000);
+    let mut seats = Vec::new();
+    let mut holds = Vec::new();
+    let mut fill = async |kind: Kind| {
+        let before = holds.len();
+        loop {
+            let seat = admit(&table).await;
+            let hold = table.enter(&seat.line, kind);
+            let is_full = hold.is_none();
+            holds.extend(hold);
+            if is_full {
+                break;
+            }
+            seats.push(seat);
+        }
+        holds.len() - before
+    };
+    assert_eq!(fill(Kind::Stream).await, 42);
+    assert_eq!(fill(Kind::Large).await, 2);
+    assert_eq!(fill(Kind::Command).await, 2);
+    assert_eq!(table.figures().streams, 42);
+    assert_eq!(table.figures().connections, 46, "two are left for short answers");
+    drop(holds);
+    assert_eq!(table.figures().streams, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_nobody_reads_makes_room_for_one_that_somebody_does() {
+    let table = table(8, 2);
+    let seats = [admit(&table).await, admit(&table).await, admit(&table).await];
+    let _first = table.enter(&seats[0].line, Kind::Stream).expect("a place");
+    let _second = table.enter(&seats[1].line, Kind::Stream).expect("a place");
+    assert!(table.enter(&seats[2].line, Kind::Stream).is_none());
+    seats[1].line.set_phase(Phase::Writing);
+    assert!(table.enter(&seats[2].line, Kind::Stream).is_none(), "not yet");
+    tokio::time::advance(STALLED_AFTER).await;
+    let _third = table.enter(&seats[2].line, Kind::Stream).expect("a place");
+    assert_eq!(shed(&seats), [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_answer_yields_to_another_when_it_had_its_time() {
+    let table = table(8, 2);
+    let mut seats = Vec::new();
+    let mut holds = Vec::new();
+    for _ in 0..table.limits.of(Kind::Large) {
+        let seat = admit(&table).await;
+        holds.push(table.enter(&seat.line, Kind::Large).expect("a place"));
+        seats.push(seat);
+    }
+    let late = admit(&table).await;
+    assert!(table.enter(&late.line, Kind::Large).is_none());
+    tokio::time::advance(MIN_READ_TIME).await;
+    holds.push(table.enter(&late.line, Kind::Large).expect("a place"));
+    assert_eq!(shed(&seats).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_counted_and_leaves_a_free_place() {
+    let table = table(8, 2);
+    let seat = admit(&table).await;
+    let task = tokio::spawn(async move {
+        let _seat = seat;
+        panic!("on purpose");
+    });
+    assert!(task.await.expect_err("it panics").is_panic());
+    assert_eq!((table.figures().panics, table.figures().connections), (1, 0));
+}

@@ -1,0 +1,84 @@
+//! Options: the properties of a world that are chosen before it begins.
+//!
+//! Must not know: the world.
+
+use std::time::Duration;
+
+use crate::core::election::LeaseTiming;
+use crate::core::{Profile, Settings};
+use crate::sim::network::Conditions;
+
+/// The properties of a world.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, not a state")]
+pub struct WorldOptions {
+    /// Seeds every random choice.
+    pub seed: u64,
+    /// Nodes at the beginning. They are all started at once.
+    pub nodes: usize,
+    /// The number of the first nodes that are everybody's seeds.
+    pub seeds: usize,
+    /// Pace and sizes of every node.
+    pub settings: Settings,
+    /// Settings that nodes have in turns instead, if there are any.
+    pub mixed: Vec<Settings>,
+    /// The usual conditions of the network.
+    pub conditions: Conditions,
+    /// The number of the first nodes that vote; leaders are elected if there are any. They always keep their disks.
+    pub voters: usize,
+    /// The pace of elections.
+    pub lease: LeaseTiming,
+    /// Clock rates of voters are wrong by up to so many parts per million, often by that much.
+    pub voter_clock_error_ppm: u64,
+    /// The longest time that led work takes to end, once it is to.
+    pub led_work: Duration,
+    /// Chance that it hardly ends within the lease, or does not.
+    pub hanging_work: f64,
+    /// Addresses are IPv6.
+    pub ipv6: bool,
+    /// Clock rates are wrong by up to so many parts per million.
+    pub clock_error_ppm: u64,
+    /// Chance that a node keeps nothing on disk.
+    pub diskless: f64,
+    /// Corrupt datagrams arrive even if they make sense. UDP's checksum catches nearly all of them; what it misses
+    /// is forged news, which no unsealed protocol can tell from truth. If not, only garbage arrives.
+    pub forging: bool,
+    /// The promises are checked after every step, which costs time in proportion to the view at every change.
+    pub checked: bool,
+    /// The checks include how soon crashes, silences and cuts are known everywhere.
+    pub timely: bool,
+    /// Nodes forget a member at most so far apart: the longest pause of any schedule.
+    pub reaping_spread: Duration,
+    /// Equal records of all cores are one in memory. It changes nothing but that.
+    pub shared: bool,
+    /// Lines for people are kept.
+    pub verbose: bool,
+}
+
+impl WorldOptions {
+    /// Returns the options of a quiet world.
+    pub fn new(seed: u64, nodes: usize, settings: Settings) -> Self {
+        Self {
+            seed,
+            nodes,
+            seeds: nodes.min(3),
+            settings,
+            mixed: Vec::new(),
+            conditions: Conditions::default(),
+            voters: 0,
+            lease: Profile::Default.lease_timing(),
+            voter_clock_error_ppm: 200,
+            led_work: Duration::from_millis(20),
+            hanging_work: 0.0,
+            ipv6: false,
+            clock_error_ppm: 200,
+            diskless: 0.0,
+            forging: false,
+            checked: true,
+            timely: false,
+            reaping_spread: Duration::from_secs(30),
+            shared: true,
+            verbose: false,
+        }
+    }
+}
