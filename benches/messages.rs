@@ -14,8 +14,6 @@ use headcount::sim::network::{Conditions, Latency};
 use headcount::sim::tamper::Tamper;
 use headcount::sim::{World, WorldOptions};
 
-/// Bytes of the headers of IPv4 and UDP.
-const HEADER_BYTES: u64 = 28;
 /// Time within which a broadcast reaches every node, if it ever does.
 const LIFE: Duration = Duration::from_secs(11);
 const STEP: Duration = Duration::from_millis(1);
@@ -23,7 +21,7 @@ const STEP: Duration = Duration::from_millis(1);
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
     println!("one broadcast of 40 bytes, profile lan, 1 ms one way (up to 0.2 ms more)\n");
-    println!("nodes  loss  p50 ms  p99 ms  all ms  packets/node  bytes/node  copies/node  missed");
+    println!("nodes  loss  p50 ms  p99 ms  all ms  packets/node  bytes/node  copies/node  again/node  missed");
     let sizes: &[usize] = if quick { &[10, 50] } else { &[10, 100, 1_000] };
     for nodes in sizes {
         for loss in [0.0, 0.05, 0.2] {
@@ -72,7 +70,7 @@ fn measure(nodes: usize, loss: f64, rounds: usize) {
     let after = traffic(&world);
     let idle = ((after.0 - before.0) as f64 / 2.0, (after.1 - before.1) as f64 / 2.0);
     let (mut times, mut all, mut missed) = (Vec::new(), Vec::new(), 0);
-    let (mut packets, mut bytes, mut copies) = (0.0, 0.0, 0);
+    let (mut packets, mut bytes, mut copies, mut again) = (0.0, 0.0, 0, 0);
     for round in 0..rounds {
         let before = traffic(&world);
         let copies_before = received(&world);
@@ -97,15 +95,18 @@ fn measure(nodes: usize, loss: f64, rounds: usize) {
         times.extend(known.into_values());
         let after = traffic(&world);
         packets += (after.0 - before.0) as f64 - idle.0;
-        bytes += (after.1 - before.1) as f64 - idle.1 + HEADER_BYTES as f64 * ((after.0 - before.0) as f64 - idle.0);
-        copies += received(&world) - copies_before;
+        // Headers are counted already.
+        bytes += (after.1 - before.1) as f64 - idle.1;
+        let copies_after = received(&world);
+        copies += copies_after.0 - copies_before.0;
+        again += copies_after.1 - copies_before.1;
     }
     times.sort_unstable();
     all.sort_unstable();
     let ms = |time: Option<&Duration>| time.map_or(f64::NAN, |time| time.as_secs_f64() * 1_000.0);
     let per = (rounds * nodes) as f64;
     println!(
-        "{nodes:5}  {:3.0}%  {:6.0}  {:6.0}  {:6.0}  {:12.2}  {:10.0}  {:11.2}  {missed}",
+        "{nodes:5}  {:3.0}%  {:6.0}  {:6.0}  {:6.0}  {:12.2}  {:10.0}  {:11.2}  {:10.2}  {missed}",
         loss * 100.0,
         ms(times.get(times.len() / 2)),
         ms(times.get(times.len() * 99 / 100)),
@@ -113,10 +114,12 @@ fn measure(nodes: usize, loss: f64, rounds: usize) {
         packets / per,
         bytes / per,
         copies as f64 / per,
+        again as f64 / per,
     );
 }
 
-/// Returns the number of copies that all nodes received.
-fn received(world: &World) -> u64 {
-    (0..world.nodes()).filter_map(|node| world.core(node)).map(|core| core.counters().messages.received).sum()
+/// Returns the number of copies that all nodes received, and of those that they had already.
+fn received(world: &World) -> (u64, u64) {
+    let counters = (0..world.nodes()).filter_map(|node| world.core(node)).map(|core| core.counters().messages);
+    counters.fold((0, 0), |(all, again), messages| (all + messages.received, again + messages.duplicate))
 }

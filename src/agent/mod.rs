@@ -14,6 +14,9 @@
 //! - However an agent ends, [`Agent::stopped`] says how, a panic of its task included, and waits for no disk, name server
 //!   or peer that does not answer.
 //!
+//! This page holds the handle; `host`, `start` and `driver` run a node, `leader` and `lease` are what programs ask about leaders,
+//! `messages` what they say to each other, `bus`, `directory` and `subscription` what they see.
+//!
 //! Must not know: the protocol (that is the core's), command lines, HTTP.
 
 mod address;
@@ -25,6 +28,7 @@ mod error;
 mod host;
 mod info;
 mod join;
+mod leader;
 mod leadership;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod lease;
@@ -36,7 +40,6 @@ mod translate;
 #[cfg(feature = "agent")]
 mod work;
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,13 +47,11 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
-use tracing::Level;
 
 use self::driver::Request;
 use self::shared::Shared;
-use crate::config::{Config, LeadershipMode};
-use crate::core::election::{ChangeError, Electorate, Unconfirmed, VoterStandings};
-use crate::core::{CommandError, NodeId, Reply, Run, Status, Tags, Time};
+use crate::config::Config;
+use crate::core::{NodeId, Reply, Run, Status, Tags};
 use crate::member::Member;
 use crate::transport::resolve::Resolver;
 
@@ -60,6 +61,7 @@ pub(crate) use self::clock::Clock;
 pub use self::error::{AgentError, ConfirmError, Failure, LeadError, LeaderAddress, StartError, Stop};
 pub use self::info::Info;
 pub use self::join::{JoinFailure, JoinResult};
+pub use self::leader::AgreedView;
 pub use self::leadership::{Confirmed, Leadership, LeadershipWatch, LeaseInstant};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::lease::{Lease, LeaseError, LeaseFigures, LeaseNode, LeaseNodes, LeaseNodesError};
@@ -79,18 +81,18 @@ pub(crate) use self::work::{LedWork, Permit};
 pub use crate::core::LeadershipState;
 pub use crate::store::{BadState, StoreError};
 
-/// How long [`Agent::leave`] waits for the core, which has bounds of its own, before it stops without a goodbye.
+/// The time that [`Agent::leave`] waits for the core, which has bounds of its own, before it stops without a goodbye.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long [`Agent::leave`] waits until all led work has ended and all leases are released, before it says goodbye. Leases of
+/// The time that [`Agent::leave`] waits until all led work has ended and all leases are released, before it says goodbye. Leases of
 /// work that does not end run out.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 const LEASE_GOODBYE: Duration = Duration::from_secs(5);
 
-/// How long [`Agent::leave`] then waits for a driver that was told to end. One that does not is given up.
+/// The time that [`Agent::leave`] then waits for a driver that was told to end. One that does not is given up.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long [`Agent::leave`] waits for the log to be written.
+/// The time that [`Agent::leave`] waits for the log to be written.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// A running node. Cheap to clone; dropping the last handle stops the agent without leaving.
@@ -148,24 +150,12 @@ struct Inner {
     born: Member,
 }
 
-/// What the voters agreed on: nobody ever sees other members under this number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct AgreedView {
-    /// In which term it was put to the voters, last.
-    pub term: u64,
-    /// Counts up by one.
-    pub number: u64,
-    /// Sorted: those that were Up, Suspect or Leaving by the leader's view.
-    pub members: Arc<[NodeId]>,
-}
-
-/// What [`Agent::remove`] achieved.
+/// The outcome of [`Agent::remove`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Removed {
     /// Peers known to hold the record.
     pub held_by: usize,
-    /// Whether that is enough: three, or all live peers.
+    /// True if that is enough: three, or all live peers.
     pub confirmed: bool,
 }
 
@@ -193,18 +183,18 @@ impl Agent {
         Ok(Agent { inner: Arc::new(inner) })
     }
 
-    /// This node as others see it.
+    /// Returns this node as others see it.
     pub fn me(&self) -> Member {
         let Inner { shared, born, .. } = &*self.inner;
         shared.directory().member(&born.id).unwrap_or_else(|| born.clone())
     }
 
-    /// One member.
+    /// Returns one member.
     pub fn member(&self, id: &NodeId) -> Option<Member> {
         self.inner.shared.directory().member(id)
     }
 
-    /// Members that may be given work: those that are Up or Suspect, sorted by name, this node included. Never asks the
+    /// Returns the members that may be given work: those that are Up or Suspect, sorted by name, this node included. Never asks the
     /// driver.
     ///
     /// A Suspect is silent and may be gone; it is still a member, and most suspects refute. Joining members do not hold the
@@ -215,33 +205,33 @@ impl Agent {
         members
     }
 
-    /// All members, sorted by name, those that are Down or have left included: see [`Agent::live_members`] for those that
+    /// Returns all members, sorted by name, those that are Down or have left included: see [`Agent::live_members`] for those that
     /// may be given work. Never asks the driver.
     pub fn members(&self) -> Vec<Member> {
         self.inner.shared.directory().members()
     }
 
-    /// This process's run.
+    /// Returns this process's run.
     pub fn run(&self) -> Run {
         self.inner.run
     }
 
-    /// The address gossip is really received on.
+    /// Returns the address gossip is really received on.
     pub fn gossip_address(&self) -> SocketAddr {
         self.inner.gossip_address
     }
 
-    /// What the agent was started with.
+    /// Returns the configuration that the agent was started with.
     pub fn config(&self) -> &Config {
         &self.inner.config
     }
 
-    /// Whether all tasks that should run do; the error names the first that died, or the driver if it stands still.
+    /// Returns `Ok` if all tasks that should run do; the error names the first that died, or the driver if it stands still.
     pub fn health(&self) -> Result<(), Failure> {
         self.inner.shared.failure().map_or(Ok(()), Err)
     }
 
-    /// Every event from now on.
+    /// Subscribes to every event from now on.
     ///
     /// A subscriber that falls more than [`KEPT_EVENTS`] behind is told how many it missed; it never slows the agent.
     ///
@@ -264,12 +254,12 @@ impl Agent {
         self.inner.shared.bus.subscribe()
     }
 
-    /// The members as they are, and every later event: no gap, no overlap.
+    /// Returns the members as they are, and every later event: no gap, no overlap.
     pub fn subscribe_from_snapshot(&self) -> (Snapshot, Subscription) {
         self.inner.shared.bus.subscribe_from_snapshot()
     }
 
-    /// Every event after the one of this number, the last [`KEPT_EVENTS`] replayed if need be.
+    /// Subscribes to every event after the one of this number, the last [`KEPT_EVENTS`] replayed if need be.
     pub fn subscribe_after(&self, sequence: u64) -> Result<Subscription, Lagged> {
         self.inner.shared.bus.subscribe_after(sequence)
     }
@@ -331,216 +321,13 @@ impl Agent {
         }
     }
 
-    /// Who leads, now and whenever it changes or is renewed.
-    ///
-    /// What it shows was true when it was looked at: see [`Leadership::is_leader_now`].
-    pub fn leadership(&self) -> LeadershipWatch {
-        self.inner.shared.office.watch()
-    }
-
-    /// Whether this node leads at this instant, by the lease's own clock. The term, which guards what is written
-    /// elsewhere against a pause right after this, is in [`Agent::leadership`].
-    pub fn is_leader_now(&self) -> bool {
-        self.leadership().get().is_leader_now()
-    }
-
-    /// Runs work only while this node leads: `work` is called with the term, anew in each term that this node leads.
-    ///
-    /// Its future is dropped, at an await, before the claim runs out, and when leadership is handed over; the hand-over
-    /// waits until it is really gone. So it must not block its thread, and what it does elsewhere should carry the term,
-    /// by which a late write of a former leader is told apart. What it spawned it has to take along: a
-    /// [`JoinSet`](tokio::task::JoinSet) that it owns is aborted with it.
-    ///
-    /// Several may run at the same time. Returns what the future returned, if one ends by itself (that says nothing about
-    /// who leads then); the error says how the agent stopped before that, or that leaders are not elected here.
-    ///
-    /// ```no_run
-    /// # async fn run(agent: headcount::Agent) -> Result<(), headcount::agent::LeadError> {
-    /// # async fn assign_shards(_fencing_token: u64) {}
-    /// agent
-    ///     .while_leader(|term| async move {
-    ///         loop {
-    ///             assign_shards(term).await;
-    ///             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    ///         }
-    ///     })
-    ///     .await
-    /// # }
-    /// ```
-    pub async fn while_leader<F, Fut>(&self, work: F) -> Result<Fut::Output, LeadError>
-    where
-        F: FnMut(u64) -> Fut,
-        Fut: Future,
-    {
-        if self.inner.config.leadership.mode == LeadershipMode::None {
-            return Err(LeadError::Disabled);
-        }
-        tokio::select! {
-            biased;
-            value = self.inner.shared.office.while_leader(work) => Ok(value),
-            stop = self.stopped() => Err(stop.into()),
-        }
-    }
-
-    /// Proves that this node leads, now: by a round with the voters that begins after the call, or by a renewal of the lease.
-    ///
-    /// [`Agent::is_leader_now`] costs nothing and says that nobody else leads yet; this one also says that a majority of the
-    /// voters was reached after the question, so that no later leader can have decided anything before it (a read barrier).
-    /// Whoever answers others from what it holds as the leader, asks this first. It takes one round trip to the voters (two,
-    /// if another call waits already: all that come meanwhile share the next round), and five seconds at most.
-    ///
-    /// ```no_run
-    /// # async fn read(agent: headcount::Agent) -> Result<(), headcount::agent::ConfirmError> {
-    /// let confirmed = agent.confirm_leadership().await?;
-    /// println!("leads in term {} for another {:?}", confirmed.term, confirmed.valid_until.remaining());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn confirm_leadership(&self) -> Result<Confirmed, ConfirmError> {
-        #[cfg(any(feature = "sqlite", feature = "postgres"))]
-        if self.leases().is_some() {
-            return self.confirm_lease(&crate::lease::LeaseName::default()).await;
-        }
-        let asked = self.ask(|answer| Request::ConfirmLeadership { answer }).await;
-        match asked.map_err(|_| ConfirmError::Stopped)? {
-            Reply::Confirmed { term, until } => {
-                let valid_until = LeaseInstant::new(self.inner.shared.clock, until);
-                // The answer may have waited for whoever asked.
-                if valid_until.is_past() {
-                    Err(ConfirmError::Lost)
-                } else {
-                    Ok(Confirmed { term: term.0, valid_until })
-                }
-            }
-            Reply::Refused(CommandError::Unconfirmed(why)) => Err(match why {
-                Unconfirmed::Lost => ConfirmError::Lost,
-                Unconfirmed::TimedOut => ConfirmError::TimedOut,
-                Unconfirmed::Busy => ConfirmError::Busy,
-                _ => {
-                    let leader = self.leadership().get().leader;
-                    ConfirmError::NotLeader { leader: leader.map(|id| self.address_of(id)) }
-                }
-            }),
-            Reply::Refused(CommandError::NoQuorumMode) => Err(ConfirmError::Disabled),
-            Reply::Refused(_) => Err(ConfirmError::Busy),
-            _ => Err(ConfirmError::Stopped),
-        }
-    }
-
-    /// Has the leader give leadership up and stay a member: this node or another one, which is asked to.
-    ///
-    /// With `to`, leadership goes to that voter; it must have acknowledged the leader lately and hold the newest view, else
-    /// it is an error and nothing changes. Returns as soon as the leader's claim is over. Its led work is ended then, and the
-    /// successor leads when that is gone, or when the lease has run out.
-    ///
-    /// In lease mode it takes no `to`: a lease goes to whoever takes it first, and for a lease long not to the one that gave
-    /// it up, if others want it.
-    pub async fn resign(&self, to: Option<NodeId>) -> Result<(), AgentError> {
-        #[cfg(any(feature = "sqlite", feature = "postgres"))]
-        if self.leases().is_some() {
-            let lease = crate::lease::LeaseName::default();
-            return if to.is_some() { Err(AgentError::NoSuccessor) } else { self.resign_lease(&lease).await };
-        }
-        match self.ask(|answer| Request::Resign { to, answer }).await? {
-            Reply::Electorate(_) => Ok(()),
-            Reply::Refused(CommandError::Electorate(ChangeError::NotLeader)) => Err(AgentError::NobodyLeads),
-            Reply::Refused(error) => Err(error.into()),
-            _ => Err(AgentError::Stopped),
-        }
-    }
-
-    /// The voters, as far as this node knows; `None` where there are none yet.
-    pub fn electorate(&self) -> Option<Arc<Electorate>> {
-        self.inner.shared.figures().electorate
-    }
-
-    /// How the voters stand, as far as this node knows (the leader hears from all of them), and the time by which that is
-    /// judged; `None` where there are none yet.
-    pub fn standings(&self) -> (Option<Arc<VoterStandings>>, Time) {
-        (self.inner.shared.figures().standings, self.inner.shared.clock.now())
-    }
-
-    /// The newest view that is known to be agreed.
-    pub fn agreed_view(&self) -> Option<AgreedView> {
-        let view = self.inner.shared.figures().agreed?;
-        Some(AgreedView { term: view.term.0, number: view.number, members: view.members })
-    }
-
-    /// Adds a voter to the electorate. The leader does; any other node asks it to, and is refused if nobody leads.
-    ///
-    /// The new voter must be up, in quorum mode. Returns the electorate as it is then.
-    pub async fn add_voter(&self, id: NodeId) -> Result<Electorate, AgentError> {
-        self.ask_electorate(|answer| Request::AddVoter { id, answer }).await
-    }
-
-    /// Removes a voter from the electorate, the leader itself included. The leader does; any other node asks it to, and is
-    /// refused if nobody leads.
-    pub async fn remove_voter(&self, id: NodeId) -> Result<Electorate, AgentError> {
-        self.ask_electorate(|answer| Request::RemoveVoter { id, answer }).await
-    }
-
-    /// Puts a voter in the place of another: it is added once it has caught up, and then the other one is removed. The leader
-    /// does; any other node asks it to. If that ends half-way, the error says so, and the same call does what is left.
-    pub async fn replace_voter(&self, old: NodeId, new: NodeId) -> Result<Electorate, AgentError> {
-        self.ask_electorate(|answer| Request::ReplaceVoter { old, new, answer }).await
-    }
-
-    /// Begins a new generation of the electorate with this node and these voters, because the majority of the old one is
-    /// lost for good.
-    ///
-    /// It is refused while a majority of the old electorate answers. Voters of the old one that were only cut off, and
-    /// come back later, count no more: be sure that they are gone, or stop them first.
-    pub async fn recover(&self, voters: Vec<NodeId>) -> Result<Electorate, AgentError> {
-        let electorate = self.ask_electorate(|answer| Request::Recover { voters, answer }).await?;
-        self.say_generation(&electorate);
-        Ok(electorate)
-    }
-
-    /// The same as [`Agent::recover`] where no voter is left that has its data: also on a node that has no vote, as long as
-    /// it knows of the electorate that was. Its terms are above all that were led before.
-    ///
-    /// It is refused while any member hears a leader, if one of the voters that were is found to have its data, and where
-    /// no electorate is known of: the first one forms by itself.
-    pub async fn found_anew(&self, voters: Vec<NodeId>) -> Result<Electorate, AgentError> {
-        let electorate = self.ask_electorate(|answer| Request::FoundAnew { voters, answer }).await?;
-        self.say_generation(&electorate);
-        Ok(electorate)
-    }
-
-    fn say_generation(&self, electorate: &Electorate) {
-        let voters: Vec<&str> = electorate.voters.iter().map(|voter| voter.id.as_str()).collect();
-        let text = format!("an operator began a new generation of the electorate: {}", voters.join(", "));
-        self.inner.shared.journal.say(Level::WARN, text);
-    }
-
-    async fn ask_electorate(
-        &self,
-        request: impl FnOnce(oneshot::Sender<Reply>) -> Request,
-    ) -> Result<Electorate, AgentError> {
-        match self.ask(request).await? {
-            Reply::Electorate(electorate) => Ok(electorate),
-            Reply::Refused(CommandError::Electorate(ChangeError::NotLeader)) => {
-                let leader = self.leadership().get().leader;
-                Err(AgentError::NotLeader { leader: leader.map(|id| self.address_of(id)) })
-            }
-            Reply::Refused(error) => Err(error.into()),
-            _ => Err(AgentError::Stopped),
-        }
-    }
-
-    fn address_of(&self, id: NodeId) -> LeaderAddress {
-        let member = self.member(&id);
-        let address = member.as_ref().map(|member| member.address);
-        LeaderAddress { id, address, api_address: member.and_then(|member| member.api_address) }
-    }
-
     /// Waits a moment until the log subscriber has seen what the agent had to say.
     #[cfg(feature = "agent")]
     pub(crate) async fn flush_journal(&self) {
         self.inner.shared.journal.flush(FLUSH_TIMEOUT).await;
     }
 
-    /// How many descriptors its links may take.
+    /// Returns the number of descriptors that its links may take.
     #[cfg(feature = "agent")]
     pub(crate) fn link_budget(&self) -> usize {
         self.inner.link_budget
@@ -569,7 +356,7 @@ impl Agent {
         }
     }
 
-    /// How the agent ended, if it has.
+    /// Returns the end of the agent, if it has ended.
     pub fn stop(&self) -> Option<Stop> {
         self.inner.shared.stop().borrow().clone()
     }

@@ -21,7 +21,7 @@
 //!
 //! | idea | room |
 //! |---|---|
-//! | time as a number; bounds; pace and sizes | `time`, `limits`, `settings/` |
+//! | time as a number; bounds; which numbers of a sender were seen; pace and sizes | `time`, `limits`, `window`, `settings/` |
 //! | names, records, and how two records merge | `member/` |
 //! | topics, ids and payloads of messages between programs | `envelope/` |
 //! | electing leaders among voters, apart from all this | `election/` |
@@ -39,6 +39,7 @@
 //! | who leads, as every member learns it; agreed views | `leadership/` |
 //! | what programs say to each other: to all, to one, with an answer | `messaging/` |
 //! | how much is kept; reading early what many cores in one process need next | `sizes`, `ahead` |
+//! | the way in, to the room that each input is for; what may be looked at | `inputs`, `look` |
 //!
 //! The state machine, [`Core`], stands above all rooms: its fields are their states. Each room extends it by methods of its
 //! own (`impl Core`), and one room's method may call another's; imports show who names whose types, not who calls whom.
@@ -52,9 +53,11 @@ mod dissemination;
 mod doors;
 pub mod election;
 mod envelope;
+mod inputs;
 mod joining;
 mod leadership;
 pub mod limits;
+mod look;
 mod member;
 mod membership;
 mod messaging;
@@ -64,6 +67,7 @@ mod sizes;
 mod time;
 mod timers;
 mod view;
+mod window;
 pub mod wire;
 
 #[cfg(test)]
@@ -72,7 +76,6 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -126,7 +129,7 @@ use timers::{Timer, Timers};
 use view::Peer;
 use view::Tombstones;
 use view::{Slot, View};
-use wire::{Header, VoterWish};
+use wire::Header;
 
 /// One node's membership: a state machine with two doors. See the [module's page](self) for their contract.
 #[derive(Debug)]
@@ -147,11 +150,11 @@ pub struct Core {
     /// The packet at hand; empty between packets.
     inbox: Inbox,
     versions: Versions,
-    /// Where records that other cores hold, too, are kept once.
+    /// The pool in which records that other cores hold, too, are kept once.
     pool: Option<Arc<dyn RecordPool>>,
 
     view: View,
-    /// When the view last changed.
+    /// The time at which the view last changed.
     changed_at: Time,
     tombstones: Tombstones,
     /// Runs that were removed by force and spoke up at a higher incarnation before they were told: the removal holds for
@@ -195,18 +198,18 @@ pub struct Core {
     objections: Questions,
     /// Refusals to other clusters and versions.
     refusals: Questions,
-    /// Who was contacted by this node itself.
+    /// The addresses that this node contacted itself.
     expected: Expected,
     standings: Standings,
     keepsakes: Keepsakes,
     notices: NoticeRate,
     lease_words: LeaseWords,
     messaging: Messaging,
-    /// Who leads; `None` if leaders are not elected here.
+    /// The state of leadership; `None` if leaders are not elected here.
     leading: Option<Box<Leading>>,
 }
 
-/// Where this node is in its own life.
+/// The stages of a node's own life.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one per node")]
 enum Phase {
@@ -316,123 +319,9 @@ impl Core {
         core
     }
 
-    /// The way in. `now` must not be before the last one.
-    pub fn handle(&mut self, now: Time, input: Input<'_>) {
-        debug_assert!(self.outputs.is_empty(), "drain poll() after every handle()");
-        debug_assert!(now >= self.now, "time never falls: {now:?} after {:?}", self.now);
-        if matches!(self.phase, Phase::Stopped) {
-            return;
-        }
-        self.now = now.max(self.now);
-        self.notice_pause();
-        if matches!(self.phase, Phase::Stopped) {
-            return;
-        }
-        self.expire_claim();
-        match input {
-            Input::Packet { from, bytes } => self.receive(from, bytes),
-            Input::Tick => {
-                self.measure_tick();
-                self.fire();
-            }
-            Input::Command(command) => self.command(command),
-            Input::SeedAddresses(addresses) => self.seed_addresses(addresses, true),
-            Input::SomeSeedAddresses(addresses) => self.seed_addresses(addresses, false),
-            Input::Persisted { incarnation_bound, ballot_version } => {
-                self.persisted(incarnation_bound);
-                self.ballot_stored(ballot_version);
-            }
-            Input::PersistFailed => self.ballot_not_stored(),
-            Input::WorkEnded { term } => self.work_ended(term),
-            Input::Link { link, event } => self.link_event(link, event),
-        }
-        self.attend_to_leadership();
-        debug_assert!(self.outputs.iter().all(|output| match output {
-            Output::Transmit { bytes, .. } => bytes.len() <= self.settings.mtu,
-            Output::SendFrame { bytes, .. } => bytes.len() <= limits::MAX_FRAME_BYTES,
-            _ => true,
-        }));
-    }
-
-    /// The way out: to be drained until `None` after every [`Core::handle`] (and after [`Core::new`]).
+    /// Takes the next output: the way out, to be drained until `None` after every [`Core::handle`] (and after [`Core::new`]).
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
-    }
-
-    /// When to hand in [`Input::Tick`] at the latest; `None` once stopped.
-    pub fn next_deadline(&self) -> Option<Time> {
-        self.timers.next().filter(|_| !matches!(self.phase, Phase::Stopped))
-    }
-
-    fn fire(&mut self) {
-        while let Some(timer) = self.timers.pop_due(self.now) {
-            self.fire_one(timer);
-            if matches!(self.phase, Phase::Stopped) {
-                break;
-            }
-        }
-    }
-
-    /// A timer is due. Compiled apart from the loop, which would get ready for all of them before it looks for one:
-    /// ninety instructions a tick.
-    #[inline(never)]
-    fn fire_one(&mut self, timer: Timer) {
-        match timer {
-            Timer::JoinTry => self.try_to_join(),
-            Timer::Found => self.consider_founding(),
-            Timer::Transfer => self.pull_again(),
-            Timer::Reach => self.ask_to_be_reached(),
-            Timer::CatchUp => self.catch_up(),
-            Timer::Gossip => self.gossip(),
-            Timer::Flood => self.flood(),
-            Timer::FloodAgain => self.flood_own_again(),
-            Timer::Reunite => self.reunite(),
-            Timer::Judge(run) => self.judge(run),
-            Timer::Heartbeat(run) => self.heartbeat(run),
-            Timer::Link(run) => self.tend_link(run),
-            Timer::Guests => self.tend_guests(),
-            Timer::Crash(run) => self.investigate(run),
-            Timer::Joiner(run) => self.judge_joiner(run),
-            Timer::NameProbe(run) => self.probe_name_again(run),
-            Timer::Rival => self.dispute(),
-            Timer::Departure(run) => self.review_departure(run),
-            Timer::Removal => self.ask_about_removal(),
-            Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
-            Timer::Contact(ticket) => self.end_contact(ticket),
-            Timer::Partition => self.suspect_partition(),
-            Timer::PartitionOver => self.partition_over(),
-            Timer::Leadership => self.tend_leadership(),
-            Timer::Walk => self.walk(),
-            Timer::Settle => self.settle_members(),
-            Timer::Spread => self.spread(),
-            Timer::RepairMessages => self.repair_messages(),
-            Timer::Letter(number) => self.tend_letter(number),
-        }
-    }
-
-    fn command(&mut self, command: Command) {
-        match command {
-            Command::Join { ticket, addresses } => self.contact(ticket, &addresses),
-            Command::Leave => self.leave(),
-            Command::Remove { ticket, id, force } => self.remove(ticket, &id, force),
-            Command::SetTags { ticket, tags } => self.set_tags(ticket, tags),
-            Command::SetAddress { ticket, address } => self.set_address(ticket, address),
-            Command::AddVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Add(id)),
-            Command::RemoveVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Remove(id)),
-            Command::Resign { ticket, to } => self.asked_to_resign(ticket, to),
-            Command::ConfirmLeadership { ticket } => self.confirm_leadership(ticket),
-            Command::ReplaceVoter { ticket, old, new } => {
-                self.asked_for_voters(ticket, VoterWish::Replace { old, new });
-            }
-            Command::Recover { ticket, voters } => self.recover(ticket, voters),
-            Command::FoundAnew { ticket, voters } => self.found_anew(ticket, voters),
-            Command::TellLease(word) => self.tell_lease_word(word),
-            Command::Broadcast { .. }
-            | Command::Send { .. }
-            | Command::Request { .. }
-            | Command::Answer { .. }
-            | Command::Deliver { .. } => self.message_command(command),
-        }
     }
 
     /// Ends the core.
@@ -453,7 +342,7 @@ impl Core {
         }
     }
 
-    /// The same, where `held` is held no more.
+    /// Reports the same, where `held` is held no more.
     fn report_replaced(&mut self, held: Arc<Record>, new: Arc<Record>, method: Option<DetectionMethod>) {
         match Change::direct(held, new, method) {
             Ok(change) => self.outputs.push_back(Output::Change(change)),
@@ -466,7 +355,7 @@ impl Core {
         self.notice_if_allowed(kind, notice);
     }
 
-    /// The same; says whether it was given.
+    /// Gives a notice in the same way; returns true if it was given.
     fn notice_if_allowed(&mut self, kind: &'static str, notice: Notice) -> bool {
         let is_allowed = self.notices.allow(self.now, kind);
         if is_allowed {
@@ -475,7 +364,7 @@ impl Core {
         is_allowed
     }
 
-    /// Everything that remembers slots forgets this one, before the table gives it to somebody else.
+    /// Forgets a slot in everything that remembers slots, before the table gives it to somebody else.
     fn forget(&mut self, slot: Slot) {
         self.gossiping.forget(slot);
         self.flooding.forget(slot);
@@ -494,74 +383,5 @@ impl Core {
 
     fn reply(&mut self, ticket: Ticket, reply: Reply) {
         self.outputs.push_back(Output::Reply { ticket, reply });
-    }
-}
-
-/// What drivers and tests may look at. Nothing here changes anything.
-impl Core {
-    /// This node's own record.
-    pub fn me(&self) -> &Arc<Record> {
-        self.view.record(View::ME)
-    }
-
-    /// Whether this node is a full member: it holds a whole view and said so.
-    pub fn is_up(&self) -> bool {
-        matches!(self.phase, Phase::Up)
-    }
-
-    /// Whether this node is reached at the address that it advertises, as far as it knows: no, if a member said so and
-    /// none has shown since that it receives what this node sends.
-    pub fn is_reachable(&self) -> bool {
-        self.unreached_at != Some(self.me().address)
-    }
-
-    /// Order-independent sum of the hashes of all records in the view.
-    pub fn fingerprint(&self) -> u64 {
-        self.view.fingerprint()
-    }
-
-    /// Local count of changes of the view.
-    pub fn changes(&self) -> u64 {
-        self.view.changes()
-    }
-
-    /// Members by status, in the order of [`Status::NAMES`]; joiners held beside the view are counted as joining.
-    pub fn counts(&self) -> [usize; Status::NAMES.len()] {
-        let mut counts = self.view.counts();
-        counts[Status::Joining.index()] += self.joiners.listed();
-        counts
-    }
-
-    /// All records of the view in the order of names, this node's included, with the method by which a Suspect or Down
-    /// one was found out.
-    pub fn records(&self) -> impl Iterator<Item = (&Arc<Record>, Option<DetectionMethod>)> {
-        self.view.iter().map(|(_, entry)| {
-            let is_shown = matches!(entry.record.status, Status::Suspect | Status::Down);
-            (&entry.record, entry.peer.method.filter(|_| is_shown))
-        })
-    }
-
-    /// One member's record.
-    pub fn record(&self, id: &NodeId) -> Option<&Arc<Record>> {
-        self.view.slot_of(id.as_str()).map(|slot| self.view.record(slot))
-    }
-
-    /// How long a member has been gone, if it is held as Down or Left: since its last sign of life if it is Down, since its
-    /// departure if it left. The age travels with the record, so whoever learns of an old death, by the transfer of the
-    /// view or by sync, learns how old it is. Whoever is polling gets the age as of the last [`Core::handle`], that is at
-    /// the time of the change that is being polled.
-    pub fn gone_for(&self, id: &NodeId) -> Option<Duration> {
-        let entry = self.view.entry(self.view.slot_of(id.as_str())?);
-        matches!(entry.status, Status::Down | Status::Left(_)).then(|| self.now.since(entry.peer.last_sign))
-    }
-
-    /// Smoothed round trip time to a member, if it was ever measured.
-    pub fn rtt(&self, id: &NodeId) -> Option<Duration> {
-        self.view.slot_of(id.as_str()).and_then(|slot| self.view.entry(slot).peer.rtt())
-    }
-
-    /// What was counted.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
     }
 }

@@ -26,6 +26,8 @@ mod round;
 pub mod store;
 mod token;
 
+#[cfg(test)]
+pub(crate) use contender::flaw::Flaw;
 pub use contender::{
     Claim, Contender, ContenderAlarm, ContenderBirth, LeaseTiming, MAX_DRAWN, MAX_HEARD_TERM, MAX_TERM, Output,
     TimingError, TooManyLeases,

@@ -3,6 +3,8 @@
 //!
 //! Must not know: what runs it, on how many threads, or where its output is printed.
 
+mod leases;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +12,7 @@ use std::time::Duration;
 
 use super::adversary::{Mischief, Mood};
 use super::faults::{DiskFate, Operation, Schedule, Talk};
-use super::invariants::{Invariant, Violation};
+use super::invariants::{Invariant, LeaseReached, Violation};
 use super::network::Conditions;
 use super::tamper::Tamper;
 use super::world::{Judged, World, WorldOptions};
@@ -81,6 +83,10 @@ pub struct Outcome {
     pub led_after: Option<Duration>,
     /// Number of terms in which any node claimed to lead.
     pub terms: usize,
+    /// The time after the healing until a lease was first led anew, if there are contenders.
+    pub lease_led_after: Option<Duration>,
+    /// Figures of contenders.
+    pub leases: LeaseReached,
     /// The hash of everything that happened.
     pub trace: u64,
     /// The first promise found broken.
@@ -159,10 +165,10 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         lease: Profile::Local.lease_timing(),
         voter_clock_error_ppm: WORST_CLOCK_PPM,
         hanging_work: 0.1,
+        leases: leases::options(seed, schedule),
         ..WorldOptions::new(seed, schedule.nodes, settings)
     };
-    let mut run =
-        Run { world: None, mood: None, faults: 0, operations: Vec::new(), converged_after: None, led_after: None };
+    let mut run = Run::default();
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         run.operations
             .push(format!("{} nodes, {} of them vote{}", schedule.nodes, schedule.voters, schedule.variation));
@@ -189,6 +195,8 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
         converged_after: run.converged_after,
         led_after: run.led_after,
         terms: world.map_or(0, World::terms_claimed),
+        lease_led_after: run.lease_led_after,
+        leases: world.map_or_else(LeaseReached::default, World::leases_reached),
         trace: world.map_or(0, World::trace),
         violation: panicked.or_else(|| world.and_then(|world| world.violations().first().cloned())),
         lines: world.map(|world| world.lines().to_vec()).unwrap_or_default(),
@@ -196,6 +204,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, tamper: Optio
     }
 }
 
+#[derive(Default)]
 struct Run {
     world: Option<World>,
     mood: Option<Mood>,
@@ -203,6 +212,7 @@ struct Run {
     operations: Vec<String>,
     converged_after: Option<Duration>,
     led_after: Option<Duration>,
+    lease_led_after: Option<Duration>,
 }
 
 impl Run {
@@ -295,6 +305,7 @@ impl Run {
         world.run_until(deadline + QUIET);
         check_agreement(world, &format!("{:?} after everything was healed", bound + QUIET));
         check_what_is_left(world);
+        self.lease_led_after = leases::settle(world, schedule.heal_at);
         if schedule.has_talk() {
             check_reach(world);
         }

@@ -4,6 +4,7 @@
 //! when its time comes (the node has stopped meanwhile) does nothing and says so; every disturbance ends by itself or
 //! at the healing. Must not know: how the protocol copes with any of it.
 
+mod contenders;
 mod large;
 mod operators;
 mod talkers;
@@ -18,6 +19,7 @@ use super::random::{Purpose, Random};
 use super::streams::Tcp;
 use super::world::World;
 use crate::core::{Command, Tags};
+pub use contenders::LeaseFault;
 pub use large::Variation;
 pub use talkers::Talk;
 pub use voters::VoterFault;
@@ -111,6 +113,8 @@ pub enum Operation {
     Twin(usize),
     /// A program sends a message.
     Talk(Talk),
+    /// Something happens to a lease in a database.
+    Lease(LeaseFault),
 }
 
 impl Operation {
@@ -235,6 +239,7 @@ impl Operation {
                 world.core(*of).is_none() && world.add_heir(*of, id).is_some()
             }
             Operation::Talk(talk) => talk.apply(world),
+            Operation::Lease(fault) => fault.apply(world),
             Operation::Twin(of) => {
                 let id = world.id(*of).clone();
                 world.add_twin(id);
@@ -319,6 +324,7 @@ impl fmt::Display for Operation {
             Operation::JoinAndDie(after) => write!(f, "join, and die {after:.0?} later"),
             Operation::Inherit { of, named_alike } => write!(f, "join at the address of {of}, same name {named_alike}"),
             Operation::Talk(talk) => talk.fmt(f),
+            Operation::Lease(fault) => fault.fmt(f),
             Operation::Twin(of) => write!(f, "join under the name of {of}"),
         }
     }

@@ -37,4 +37,6 @@ pub use node::{address_of, node_at};
 pub use random::{Purpose, Random};
 pub use streams::Tcp;
 pub use trace::Trace;
-pub use world::{ElectionSighting, Judged, LeaderNews, PartitionSighting, Sighting, World, WorldOptions};
+pub use world::{
+    ElectionSighting, Judged, LeaderNews, LeaseOptions, PartitionSighting, Sighting, WayFault, World, WorldOptions,
+};

@@ -177,6 +177,8 @@ pub(crate) enum Waiting {
     Closed {
         link: LinkId,
     },
+    /// Something happens to the contender for leases.
+    Lease(Box<crate::sim::world::Happening>),
 }
 
 /// A running core, and all state that dies with it.

@@ -31,6 +31,10 @@ pub enum Purpose {
     Operators = 8,
     /// The programs' messages in a schedule that has talk.
     Talk = 9,
+    /// Needs of leases in a database: tokens, delays, losses on the way.
+    Leases = 10,
+    /// The faults of a schedule with contenders.
+    LeaseFaults = 11,
 }
 
 /// A seeded generator.

@@ -4,6 +4,7 @@
 //! true time. Must not know: how the figures are shown.
 
 mod acts;
+mod contenders;
 mod measure;
 mod stage;
 mod succession;
@@ -14,9 +15,10 @@ use std::time::Duration;
 
 use super::network::{Conditions, Latency};
 use super::report::Report;
-use super::world::{World, WorldOptions};
+use super::world::{LeaseOptions, World, WorldOptions};
 use crate::core::limits::MAX_VOTERS;
 use crate::core::{OutOfRange, Profile, Settings};
+use crate::lease::LeaseTiming;
 use stage::Stage;
 pub use stage::{Phase, Progress, Sample};
 
@@ -55,11 +57,14 @@ pub enum Scenario {
     LeaderCrash,
     /// The leader is cut off with fewer than half of the voters, ten times over.
     LeaderPartition,
+    /// Nodes lead by a lease in a modelled database: the leader dies, stands still, does not reach the database, or that
+    /// fails over to a replica that lacks commits, ten times over.
+    Contenders,
 }
 
 impl Scenario {
     /// All scenarios, in the order in which they are documented.
-    pub const ALL: [Scenario; 15] = [
+    pub const ALL: [Scenario; 16] = [
         Scenario::Join,
         Scenario::Leave,
         Scenario::Crash,
@@ -75,6 +80,7 @@ impl Scenario {
         Scenario::Churn,
         Scenario::LeaderCrash,
         Scenario::LeaderPartition,
+        Scenario::Contenders,
     ];
 
     /// Returns the name on the command line.
@@ -95,6 +101,7 @@ impl Scenario {
             Scenario::Churn => "churn",
             Scenario::LeaderCrash => "leader-crash",
             Scenario::LeaderPartition => "leader-partition",
+            Scenario::Contenders => "contenders",
         }
     }
 
@@ -118,6 +125,9 @@ impl Scenario {
             Scenario::Churn => "nodes crash, return, leave, join and change tags, one every few seconds",
             Scenario::LeaderCrash => "the leader's process dies, ten times over",
             Scenario::LeaderPartition => "the leader is cut off with fewer than half of the voters, ten times over",
+            Scenario::Contenders => {
+                "the leader by a lease crashes, pauses or loses the database, or that loses commits, ten times over"
+            }
         }
     }
 }
@@ -246,6 +256,10 @@ pub fn run_scenario_telling(options: &ScenarioOptions, tell: &mut dyn FnMut(Prog
         ipv6: options.ipv6,
         voters: options.voters,
         lease: options.profile.lease_timing(),
+        leases: (options.scenario == Scenario::Contenders).then(|| {
+            let lease = LeaseTiming::of_lease(options.profile.lease_timing().lease_duration);
+            LeaseOptions::new(options.nodes.min(contenders::MOST_CONTENDERS), lease)
+        }),
         checked: false,
         ..WorldOptions::new(options.seed, options.nodes, options.settings.clone())
     };

@@ -8,6 +8,7 @@ use std::fmt;
 
 use super::invariants::Observation;
 use crate::core::{Birth, Durable, Leadership, Output, Sizes};
+use crate::lease;
 
 /// Changes a core's behaviour. The default of every method changes nothing.
 pub trait Tamper: fmt::Debug + Send {
@@ -42,6 +43,12 @@ pub trait Tamper: fmt::Debug + Send {
     /// Changes what the checker sees of a core's leadership.
     fn leadership(&mut self, node: usize, told: &mut Leadership) {
         let _ = (node, told);
+    }
+
+    /// Returns the outputs of a contender for leases that take the place of this one.
+    fn contender(&mut self, node: usize, output: lease::Output) -> Vec<lease::Output> {
+        let _ = node;
+        vec![output]
     }
 
     /// Changes what the checker sees of the sizes of a core's tables.

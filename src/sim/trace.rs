@@ -117,6 +117,14 @@ impl Trace {
         }
     }
 
+    /// Something happens at a node beside its core.
+    pub fn note(&mut self, now: Nanos, node: usize, name: &NodeId, what: &impl fmt::Debug) {
+        self.head(now, node);
+        self.tag(201);
+        self.text(format_args!("{what:?}"));
+        self.say(now, || format!("{name}: {what:?}"));
+    }
+
     fn head(&mut self, now: Nanos, node: usize) {
         self.hash.update(&now.to_le_bytes());
         self.hash.update(&(node as u64).to_le_bytes());

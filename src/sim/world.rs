@@ -37,6 +37,7 @@ mod disturbance;
 mod drive;
 mod expect;
 mod form;
+mod leases;
 mod life;
 mod links;
 mod look;
@@ -49,6 +50,8 @@ pub use cuts::PartitionSighting;
 pub(crate) use expect::Began;
 use expect::Expectations;
 pub use expect::Judged;
+pub(crate) use leases::Happening;
+pub use leases::{LeaseOptions, WayFault};
 pub use options::WorldOptions;
 pub use voting::{ElectionSighting, LeaderNews};
 
@@ -110,6 +113,7 @@ pub struct World {
     moved: BTreeMap<SocketAddr, usize>,
     expectations: Expectations,
     stranger: stranger::Stranger,
+    leases: Option<Box<leases::Leases>>,
     has_failed: bool,
 }
 
@@ -184,6 +188,7 @@ enum Event {
     /// An expectation is due.
     Expect(expect::Due),
     Stream(links::StreamEvent),
+    Lease(leases::LeaseEvent),
 }
 
 impl World {
@@ -228,9 +233,11 @@ impl World {
             moved: BTreeMap::new(),
             expectations: Expectations::default(),
             stranger: stranger::Stranger::default(),
+            leases: None,
             has_failed: false,
             options,
         };
+        world.open_leases();
         for _ in 0..world.options.nodes {
             world.add_node();
         }

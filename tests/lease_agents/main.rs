@@ -9,6 +9,9 @@ mod direct;
 mod faces;
 mod faults;
 mod library;
+#[path = "../lease_store/pgbouncer.rs"]
+mod pgbouncer;
+mod pooler;
 #[path = "../lease_store/server.rs"]
 mod server;
 mod succession;

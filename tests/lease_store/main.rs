@@ -11,6 +11,8 @@ mod doors;
 mod faults;
 mod harness;
 #[cfg(feature = "postgres")]
+mod pgbouncer;
+#[cfg(feature = "postgres")]
 mod pooler;
 #[cfg(feature = "postgres")]
 mod postgres;

@@ -12,6 +12,7 @@ use headcount::Profile;
 
 mod adversary;
 mod clocks;
+mod contending;
 mod crashes;
 mod crowds;
 mod cuts;
@@ -150,6 +151,11 @@ fn every_scenario_measures_what_it_is_about() {
             let all = if scenario == Scenario::MassCrash { 16 } else { 7 };
             let down = report.down.expect("somebody noticed");
             assert_eq!((down.reports, down.expected), (all, all), "{report}");
+        }
+        if scenario == Scenario::Contenders {
+            let succession = report.succession.expect("it is about that");
+            let claimed = succession.claimed.expect("most of ten");
+            assert!(claimed.reports >= 8, "{report}");
         }
         if scenario.is_about_leaders() {
             let succession = report.succession.expect("it is about that");

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use headcount::core::{Birth, Durable, Leadership, Output};
+use headcount::lease;
 use headcount::sim::invariants::Observation;
 use headcount::sim::tamper::Tamper;
 
 type OnOutput = Box<dyn FnMut(usize, Output) -> Vec<Output> + Send>;
 type OnBirth = Box<dyn FnMut(usize, &mut Birth) + Send>;
 type OnLook = Box<dyn FnMut(usize, &mut Observation) + Send>;
+type OnContender = Box<dyn FnMut(usize, lease::Output) -> Vec<lease::Output> + Send>;
 type OnLeadership = Box<dyn FnMut(usize, &mut Leadership) + Send>;
 
 /// A bug made of closures; it sleeps until it is armed.
@@ -22,6 +24,7 @@ pub(crate) struct Plant {
     birth: Option<OnBirth>,
     look: Option<OnLook>,
     leadership: Option<OnLeadership>,
+    contender: Option<OnContender>,
     forgets: bool,
     hurries: bool,
 }
@@ -54,6 +57,11 @@ impl Plant {
     /// Alters what nodes say of who leads.
     pub(crate) fn leadership(alter: impl FnMut(usize, &mut Leadership) + Send + 'static) -> Self {
         Self { leadership: Some(Box::new(alter)), ..Self::default() }
+    }
+
+    /// Alters what comes out of contenders for leases.
+    pub(crate) fn contender(alter: impl FnMut(usize, lease::Output) -> Vec<lease::Output> + Send + 'static) -> Self {
+        Self { contender: Some(Box::new(alter)), ..Self::default() }
     }
 
     /// Writes are acknowledged and never made.
@@ -111,6 +119,14 @@ impl Tamper for Plant {
         let armed = self.is_armed();
         if let Some(alter) = self.leadership.as_mut().filter(|_| armed) {
             alter(node, told);
+        }
+    }
+
+    fn contender(&mut self, node: usize, output: lease::Output) -> Vec<lease::Output> {
+        let armed = self.is_armed();
+        match &mut self.contender {
+            Some(alter) if armed => alter(node, output),
+            _ => vec![output],
         }
     }
 }

@@ -17,10 +17,10 @@ use crate::core::wire::LeaseWord;
 use crate::core::{InvalidName, NodeId};
 use crate::lease::{LeaseName, TooManyLeases};
 
-/// How long a leader elsewhere may take to give a lease up that it is asked to.
+/// The time that a leader elsewhere may take to give a lease up that it is asked to.
 const RESIGN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why there is no such lease here.
+/// The reason why there is no such lease here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaseError {
@@ -60,17 +60,17 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &LeaseName {
         &self.name
     }
 
-    /// Who leads by it, now and whenever that changes or is renewed: as [`Agent::leadership`] is for the cluster.
+    /// Watches who leads by it, now and whenever that changes or is renewed: as [`Agent::leadership`] is for the cluster.
     pub fn leadership(&self) -> LeadershipWatch {
         self.office.watch()
     }
 
-    /// Whether this node leads by it at this instant, by the lease's own clock.
+    /// Returns true if this node leads by it at this instant, by the lease's own clock.
     pub fn is_leader_now(&self) -> bool {
         self.leadership().get().is_leader_now()
     }
@@ -81,11 +81,7 @@ impl Lease {
         F: FnMut(u64) -> Fut,
         Fut: Future,
     {
-        tokio::select! {
-            biased;
-            value = self.office.while_leader(work) => Ok(value),
-            stop = self.agent.stopped() => Err(stop.into()),
-        }
+        self.agent.lead_by(&self.office, work).await
     }
 
     /// Proves that this node leads by it, now: by a renewal that begins after the call. See
@@ -99,7 +95,7 @@ impl Lease {
         self.agent.resign_lease(&self.name).await
     }
 
-    /// The nodes that the table of the database knows, its holder first.
+    /// Returns the nodes that the table of the database knows, its holder first.
     pub async fn nodes(&self) -> Result<LeaseNodes, LeaseNodesError> {
         self.agent.lease_nodes(&self.name).await
     }
@@ -111,15 +107,15 @@ impl Lease {
 }
 
 impl Agent {
-    /// A lease to contend for, beside those of the configuration, with a leader of its own, until its last handle is dropped.
-    /// The lease `default` is the one by which the cluster is led.
+    /// Returns a lease to contend for, beside those of the configuration, with a leader of its own, until its last handle is
+    /// dropped. The lease `default` is the one by which the cluster is led.
     pub fn lease(&self, name: &str) -> Result<Lease, LeaseError> {
         let leases = self.leases().ok_or(LeaseError::NotLeaseMode)?;
         let name = LeaseName::new(name)?;
         self.hold(leases, name).map_err(LeaseError::TooMany)
     }
 
-    /// A lease that is contended for here already. It counts as a handle like any other.
+    /// Returns a lease that is contended for here already. It counts as a handle like any other.
     pub fn contended_lease(&self, name: &LeaseName) -> Option<Lease> {
         let leases = self.leases().filter(|leases| leases.office(name).is_some())?;
         self.hold(leases, name.clone()).ok()
@@ -134,7 +130,7 @@ impl Agent {
         self.inner.shared.leases()
     }
 
-    /// The nodes that the table of the database knows, the holder of this lease first; also nodes that gossip does not reach.
+    /// Returns the nodes that the table of the database knows, the holder of this lease first; also nodes that gossip does not reach.
     pub async fn lease_nodes(&self, lease: &LeaseName) -> Result<LeaseNodes, LeaseNodesError> {
         let leases = self.leases().ok_or(LeaseNodesError::NotLeaseMode)?;
         let (answer, answered) = oneshot::channel();

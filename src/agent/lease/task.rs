@@ -216,6 +216,7 @@ impl Task {
             Ok(answer) => {
                 self.parts.contender.answered(now, &answer);
                 self.carry_out();
+                self.correct(&round, &answer);
                 let claims = self.claims();
                 for lease in self.waiting.answered(sent, &claims) {
                     self.parts.contender.hurry(now, &lease, now);
@@ -391,9 +392,24 @@ impl Task {
         });
     }
 
+    /// Tells whoever holds a lease in a term below the one that is known here, because its database lost that: it is to give
+    /// the lease up, and terms go on above. Said for every row anew, since words may be lost.
+    fn correct(&self, round: &Round, answer: &Answer) {
+        for (step, seen) in round.steps.iter().zip(&answer.steps) {
+            let known = self.claim(&step.lease).map_or(0, |claim| claim.term);
+            if let Some(nonce) = seen.nonce().filter(|_| seen.term < known) {
+                self.tell_word(&step.lease, known, LeaseWord::LED, nonce);
+            }
+        }
+    }
+
     fn tell_others(&self, lease: &LeaseName, term: u64, kind: u8) {
+        self.tell_word(lease, term, kind, 0);
+    }
+
+    fn tell_word(&self, lease: &LeaseName, term: u64, kind: u8, nonce: u64) {
         let Ok(lease) = NodeId::new(lease.as_str()) else { return };
-        let word = LeaseWord { lease, term, kind, nonce: 0 };
+        let word = LeaseWord { lease, term, kind, nonce };
         let Some(driver) = self.parts.driver.upgrade() else { return };
         // At once if there is room, so that the goodbye comes after it.
         if let Err(mpsc::error::TrySendError::Full(request)) = driver.try_send(Request::TellLease(word)) {

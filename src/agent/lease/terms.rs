@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tracing::Level;
 
 use crate::agent::error::{Failure, StartError};
@@ -29,18 +30,18 @@ use crate::store::{BadState, StoreError};
 
 const FILE: &str = "headcount.leases";
 const HEAD: &str = "headcount leases 1 ";
-/// What the data directory sweeps at its opening, if a crash left it behind.
+/// The beginning of temporary files, which the data directory sweeps at its opening if a crash left one behind.
 const TEMPORARY_PREFIX: &str = "headcount.state-";
 /// Leases whose terms are kept.
 const MAX_TERMS: usize = 1_024;
 /// The largest file that is read.
 const MAX_BYTES: u64 = 128 * 1024;
-/// How long the disk is left alone after it refused.
+/// The time that the disk is left alone after it refused.
 const RETRY: Duration = Duration::from_secs(5);
 
 type Known = BTreeMap<LeaseName, u64>;
 
-/// The terms as they were found, and where new ones go.
+/// The terms as they were found, and the way of new ones to the disk.
 #[derive(Debug)]
 pub(super) struct Terms {
     pub(super) known: Known,
@@ -70,9 +71,14 @@ pub(super) async fn open(directory: Option<&Path>, cluster: &str, journal: &Jour
     let (path, named) = (directory.join(FILE), cluster.to_owned());
     let read = tokio::task::spawn_blocking(move || read(&path, &named)).await;
     let known = read.map_err(|ended| StartError::Internal(Failure::of("reading the terms of leases", ended)))??;
+    Ok(begin(directory, cluster, known, journal).0)
+}
+
+/// Begins with these terms. The task writes newer ones, and ends when the last are written after the terms are dropped.
+fn begin(directory: PathBuf, cluster: &str, known: Known, journal: &Journal) -> (Terms, JoinHandle<()>) {
     let (writer, written) = watch::channel(known.clone());
-    tokio::spawn(write_always(directory, cluster.to_owned(), written, journal.clone()));
-    Ok(Terms { known, writer: Some(writer) })
+    let writing = tokio::spawn(write_always(directory, cluster.to_owned(), written, journal.clone()));
+    (Terms { known, writer: Some(writer) }, writing)
 }
 
 fn read(path: &Path, cluster: &str) -> Result<Known, StoreError> {
@@ -90,9 +96,12 @@ fn read(path: &Path, cluster: &str) -> Result<Known, StoreError> {
     decode(&bytes, cluster).map_err(refused)
 }
 
+/// Writes each newer state, until nobody makes newer ones. What the disk refused is tried again after [`RETRY`], and once more
+/// when the last state is there.
 async fn write_always(directory: PathBuf, cluster: String, mut terms: watch::Receiver<Known>, journal: Journal) {
     let mut is_told = false;
     while terms.changed().await.is_ok() {
+        let mut is_last = false;
         loop {
             let (directory, text) = (directory.clone(), encode(&terms.borrow_and_update(), &cluster));
             let written = tokio::task::spawn_blocking(move || write(&directory, &text)).await;
@@ -106,10 +115,21 @@ async fn write_always(directory: PathBuf, cluster: String, mut terms: watch::Rec
                 Ok(Err(_)) => {}
                 Err(_) => return,
             }
-            tokio::time::sleep(RETRY).await;
+            if is_last {
+                return;
+            }
+            is_last = tokio::select! {
+                () = tokio::time::sleep(RETRY) => false,
+                () = ended(&mut terms) => true,
+            };
         }
         is_told = false;
     }
+}
+
+/// Waits until nobody makes newer states. The newest one is read by whoever waited.
+async fn ended(terms: &mut watch::Receiver<Known>) {
+    while terms.changed().await.is_ok() {}
 }
 
 fn write(directory: &Path, text: &str) -> io::Result<()> {
@@ -190,20 +210,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_disk_that_refuses_is_not_waited_for_when_no_newer_terms_come() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let journal = Journal::start(&crate::NodeId::new("a").expect("a name")).expect("a thread");
+        let (mut terms, writing) = begin(directory.path().to_owned(), "c", Known::new(), &journal);
+        directory.close().expect("taken away");
+        terms.keep(LeaseName::default(), 7);
+        drop(terms);
+        tokio::time::timeout(RETRY * 4 / 5, writing).await.expect("it ends at once").expect("no panic");
+    }
+
+    #[tokio::test]
     async fn terms_outlive_the_process_and_a_damaged_file_is_refused_and_left() {
         let directory = tempfile::tempdir().expect("a directory");
         let journal = Journal::start(&crate::NodeId::new("a").expect("a name")).expect("a thread");
-        let mut first = open(Some(directory.path()), "c", &journal).await.expect("nothing there");
+        let first = open(Some(directory.path()), "c", &journal).await.expect("nothing there");
+        assert!(first.known.is_empty());
+        let (mut first, writing) = begin(directory.path().to_owned(), "c", Known::new(), &journal);
         for (lease, term) in terms() {
             first.keep(lease, term);
         }
         let path = directory.path().join(FILE);
-        let kept = async {
-            while std::fs::read(&path).ok().and_then(|bytes| decode(&bytes, "c").ok()) != Some(terms()) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(30), kept).await.expect("written");
+        drop(first);
+        tokio::time::timeout(Duration::from_secs(30), writing).await.expect("in time").expect("written");
         let second = open(Some(directory.path()), "c", &journal).await.expect("a good file");
         assert_eq!(second.known, terms());
         std::fs::write(&path, "headcount leases 1 c\nnonsense").expect("written");

@@ -1,5 +1,10 @@
 //! Planted bugs: each leaves one rule out, so that the tests show that the rule is needed and that they notice.
 
+use std::time::Duration;
+
+use super::{Election, Surroundings};
+use crate::core::time::Time;
+
 /// A rule that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Flaw {
@@ -65,4 +70,30 @@ pub(crate) enum Flaw {
     ChangeBeforeDisk,
     /// A leaving leader does not take back a change in flight.
     LeavesAtOnce,
+}
+
+impl Election {
+    /// Takes a rule away; see `flaw`.
+    pub(crate) fn plant(&mut self, flaw: Flaw) {
+        self.flaw = Some(flaw);
+        if flaw == Flaw::NoWaitAfterRestart {
+            self.promised_until = Time::default();
+            self.stand_at = Time::default();
+        }
+    }
+
+    /// Stands no earlier than this, so that a test can wait for others.
+    pub(crate) fn put_off(&mut self, around: &Surroundings<'_>, pause: Duration) {
+        self.stand_at = around.now + pause;
+    }
+
+    /// Makes states that differ only in a count the same, for the model checker.
+    pub(crate) fn forget_counts(&mut self) {
+        self.ignored = 0;
+    }
+
+    /// Returns true if the rule is taken away; see `flaw`.
+    pub(super) fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
 }

@@ -65,6 +65,9 @@
 //! that it has left, and nobody whom it is sure to hear, tells it so. Whoever keeps the ballot must not give an older one
 //! back: the agent's store recognises copies of its file, though no snapshot of a whole disk.
 //!
+//! This page holds the state of the machine and its inputs: `place` where it is in its life as a voter, `outputs` what goes to the
+//! disk and to others, `look` what others may look at, `doors` the vocabulary.
+//!
 //! Invariants: nothing that rests on the ballot leaves before the disk has acknowledged it; a claim is over as soon as
 //! any input finds its time past; a word is acted upon only if the own current state agrees with what it assumes, else
 //! it is counted and ignored.
@@ -77,14 +80,17 @@ mod ballot;
 mod behind;
 mod changing;
 mod confirming;
+mod disk;
 mod doors;
 mod electorate;
 mod following;
 mod forming;
 mod leading;
 mod learning;
+mod look;
 mod message;
 mod numbering;
+mod place;
 mod promise;
 mod raw;
 mod recovery;
@@ -93,13 +99,14 @@ mod standings;
 mod term;
 mod view;
 mod voting;
+mod words;
 
 #[cfg(test)]
 pub(crate) mod flaw;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 pub(crate) use crate::core::settings::claim_of;
@@ -126,7 +133,7 @@ use leading::Leading;
 use recovery::Recovery;
 use standing::Campaign;
 
-/// Where this node is in its life as a voter.
+/// The stages of a voter's life.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Role {
     /// Learning the identities of the first electorate.
@@ -149,16 +156,16 @@ pub struct Election {
     policy: LeaderPolicy,
     view_interval: Duration,
     configured: Vec<NodeId>,
-    /// As it is to be.
+    /// The ballot as it is to be.
     ballot: Ballot,
-    /// As the disk has it.
+    /// The ballot as the disk has it.
     stored: Ballot,
     /// The disk does not take the ballot.
     is_aside: bool,
     role: Role,
-    /// Until when this voter may not vote.
+    /// The time until which this voter may not vote.
     promised_until: Time,
-    /// How what is on disk of the promises differs from what binds.
+    /// The difference between what is on disk of the promises and what binds.
     relief: promise::Relief,
     /// The leader of the ballot's term, once it was heard.
     leader: Option<Identity>,
@@ -166,7 +173,7 @@ pub struct Election {
     released_in: Option<Term>,
     /// The acknowledgement that is due as soon as the disk allows it.
     owed_ack: Option<following::OwedAck>,
-    /// Until when this process is too young to be preferred as leader: one that dies again and again shows its leader no gap
+    /// The time until which this process is too young to be preferred as leader: one that dies again and again shows its leader no gap
     /// if it comes back fast.
     young_until: Option<Time>,
     /// The term that this process began with: what was acknowledged in it is not known any more.
@@ -177,7 +184,7 @@ pub struct Election {
     invited_to: Option<ViewRef>,
     /// The vote that is due as soon as the disk allows it.
     owed_vote: Option<(NodeId, Identity, Term)>,
-    /// When this voter stands, if nothing happens.
+    /// The time at which this voter stands, if nothing happens.
     stand_at: Time,
     /// It is the one who was named to succeed.
     is_successor: bool,
@@ -185,7 +192,7 @@ pub struct Election {
     attempts: u32,
     /// Attempts in vain since a leader was heard.
     failures: u32,
-    /// Whether a majority of the voters answered when last asked.
+    /// True if a majority of the voters answered when last asked.
     reaches_quorum: bool,
     /// The newest view known to be agreed.
     agreed: Option<NumberedView>,
@@ -193,13 +200,13 @@ pub struct Election {
     recovery: Option<Recovery>,
     /// The recovery that is done as soon as it is on disk.
     owed_recovery: Option<u64>,
-    /// When a leader of another electorate was told of this one last.
+    /// The time at which a leader of another electorate was told of this one last.
     met_at: Option<Time>,
     /// Questions whether this node still leads.
     confirms: Confirms,
     /// Voters that have spoken since this generation began, or since this process did: they know of it.
     heirs: BTreeSet<Identity>,
-    /// What one member alone says of an electorate, and whether that member is sure of it.
+    /// The word of one member alone on an electorate; it says whether that member is sure of it.
     rumoured: Option<Founded>,
     actions: VecDeque<Action>,
     /// Words that did not fit the own state, or came from nobody who counts.
@@ -259,17 +266,17 @@ impl Election {
         election
     }
 
-    /// How it leads, if not as others do. To be said before the first input.
+    /// Sets how it leads, if not as others do. To be called before the first input.
     pub fn set_policy(&mut self, policy: LeaderPolicy) {
         self.policy = policy;
     }
 
-    /// Drained after every input, and after [`Election::new`].
+    /// Takes the next action. To be drained after every input, and after [`Election::new`].
     pub fn poll(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// When to call [`Election::tick`] at the latest; `None` if there is nothing to wait for.
+    /// Returns the time at which [`Election::tick`] is to be called at the latest; `None` if there is nothing to wait for.
     pub fn next_deadline(&self, is_up: bool) -> Option<Time> {
         let recovery = self.recovery.as_ref().map(Recovery::deadline);
         let role = match &self.role {
@@ -282,7 +289,7 @@ impl Election {
         recovery.into_iter().chain(role).min()
     }
 
-    /// Time has passed.
+    /// Lets time pass.
     pub fn tick(&mut self, around: &Surroundings<'_>) {
         self.expire(around);
         self.tend_recovery(around);
@@ -312,7 +319,7 @@ impl Election {
         self.expire_claim(around);
     }
 
-    /// This node became Up, or is so no more.
+    /// Takes note that this node became Up, or is so no more.
     pub fn status_changed(&mut self, around: &Surroundings<'_>) {
         self.expire(around);
         if around.is_up {
@@ -330,7 +337,7 @@ impl Election {
         self.say_farewell();
     }
 
-    /// Another voter said something.
+    /// Takes a word of another voter.
     pub fn heard(&mut self, around: &Surroundings<'_>, from: &NodeId, word: Word) {
         self.expire(around);
         // Whoever leaves may still be freed of its promise, and may still have voters to free.
@@ -376,237 +383,9 @@ impl Election {
         }
     }
 
-    /// The disk has the ballot of this version, or a newer one that was given out.
-    pub fn stored(&mut self, around: &Surroundings<'_>, version: u64) {
-        self.expire(around);
-        if version != self.ballot.version {
-            // An older one: what rests on the newer one still waits.
-            return;
-        }
-        if self.is_aside {
-            self.is_aside = false;
-            self.actions.push_back(Action::Alarm(Alarm::AsideNoMore));
-        }
-        let awaited_own_disk = self.awaits_own_disk();
-        self.stored = self.ballot.clone();
-        if awaited_own_disk {
-            self.begin_voters_time(around);
-        }
-        self.pay_debts();
-        self.announce_recovery();
-        self.tick(around);
-        if let Role::Standing(_) = self.role {
-            self.advance(around);
-        }
-        if let Role::Leading(_) = self.role {
-            self.count_acceptances(around);
-        }
-    }
-
-    /// The disk did not take what it was given last, which is tried again by whoever writes. If it has the ballot already,
-    /// it was something else that was not taken, and nothing that a voter does rests on that: renewals write nothing. If
-    /// the ballot is still to be written, this voter stands aside.
-    pub fn store_failed(&mut self, around: &Surroundings<'_>) {
-        self.expire(around);
-        if self.stored.version == self.ballot.version {
-            return;
-        }
-        if !self.is_aside {
-            self.is_aside = true;
-            self.actions.push_back(Action::Alarm(Alarm::Aside));
-        }
-        match &self.role {
-            Role::Leading(_) => {
-                self.withdraw_change();
-                self.resign_for(around, None);
-            }
-            Role::Standing(_) => self.follow(around),
-            _ => {}
-        }
-    }
-
-    /// The contents of a view that was [wanted](Action::Wanted).
+    /// Takes the contents of a view that was [wanted](Action::Wanted).
     pub fn contents(&mut self, around: &Surroundings<'_>, view: &NumberedView) {
         self.expire(around);
         self.take_contents(around, view);
-    }
-
-    /// The view with these contents, if this voter holds it.
-    pub fn view_of(&self, digest: Digest) -> Option<&NumberedView> {
-        let views = [self.ballot.accepted.as_ref(), self.agreed.as_ref(), self.base()];
-        views.into_iter().flatten().find(|view| view.reference().digest == digest)
-    }
-
-    /// Whether it stands aside because its disk does not take the ballot.
-    pub fn is_aside(&self) -> bool {
-        self.is_aside
-    }
-
-    /// The latest term it knows of.
-    pub fn term(&self) -> Term {
-        self.ballot.term
-    }
-
-    /// The durable state as it is to be.
-    pub fn ballot(&self) -> &Ballot {
-        &self.ballot
-    }
-
-    /// The newest view known to be agreed.
-    pub fn agreed(&self) -> Option<&NumberedView> {
-        self.agreed.as_ref()
-    }
-
-    /// The lineage of its electorate, if it knows one.
-    pub fn lineage(&self) -> Option<Lineage> {
-        self.electorate().map(|electorate| electorate.lineage)
-    }
-
-    /// Whether a majority answered when last asked; true where nobody was asked yet.
-    pub fn reaches_quorum(&self) -> bool {
-        self.reaches_quorum
-    }
-
-    /// Words ignored because they did not fit the own state, or came from nobody who counts.
-    pub fn ignored(&self) -> u64 {
-        self.ignored
-    }
-
-    /// The electorate of the newest accepted view: what every majority of this voter is counted by.
-    pub fn electorate(&self) -> Option<&Electorate> {
-        self.ballot.accepted.as_ref().map(|view| &*view.electorate)
-    }
-
-    /// The electorate that this node knows of: its own, or the one that others vote in.
-    pub fn founded(&self) -> Option<Descent> {
-        self.ballot.founded()
-    }
-
-    /// Whether this node votes, as far as it knows.
-    pub fn is_voter(&self) -> bool {
-        self.electorate().is_some_and(|electorate| electorate.contains(self.ballot.identity))
-    }
-
-    /// Finds its place: by what it has accepted, or else by the configuration.
-    fn take_place(&mut self, around: &Surroundings<'_>) {
-        match self.electorate() {
-            None if self.configured.contains(&self.me) => self.role = Role::Forming(Forming::new(around.now)),
-            None => self.role = Role::Outside,
-            Some(electorate) => {
-                let names: Vec<NodeId> = electorate.voters.iter().map(|voter| voter.id.clone()).collect();
-                let is_stranger = electorate.named(&self.me).is_some() && !self.is_voter();
-                if names != self.configured && !self.configured.is_empty() {
-                    self.actions.push_back(Action::Alarm(Alarm::ConfigurationOutdated));
-                }
-                if is_stranger {
-                    self.actions.push_back(Action::Alarm(Alarm::Stranger));
-                }
-                self.follow(around);
-            }
-        }
-    }
-
-    /// Waits for a leader.
-    fn follow(&mut self, around: &Surroundings<'_>) {
-        self.role = self.role_at_rest();
-        self.confirm_nothing();
-        self.wait_for_leader(around);
-    }
-
-    fn role_at_rest(&self) -> Role {
-        if self.is_eligible() { Role::Follower } else { Role::Outside }
-    }
-
-    /// Whether this node may stand: also if it was voted out by a view of which it does not know that it is agreed. It may
-    /// be the only one that has this view, and then nobody else is elected (Raft, section 4.2.2).
-    fn is_eligible(&self) -> bool {
-        let Some(view) = &self.ballot.accepted else { return false };
-        let is_agreed = self.agreed.as_ref().map(NumberedView::reference) == Some(view.reference());
-        let me = self.ballot.identity;
-        view.electorate.contains(me) || !is_agreed && view.former_electorate().is_some_and(|former| former.contains(me))
-    }
-
-    /// Stands a little after no promise keeps it from it.
-    fn wait_for_leader(&mut self, around: &Surroundings<'_>) {
-        self.stand_at = self.promised_until.max(around.now) + self.timing.spread().mul_f64(around.luck);
-    }
-
-    fn may_stand(&self) -> bool {
-        self.is_eligible() && !self.is_aside && self.stored.version == self.ballot.version
-    }
-
-    /// A voter that stands aside has not said yet that it sees no leader.
-    fn may_find_out(&self) -> bool {
-        self.is_aside && self.reaches_quorum && self.is_eligible()
-    }
-
-    /// Gives the changed ballot to the disk.
-    fn persist(&mut self) {
-        self.ballot.version += 1;
-        self.relief.is_due = false;
-        // From now on the disk may hold either: what rests on a longer promise waits for this one.
-        self.stored.promise = self.stored.promise.min(self.ballot.promise);
-        self.actions.push_back(Action::Persist(self.ballot.clone()));
-    }
-
-    /// Words to all other voters that count: those of the electorate, and of the one before while it is changing.
-    fn send_to_all(&mut self, body: &Body) {
-        for voter in self.others() {
-            self.send(&voter.id, body.clone());
-        }
-    }
-
-    fn send(&mut self, to: &NodeId, body: Body) {
-        let lineage = self.lineage().unwrap_or(Lineage(0));
-        let word = Word { from: self.ballot.identity, lineage, body };
-        self.actions.push_back(Action::Send { to: to.clone(), word });
-    }
-
-    fn others(&self) -> Vec<Voter> {
-        let Some(view) = &self.ballot.accepted else { return Vec::new() };
-        let former = view.former_electorate();
-        let voters = former.iter().flat_map(|former| &former.voters).chain(&view.electorate.voters);
-        let by_identity: BTreeMap<Identity, &Voter> = voters.map(|voter| (voter.identity, voter)).collect();
-        by_identity.into_values().filter(|voter| voter.identity != self.ballot.identity).cloned().collect()
-    }
-
-    /// The reference of the newest accepted view.
-    fn newest(&self) -> Option<ViewRef> {
-        self.ballot.accepted.as_ref().map(NumberedView::reference)
-    }
-
-    fn set_quorum(&mut self, is_reached: bool) {
-        if self.reaches_quorum != is_reached {
-            self.reaches_quorum = is_reached;
-            self.actions.push_back(Action::Quorum { is_reached });
-        }
-    }
-
-    /// Takes a rule away; see `flaw`.
-    #[cfg(test)]
-    pub(crate) fn plant(&mut self, flaw: flaw::Flaw) {
-        self.flaw = Some(flaw);
-        if flaw == flaw::Flaw::NoWaitAfterRestart {
-            self.promised_until = Time::default();
-            self.stand_at = Time::default();
-        }
-    }
-
-    /// Stands no earlier than this, so that a test can wait for others.
-    #[cfg(test)]
-    pub(crate) fn put_off(&mut self, around: &Surroundings<'_>, pause: Duration) {
-        self.stand_at = around.now + pause;
-    }
-
-    /// Makes states that differ only in a count the same, for the model checker.
-    #[cfg(test)]
-    pub(crate) fn forget_counts(&mut self) {
-        self.ignored = 0;
-    }
-
-    /// Whether the rule is taken away; see `flaw`.
-    #[cfg(test)]
-    fn has(&self, flaw: flaw::Flaw) -> bool {
-        self.flaw == Some(flaw)
     }
 }

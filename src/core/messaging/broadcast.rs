@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::window::{Sight, Window};
+use super::Numbers;
 use crate::core::counters::Drop;
 use crate::core::doors::{Command, CommandError, Delivery, DeliveryKind, Output, Reply, Ticket};
 use crate::core::envelope::{MessageId, Payload, Topic};
@@ -27,6 +27,7 @@ use crate::core::limits::{
 use crate::core::member::Run;
 use crate::core::time::Time;
 use crate::core::view::{Slot, View};
+use crate::core::window::{Sight, Window};
 use crate::core::wire::{Broadcast, Span};
 use crate::core::{Core, Phase};
 
@@ -44,7 +45,7 @@ pub(super) struct Broadcasts {
 #[derive(Debug)]
 pub(super) struct Origin {
     /// None of this node's own: it knows what it sent.
-    window: Option<Window>,
+    window: Option<Numbers>,
     /// When something new came last.
     fresh_at: Time,
     pub(super) kept: BTreeMap<u64, Kept>,
@@ -53,7 +54,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    fn new(window: Option<Window>, now: Time) -> Self {
+    fn new(window: Option<Numbers>, now: Time) -> Self {
         Self { window, fresh_at: now, kept: BTreeMap::new(), far: None }
     }
 }
@@ -136,7 +137,8 @@ impl Broadcasts {
 
     /// Marks a number as seen. It must be new, and its origin's window must have room.
     fn mark(&mut self, run: Run, number: u64, now: Time) -> bool {
-        let origin = self.origins.entry(run).or_insert_with(|| Origin::new(Some(Window::around(number)), now));
+        let origin =
+            self.origins.entry(run).or_insert_with(|| Origin::new(Some(Box::new(Window::around(number))), now));
         origin.fresh_at = now;
         origin.window.as_mut().is_none_or(|window| window.accept(number))
     }
@@ -260,7 +262,7 @@ impl Core {
             return self.drop_message(Drop::UnknownRun);
         }
         match self.messaging.broadcasts.judge(message.run, message.number) {
-            Sight::Seen => return self.counters.messages.duplicate += 1,
+            Sight::Seen | Sight::Behind => return self.counters.messages.duplicate += 1,
             Sight::Far if from != message.run => {
                 if !self.messaging.broadcasts.is_far_for_two(from, message.run, message.number) {
                     return self.drop_message(Drop::Jumped);

@@ -23,7 +23,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::window::{Sight, Window};
+use super::Numbers;
 use crate::core::Core;
 use crate::core::counters::Drop;
 use crate::core::doors::{CommandError, Delivery, DeliveryKind, Reply, Ticket};
@@ -37,6 +37,7 @@ use crate::core::packet::Way;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::{Slot, View};
+use crate::core::window::Window;
 use crate::core::wire::{Letter, Message, Purpose};
 
 /// Letters of this node that wait, and what is known of those of others.
@@ -48,7 +49,7 @@ pub(super) struct Letters {
     /// Payloads of those.
     bytes: usize,
     /// Which letters of each sender were seen, and when the last one came.
-    windows: BTreeMap<Run, (Window, Time)>,
+    windows: BTreeMap<Run, (Numbers, Time)>,
     /// Requests that this node's programs may answer, and until when.
     requests: BTreeMap<MessageId, Time>,
 }
@@ -88,14 +89,14 @@ impl Letters {
     }
 
     /// The window of a sender, if there is room for one.
-    fn window(&mut self, run: Run, number: u64, now: Time) -> Option<&mut Window> {
+    fn window(&mut self, run: Run, number: u64, now: Time) -> Option<&mut Numbers> {
         if self.windows.len() >= MAX_ORIGINS && !self.windows.contains_key(&run) {
             self.windows.retain(|_, (_, last)| now.since(*last) < ORIGIN_MEMORY);
             if self.windows.len() >= MAX_ORIGINS {
                 return None;
             }
         }
-        let (window, last) = self.windows.entry(run).or_insert_with(|| (Window::around(number), now));
+        let (window, last) = self.windows.entry(run).or_insert_with(|| (Box::new(Window::around(number)), now));
         *last = now;
         Some(window)
     }
@@ -298,7 +299,7 @@ impl Core {
         else {
             return self.drop_message(Drop::TableFull);
         };
-        if sight == Sight::Seen {
+        if !sight.is_new() {
             // Its receipt was lost.
             self.counters.messages.duplicate += 1;
             return self.send_receipt(sender, way, letter.number);

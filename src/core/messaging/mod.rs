@@ -2,7 +2,6 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | which numbers of an origin were seen | `window` |
 //! | to everybody: taken once, kept for a while, delivered | `broadcast` |
 //! | … sent on at once, along the rings of news | `spread` |
 //! | … and what that missed, found by what others hold | `repair` |
@@ -46,9 +45,10 @@ mod direct;
 mod letter;
 mod repair;
 mod spread;
-mod window;
 
+use crate::core::limits::MESSAGE_WINDOW;
 use crate::core::time::Time;
+use crate::core::window::Window;
 
 use allowance::Allowances;
 use broadcast::Broadcasts;
@@ -57,12 +57,15 @@ use letter::Letters;
 use repair::Repair;
 use spread::Spreading;
 
+/// The numbers of one origin, by which its messages are recognised.
+type Numbers = Box<Window<{ (MESSAGE_WINDOW / 64) as usize }>>;
+
 /// Everything that this node knows of messages.
 #[derive(Debug)]
 pub(in crate::core) struct Messaging {
     /// The time at which this process began: what was said before was not said to it.
     born_at: Time,
-    /// When this node became Up: what was said to everybody before was not said to it.
+    /// The time at which this node became Up: what was said to everybody before was not said to it.
     up_since: Option<Time>,
     broadcasts: Broadcasts,
     called: Called,
@@ -73,7 +76,7 @@ pub(in crate::core) struct Messaging {
 }
 
 impl Messaging {
-    /// Nothing said, nothing heard.
+    /// Returns an empty state: nothing said, nothing heard.
     pub(in crate::core) fn new(now: Time) -> Self {
         Self {
             born_at: now,
@@ -87,12 +90,12 @@ impl Messaging {
         }
     }
 
-    /// This node is a member from now on.
+    /// Takes note that this node is a member from now on.
     pub(in crate::core) fn begin(&mut self, now: Time) {
         self.up_since = Some(now);
     }
 
-    /// How much is kept.
+    /// Returns the number of entries kept.
     pub(in crate::core) fn size(&self) -> usize {
         self.broadcasts.size()
             + self.called.size()

@@ -18,7 +18,6 @@ use rand::seq::IndexedRandom;
 
 use super::broadcast::Kept;
 use super::spread::spans_of;
-use super::window::Sight;
 use crate::core::Core;
 use crate::core::counters::Drop;
 use crate::core::envelope::MessageId;
@@ -31,6 +30,7 @@ use crate::core::packet::Way;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::Slot;
+use crate::core::window::Sight;
 use crate::core::wire::{Message, PacketBuilder, Span};
 
 /// What is being fetched, and when others are told next.

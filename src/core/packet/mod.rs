@@ -7,7 +7,9 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | one packet, message by message, handed to the rooms | `receive` |
+//! | one packet: judged, read, acted on | `receive` |
+//! | its messages, handed to the rooms | `dispatch` |
+//! | what goes back to its sender | `answer` |
 //! | a sender's standing: a member, or a stranger that perhaps claims to be one | `standing` |
 //! | the messages of the packet at hand | `inbox` |
 //! | the contents of every packet to a member, and its greatest size | `send` |
@@ -19,6 +21,8 @@
 //!
 //! Must not know: the effect of a message. It passes each one on to the room whose idea it is.
 
+mod answer;
+mod dispatch;
 mod inbox;
 mod keepsakes;
 mod proof;

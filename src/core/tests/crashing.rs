@@ -1,5 +1,7 @@
 //! From a broken or refused link to a verdict: the evidence each step needs, and how soon it is there.
 
+use std::time::Duration;
+
 use super::liars::Liar;
 use super::net::*;
 use crate::core::*;

@@ -1,6 +1,8 @@
 //! Where datagrams do not pass and links do: nobody is accused, news and elections go on, newcomers join, and operators
 //! are told.
 
+use std::time::Duration;
+
 use super::net::*;
 use crate::core::*;
 

@@ -1,5 +1,7 @@
 //! Links: how they come to stand, cross, break, come back, and how many there are.
 
+use std::time::Duration;
+
 use super::net::*;
 use crate::core::*;
 

@@ -6,9 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms, from the ground up: each may name those before it, and the state machine itself (`Core`, `Phase`).
-const ORDER: [&str; 22] = [
+const ORDER: [&str; 25] = [
     "time",
     "limits",
+    "window",
     "settings",
     "member",
     "envelope",
@@ -29,6 +30,8 @@ const ORDER: [&str; 22] = [
     "messaging",
     "sizes",
     "ahead",
+    "look",
+    "inputs",
 ];
 
 fn rank(room: &str) -> Option<usize> {

@@ -11,6 +11,7 @@ use crate::core::limits::{MAX_ECHO_HOLD, MAX_SEQUENCE, REPLAY_WINDOW, SEQUENCE_B
 use crate::core::member::DetectionMethod;
 use crate::core::settings::Timing;
 use crate::core::time::Time;
+use crate::core::window::{Sight, Window};
 use crate::core::wire::{Echo, Heartbeat};
 
 /// One observer's state of one run of one member. There is one for every member, so rarely needed state is kept apart:
@@ -124,10 +125,10 @@ impl Peer {
 
     /// Reads the state that is kept apart (see `ahead`).
     pub(in crate::core) fn touch(&self) -> u64 {
-        let session = self.session.as_ref().map_or(0, |session| {
-            let seen = session.replay.seen.iter().step_by(8);
-            seen.fold(session.fingerprint ^ session.heard.as_nanos(), |sum, word| sum ^ word)
-        });
+        let session = self
+            .session
+            .as_ref()
+            .map_or(0, |session| session.fingerprint ^ session.heard.as_nanos() ^ session.replay.touch());
         session ^ self.errands.as_ref().and_then(|errands| errands.last_sent).map_or(0, Time::as_nanos)
     }
 
@@ -174,7 +175,7 @@ impl Peer {
 
     /// Returns the highest sequence number received; 0 before the first packet.
     pub(in crate::core) fn highest_sequence(&self) -> u64 {
-        self.session.as_ref().map_or(0, |session| session.replay.highest)
+        self.session.as_ref().map_or(0, |session| session.replay.highest())
     }
 
     /// Judges a packet by its sequence number, before anything else in it is read.
@@ -187,13 +188,20 @@ impl Peer {
         let Some(session) = &self.session else {
             return if sequence <= MAX_SEQUENCE { Freshness::Fresh } else { Freshness::Jumped };
         };
-        let highest = session.replay.highest;
+        let highest = session.replay.highest();
         let farthest = || {
             let elapsed = now.since(session.heard).as_millis() as u64;
             highest + SEQUENCE_BURST + elapsed.saturating_mul(SEQUENCES_PER_MS)
         };
         let is_near = sequence <= highest + SEQUENCE_BURST || sequence <= farthest();
-        if is_near && sequence <= MAX_SEQUENCE { session.replay.freshness(sequence) } else { Freshness::Jumped }
+        if !is_near || sequence > MAX_SEQUENCE {
+            return Freshness::Jumped;
+        }
+        match session.replay.judge(sequence) {
+            Sight::New | Sight::Far => Freshness::Fresh,
+            Sight::Seen => Freshness::Seen,
+            Sight::Behind => Freshness::Old,
+        }
     }
 
     /// Notes a packet that is fresh.
@@ -208,7 +216,7 @@ impl Peer {
                 stamped_at: None,
                 stamp: 0,
                 rtt: Rtt::UNMEASURED,
-                replay: ReplayWindow::default(),
+                replay: ReplayWindow::around(0),
             })
         });
         session.replay.accept(sequence);
@@ -219,7 +227,7 @@ impl Peer {
     /// Restarts the replay window at a sequence number that the member has proven: all numbers before it count as seen.
     pub(in crate::core) fn restart_window(&mut self, sequence: u64) {
         if let Some(session) = &mut self.session {
-            session.replay = ReplayWindow { highest: sequence - 1, seen: [u64::MAX; (REPLAY_WINDOW / 64) as usize] };
+            session.replay = ReplayWindow::seen_up_to(sequence - 1);
         }
     }
 
@@ -303,93 +311,14 @@ pub(in crate::core) fn is_due(now: Time, last: Option<Time>, pause: Duration) ->
     last.is_none_or(|last| now.since(last) >= pause)
 }
 
-/// The replay window: a bit for each of a run's last [`REPLAY_WINDOW`] sequence numbers (the sliding window of RFC
-/// 4303, section 3.4.3).
-#[derive(Debug)]
-struct ReplayWindow {
-    highest: u64,
-    seen: [u64; (REPLAY_WINDOW / 64) as usize],
-}
-
-impl Default for ReplayWindow {
-    fn default() -> Self {
-        Self { highest: 0, seen: [0; (REPLAY_WINDOW / 64) as usize] }
-    }
-}
-
-impl ReplayWindow {
-    fn freshness(&self, sequence: u64) -> Freshness {
-        if sequence > self.highest {
-            Freshness::Fresh
-        } else if self.highest - sequence >= REPLAY_WINDOW {
-            Freshness::Old
-        } else if self.is_marked(sequence) {
-            Freshness::Seen
-        } else {
-            Freshness::Fresh
-        }
-    }
-
-    /// Marks a fresh number as seen; returns false if it is not fresh.
-    fn accept(&mut self, sequence: u64) -> bool {
-        if self.freshness(sequence) != Freshness::Fresh {
-            return false;
-        }
-        if sequence > self.highest {
-            if sequence - self.highest >= REPLAY_WINDOW {
-                self.seen.fill(0);
-            } else {
-                for skipped in self.highest + 1..sequence {
-                    self.mark(skipped, false);
-                }
-            }
-            self.highest = sequence;
-        }
-        self.mark(sequence, true);
-        true
-    }
-
-    fn is_marked(&self, sequence: u64) -> bool {
-        let bit = sequence % REPLAY_WINDOW;
-        self.seen[(bit / 64) as usize] & (1 << (bit % 64)) != 0
-    }
-
-    fn mark(&mut self, sequence: u64, seen: bool) {
-        let bit = sequence % REPLAY_WINDOW;
-        let word = &mut self.seen[(bit / 64) as usize];
-        if seen {
-            *word |= 1 << (bit % 64);
-        } else {
-            *word &= !(1 << (bit % 64));
-        }
-    }
-}
+/// The sequence numbers of a run, by which replays are recognised.
+type ReplayWindow = Window<{ (REPLAY_WINDOW / 64) as usize }>;
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn each_sequence_number_is_accepted_once_in_any_order() {
-        let mut window = ReplayWindow::default();
-        for sequence in [5, 3, 9, 1, 1_000, 4] {
-            assert!(window.accept(sequence), "{sequence} is new");
-            assert!(!window.accept(sequence), "{sequence} was seen");
-        }
-    }
-
-    #[test]
-    fn numbers_that_left_the_window_are_not_believed() {
-        let mut window = ReplayWindow::default();
-        assert!(window.accept(1));
-        assert!(window.accept(REPLAY_WINDOW + 1));
-        assert!(!window.accept(1), "exactly the window's length behind");
-        assert!(window.accept(2), "the oldest that is still inside");
-        assert!(window.accept(10 * REPLAY_WINDOW));
-        assert!(!window.accept(REPLAY_WINDOW + 1));
-    }
 
     #[test]
     fn numbers_go_no_further_than_time_allows() {

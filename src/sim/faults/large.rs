@@ -31,6 +31,11 @@ pub struct Variation {
     pub ipv6: bool,
     /// The longest pause.
     pub longest_pause: Duration,
+    /// The number of nodes that contend for a lease in a database: the first ones.
+    pub contenders: usize,
+    /// A rule that contenders leave out.
+    #[cfg(test)]
+    pub(crate) flaw: Option<crate::lease::Flaw>,
 }
 
 impl Default for Variation {
@@ -43,6 +48,9 @@ impl Default for Variation {
             clock_error_ppm: 200,
             ipv6: false,
             longest_pause: Duration::from_secs(30),
+            contenders: 0,
+            #[cfg(test)]
+            flaw: None,
         }
     }
 }
@@ -57,6 +65,9 @@ impl fmt::Display for Variation {
             let turns = if nth == 0 { ", in turns" } else { " and" };
             let Settings { heartbeat_interval, down_timeout, observers, .. } = settings;
             write!(f, "{turns} {observers} observers, heartbeats {heartbeat_interval:?}, down {down_timeout:?}")?;
+        }
+        if self.contenders > 0 {
+            write!(f, ", {} contend for a lease", self.contenders)?;
         }
         let family = if *ipv6 { ", IPv6" } else { "" };
         write!(f, ", clocks wrong by {clock_error_ppm} ppm{family}")
@@ -148,6 +159,7 @@ impl Variation {
             clock_error_ppm: if drifts { DRIFT_PPM } else { 200 },
             ipv6: random.chance(0.2),
             longest_pause: Duration::from_secs(100),
+            ..Self::default()
         }
     }
 }

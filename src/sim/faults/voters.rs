@@ -129,7 +129,7 @@ impl fmt::Display for VoterFault {
 
 impl Schedule {
     /// Returns the schedule of a seed of the small campaign: half of the seeds have three, five or seven voters, and a
-    /// third of these have operators.
+    /// third of these have operators; every sixth seed has contenders for a lease.
     pub fn of_seed(seed: u64) -> Self {
         match seed % 12 {
             1 => Self::with_voters(seed, 3),
@@ -137,6 +137,7 @@ impl Schedule {
             5 | 11 => Self::with_voters(seed, 7),
             7 => Self::with_operators(seed, 3),
             9 => Self::with_operators(seed, 5),
+            4 | 8 => Self::with_contenders(seed),
             _ => Self::random(seed),
         }
     }

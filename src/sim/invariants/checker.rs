@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::leaders::Leaders;
+use super::leases::LeaseWatch;
 use super::limbo::Limbo;
 use super::observer::{Finding, Observer};
 use super::{Invariant, Observation, Violation};
@@ -30,6 +31,8 @@ pub struct Checker {
     /// listed as Up.
     pages: BTreeMap<(Run, u64), (Nanos, Vec<NodeId>)>,
     leaders: Leaders,
+    /// Leases in a database.
+    pub(crate) leases: LeaseWatch,
     limbo: Limbo,
     violations: Vec<Violation>,
 }
@@ -46,7 +49,7 @@ impl Checker {
         self.violations.push(Violation { invariant, node: node.cloned(), time, detail });
     }
 
-    fn found(&mut self, now: Nanos, node: usize, finding: Option<Finding>) {
+    pub(crate) fn found(&mut self, now: Nanos, node: usize, finding: Option<Finding>) {
         if let Some((invariant, detail)) = finding {
             let id = self.observers.get(&node).map(|observer| observer.id().clone());
             self.report(now, id.as_ref(), invariant, detail);

@@ -1,13 +1,14 @@
 //! The promises of the protocol as checks, made after every simulated step.
 //!
 //! [`Invariant`] names each promise; `observer` checks one run of one node by itself, `leaders` checks elections,
-//! [`Checker`] checks across runs and nodes. A broken promise is a value, a [`Violation`], never a panic.
+//! `leases` checks leases in a database, [`Checker`] checks across runs and nodes. A broken promise is a value, a [`Violation`], never a panic.
 //!
 //! Invariants: checking changes nothing in the world and draws no randomness, so a run with checks has the same trace
 //! as one without. Must not know: how the core keeps any of its promises; it looks at outputs and at views alone.
 
 mod checker;
 mod leaders;
+mod leases;
 mod limbo;
 mod observer;
 
@@ -16,6 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use checker::Checker;
+pub use leases::LeaseReached;
+pub(crate) use leases::LeaseWatch;
+pub(crate) use observer::Finding;
 
 use crate::core::{Core, NodeId, Record};
 
@@ -115,6 +119,26 @@ pub enum Invariant {
     LeaderEventsFold,
     /// A while after everything was healed, a leader leads and all members name it, if enough voters run.
     LeaderIsElected,
+    /// At every instant of true time at most one process holds a claim to a lease in a database by its own clock, as far as
+    /// the rules reach after lost commits.
+    OneLeaseClaimAtATime,
+    /// No term of a lease is led by two processes, or twice by one, or by one that knew of it or of a higher one.
+    OneLeaderPerLeaseTerm,
+    /// The term of a lease that a process shows never falls.
+    LeaseTermsNeverFall,
+    /// A process that says that it leads by a lease holds a claim that its own clock has not passed.
+    LeaseClaimsEndInTime,
+    /// A leader that the database rejects, or that hears of a higher term, leads by that lease no more.
+    DeposedLeadersStop,
+    /// A lease is released, or led in a new term, only when all that was led by it has ended.
+    LedWorkEndsFirst,
+    /// Once the database answers, a lease is led within its duration and a renewal interval, if somebody contends for it.
+    LeaseIsLed,
+    /// A lease goes on being led in its term as long as nothing is wrong.
+    LeaseLeaderStays,
+    /// A while after everything was healed, all contenders show the leader and the term that the database holds, and no word
+    /// of a higher one goes about.
+    LeaseWordsAgree,
 }
 
 impl Invariant {
@@ -162,6 +186,15 @@ impl Invariant {
             Invariant::OneViewPerNumber => "one_view_per_number",
             Invariant::LeaderEventsFold => "leader_events_fold",
             Invariant::LeaderIsElected => "leader_is_elected",
+            Invariant::OneLeaseClaimAtATime => "one_lease_claim_at_a_time",
+            Invariant::OneLeaderPerLeaseTerm => "one_leader_per_lease_term",
+            Invariant::LeaseTermsNeverFall => "lease_terms_never_fall",
+            Invariant::LeaseClaimsEndInTime => "lease_claims_end_in_time",
+            Invariant::DeposedLeadersStop => "deposed_leaders_stop",
+            Invariant::LedWorkEndsFirst => "led_work_ends_first",
+            Invariant::LeaseIsLed => "lease_is_led",
+            Invariant::LeaseLeaderStays => "lease_leader_stays",
+            Invariant::LeaseWordsAgree => "lease_words_agree",
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::core::{Birth, Change, ChangeKind, MessageId, NodeId, Notice, Output, 
 use crate::sim::network::Nanos;
 
 /// A broken promise without the node and the time, which the caller knows.
-pub(super) type Finding = (Invariant, String);
+pub(crate) type Finding = (Invariant, String);
 
 /// One run of one node, seen from outside.
 #[derive(Debug)]

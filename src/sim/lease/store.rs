@@ -158,6 +158,11 @@ impl Database {
         (self.term(lease), self.tables.holders.get(lease).map(|row| row.token))
     }
 
+    /// The node in a lease's row.
+    pub fn holder(&self, lease: &LeaseName) -> Option<NodeId> {
+        self.tables.holders.get(lease).map(|row| row.node.clone())
+    }
+
     fn term(&self, lease: &LeaseName) -> u64 {
         self.tables.terms.get(lease).copied().unwrap_or(0)
     }

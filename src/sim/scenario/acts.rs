@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Scenario;
 use super::measure::{self, Failure};
 use super::stage::Stage;
-use super::succession;
+use super::{contenders, succession};
 use crate::core::election::LeaseTiming;
 use crate::core::{Command, Settings};
 use crate::sim::World;
@@ -52,6 +52,9 @@ pub(super) fn about(scenario: Scenario, settings: &Settings, lease: LeaseTiming)
         Scenario::FlipFlop => FLIP_FLOP * 6,
         Scenario::Churn => (down + suspect / 4) * 10 + down,
         Scenario::LeaderCrash | Scenario::LeaderPartition => succession::about(lease, settings.retry_interval * 2),
+        Scenario::Contenders => {
+            contenders::about(&crate::lease::LeaseTiming::of_lease(lease.lease_duration), settings.retry_interval * 2)
+        }
     }
 }
 
@@ -78,6 +81,7 @@ pub(super) fn play(scenario: Scenario, stage: &mut Stage<'_>, report: &mut Repor
         Scenario::Churn => churn(stage, report),
         Scenario::LeaderCrash => succession::crash(stage, report),
         Scenario::LeaderPartition => succession::partition(stage, report),
+        Scenario::Contenders => contenders::play(stage, report),
         Scenario::Slow => {
             let slow = one_in(&stage.world, 5);
             let by = settings.heartbeat_interval / 2;

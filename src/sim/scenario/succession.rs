@@ -22,7 +22,7 @@ pub(super) fn about(world_lease: LeaseTiming, settling: Duration) -> Duration {
 
 /// All durations, round by round.
 #[derive(Default)]
-struct Figures {
+pub(super) struct Figures {
     stopped: Vec<Duration>,
     claimed: Vec<Duration>,
     known: Vec<Duration>,
@@ -33,7 +33,7 @@ struct Figures {
 
 impl Figures {
     /// Adds the events that `members` saw since `began`, when they lost the leader `lost`.
-    fn add(&mut self, world: &World, began: Duration, lost: usize, members: &BTreeSet<usize>) {
+    pub(super) fn add(&mut self, world: &World, began: Duration, lost: usize, members: &BTreeSet<usize>) {
         self.rounds += 1;
         self.members += members.len();
         let seen = || world.elections_seen().iter().filter(|told| Duration::from_nanos(told.at) >= began);
@@ -51,7 +51,7 @@ impl Figures {
         }
     }
 
-    fn into_succession(self) -> Succession {
+    pub(super) fn into_succession(self) -> Succession {
         Succession {
             stopped: Spread::of(self.stopped, self.rounds),
             claimed: Spread::of(self.claimed, self.rounds),

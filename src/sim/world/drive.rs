@@ -85,10 +85,11 @@ impl World {
             Event::Stranger { at, from, bytes } => self.let_it_hear(at, from, &bytes),
             Event::Expect(due) => self.is_due(due),
             Event::Stream(event) => self.stream_event(event),
+            Event::Lease(event) => self.lease_event(event),
         }
     }
 
-    fn is_process(&self, node: usize, process: u64) -> bool {
+    pub(super) fn is_process(&self, node: usize, process: u64) -> bool {
         self.nodes[node].running().is_some_and(|running| running.number == process)
     }
 
@@ -152,6 +153,7 @@ impl World {
             }
             Waiting::Acknowledged(stored) => self.persisted(node, stored),
             Waiting::WorkEnded(term) => self.end_work(node, term),
+            Waiting::Lease(what) => self.happens(node, *what),
             Waiting::Resolved => {
                 let seeds = (0..self.options.seeds).map(|seed| vec![self.nodes[seed].address]).collect();
                 self.step(node, Input::SeedAddresses(seeds));
@@ -187,6 +189,7 @@ impl World {
         let (packets, others): (Vec<_>, Vec<_>) = running.waiting.drain(..).partition(Waiting::is_packet);
         let id = &self.nodes[node].id;
         self.trace.say(now, || format!("{id} wakes"));
+        self.contender_wakes(node);
         for packet in packets {
             self.offer(node, packet);
         }
@@ -235,7 +238,7 @@ impl World {
     }
 
     /// Draws the delay with which a slow node handles its next input; zero for all others.
-    fn lateness(&mut self, node: usize) -> Duration {
+    pub(super) fn lateness(&mut self, node: usize) -> Duration {
         let slowness = self.nodes[node].running().map_or(0, |process| process.slowness);
         if slowness == 0 { Duration::ZERO } else { Duration::from_nanos(self.random.below(slowness)) }
     }
@@ -320,6 +323,7 @@ impl World {
             self.end_process(node);
         } else {
             self.schedule(node);
+            self.let_members_lead(node);
         }
     }
 
@@ -385,6 +389,7 @@ impl World {
                 self.judge_loss(node, &output);
                 self.elections_saw(node, output);
             }
+            Output::LeaseWord { word, is_of_elder } => self.hear_lease_word(node, word, is_of_elder),
             Output::PartitionSuspected { .. } | Output::PartitionHealed { .. } => self.saw_partition(node, output),
             Output::ResolveSeeds => {
                 if let Some(process) = self.nodes[node].process.as_ref() {

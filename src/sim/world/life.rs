@@ -102,6 +102,7 @@ impl World {
         let error = self.options.clock_error_ppm;
         let error_ppm = self.random.between(0, 2 * error).cast_signed() - error.cast_signed();
         let error_ppm = if node < self.options.voters { self.voter_clock_error() } else { error_ppm };
+        let error_ppm = if self.is_contending(node) { self.contender_clock_error() } else { error_ppm };
         self.processes += 1;
         let clock = Clock::new(self.now, error_ppm);
         if let Some(checker) = &mut self.checker {
@@ -121,6 +122,7 @@ impl World {
         place.leave_asked = false;
         place.removal_asked = false;
         self.drain_newborn(node);
+        self.contender_starts(node);
         true
     }
 
@@ -199,6 +201,7 @@ impl World {
         if let Some(checker) = &mut self.checker {
             checker.gone(node);
         }
+        self.contender_ends(node);
         self.note_dead(record);
         Some(process)
     }
@@ -207,6 +210,7 @@ impl World {
     pub fn lose_disk(&mut self, node: usize) {
         if self.nodes[node].process.is_none() {
             self.nodes[node].disk.lose();
+            self.lose_terms(node);
             if let Some(checker) = &mut self.checker {
                 checker.disk_lost(node, &self.nodes[node].id);
             }
@@ -264,7 +268,9 @@ impl World {
             }
             _ => {}
         }
-        self.offer(node, Waiting::Command(command));
+        if command != Command::Leave || !self.leaves_leases(node) {
+            self.offer(node, Waiting::Command(command));
+        }
         true
     }
 
@@ -296,6 +302,7 @@ impl World {
         place.disk.crash(true);
         place.ended = Some(reason.clone());
         let id = place.id.clone();
+        self.contender_ends(node);
         if let Some(checker) = &mut self.checker {
             checker.gone(node);
             if !asked {

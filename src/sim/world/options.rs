@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::LeaseOptions;
 use crate::core::election::LeaseTiming;
 use crate::core::{Profile, Settings};
 use crate::sim::network::Conditions;
@@ -34,6 +35,8 @@ pub struct WorldOptions {
     pub led_work: Duration,
     /// Chance that it hardly ends within the lease, or does not.
     pub hanging_work: f64,
+    /// Contenders for leases in a database, if there are any.
+    pub leases: Option<LeaseOptions>,
     /// Addresses are IPv6.
     pub ipv6: bool,
     /// Clock rates are wrong by up to so many parts per million.
@@ -70,6 +73,7 @@ impl WorldOptions {
             voter_clock_error_ppm: 200,
             led_work: Duration::from_millis(20),
             hanging_work: 0.0,
+            leases: None,
             ipv6: false,
             clock_error_ppm: 200,
             diskless: 0.0,

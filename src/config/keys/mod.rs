@@ -1,0 +1,212 @@
+//! The one table of keys: name, form, default, range and meaning of everything that can be configured.
+//!
+//! File, environment, flags, `config show`, error messages and the test of `config.toml` all read this table; adding a
+//! key is adding a row (and its paragraph in `config.toml`, which a test asks for). A row judges its value alone; what
+//! goes together is judged after merging, by [`Config::problems`](super::Config::problems) and the layers.
+//!
+//! This page holds the form of a row and what is asked of the table; the rows stand by subject: `node`, `leadership`, `serving`.
+//!
+//! Bounds of figures are not repeated here as numbers, only as text for people: the core checks them.
+
+mod leadership;
+mod node;
+mod serving;
+#[cfg(test)]
+mod tests;
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use super::DatabaseUrl;
+use super::agent::AgentConfig;
+
+/// One key of the configuration.
+#[derive(Debug)]
+pub struct Key {
+    name: &'static str,
+    default: &'static str,
+    range: &'static str,
+    doc: &'static str,
+    reload: Reload,
+    pub(in crate::config) slot: Slot,
+    pub(in crate::config) get: fn(&AgentConfig) -> Json,
+}
+
+/// The time from which a changed value counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reload {
+    /// A running agent takes it up when it reads its configuration again.
+    Live,
+    /// The next start takes it up.
+    Restart,
+}
+
+/// The place that a value goes to; the setter of each form. A setter says what it refuses in a few words that fit behind the value.
+#[derive(Debug)]
+pub(in crate::config) enum Slot {
+    Text(fn(&mut AgentConfig, &str) -> Result<(), String>),
+    Duration(fn(&mut AgentConfig) -> &mut Duration),
+    Count(fn(&mut AgentConfig) -> &mut usize),
+    /// A count that nobody else judges.
+    CountWithin(RangeInclusive<usize>, fn(&mut AgentConfig) -> &mut usize),
+    /// A number from 0 to 255.
+    Byte(fn(&mut AgentConfig) -> &mut u8),
+    Switch(fn(&mut AgentConfig) -> &mut bool),
+    /// A duration that follows from others where nobody says it.
+    DerivedDuration(fn(&mut AgentConfig) -> &mut Option<Duration>),
+    Leases,
+    Seeds,
+    Voters,
+    Hosts,
+    Tags,
+}
+
+/// The form that a key's value has in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::config) enum Form {
+    Text,
+    Duration,
+    Count,
+    Switch,
+    List,
+    Table,
+}
+
+impl Form {
+    /// Returns what to write.
+    pub(in crate::config) const fn description(self) -> &'static str {
+        match self {
+            Form::Text => "a string in quotes",
+            Form::Duration => "a duration with its unit in quotes, as in \"5s\" or \"500ms\"",
+            Form::Count => "a whole number without quotes",
+            Form::Switch => "true or false, without quotes",
+            Form::List => "a list of strings, as in [\"a:7117\", \"b:7117\"]",
+            Form::Table => "a table of strings, as in { zone = \"eu-1\" }",
+        }
+    }
+}
+
+impl Key {
+    /// Returns the name, with its section in front: `timing.heartbeat_interval`.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the default in words; the figures of `[timing]` are those of the profile `default`.
+    pub const fn default(&self) -> &'static str {
+        self.default
+    }
+
+    /// Returns what is allowed, in words.
+    pub const fn range(&self) -> &'static str {
+        self.range
+    }
+
+    /// Returns its meaning, in one line.
+    pub const fn doc(&self) -> &'static str {
+        self.doc
+    }
+
+    /// Returns true if a running agent takes up a changed value when it reads its configuration again (SIGHUP).
+    pub fn is_reloadable(&self) -> bool {
+        self.reload == Reload::Live
+    }
+
+    /// Returns the variable of the environment: `HEADCOUNT_TIMING__HEARTBEAT_INTERVAL`.
+    pub fn variable(&self) -> String {
+        variable_of(self.name)
+    }
+
+    /// Returns the section, if it is in one.
+    pub fn section(&self) -> Option<&'static str> {
+        self.name.rsplit_once('.').map(|(section, _)| section)
+    }
+
+    /// Returns the name without its section.
+    pub(in crate::config) fn short(&self) -> &'static str {
+        self.name.rsplit_once('.').map_or(self.name, |(_, short)| short)
+    }
+
+    pub(in crate::config) const fn form(&self) -> Form {
+        match self.slot {
+            Slot::Text(_) => Form::Text,
+            Slot::Duration(_) | Slot::DerivedDuration(_) => Form::Duration,
+            Slot::Count(_) | Slot::CountWithin(..) | Slot::Byte(_) => Form::Count,
+            Slot::Switch(_) => Form::Switch,
+            Slot::Seeds | Slot::Voters | Slot::Hosts | Slot::Leases => Form::List,
+            Slot::Tags => Form::Table,
+        }
+    }
+
+    /// Returns true if the profile decides where nobody else does.
+    pub(in crate::config) fn is_of_the_profile(&self) -> bool {
+        self.section() == Some("timing") || matches!(self.slot, Slot::Duration(_))
+    }
+
+    /// Returns a value as messages repeat it: without a password.
+    pub(in crate::config) fn showable(&self, found: &str) -> String {
+        if self.name == "leadership.lease.url" { DatabaseUrl::new(found).to_string() } else { found.to_owned() }
+    }
+
+    /// Returns the key whose value this one's bounds follow from.
+    pub(in crate::config) fn follows(&self) -> Option<&'static Key> {
+        find(match self.name {
+            "timing.suspect_timeout" | "timing.gossip_interval" => "timing.heartbeat_interval",
+            "timing.down_timeout" | "timing.probe_timeout" => "timing.suspect_timeout",
+            "timing.reap_after" => "timing.down_timeout",
+            "leadership.renewal_interval" | "leadership.lease.liveness_window" | "leadership.lease.row_ttl" => {
+                "leadership.lease_duration"
+            }
+            "leadership.lease.statement_timeout" => "leadership.renewal_interval",
+            _ => return None,
+        })
+    }
+}
+
+/// The rows by subject, in the order of `config.toml`.
+static TABLE: [&[Key]; 3] = [&node::KEYS, &leadership::KEYS, &serving::KEYS];
+
+/// Returns all keys, in the order of `config.toml`.
+pub fn keys() -> impl Iterator<Item = &'static Key> {
+    TABLE.into_iter().flatten()
+}
+
+pub(in crate::config) fn find(name: &str) -> Option<&'static Key> {
+    keys().find(|key| key.name == name)
+}
+
+/// The beginning of every variable.
+pub(in crate::config) const PREFIX: &str = "HEADCOUNT_";
+/// Sections that hold keys.
+pub(in crate::config) const SECTIONS: [&str; 5] = ["timing", "leadership", "leadership.lease", "http", "log"];
+/// Sections that later versions will know: refused, since a node that ignores its key file is worse than none.
+pub(in crate::config) const UNAVAILABLE: [&str; 2] = ["seal", "handlers"];
+
+fn variable_of(name: &str) -> String {
+    format!("{PREFIX}{}", name.replace('.', "__").to_uppercase())
+}
+
+/// Returns the known key that an unknown name was probably meant to be.
+pub(in crate::config) fn nearest(unknown: &str) -> Option<&'static Key> {
+    let (section, short) = unknown.rsplit_once('.').map_or((None, unknown), |(section, short)| (Some(section), short));
+    let likeness = |key: &Key| {
+        let whole = if section.is_none() { strsim::jaro_winkler(unknown, key.name) } else { 0.0 };
+        // The right name in the wrong section is nearly right.
+        let misplaced = if section == key.section() { 0.0 } else { 0.02 };
+        whole.max(strsim::jaro_winkler(short, key.short()) - misplaced)
+    };
+    let (best, likeness) =
+        keys().map(|key| (key, likeness(key))).max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+    (likeness >= 0.8).then_some(best)
+}
+
+/// Returns an optional text as JSON.
+fn optional(text: Option<impl ToString>) -> Json {
+    text.map_or(Json::Null, |text| Json::String(text.to_string()))
+}
+
+fn duration(duration: Duration) -> Json {
+    Json::String(humantime::format_duration(duration).to_string())
+}

@@ -1,0 +1,91 @@
+//! The keys of what a node shows: HTTP and the log.
+
+use serde_json::json;
+
+use super::{Key, Reload, Slot, optional};
+use crate::config::agent::LogFormat;
+use crate::config::set;
+
+pub(super) static KEYS: [Key; 8] = [
+    Key {
+        name: "http.bind",
+        default: "127.0.0.1:7118",
+        range: "IP:PORT of this machine, or \"off\"; port 0 takes a free one",
+        doc: "Where HTTP requests are accepted.",
+        reload: Reload::Restart,
+        slot: Slot::Text(|agent, text| {
+            agent.http.bind = if text == "off" { None } else { Some(set::address(text)?) };
+            Ok(())
+        }),
+        get: |agent| json!(agent.http.bind.map_or("off".to_owned(), |address| address.to_string())),
+    },
+    Key {
+        name: "http.token_file",
+        default: "none",
+        range: "a path",
+        doc: "The file with the token that every request must bear.",
+        reload: Reload::Restart,
+        slot: Slot::Text(|agent, text| set::path(text).map(|path| agent.http.token_file = Some(path))),
+        get: |agent| optional(agent.http.token_file.as_ref().map(|path| path.display())),
+    },
+    Key {
+        name: "http.insecure",
+        default: "false",
+        range: "true or false",
+        doc: "Whether other machines may reach HTTP without a token.",
+        reload: Reload::Restart,
+        slot: Slot::Switch(|agent| &mut agent.http.insecure),
+        get: |agent| json!(agent.http.insecure),
+    },
+    Key {
+        name: "http.allowed_hosts",
+        default: "none",
+        range: "at most 64 host names without ports",
+        doc: "Names by which HTTP may be asked without a token, beside addresses and localhost.",
+        reload: Reload::Restart,
+        slot: Slot::Hosts,
+        get: |agent| json!(agent.http.allowed_hosts),
+    },
+    Key {
+        name: "http.max_connections",
+        default: "1024",
+        range: "8 to 65536",
+        doc: "HTTP connections open at one time, event streams included.",
+        reload: Reload::Restart,
+        slot: Slot::CountWithin(8..=65_536, |agent| &mut agent.http.max_connections),
+        get: |agent| json!(agent.http.max_connections),
+    },
+    Key {
+        name: "http.max_streams",
+        default: "1024",
+        range: "1 to 65536",
+        doc: "Event streams open at one time.",
+        reload: Reload::Restart,
+        slot: Slot::CountWithin(1..=65_536, |agent| &mut agent.http.max_streams),
+        get: |agent| json!(agent.http.max_streams),
+    },
+    Key {
+        name: "log.level",
+        default: "info",
+        range: "off, error, warn, info, debug, trace, or target=level, with commas between",
+        doc: "What is logged.",
+        reload: Reload::Live,
+        slot: Slot::Text(|agent, text| {
+            agent.log.level = set::directives(text)?;
+            Ok(())
+        }),
+        get: |agent| json!(agent.log.level),
+    },
+    Key {
+        name: "log.format",
+        default: "text",
+        range: "text, json",
+        doc: "How a log line looks.",
+        reload: Reload::Restart,
+        slot: Slot::Text(|agent, text| {
+            agent.log.format = text.parse::<LogFormat>().map_err(|_| "is not a valid log format".to_owned())?;
+            Ok(())
+        }),
+        get: |agent| json!(agent.log.format.name()),
+    },
+];

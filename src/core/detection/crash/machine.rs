@@ -1,0 +1,367 @@
+//! Cases of members whose processes seem to be gone, as a machine: input are outcomes of links, the words of other observers
+//! and signs of life; output are steps, which whoever drives it carries out in order.
+//!
+//! Invariants:
+//! - A case convicts only after the port refused and this observer's own probes stayed unanswered since.
+//! - It convicts only if another observer is sure, too, and said so lately, or if no other could have heard the subject.
+//! - Each sign of life that is news takes it back to the beginning, [`CRASH_REVIEWS`](crate::core::limits::CRASH_REVIEWS) times; then it is closed.
+//! - Nobody's word counts who was not asked. Newcomers, however many, delay a verdict by one review at most.
+//!
+//! Must not know: views, links, packets, timers of the core. It knows members by their runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::core::counters::Drop;
+use crate::core::limits::{CRASH_PATIENCE, CRASH_REVIEW, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
+use crate::core::member::Run;
+use crate::core::time::Time;
+
+/// The number of probes that must stay unanswered …
+pub(super) const PROBES: u32 = 3;
+/// … and their number if there is no other member that could have heard the subject.
+pub(super) const PROBES_ALONE: u32 = 5;
+
+/// The cases of members that may have crashed, by run. At most one per neighbour.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(in crate::core) struct Crashes {
+    cases: BTreeMap<Run, Case>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Case {
+    stage: Stage,
+    /// The observers that are sure, and the times at which they last said so.
+    sure: BTreeMap<Run, Time>,
+    /// The observers that cannot reach it either, and ask if this one heard it.
+    askers: BTreeSet<Run>,
+    /// The highest sequence number of its packets that any member is known to have received.
+    sequence: u64,
+    /// The number of reviews that are left after signs of life.
+    reviews: u8,
+    /// The observers that were asked for a sign of life. At most [`MAX_CRASH_WITNESSES`].
+    asked: BTreeSet<Run>,
+    /// True once the case was reviewed at the word of a member that is no elder.
+    has_heeded_newcomer: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Stage {
+    /// A link is being opened.
+    Reopening,
+    /// The port refused; this many rounds of probes and questions are over.
+    Refused { at: Time, rounds: u32 },
+    /// The process seemed to live: the case is reviewed in a moment.
+    Reviewing,
+}
+
+/// A step of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Opens a link to the subject, or waits for the one that is being opened.
+    Reopen,
+    /// Asks the subject for a sign of life.
+    Probe,
+    /// Tells the walk along the rings that the subject is doubted now.
+    Doubt,
+    /// Asks the other observers: see [`Crashes::ask`].
+    Ask,
+    /// Calls [`Crashes::investigate`] after this time.
+    Wait(Duration),
+    /// Counts a refutation, and tells the walk along the rings.
+    Refuted,
+    /// Waits for nothing more: the case is closed.
+    Close,
+    /// Pronounces the verdict; the case is closed.
+    Convict,
+}
+
+/// The surroundings of a case at the moment of a decision.
+#[derive(Debug, Default)]
+pub(super) struct Scene {
+    /// The time for which an answer to a probe is awaited.
+    pub(super) gap: Duration,
+    /// True while other members are missing, too, who may be the observers whose word is awaited.
+    pub(super) is_walking: bool,
+    /// The other observers of the subject. Asked for only if [`Crashes::is_decided_next`].
+    pub(super) others: Vec<Observer>,
+}
+
+/// Another observer of a subject.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Observer {
+    pub(super) run: Run,
+    pub(super) is_suspect: bool,
+}
+
+/// The standing of a member that reports a sign of life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Witness {
+    Elder,
+    /// A member that came lately. `is_beside_elder`: an elder was asked in this case, too.
+    Newcomer {
+        is_beside_elder: bool,
+    },
+}
+
+/// The observers that are told of a sign of life.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// Those that asked.
+    Askers(BTreeSet<Run>),
+    /// All of them, since this one asked them.
+    Observers,
+}
+
+impl Case {
+    fn new(sequence: u64, reviews: u8) -> Self {
+        Self {
+            stage: Stage::Reopening,
+            sure: BTreeMap::new(),
+            askers: BTreeSet::new(),
+            sequence,
+            reviews,
+            asked: BTreeSet::new(),
+            has_heeded_newcomer: false,
+        }
+    }
+
+    fn refused_at(&self) -> Option<Time> {
+        match self.stage {
+            Stage::Refused { at, .. } => Some(at),
+            Stage::Reopening | Stage::Reviewing => None,
+        }
+    }
+
+    /// Returns true if the port refused and this many probes were in vain.
+    fn were_in_vain(&self, probes: u32) -> bool {
+        matches!(self.stage, Stage::Refused { rounds, .. } if rounds > probes)
+    }
+}
+
+impl Crashes {
+    /// Returns the number of cases.
+    pub(in crate::core) fn size(&self) -> usize {
+        self.cases.len()
+    }
+
+    /// Opens a case at the beginning: a link to the subject is being opened. `sequence`: the highest number of its packets
+    /// that this node received.
+    pub(super) fn open(&mut self, run: Run, sequence: u64, reviews: u8) {
+        self.cases.insert(run, Case::new(sequence, reviews));
+    }
+
+    /// Closes the case of a member that is gone, whose process is another one, or whose process answered.
+    pub(in crate::core) fn close(&mut self, run: Run) {
+        self.cases.remove(&run);
+    }
+
+    /// Closes a case that waits for a link that is not wanted any more: it would wait for ever.
+    pub(in crate::core) fn await_no_link(&mut self, run: Run) {
+        if self.cases.get(&run).is_some_and(|case| case.stage == Stage::Reopening) {
+            self.close(run);
+        }
+    }
+
+    pub(in crate::core) fn is_case(&self, run: Run) -> bool {
+        self.cases.contains_key(&run)
+    }
+
+    /// Returns true if the port refused, and a probe was in vain.
+    pub(in crate::core) fn is_in_vain(&self, run: Run) -> bool {
+        self.cases.get(&run).is_some_and(|case| case.were_in_vain(1))
+    }
+
+    /// Returns the members whose ports refused while a probe was in vain.
+    pub(in crate::core) fn in_vain(&self) -> impl Iterator<Item = Run> {
+        self.cases.iter().filter(|(_, case)| case.were_in_vain(1)).map(|(run, _)| *run)
+    }
+
+    fn is_sure(&self, run: Run) -> bool {
+        self.cases.get(&run).is_some_and(|case| case.were_in_vain(PROBES))
+    }
+
+    /// Returns true if the next step of the case may be the verdict.
+    pub(super) fn is_decided_next(&self, run: Run) -> bool {
+        self.cases.get(&run).is_some_and(|case| case.were_in_vain(PROBES - 1))
+    }
+
+    /// Returns true if the port of the subject has refused, and no sign of life has come since.
+    pub(super) fn is_refused(&self, run: Run) -> bool {
+        self.cases.get(&run).is_some_and(|case| case.refused_at().is_some())
+    }
+
+    /// Returns the members that were asked for a sign of life of the subject.
+    pub(super) fn asked(&self, run: Run) -> impl Iterator<Item = Run> {
+        self.cases.get(&run).into_iter().flat_map(|case| case.asked.iter().copied())
+    }
+
+    /// Returns true if this member was asked for a sign of life of the subject.
+    pub(super) fn is_asked(&self, run: Run, member: Run) -> bool {
+        self.cases.get(&run).is_some_and(|case| case.asked.contains(&member))
+    }
+
+    /// Notes that the port of the subject of a case refused a link. The case is to be investigated.
+    pub(super) fn refused(&mut self, now: Time, run: Run) {
+        if let Some(case) = self.cases.get_mut(&run) {
+            case.stage = Stage::Refused { at: now, rounds: 0 };
+        }
+    }
+
+    /// Notes that a link to the subject could not be opened, but nobody refused it.
+    pub(super) fn no_link(&mut self, run: Run) -> Vec<Step> {
+        match self.cases.remove(&run) {
+            Some(_) => vec![Step::Close, Step::Probe],
+            None => Vec::new(),
+        }
+    }
+
+    /// Notes that a link was opened, and closed before the subject answered over it.
+    pub(super) fn closed_unanswered(&mut self, run: Run) -> Vec<Step> {
+        match self.cases.get_mut(&run) {
+            Some(case) if case.reviews > 0 => {
+                case.reviews -= 1;
+                case.stage = Stage::Reviewing;
+                vec![Step::Wait(CRASH_REVIEW), Step::Probe]
+            }
+            _ => self.no_link(run),
+        }
+    }
+
+    /// Takes the next step of a case.
+    pub(super) fn investigate(&mut self, now: Time, run: Run, scene: &Scene) -> Vec<Step> {
+        let Some(case) = self.cases.get_mut(&run) else { return Vec::new() };
+        let over = match &mut case.stage {
+            Stage::Reopening => return Vec::new(),
+            Stage::Reviewing => {
+                case.stage = Stage::Reopening;
+                return vec![Step::Reopen];
+            }
+            Stage::Refused { rounds, .. } => {
+                *rounds += 1;
+                *rounds - 1
+            }
+        };
+        let verdict = self.judge(now, run, scene);
+        if !verdict.is_empty() {
+            return verdict;
+        }
+        let patience = if scene.is_walking { MANY_CRASHES_PATIENCE } else { CRASH_PATIENCE };
+        if over >= PROBES + patience {
+            // No other observer is sure: the member's silence will tell.
+            self.close(run);
+            return vec![Step::Close];
+        }
+        let mut steps = vec![Step::Probe];
+        if over == 1 {
+            steps.push(Step::Doubt);
+        }
+        steps.extend([Step::Ask, Step::Wait(scene.gap)]);
+        steps
+    }
+
+    /// Decides a case, if there is enough evidence.
+    pub(super) fn judge(&mut self, now: Time, run: Run, scene: &Scene) -> Vec<Step> {
+        let Some(case) = self.cases.get(&run).filter(|case| case.were_in_vain(PROBES)) else { return Vec::new() };
+        // An observer that is sure says so again and again; one that has stopped saying so is sure no more.
+        let fresh = now - scene.gap * 2;
+        let is_confirmed = case.sure.values().any(|said| *said >= fresh);
+        let is_silenced = |other: &Observer| other.is_suspect || self.is_sure(other.run);
+        if !is_confirmed && !(case.were_in_vain(PROBES_ALONE) && scene.others.iter().all(is_silenced)) {
+            return Vec::new();
+        }
+        self.close(run);
+        vec![Step::Convict]
+    }
+
+    /// Notes that these observers are asked now. Returns the time since the refusal, and whether this one is sure, which is
+    /// what they are told; `None` if there is nothing to ask.
+    pub(super) fn ask(
+        &mut self,
+        now: Time,
+        run: Run,
+        observers: impl IntoIterator<Item = Run>,
+    ) -> Option<(Duration, bool)> {
+        let is_sure = self.is_sure(run);
+        let case = self.cases.get_mut(&run)?;
+        let age = now.since(case.refused_at()?);
+        for observer in observers {
+            if case.asked.len() < MAX_CRASH_WITNESSES {
+                case.asked.insert(observer);
+            }
+        }
+        Some((age, is_sure))
+    }
+
+    /// Takes another observer's word that it cannot reach the subject either. Returns true if the case is to be judged.
+    pub(super) fn told_severed(&mut self, now: Time, run: Run, by: Run, is_sure: bool) -> bool {
+        let Some(case) = self.cases.get_mut(&run) else { return false };
+        if case.askers.len() < MAX_CRASH_WITNESSES {
+            case.askers.insert(by);
+        }
+        let is_taken = is_sure && case.sure.len() < MAX_CRASH_WITNESSES;
+        if is_taken {
+            case.sure.insert(by, now);
+        }
+        is_taken
+    }
+
+    /// Takes a member's word that it received this packet of the subject after a refusal.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which the word does not count; nothing has changed then.
+    pub(super) fn told_alive(&mut self, run: Run, by: Run, sequence: u64, witness: Witness) -> Result<Vec<Step>, Drop> {
+        let case = self.cases.get_mut(&run).filter(|case| case.asked.contains(&by)).ok_or(Drop::Unasked)?;
+        let is_beside_elder = match witness {
+            Witness::Elder => return Ok(self.was_alive(run, sequence)),
+            Witness::Newcomer { is_beside_elder } => is_beside_elder,
+        };
+        let is_news = case.refused_at().is_some() && sequence > case.sequence;
+        if is_beside_elder || case.has_heeded_newcomer || case.reviews == 0 || !is_news {
+            return Err(Drop::Unproven);
+        }
+        // The sequence number that it reports is not taken over: true ones would not be news any more.
+        case.has_heeded_newcomer = true;
+        Ok(self.review(run))
+    }
+
+    /// Notes that this node itself heard the subject. Returns whom to tell, after the steps.
+    pub(super) fn heard(&mut self, run: Run, sequence: u64) -> Option<(Vec<Step>, Audience)> {
+        let case = self.cases.get_mut(&run)?;
+        let askers = std::mem::take(&mut case.askers);
+        let audience = if case.refused_at().is_some() { Audience::Observers } else { Audience::Askers(askers) };
+        Some((self.was_alive(run, sequence), audience))
+    }
+
+    /// Takes a packet of the subject that came after a refusal: if no higher number was known, the subject lives, or did so
+    /// when that packet left.
+    fn was_alive(&mut self, run: Run, sequence: u64) -> Vec<Step> {
+        let Some(case) = self.cases.get_mut(&run).filter(|case| sequence > case.sequence) else { return Vec::new() };
+        case.sequence = sequence;
+        // An observer that was sure before was wrong.
+        case.sure.clear();
+        if case.refused_at().is_some() { self.review(run) } else { Vec::new() }
+    }
+
+    /// Reviews the case in a moment, since the subject seems to live, or closes it after the last review.
+    fn review(&mut self, run: Run) -> Vec<Step> {
+        match self.cases.get_mut(&run) {
+            Some(case) if case.reviews > 0 => {
+                case.reviews -= 1;
+                case.stage = Stage::Reviewing;
+                vec![Step::Refuted, Step::Wait(CRASH_REVIEW)]
+            }
+            _ => {
+                self.close(run);
+                vec![Step::Refuted, Step::Close]
+            }
+        }
+    }
+
+    /// Returns the numbers of observers that are kept as sure, and as asking.
+    #[cfg(test)]
+    pub(in crate::core) fn words_about(&self, run: Run) -> (usize, usize) {
+        self.cases.get(&run).map_or((0, 0), |case| (case.sure.len(), case.askers.len()))
+    }
+}

@@ -1,0 +1,255 @@
+//! The machine alone: transitions, and the evidence that each of them needs.
+
+use std::time::Duration;
+
+use super::machine::{Audience, Crashes, Observer, PROBES, PROBES_ALONE, Scene, Step, Witness};
+use crate::core::counters::Drop;
+use crate::core::limits::{CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
+use crate::core::member::Run;
+use crate::core::time::Time;
+
+const SUBJECT: Run = Run(1);
+const OTHER: Run = Run(2);
+const THIRD: Run = Run(3);
+const GAP: Duration = Duration::from_millis(50);
+
+fn at(ms: u64) -> Time {
+    Time::ORIGIN + Duration::from_secs(1_000) + Duration::from_millis(ms)
+}
+
+/// The surroundings with these other observers, none of them suspected.
+fn among(others: &[Run]) -> Scene {
+    let others = others.iter().map(|run| Observer { run: *run, is_suspect: false }).collect();
+    Scene { gap: GAP, is_walking: false, others }
+}
+
+/// A case whose port refused at 0 ms, after so many rounds of probes, [`GAP`] apart; nobody asked has answered.
+fn refused(rounds: u32, scene: &Scene) -> Crashes {
+    let mut crashes = Crashes::default();
+    crashes.open(SUBJECT, 10, CRASH_REVIEWS);
+    crashes.refused(at(0), SUBJECT);
+    for round in 0..rounds {
+        let steps = crashes.investigate(at(0) + GAP * round, SUBJECT, scene);
+        assert!(steps.contains(&Step::Probe), "round {round}: {steps:?}");
+        let others = scene.others.iter().map(|other| other.run);
+        crashes.ask(at(0) + GAP * round, SUBJECT, others).expect("it is refused");
+    }
+    crashes
+}
+
+#[test]
+fn a_case_whose_link_is_being_opened_waits_for_the_outcome() {
+    let mut crashes = Crashes::default();
+    crashes.open(SUBJECT, 10, CRASH_REVIEWS);
+    assert_eq!(crashes.investigate(at(0), SUBJECT, &among(&[])), []);
+    assert!(!crashes.told_severed(at(0), SUBJECT, OTHER, false));
+    assert!(crashes.told_severed(at(0), SUBJECT, OTHER, true));
+    assert_eq!(crashes.judge(at(0), SUBJECT, &among(&[])), [], "not refused itself: others prove nothing");
+    crashes.await_no_link(SUBJECT);
+    assert!(!crashes.is_case(SUBJECT), "no outcome will come");
+}
+
+#[test]
+fn a_refused_case_outlives_the_link_that_nobody_wants() {
+    let mut crashes = refused(1, &among(&[OTHER]));
+    crashes.await_no_link(SUBJECT);
+    assert!(crashes.is_case(SUBJECT));
+}
+
+#[test]
+fn after_a_refusal_each_round_probes_and_asks_and_the_second_doubts() {
+    let mut crashes = refused(0, &among(&[OTHER]));
+    for round in 0..PROBES + CRASH_PATIENCE {
+        let steps = crashes.investigate(at(0) + GAP * round, SUBJECT, &among(&[OTHER]));
+        let expected: &[Step] = if round == 1 {
+            &[Step::Probe, Step::Doubt, Step::Ask, Step::Wait(GAP)]
+        } else {
+            &[Step::Probe, Step::Ask, Step::Wait(GAP)]
+        };
+        assert_eq!(steps, expected, "round {round}");
+        assert_eq!(crashes.is_in_vain(SUBJECT), round >= 1);
+        assert_eq!(crashes.in_vain().count(), usize::from(round >= 1));
+        let (age, is_sure) = crashes.ask(at(0) + GAP * round, SUBJECT, [OTHER]).expect("refused");
+        assert_eq!((age, is_sure), (GAP * round, round >= PROBES), "round {round}");
+    }
+    assert_eq!(crashes.investigate(at(900), SUBJECT, &among(&[OTHER])), [Step::Close], "its silence will tell");
+    assert!(!crashes.is_case(SUBJECT));
+}
+
+#[test]
+fn others_are_awaited_for_longer_while_many_are_missing() {
+    let scene = Scene { is_walking: true, ..among(&[OTHER]) };
+    let mut crashes = refused(PROBES + MANY_CRASHES_PATIENCE, &scene);
+    assert_eq!(crashes.investigate(at(5_000), SUBJECT, &scene), [Step::Close]);
+}
+
+#[test]
+fn two_that_are_sure_convict_and_not_before_all_probes_were_in_vain() {
+    for rounds in 0..=PROBES {
+        let scene = among(&[OTHER, THIRD]);
+        let mut crashes = refused(rounds, &scene);
+        let now = at(0) + GAP * rounds;
+        crashes.told_severed(now, SUBJECT, OTHER, true);
+        assert_eq!(crashes.judge(now, SUBJECT, &scene), [], "after {rounds} rounds");
+        let steps = crashes.investigate(now, SUBJECT, &scene);
+        assert_eq!(steps == [Step::Convict], rounds == PROBES, "after {rounds} rounds: {steps:?}");
+        assert_eq!(crashes.is_case(SUBJECT), rounds != PROBES, "a verdict ends the case");
+    }
+}
+
+#[test]
+fn the_word_of_the_second_convicts_at_once_where_this_one_is_sure() {
+    let scene = among(&[OTHER, THIRD]);
+    let mut crashes = refused(PROBES + 1, &scene);
+    assert!(crashes.is_decided_next(SUBJECT));
+    assert!(!crashes.told_severed(at(200), SUBJECT, OTHER, false), "a question is no testimony");
+    assert_eq!(crashes.judge(at(200), SUBJECT, &scene), []);
+    assert!(crashes.told_severed(at(200), SUBJECT, OTHER, true));
+    assert_eq!(crashes.judge(at(200), SUBJECT, &scene), [Step::Convict]);
+}
+
+#[test]
+fn an_observer_that_stopped_saying_that_it_is_sure_confirms_nothing() {
+    for (late, is_convicted) in [(0, true), (1, false)] {
+        let scene = among(&[OTHER]);
+        let mut crashes = refused(PROBES, &scene);
+        crashes.told_severed(at(150), SUBJECT, OTHER, true);
+        let now = at(150) + GAP * 2 + Duration::from_nanos(late);
+        assert_eq!(crashes.investigate(now, SUBJECT, &scene) == [Step::Convict], is_convicted, "{late} ns late");
+    }
+}
+
+#[test]
+fn an_observer_without_others_probes_longer() {
+    let alone = among(&[]);
+    let mut crashes = refused(PROBES_ALONE, &alone);
+    assert_eq!(crashes.investigate(at(250), SUBJECT, &alone), [Step::Convict]);
+}
+
+#[test]
+fn others_that_are_suspected_or_as_dead_could_not_have_heard_the_subject() {
+    let suspected = Scene { others: vec![Observer { run: OTHER, is_suspect: true }], ..among(&[]) };
+    let mut crashes = refused(PROBES_ALONE, &suspected);
+    let one_lives = Scene {
+        others: vec![Observer { run: OTHER, is_suspect: true }, Observer { run: THIRD, is_suspect: false }],
+        ..among(&[])
+    };
+    assert_eq!(crashes.clone().investigate(at(250), SUBJECT, &one_lives).first(), Some(&Step::Probe));
+    assert_eq!(crashes.investigate(at(250), SUBJECT, &suspected), [Step::Convict]);
+
+    // Two died at once that were each other's observers.
+    let scene = among(&[OTHER]);
+    let mut crashes = refused(PROBES_ALONE, &scene);
+    crashes.open(OTHER, 0, CRASH_REVIEWS);
+    crashes.refused(at(0), OTHER);
+    for _ in 0..=PROBES {
+        assert_eq!(crashes.clone().investigate(at(250), SUBJECT, &scene).first(), Some(&Step::Probe), "not sure yet");
+        crashes.investigate(at(0), OTHER, &among(&[SUBJECT]));
+    }
+    assert_eq!(crashes.investigate(at(250), SUBJECT, &scene), [Step::Convict]);
+}
+
+#[test]
+fn a_sign_of_life_that_is_news_takes_the_case_back_and_the_last_one_ends_it() {
+    let scene = among(&[OTHER]);
+    let mut crashes = refused(PROBES, &scene);
+    crashes.told_severed(at(150), SUBJECT, OTHER, true);
+    let mut sequence = 10;
+    assert_eq!(crashes.heard(SUBJECT, sequence), Some((vec![], Audience::Observers)), "an old packet is no news");
+    for _ in 0..CRASH_REVIEWS {
+        sequence += 1;
+        let (steps, audience) = crashes.heard(SUBJECT, sequence).expect("a case");
+        assert_eq!((steps, audience), (vec![Step::Refuted, Step::Wait(CRASH_REVIEW)], Audience::Observers));
+        assert_eq!(crashes.words_about(SUBJECT).0, 0, "who was sure was wrong");
+        assert!(!crashes.is_refused(SUBJECT) && !crashes.is_in_vain(SUBJECT));
+        assert_eq!(crashes.investigate(at(400), SUBJECT, &scene), [Step::Reopen]);
+        crashes.refused(at(400), SUBJECT);
+    }
+    let (steps, _) = crashes.heard(SUBJECT, sequence + 1).expect("a case");
+    assert_eq!(steps, [Step::Refuted, Step::Close]);
+    assert!(!crashes.is_case(SUBJECT));
+}
+
+#[test]
+fn a_sign_of_life_before_a_refusal_is_told_to_those_that_asked_once() {
+    let mut crashes = Crashes::default();
+    crashes.open(SUBJECT, 10, CRASH_REVIEWS);
+    crashes.told_severed(at(0), SUBJECT, OTHER, false);
+    let (steps, audience) = crashes.heard(SUBJECT, 11).expect("a case");
+    assert_eq!((steps, audience), (vec![], Audience::Askers([OTHER].into())));
+    assert_eq!(crashes.heard(SUBJECT, 12), Some((vec![], Audience::Askers([].into()))));
+    // It is no news to the refusal that comes after it.
+    crashes.refused(at(1), SUBJECT);
+    assert_eq!(crashes.heard(SUBJECT, 12).expect("a case").0, []);
+}
+
+#[test]
+fn a_link_closed_unanswered_is_reviewed_twice_and_then_proves_nothing() {
+    let mut crashes = Crashes::default();
+    assert_eq!(crashes.closed_unanswered(SUBJECT), []);
+    crashes.open(SUBJECT, 10, CRASH_REVIEWS);
+    for _ in 0..CRASH_REVIEWS {
+        assert_eq!(crashes.closed_unanswered(SUBJECT), [Step::Wait(CRASH_REVIEW), Step::Probe]);
+        assert_eq!(crashes.investigate(at(0), SUBJECT, &among(&[])), [Step::Reopen]);
+    }
+    assert_eq!(crashes.closed_unanswered(SUBJECT), [Step::Close, Step::Probe]);
+    assert_eq!(crashes.size(), 0);
+}
+
+#[test]
+fn a_link_that_nobody_refuses_is_no_evidence() {
+    let mut crashes = refused(PROBES + 1, &among(&[OTHER]));
+    assert_eq!(crashes.no_link(SUBJECT), [Step::Close, Step::Probe]);
+    assert_eq!(crashes.no_link(SUBJECT), []);
+}
+
+#[test]
+fn the_word_of_a_member_that_was_not_asked_does_not_count() {
+    let mut crashes = refused(2, &among(&[OTHER]));
+    let before = crashes.clone();
+    assert_eq!(crashes.told_alive(SUBJECT, THIRD, 99, Witness::Elder), Err(Drop::Unasked));
+    assert_eq!(crashes.told_alive(OTHER, SUBJECT, 99, Witness::Elder), Err(Drop::Unasked), "there is no case");
+    assert_eq!(crashes, before);
+    let steps = crashes.told_alive(SUBJECT, OTHER, 99, Witness::Elder);
+    assert_eq!(steps, Ok(vec![Step::Refuted, Step::Wait(CRASH_REVIEW)]));
+}
+
+#[test]
+fn the_word_of_newcomers_causes_one_review_and_teaches_no_number() {
+    let newcomer = Witness::Newcomer { is_beside_elder: false };
+    let scene = among(&[OTHER, THIRD]);
+    let mut crashes = refused(2, &scene);
+    let beside_elder = Witness::Newcomer { is_beside_elder: true };
+    assert_eq!(crashes.told_alive(SUBJECT, OTHER, 99, beside_elder), Err(Drop::Unproven));
+    assert_eq!(crashes.told_alive(SUBJECT, OTHER, 10, newcomer), Err(Drop::Unproven), "no news");
+    assert!(crashes.told_alive(SUBJECT, OTHER, 1_000, newcomer).is_ok());
+    assert_eq!(crashes.investigate(at(300), SUBJECT, &scene), [Step::Reopen]);
+    crashes.refused(at(300), SUBJECT);
+    assert_eq!(crashes.told_alive(SUBJECT, THIRD, 2_000, newcomer), Err(Drop::Unproven), "the second one");
+    let (steps, _) = crashes.heard(SUBJECT, 11).expect("a case");
+    assert_eq!(steps.first(), Some(&Step::Refuted), "a true packet is still news");
+}
+
+#[test]
+fn a_newcomer_brings_no_case_to_its_end() {
+    let mut crashes = Crashes::default();
+    crashes.open(SUBJECT, 10, 0);
+    crashes.refused(at(0), SUBJECT);
+    crashes.ask(at(0), SUBJECT, [OTHER]);
+    let newcomer = Witness::Newcomer { is_beside_elder: false };
+    assert_eq!(crashes.told_alive(SUBJECT, OTHER, 99, newcomer), Err(Drop::Unproven));
+    assert!(crashes.is_refused(SUBJECT));
+}
+
+#[test]
+fn members_whose_words_are_kept_are_bounded() {
+    let mut crashes = refused(1, &among(&[]));
+    let many = || (0..=MAX_CRASH_WITNESSES as u64).map(|nth| Run(100 + nth));
+    crashes.ask(at(0), SUBJECT, many());
+    assert_eq!(crashes.asked(SUBJECT).count(), MAX_CRASH_WITNESSES);
+    for (nth, by) in many().enumerate() {
+        let is_taken = crashes.told_severed(at(0), SUBJECT, by, true);
+        assert_eq!(is_taken, nth < MAX_CRASH_WITNESSES);
+    }
+    assert_eq!(crashes.words_about(SUBJECT), (MAX_CRASH_WITNESSES, MAX_CRASH_WITNESSES));
+}

@@ -1,0 +1,86 @@
+//! Sounding: those that would vote after a change are asked whether they are there before it is put to the voters.
+//!
+//! Invariant: only what was acknowledged since the question counts.
+//!
+//! Must not know: what becomes of a change that is in flight.
+
+use std::sync::Arc;
+
+use super::wish::{What, Wish};
+use crate::core::election::electorate::{Electorate, Voter, VoterChange};
+use crate::core::election::view::NumberedView;
+use crate::core::election::{ChangeError, Election, Role, Surroundings, Unchanged};
+use crate::core::limits::{SLOW_DISK_TIMEOUT, SOUNDING_TIMEOUT};
+
+impl Election {
+    /// Returns true if the voters are being asked whether they are there.
+    pub(in crate::core::election) fn is_sounding(&self) -> bool {
+        self.wish_under_way().is_some_and(Wish::is_sounding)
+    }
+
+    /// Asks those that would vote after the change that is wanted, if one is, whether they are there.
+    pub(in crate::core::election) fn sound_voters(&mut self, around: &Surroundings<'_>) {
+        let Some(last) = self.last_renewal() else { return };
+        let Role::Leading(leading) = &mut self.role else { return };
+        let Some(wish) = &mut leading.numbering.wish else { return };
+        if let What::Wanted(change) = &wish.what {
+            let (change, until) = (change.clone(), around.now + SOUNDING_TIMEOUT);
+            wish.what = What::Sounding { change, sequence: last + 1, until };
+            self.renew(around);
+        }
+    }
+
+    /// Returns true if enough of those that would vote after the change have answered, and the claim rests on those that vote now.
+    pub(in crate::core::election) fn is_change_backed(&self) -> bool {
+        let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return false };
+        let Some(Wish { what: What::Sounding { change, sequence, .. }, .. }) = &leading.numbering.wish else {
+            return false;
+        };
+        let has_answered = |identity| leading.has_acknowledged(identity, *sequence);
+        #[cfg(test)]
+        let has_answered =
+            |identity| has_answered(identity) || self.has(crate::core::election::flaw::Flaw::OldAnswersCount);
+        let after = electorate.changed(change);
+        leading.claim_rests_on(electorate) && after.is_none_or(|after| after.has_majority(has_answered))
+    }
+
+    /// Returns the reason why a change was not put to the voters that were asked by this renewal.
+    pub(super) fn why_not_backed(&self, change: &VoterChange, sequence: u64) -> ChangeError {
+        let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else {
+            return ChangeError::NotLeader;
+        };
+        let has_answered = |voter: &Voter| leading.has_acknowledged(voter.identity, sequence);
+        match change {
+            VoterChange::Added(learner) if !has_answered(learner) => {
+                ChangeError::LearnerSilent { id: learner.id.clone() }
+            }
+            VoterChange::Removed(gone) => {
+                electorate.can_do_without(&gone.id, has_answered).err().unwrap_or(ChangeError::NotCarried)
+            }
+            VoterChange::Added(_) => ChangeError::NotCarried,
+        }
+    }
+
+    /// Returns the electorate of the next view, and how it changes; `None` if the change is none, which is answered.
+    pub(in crate::core::election) fn change_to_propose(
+        &mut self,
+        around: &Surroundings<'_>,
+        base: &NumberedView,
+    ) -> Option<(Arc<Electorate>, Option<VoterChange>)> {
+        let last = self.last_renewal()?;
+        let Role::Leading(leading) = &mut self.role else { return None };
+        let wish = leading.numbering.wish.as_mut();
+        let Some(wish) = wish.filter(|wish| wish.is_sounding()) else {
+            return Some((Arc::clone(&base.electorate), None));
+        };
+        let What::Sounding { change, .. } = &wish.what else { return None };
+        let change = change.clone();
+        let Some(electorate) = base.electorate.changed(&change) else {
+            self.drop_wish(ChangeError::NoChange { reason: Unchanged::OutOfBounds });
+            return None;
+        };
+        let until = around.now + SLOW_DISK_TIMEOUT;
+        wish.what = What::InFlight { change: change.clone(), sequence: last + 1, until, latest: until };
+        Some((Arc::new(electorate), Some(change)))
+    }
+}

@@ -1,0 +1,73 @@
+//! The disk: the ballot that is to be written, and what rests on its being there.
+//!
+//! Invariants: whatever changes in the ballot is given out under a new version; what rests on a version waits until the disk
+//! has it.
+//!
+//! Must not know: files.
+
+use super::{Action, Alarm, Election, NumberedView, Role, Surroundings, ViewRef};
+
+impl Election {
+    /// Gives the changed ballot to the disk.
+    pub(super) fn persist(&mut self) {
+        self.ballot.version += 1;
+        self.relief.is_due = false;
+        // From now on the disk may hold either: what rests on a longer promise waits for this one.
+        self.stored.promise = self.stored.promise.min(self.ballot.promise);
+        self.actions.push_back(Action::Persist(self.ballot.clone()));
+    }
+
+    /// Takes note that the disk has the ballot of this version, or a newer one that was given out.
+    pub fn stored(&mut self, around: &Surroundings<'_>, version: u64) {
+        self.expire(around);
+        if version != self.ballot.version {
+            // An older one: what rests on the newer one still waits.
+            return;
+        }
+        if self.is_aside {
+            self.is_aside = false;
+            self.actions.push_back(Action::Alarm(Alarm::AsideNoMore));
+        }
+        let awaited_own_disk = self.awaits_own_disk();
+        self.stored = self.ballot.clone();
+        if awaited_own_disk {
+            self.begin_voters_time(around);
+        }
+        self.pay_debts();
+        self.announce_recovery();
+        self.tick(around);
+        if let Role::Standing(_) = self.role {
+            self.advance(around);
+        }
+        if let Role::Leading(_) = self.role {
+            self.count_acceptances(around);
+        }
+    }
+
+    /// Takes note that the disk did not take what it was given last, which is tried again by whoever writes. If it has the ballot already,
+    /// it was something else that was not taken, and nothing that a voter does rests on that: renewals write nothing. If
+    /// the ballot is still to be written, this voter stands aside.
+    pub fn store_failed(&mut self, around: &Surroundings<'_>) {
+        self.expire(around);
+        if self.stored.version == self.ballot.version {
+            return;
+        }
+        if !self.is_aside {
+            self.is_aside = true;
+            self.actions.push_back(Action::Alarm(Alarm::Aside));
+        }
+        match &self.role {
+            Role::Leading(_) => {
+                self.withdraw_change();
+                self.resign_for(around, None);
+            }
+            Role::Standing(_) => self.follow(around),
+            _ => {}
+        }
+    }
+
+    /// Returns the reference of the newest accepted view.
+    pub(super) fn newest(&self) -> Option<ViewRef> {
+        self.ballot.accepted.as_ref().map(NumberedView::reference)
+    }
+}

@@ -1,0 +1,139 @@
+//! The claim: by how many acknowledgements, and until when.
+//!
+//! Invariant: a claim lasts from when its renewal was sent, never from when an acknowledgement came.
+//!
+//! Must not know: what is led by it.
+
+use std::time::Duration;
+
+use super::state::Held;
+use crate::core::election::electorate::Electorate;
+use crate::core::election::raw::Identity;
+use crate::core::election::{Action, Election, LossReason, Role, Surroundings};
+use crate::core::time::Time;
+
+impl Election {
+    /// Returns the voters by whose majority this leader's claim is counted: those of the newest view, but for a change of its own that
+    /// is not agreed yet.
+    pub(super) fn electorate_in_force(&self) -> Option<Electorate> {
+        let view = self.ballot.accepted.as_ref()?;
+        let former = view.former_electorate().filter(|_| self.is_proposing());
+        Some(former.unwrap_or_else(|| (*view.electorate).clone()))
+    }
+
+    /// Extends the claim: it lasts from when the newest renewal was sent that a majority acknowledged.
+    pub(super) fn extend_claim(&mut self, around: &Surroundings<'_>) {
+        let Some(electorate) = self.electorate_in_force() else { return };
+        let Role::Leading(leading) = &self.role else { return };
+        if self.stored.term != leading.term || self.stored.promise < self.timing.lease_duration {
+            return;
+        }
+        let figure = |identity: Identity| leading.acknowledged.get(&identity).copied().unwrap_or(0);
+        let sequence = electorate.reached_by_majority(figure);
+        #[cfg(test)]
+        let sequence = match &self.ballot.accepted {
+            Some(view) if self.has(crate::core::election::flaw::Flaw::ClaimNeedsTheNewcomers) => {
+                sequence.min(view.electorate.reached_by_majority(figure))
+            }
+            _ => sequence,
+        };
+        #[cfg(test)]
+        let sequence =
+            if self.has(crate::core::election::flaw::Flaw::NoQuorumCheck) { leading.sequence } else { sequence };
+        let is_news = leading.claim.is_none_or(|claim| claim.sequence < sequence);
+        let sent = leading.sent_at(sequence);
+        #[cfg(test)]
+        let sent =
+            if self.has(crate::core::election::flaw::Flaw::LeaseFromReceipt) { sent.map(|_| around.now) } else { sent };
+        if let Some(sent) = sent.filter(|_| is_news && !leading.is_resigning()) {
+            self.claim(around, sequence, sent);
+        }
+    }
+
+    pub(super) fn claim(&mut self, around: &Surroundings<'_>, sequence: u64, sent: Time) {
+        let (timing, until) = (self.timing, sent + self.timing.claim());
+        if until <= around.now {
+            // Acknowledged, but so late that it entitles to nothing.
+            return;
+        }
+        self.set_quorum(true);
+        let Role::Leading(leading) = &mut self.role else { return };
+        let is_first = leading.claim.is_none();
+        leading.claim = Some(Held { sequence, sent, until });
+        let term = leading.term;
+        self.actions.push_back(Action::Claimed { term, sequence, sent, until });
+        if is_first && sequence > 0 {
+            // Whoever follows learns at once that this is a claim.
+            self.renew(around);
+        }
+        self.confirmed(around, sequence, until);
+        let is_asking = !self.confirms.is_empty() || self.is_sounding();
+        if let Role::Leading(leading) = &mut self.role
+            && !is_asking
+        {
+            // Those sent since are under way as well: the next one is due as if this had been the last.
+            leading.renew_at = leading.renew_at.max(sent + timing.renewal_interval);
+        }
+    }
+
+    /// Returns the time for which the claim lasts, if there is one.
+    pub fn claim_left(&self, now: Time) -> Option<Duration> {
+        let Role::Leading(leading) = &self.role else { return None };
+        leading.claim.filter(|_| leading.has_claim()).map(|claim| claim.until.since(now))
+    }
+
+    /// Ends the claim if its time is past.
+    pub(in crate::core::election) fn expire_claim(&mut self, around: &Surroundings<'_>) {
+        #[cfg(test)]
+        if self.has(crate::core::election::flaw::Flaw::LeadsOnInItsTerm) {
+            return self.lose_claim_and_lead_on(around);
+        }
+        let Role::Leading(leading) = &self.role else { return };
+        if leading.claim.is_some_and(|claim| around.now >= claim.until) {
+            if leading.may_release() {
+                return self.release(around);
+            }
+            if leading.is_resigning() {
+                // Its led work has not ended in time. Whoever did not want to lead lets others stand first.
+                self.follow(around);
+                return self.step_back(around);
+            }
+            // A process that stood still has asked nobody: it knows nothing of the voters.
+            let has_asked = around.now.since(leading.renew_at) < self.timing.spread();
+            if has_asked {
+                self.set_quorum(false);
+            }
+            let reason = if has_asked { LossReason::QuorumLost } else { LossReason::Expired };
+            self.step_down(around, reason);
+        }
+    }
+
+    #[cfg(test)]
+    fn lose_claim_and_lead_on(&mut self, around: &Surroundings<'_>) {
+        let Role::Leading(leading) = &mut self.role else { return };
+        if leading.claim.take_if(|claim| around.now >= claim.until).is_some() {
+            leading.elected_at = around.now;
+            self.actions.push_back(Action::Lost { term: leading.term, reason: LossReason::QuorumLost });
+        }
+    }
+
+    /// Ends leadership, whatever it was that ended it.
+    pub(in crate::core::election) fn step_down(&mut self, around: &Surroundings<'_>, reason: LossReason) {
+        let Role::Leading(leading) = &self.role else { return };
+        if leading.has_claim() {
+            self.actions.push_back(Action::Lost { term: leading.term, reason });
+        }
+        self.free_myself(around);
+        self.interrupt_change();
+        self.follow(around);
+    }
+
+    /// Frees a leader of its promise to itself, which is worth as much as its claim: that is over, or never began. Those whom it gave
+    /// leadership up for wait for its led work, and are released by it (see [`Election::resign`]).
+    pub(super) fn free_myself(&mut self, around: &Surroundings<'_>) {
+        if !self.is_resigning() {
+            self.promised_until = self.promised_until.min(around.now);
+            self.forget_promises(around);
+        }
+    }
+}

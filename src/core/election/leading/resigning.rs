@@ -1,0 +1,200 @@
+//! Giving leadership up: on the way out, on command, or for a voter that is preferred.
+//!
+//! Invariants: voters are released only when all led work has ended; the voter that is to stand first has the newest view.
+//!
+//! Must not know: why somebody leaves.
+
+use super::state::{Heard, Resigning};
+use crate::core::election::message::Body;
+use crate::core::election::raw::Identity;
+use crate::core::election::term::Term;
+use crate::core::election::{Action, ChangeError, Election, LossReason, OnResign, Role, Surroundings};
+use crate::core::limits::{PREFERENCE_LEASES, RELEASE_PAUSE, RELEASES};
+use crate::core::member::NodeId;
+
+impl Election {
+    /// Gives leadership up, as when leaving: at once no claim, and the voters are released when all led work has ended.
+    /// Returns true if there is anything to give up. A change of the electorate that is in flight is settled before.
+    pub fn resign(&mut self, around: &Surroundings<'_>) -> bool {
+        self.expire(around);
+        self.settles_first(around) || self.resign_for(around, None)
+    }
+
+    /// Acts for an operator that wants the leader of this term to give leadership up, perhaps to this voter. Answered at once: the claim is
+    /// over then, and the voters are released when all led work has ended.
+    pub fn resign_to(&mut self, around: &Surroundings<'_>, ticket: u64, term: Term, to: Option<&NodeId>) {
+        self.expire(around);
+        let successor = match self.may_resign_to(around, term, to) {
+            Ok(successor) => successor,
+            Err(error) => return self.refuse(Some(ticket), error),
+        };
+        self.resign_for(around, successor);
+        if let Some(electorate) = self.electorate().cloned() {
+            self.actions.push_back(Action::Answer { ticket, result: Ok(electorate) });
+        }
+    }
+
+    /// Returns the voter that is to stand first, if that can be: it votes, was heard within half a lease, and holds the newest view, since
+    /// nobody would vote for it otherwise.
+    fn may_resign_to(
+        &self,
+        around: &Surroundings<'_>,
+        term: Term,
+        to: Option<&NodeId>,
+    ) -> Result<Option<Identity>, ChangeError> {
+        let Role::Leading(leading) = &self.role else { return Err(ChangeError::NotLeader) };
+        if !leading.has_claim() || leading.term != term {
+            return Err(ChangeError::NotLeader);
+        }
+        if self.has_change_in_flight() {
+            return Err(self.busy(around));
+        }
+        if let Some(error) = self.is_stuck(around) {
+            return Err(error);
+        }
+        let Some(id) = to else { return Ok(None) };
+        if *id == self.me {
+            return Err(ChangeError::LeadsAlready { id: id.clone() });
+        }
+        let Some(voter) = self.electorate().and_then(|electorate| electorate.named(id)) else {
+            return Err(ChangeError::NotVoter { id: id.clone() });
+        };
+        let lately = self.timing.lease_duration / 2;
+        let is_heard = leading.heard.get(&voter.identity).is_some_and(|heard| around.now.since(heard.last) <= lately);
+        if !is_heard || leading.accepted.get(&voter.identity).copied() != self.newest() {
+            return Err(ChangeError::NotCaughtUp { id: id.clone() });
+        }
+        Ok(Some(voter.identity))
+    }
+
+    pub(in crate::core::election) fn resign_for(
+        &mut self,
+        around: &Surroundings<'_>,
+        successor: Option<Identity>,
+    ) -> bool {
+        self.expire(around);
+        let Role::Leading(leading) = &mut self.role else { return false };
+        if leading.resigning.is_some() {
+            return true;
+        }
+        let (term, had_claim) = (leading.term, leading.has_claim());
+        let lasts_until = leading.claim.map(|claim| claim.until).filter(|_| self.policy.on_resign == OnResign::Expire);
+        // Without a claim nothing was led, and yet some may have promised something.
+        let resigning =
+            Resigning { has_work_ended: !had_claim, successor, lasts_until, releases: 0, release_at: around.now };
+        leading.resigning = Some(resigning);
+        self.confirm_nothing();
+        self.interrupt_change();
+        if had_claim {
+            self.actions.push_back(Action::Lost { term, reason: LossReason::Resigned });
+        } else {
+            self.release(around);
+        }
+        true
+    }
+
+    /// Hands over to a voter of a higher priority, if it has kept up for some leases: who comes and goes gets nothing. That
+    /// this node has led for as long follows, so that leadership moves at most once in this time.
+    pub(super) fn prefer(&mut self, around: &Surroundings<'_>) {
+        let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return };
+        if !leading.has_claim() || !leading.numbering.is_at_rest() || self.is_proposing() {
+            return;
+        }
+        let lease = self.timing.lease_duration;
+        let is_preferred = |(identity, heard): &(&Identity, &Heard)| {
+            heard.priority > self.policy.priority
+                && around.now.since(heard.last) <= lease / 2
+                // Of those that came at about the same time the best one is waited for.
+                && around.now.since(heard.since) >= lease * (PREFERENCE_LEASES - 1)
+                && electorate.contains(**identity)
+        };
+        let preferred = leading.heard.iter().filter(is_preferred);
+        let Some((best, heard)) = preferred.max_by_key(|(identity, heard)| (heard.priority, **identity)) else {
+            return;
+        };
+        let has_kept_up = around.now.since(heard.since) >= lease * PREFERENCE_LEASES;
+        if has_kept_up && leading.accepted.get(best).copied() == self.newest() {
+            let best = *best;
+            self.resign_for(around, Some(best));
+        }
+    }
+
+    /// Takes note that all that was led in this term has ended.
+    pub fn work_ended(&mut self, around: &Surroundings<'_>, term: Term) {
+        self.expire(around);
+        if let Role::Leading(leading) = &mut self.role
+            && leading.term == term
+            && let Some(resigning) = &mut leading.resigning
+        {
+            resigning.has_work_ended = true;
+            resigning.release_at = resigning.lasts_until.map_or(around.now, |until| until.max(around.now));
+            self.release(around);
+        }
+    }
+
+    /// Returns true if this node is giving leadership up and has not released the voters yet.
+    pub fn is_resigning(&self) -> bool {
+        matches!(&self.role, Role::Leading(leading) if leading.is_resigning())
+    }
+
+    /// Returns true if the end of its leadership is still to be waited for by who wants to leave: for a change that is in
+    /// flight, for the end of led work, and for the releases, but not for a claim that is to run out.
+    pub fn is_handing_over(&self) -> bool {
+        let Role::Leading(leading) = &self.role else { return false };
+        if leading.is_resigning() { !leading.may_release() } else { leading.is_leaving }
+    }
+
+    /// Frees the voters of their promises, a few times over since packets get lost.
+    pub(super) fn release(&mut self, around: &Surroundings<'_>) {
+        let (retry, me) = (self.timing.retry(), self.ballot.identity);
+        let best = self.successor();
+        let Role::Leading(leading) = &mut self.role else { return };
+        let term = leading.term;
+        let Some(resigning) = leading.resigning.as_mut().filter(|resigning| resigning.has_work_ended) else { return };
+        if around.now < resigning.release_at {
+            return;
+        }
+        let successor = resigning.successor.or(best);
+        let is_first = resigning.releases == 0;
+        resigning.releases += 1;
+        resigning.release_at = around.now + retry.min(RELEASE_PAUSE);
+        let is_last = resigning.releases >= RELEASES;
+        self.send_to_all(&Body::Release { term, successor: successor.unwrap_or(me) });
+        if is_first {
+            self.forget_promises(around);
+            self.actions.push_back(Action::Released { term });
+        }
+        if is_last {
+            // Nobody counts on its promise to itself any more.
+            self.promised_until = around.now;
+            self.leader = None;
+            self.follow(around);
+            self.step_back(around);
+        }
+    }
+
+    /// Steps back: whoever gave leadership up stands again only in case nobody else does.
+    pub(super) fn step_back(&mut self, around: &Surroundings<'_>) {
+        self.stand_at = self.stand_at.max(around.now + self.timing.lease_duration);
+    }
+
+    /// Returns the voter that is to stand first: one that has the newest view and was heard lately; of those the one of the highest priority,
+    /// then the one that was heard last.
+    fn successor(&self) -> Option<Identity> {
+        let Role::Leading(leading) = &self.role else { return None };
+        let electorate = self.electorate()?;
+        let voters = leading.heard.iter().filter(|(identity, _)| electorate.contains(**identity));
+        let newest = voters.clone().map(|(_, heard)| heard.last).max()?;
+        let lately = self.timing.lease_duration / 2;
+        let rank = |(identity, heard): &(&Identity, &Heard)| {
+            let is_there = newest.since(heard.last) <= lately;
+            (
+                leading.accepted.get(identity).copied(),
+                is_there,
+                heard.priority,
+                leading.acknowledged.get(identity).copied(),
+            )
+        };
+        voters.max_by_key(rank).map(|(identity, _)| *identity)
+    }
+}

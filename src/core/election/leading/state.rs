@@ -1,0 +1,132 @@
+//! The state of a leader in its term: what it sent, what came back, and the claim that rests on it.
+//!
+//! Invariant: it is of one term; the next one begins with another.
+//!
+//! Must not know: when something is sent.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::core::election::LeaseTiming;
+use crate::core::election::behind::Ahead;
+use crate::core::election::electorate::Electorate;
+use crate::core::election::message::{Claim, Renewal};
+use crate::core::election::numbering::Numbering;
+use crate::core::election::raw::Identity;
+use crate::core::election::term::Term;
+use crate::core::election::view::ViewRef;
+use crate::core::member::NodeId;
+use crate::core::time::Time;
+
+/// A term in which this node leads.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(in crate::core::election) struct Leading {
+    pub(in crate::core::election) term: Term,
+    /// Of the last renewal.
+    pub(super) sequence: u64,
+    /// The times at which the renewals were sent that may still be acknowledged, oldest first.
+    pub(super) sent: VecDeque<(u64, Time)>,
+    /// The newest renewal that each voter acknowledged.
+    pub(super) acknowledged: BTreeMap<Identity, u64>,
+    /// Renewals up to these count no more from voters that left and were freed of their promises.
+    pub(super) freed: BTreeMap<Identity, u64>,
+    /// Voters that leave, and the renewal that each acknowledged last.
+    pub(super) leavers: BTreeMap<Identity, (NodeId, u64)>,
+    /// The newest view that each voter has on its disk.
+    pub(in crate::core::election) accepted: BTreeMap<Identity, ViewRef>,
+    /// The knowledge of each voter by its acknowledgements.
+    pub(in crate::core::election) heard: BTreeMap<Identity, Heard>,
+    /// Voters that said that they are above this term.
+    pub(in crate::core::election) ahead: BTreeMap<Identity, Ahead>,
+    pub(super) claim: Option<Held>,
+    /// The time since which the votes are in vain if no claim begins within a lease.
+    pub(in crate::core::election) elected_at: Time,
+    pub(super) renew_at: Time,
+    pub(super) resigning: Option<Resigning>,
+    /// Leadership is given up as soon as the change that is in flight is settled.
+    pub(in crate::core::election) is_leaving: bool,
+    pub(in crate::core::election) numbering: Numbering,
+}
+
+/// A voter as its leader hears it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::core::election) struct Heard {
+    /// The time at which it acknowledged anything last.
+    pub(in crate::core::election) last: Time,
+    /// The time since which it was never silent for a lease.
+    pub(super) since: Time,
+    pub(super) priority: u8,
+}
+
+/// A claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Held {
+    pub(super) sequence: u64,
+    pub(super) sent: Time,
+    pub(super) until: Time,
+}
+
+/// Leadership is being given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Resigning {
+    /// True if all led work has ended; voters are released only then.
+    pub(super) has_work_ended: bool,
+    /// The voter that is to stand first, if somebody said so.
+    pub(super) successor: Option<Identity>,
+    /// The voters are released only when the claim has run out.
+    pub(super) lasts_until: Option<Time>,
+    pub(super) releases: u32,
+    pub(super) release_at: Time,
+}
+
+impl Leading {
+    pub(in crate::core::election) fn has_claim(&self) -> bool {
+        self.claim.is_some() && self.resigning.is_none()
+    }
+
+    pub(in crate::core::election) fn is_resigning(&self) -> bool {
+        self.resigning.is_some()
+    }
+
+    /// Returns true if this voter has acknowledged this renewal, or a later one.
+    pub(in crate::core::election) fn has_acknowledged(&self, identity: Identity, sequence: u64) -> bool {
+        self.acknowledged.get(&identity).is_some_and(|acknowledged| *acknowledged >= sequence)
+    }
+
+    /// Returns true if a majority of these voters has promised what the claim needs.
+    pub(in crate::core::election) fn claim_rests_on(&self, electorate: &Electorate) -> bool {
+        self.claim.is_none_or(|claim| electorate.has_majority(|voter| self.has_acknowledged(voter, claim.sequence)))
+    }
+
+    /// Returns true if the voters are released as soon as the claim, which has run out, is over.
+    pub(super) fn may_release(&self) -> bool {
+        self.resigning.is_some_and(|resigning| resigning.has_work_ended && resigning.lasts_until.is_some())
+    }
+
+    /// Returns the last renewal as it is said.
+    pub(super) fn renewal(&self, now: Time, timing: LeaseTiming, newest: ViewRef, agreed: Option<ViewRef>) -> Renewal {
+        let claim = self.claim.map(|claim| Claim {
+            sequence: claim.sequence,
+            age_ms: now.since(claim.sent).as_nanos().div_ceil(1_000_000) as u64,
+        });
+        Renewal {
+            term: self.term,
+            sequence: self.sequence,
+            // Rounded up: no voter may be free before the claim that it was asked for ends.
+            lease_ms: timing.lease_duration.as_nanos().div_ceil(1_000_000) as u64,
+            claim,
+            newest,
+            delta: None,
+            agreed: agreed.filter(|agreed| agreed.term == self.term),
+        }
+    }
+
+    /// Returns the newest renewal that was sent by then; the oldest that is remembered, if all were sent since.
+    pub(in crate::core::election) fn renewal_sent_before(&self, time: Time) -> Option<u64> {
+        let sent = self.sent.iter().rev().find(|(_, at)| *at <= time);
+        sent.or(self.sent.front()).map(|(sequence, _)| *sequence)
+    }
+
+    pub(super) fn sent_at(&self, sequence: u64) -> Option<Time> {
+        self.sent.iter().find(|(sent, _)| *sent == sequence).map(|(_, at)| *at)
+    }
+}

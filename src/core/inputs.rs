@@ -1,0 +1,129 @@
+//! The way in: each input, timer and command goes to the room that it is for.
+//!
+//! Invariants: a pause of this process and a claim that ran out are noticed before any input is looked at; after
+//! [`Output::Stopped`] nothing is taken in.
+//!
+//! Must not know: what the rooms make of it.
+
+use crate::core::doors::{Command, Input, Output};
+use crate::core::limits::MAX_FRAME_BYTES;
+use crate::core::time::Time;
+use crate::core::timers::Timer;
+use crate::core::wire::VoterWish;
+use crate::core::{Core, Phase};
+
+impl Core {
+    /// Takes an input: the way in. `now` must not be before the last one.
+    pub fn handle(&mut self, now: Time, input: Input<'_>) {
+        debug_assert!(self.outputs.is_empty(), "drain poll() after every handle()");
+        debug_assert!(now >= self.now, "time never falls: {now:?} after {:?}", self.now);
+        if matches!(self.phase, Phase::Stopped) {
+            return;
+        }
+        self.now = now.max(self.now);
+        self.notice_pause();
+        if matches!(self.phase, Phase::Stopped) {
+            return;
+        }
+        self.expire_claim();
+        match input {
+            Input::Packet { from, bytes } => self.receive(from, bytes),
+            Input::Tick => {
+                self.measure_tick();
+                self.fire();
+            }
+            Input::Command(command) => self.command(command),
+            Input::SeedAddresses(addresses) => self.seed_addresses(addresses, true),
+            Input::SomeSeedAddresses(addresses) => self.seed_addresses(addresses, false),
+            Input::Persisted { incarnation_bound, ballot_version } => {
+                self.persisted(incarnation_bound);
+                self.ballot_stored(ballot_version);
+            }
+            Input::PersistFailed => self.ballot_not_stored(),
+            Input::WorkEnded { term } => self.work_ended(term),
+            Input::Link { link, event } => self.link_event(link, event),
+        }
+        self.attend_to_leadership();
+        debug_assert!(self.outputs.iter().all(|output| match output {
+            Output::Transmit { bytes, .. } => bytes.len() <= self.settings.mtu,
+            Output::SendFrame { bytes, .. } => bytes.len() <= MAX_FRAME_BYTES,
+            _ => true,
+        }));
+    }
+
+    /// Returns the time at which to hand in [`Input::Tick`] at the latest; `None` once stopped.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.timers.next().filter(|_| !matches!(self.phase, Phase::Stopped))
+    }
+
+    fn fire(&mut self) {
+        while let Some(timer) = self.timers.pop_due(self.now) {
+            self.fire_one(timer);
+            if matches!(self.phase, Phase::Stopped) {
+                break;
+            }
+        }
+    }
+
+    /// Acts on a timer that is due. Compiled apart from the loop, which would get ready for all of them before it looks for one:
+    /// ninety instructions a tick.
+    #[inline(never)]
+    fn fire_one(&mut self, timer: Timer) {
+        match timer {
+            Timer::JoinTry => self.try_to_join(),
+            Timer::Found => self.consider_founding(),
+            Timer::Transfer => self.pull_again(),
+            Timer::Reach => self.ask_to_be_reached(),
+            Timer::CatchUp => self.catch_up(),
+            Timer::Gossip => self.gossip(),
+            Timer::Flood => self.flood(),
+            Timer::FloodAgain => self.flood_own_again(),
+            Timer::Reunite => self.reunite(),
+            Timer::Judge(run) => self.judge(run),
+            Timer::Heartbeat(run) => self.heartbeat(run),
+            Timer::Link(run) => self.tend_link(run),
+            Timer::Guests => self.tend_guests(),
+            Timer::Crash(run) => self.investigate(run),
+            Timer::Joiner(run) => self.judge_joiner(run),
+            Timer::NameProbe(run) => self.probe_name_again(run),
+            Timer::Rival => self.dispute(),
+            Timer::Departure(run) => self.review_departure(run),
+            Timer::Removal => self.ask_about_removal(),
+            Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
+            Timer::Contact(ticket) => self.end_contact(ticket),
+            Timer::Partition => self.suspect_partition(),
+            Timer::PartitionOver => self.partition_over(),
+            Timer::Leadership => self.tend_leadership(),
+            Timer::Walk => self.walk(),
+            Timer::Settle => self.settle_members(),
+            Timer::Spread => self.spread(),
+            Timer::RepairMessages => self.repair_messages(),
+            Timer::Letter(number) => self.tend_letter(number),
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Join { ticket, addresses } => self.contact(ticket, &addresses),
+            Command::Leave => self.leave(),
+            Command::Remove { ticket, id, force } => self.remove(ticket, &id, force),
+            Command::SetTags { ticket, tags } => self.set_tags(ticket, tags),
+            Command::SetAddress { ticket, address } => self.set_address(ticket, address),
+            Command::AddVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Add(id)),
+            Command::RemoveVoter { ticket, id } => self.asked_for_voters(ticket, VoterWish::Remove(id)),
+            Command::Resign { ticket, to } => self.asked_to_resign(ticket, to),
+            Command::ConfirmLeadership { ticket } => self.confirm_leadership(ticket),
+            Command::ReplaceVoter { ticket, old, new } => {
+                self.asked_for_voters(ticket, VoterWish::Replace { old, new });
+            }
+            Command::Recover { ticket, voters } => self.recover(ticket, voters),
+            Command::FoundAnew { ticket, voters } => self.found_anew(ticket, voters),
+            Command::TellLease(word) => self.tell_lease_word(word),
+            Command::Broadcast { .. }
+            | Command::Send { .. }
+            | Command::Request { .. }
+            | Command::Answer { .. }
+            | Command::Deliver { .. } => self.message_command(command),
+        }
+    }
+}

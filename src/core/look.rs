@@ -1,0 +1,79 @@
+//! Looks at the core: what drivers and tests may ask it. Nothing here changes anything.
+//!
+//! Must not know: why somebody asks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::core::counters::Counters;
+use crate::core::member::{DetectionMethod, NodeId, Record, Status};
+use crate::core::view::View;
+use crate::core::{Core, Phase};
+
+impl Core {
+    /// Returns this node's own record.
+    pub fn me(&self) -> &Arc<Record> {
+        self.view.record(View::ME)
+    }
+
+    /// Returns true if this node is a full member: it holds a whole view and said so.
+    pub fn is_up(&self) -> bool {
+        matches!(self.phase, Phase::Up)
+    }
+
+    /// Returns true if this node is reached at the address that it advertises, as far as it knows: no, if a member said so and
+    /// none has shown since that it receives what this node sends.
+    pub fn is_reachable(&self) -> bool {
+        self.unreached_at != Some(self.me().address)
+    }
+
+    /// Returns the order-independent sum of the hashes of all records in the view.
+    pub fn fingerprint(&self) -> u64 {
+        self.view.fingerprint()
+    }
+
+    /// Returns the local count of changes of the view.
+    pub fn changes(&self) -> u64 {
+        self.view.changes()
+    }
+
+    /// Returns the number of members by status, in the order of [`Status::NAMES`]; joiners held beside the view are counted as joining.
+    pub fn counts(&self) -> [usize; Status::NAMES.len()] {
+        let mut counts = self.view.counts();
+        counts[Status::Joining.index()] += self.joiners.listed();
+        counts
+    }
+
+    /// Returns all records of the view in the order of names, this node's included, with the method by which a Suspect or Down
+    /// one was found out.
+    pub fn records(&self) -> impl Iterator<Item = (&Arc<Record>, Option<DetectionMethod>)> {
+        self.view.iter().map(|(_, entry)| {
+            let is_shown = matches!(entry.record.status, Status::Suspect | Status::Down);
+            (&entry.record, entry.peer.method.filter(|_| is_shown))
+        })
+    }
+
+    /// Returns one member's record.
+    pub fn record(&self, id: &NodeId) -> Option<&Arc<Record>> {
+        self.view.slot_of(id.as_str()).map(|slot| self.view.record(slot))
+    }
+
+    /// Returns the time for which a member has been gone, if it is held as Down or Left: since its last sign of life if it is Down, since its
+    /// departure if it left. The age travels with the record, so whoever learns of an old death, by the transfer of the
+    /// view or by sync, learns how old it is. Whoever is polling gets the age as of the last [`Core::handle`], that is at
+    /// the time of the change that is being polled.
+    pub fn gone_for(&self, id: &NodeId) -> Option<Duration> {
+        let entry = self.view.entry(self.view.slot_of(id.as_str())?);
+        matches!(entry.status, Status::Down | Status::Left(_)).then(|| self.now.since(entry.peer.last_sign))
+    }
+
+    /// Returns the smoothed round trip time to a member, if it was ever measured.
+    pub fn rtt(&self, id: &NodeId) -> Option<Duration> {
+        self.view.slot_of(id.as_str()).and_then(|slot| self.view.entry(slot).peer.rtt())
+    }
+
+    /// Returns what was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}

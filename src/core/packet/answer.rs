@@ -1,0 +1,263 @@
+//! Answers: what one packet makes this node say to its sender, gathered message by message and sent as one packet.
+//!
+//! Invariants:
+//! - An answer to an address that is not proven is never larger than the question, and is limited in rate.
+//! - A reply is never answered with updates.
+//!
+//! Must not know: how a message was dealt with, beyond the marks that it left here.
+
+use std::net::SocketAddr;
+
+use super::receive::Sender;
+use super::standing::Standing;
+use super::stranger::Introduction;
+use super::way::Way;
+use crate::core::counters::Drop;
+use crate::core::election::Founded;
+use crate::core::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
+use crate::core::member::{NodeId, Record, Status};
+use crate::core::view::{Slot, View, is_due};
+use crate::core::wire::{Confirmation, Message, Nonce, PacketBuilder, Seeking};
+use crate::core::{Core, Phase};
+
+/// The marks that the messages of one packet leave, of which its answer is made.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent marks, not a state")]
+pub(super) struct Answer {
+    /// The way of the packet.
+    pub(super) way: Way,
+    /// The sender's standing, now that the packet is read so far.
+    pub(super) standing: Standing,
+    pub(super) is_reply: bool,
+    pub(super) acks: Vec<Nonce>,
+    pub(super) introduce: Option<Nonce>,
+    /// A probe by somebody we do not know: the question who it is can prove our address to it.
+    pub(super) probed: Option<Nonce>,
+    /// Words on when those were heard whom the sender asks about.
+    pub(super) testimony: Vec<Message>,
+    /// True if the packet asks for confirmations.
+    pub(super) is_asked_to_confirm: bool,
+    /// Hashes, if so, of the records held for the names that the packet brought news about.
+    pub(super) held: Vec<u64>,
+    pub(super) confirmed: Vec<u64>,
+    /// True if the packet is a page of a view. A joiner believes no other news: what waited in a kernel while it slept may
+    /// be about the dead.
+    pub(super) is_page: bool,
+    /// The last name that the packet brought news about, where it is a page.
+    pub(super) last_on_page: Option<NodeId>,
+    /// The sender's own question echoed a nonce that was sent to where the packet came from.
+    pub(super) has_echoed: bool,
+    /// The sender's introduction brought such a nonce.
+    pub(super) has_brought_nonce: bool,
+    /// The address at which the sender, introducing itself, says that it is to be found.
+    pub(super) advertised: Option<SocketAddr>,
+    /// The outcome of the sender's introduction.
+    pub(super) introduction: Option<Introduction>,
+    /// Our own record, because the sender's picture of us is old.
+    pub(super) myself: bool,
+    /// Something was said that is only believed from members.
+    pub(super) stranger: bool,
+    /// Word of a sender that looks for a cluster on who is to found it.
+    pub(super) seeking: Option<Seeking>,
+    /// Word of the sender on its cluster's electorate, before it welcomes us.
+    pub(super) founded: Option<Founded>,
+    /// The packet asked whom this node holds under a name: one packet is answered once.
+    pub(super) has_asked_for_holder: bool,
+    /// The packet asked for a change of the electorate: one packet asks once.
+    pub(super) has_asked_for_change: bool,
+    /// A step of the join handshake was taken: one packet takes one.
+    pub(super) has_taken_step: bool,
+    /// The packet asked for records: one packet asks once.
+    pub(super) has_asked_for_records: bool,
+    /// The packet brought back what this node gave to the sender's run.
+    pub(super) has_reminded: bool,
+}
+
+impl Answer {
+    pub(super) fn new(standing: Standing, way: Way) -> Self {
+        Self {
+            way,
+            standing,
+            is_reply: false,
+            acks: Vec::new(),
+            introduce: None,
+            probed: None,
+            testimony: Vec::new(),
+            is_asked_to_confirm: false,
+            held: Vec::new(),
+            confirmed: Vec::new(),
+            is_page: false,
+            last_on_page: None,
+            has_echoed: false,
+            has_brought_nonce: false,
+            advertised: None,
+            introduction: None,
+            myself: false,
+            stranger: false,
+            seeking: None,
+            founded: None,
+            has_asked_for_holder: false,
+            has_asked_for_change: false,
+            has_taken_step: false,
+            has_asked_for_records: false,
+            has_reminded: false,
+        }
+    }
+}
+
+impl Core {
+    /// Answers a stranger with one message, never larger than its question, and does not say who answers.
+    pub(in crate::core) fn answer_with(&mut self, sender: Sender, message: &Message) {
+        let mut packet = self.anonymous_packet(sender.bytes.max(MIN_QUESTION_BYTES));
+        packet.push(&Message::Reply);
+        if packet.push(message) && packet.len() <= sender.bytes {
+            self.transmit(sender.from, packet);
+        }
+    }
+
+    pub(super) fn answer_member(&mut self, slot: Slot, sender: Sender, fingerprint: u64, answer: &Answer) {
+        if matches!(self.phase, Phase::Joining(_)) {
+            return self.answer_stranger(sender, answer);
+        }
+        let is_live = self.view.record(slot).status.is_live();
+        let differs = is_live && self.compare(slot, fingerprint);
+        let peer = &self.view.entry(slot).peer;
+        let with_updates = differs && !answer.is_reply && is_due(self.now, peer.errands().last_answer, ANSWER_INTERVAL);
+        let mut confirmed: Vec<u64> =
+            answer.confirmed.iter().copied().filter(|hash| answer.held.contains(hash)).collect();
+        if !confirmed.is_empty() && !self.may_confirm() {
+            confirmed.clear();
+        }
+        let is_proven = peer.proven;
+        if !is_proven && !is_due(self.now, peer.errands().last_answer, ANSWER_INTERVAL) {
+            return self.counters.drop(Drop::RateLimited);
+        }
+        let is_needed = with_updates
+            || answer.myself
+            || answer.introduce.is_some()
+            || answer.has_reminded
+            || !answer.acks.is_empty()
+            || !answer.testimony.is_empty()
+            || !confirmed.is_empty()
+            || self.owes_word_to(slot);
+        if !is_needed {
+            return;
+        }
+        self.acknowledge_over_greeting(slot, &answer.acks);
+        if answer.myself {
+            self.announce_by_calls();
+        }
+        let mut packet = self.answer_of(slot, sender.bytes, &answer.acks);
+        if answer.has_reminded && answer.acks.is_empty() {
+            // The last one was for where it was.
+            self.give_keepsake(&mut packet, slot);
+        }
+        for testimony in &answer.testimony {
+            packet.push(testimony);
+        }
+        for hash in confirmed {
+            packet.push(&Message::Confirmed(Confirmation { record: Nonce(hash) }));
+        }
+        if let Some(nonce) = answer.introduce {
+            if !(is_proven && self.defer_introduction(self.view.record(slot).address, nonce)) {
+                self.push_reminder(&mut packet, sender.from);
+                packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
+            }
+        } else if answer.myself {
+            self.push_update(&mut packet, View::ME);
+        }
+        if with_updates {
+            self.push_recent_updates(&mut packet, u32::MAX);
+        }
+        if with_updates || !is_proven {
+            self.view.peer_mut(slot).errands_mut().last_answer = Some(self.now);
+        }
+        if packet.len() <= sender.bytes || is_proven {
+            self.send_by(sender.way, slot, packet);
+        }
+    }
+
+    /// A stranger's question is answered by a question: who proves its address by coming back is a stranger no more.
+    pub(super) fn answer_stranger(&mut self, sender: Sender, answer: &Answer) {
+        if answer.stranger {
+            self.counters.drop(Drop::UnknownRun);
+        }
+        if self.answer_proven(sender, answer) {
+            return;
+        }
+        let is_of_nobody_known = !matches!(answer.standing, Standing::Claimed(_));
+        let is_ignored = answer.stranger && is_of_nobody_known && !matches!(self.phase, Phase::Joining(_));
+        if answer.introduce.is_none() && !is_ignored {
+            return;
+        }
+        let is_expected = self.expected.contains(self.now, sender.from);
+        // A joiner has no record yet by which to introduce itself; but whose address is proven may know its run, as do
+        // those whom this node asked before.
+        let is_proven = answer.has_echoed || answer.has_brought_nonce;
+        let is_introduction = is_proven && matches!(self.phase, Phase::Joining(_));
+        let may_know = is_introduction || is_expected;
+        let limit = if is_introduction { &mut self.introductions } else { &mut self.questions };
+        if !limit.allow(self.now, sender.from, is_expected) {
+            return self.counters.drop(Drop::RateLimited);
+        }
+        let nonce = self.prover.nonce(sender.from, self.now);
+        let mut packet = if may_know { self.packet(usize::MAX) } else { self.anonymous_packet(usize::MAX) };
+        packet.push(&Message::WhoAreYou { nonce, echo: answer.introduce.or(answer.probed) });
+        if packet.len() <= sender.bytes {
+            self.transmit(sender.from, packet);
+        }
+    }
+
+    /// Somebody calls in the name of a member that is held as gone: if it is that member, it may refute this. It believes
+    /// it, since it called this node's own address.
+    fn push_word_by_call(&mut self, packet: &mut PacketBuilder, sender: Sender, answer: &Answer) {
+        let Standing::Claimed(slot) = answer.standing else { return };
+        let record = self.view.record(slot);
+        if matches!(sender.way, Way::Link(_)) && matches!(record.status, Status::Suspect | Status::Down) {
+            packet.push(&Message::Told {
+                run: record.run,
+                incarnation: record.incarnation,
+                status: record.status,
+                age_ms: 0,
+            });
+        }
+    }
+
+    /// Answers a stranger whose address this very packet proved; says whether there was anything to answer.
+    fn answer_proven(&mut self, sender: Sender, answer: &Answer) -> bool {
+        let mut packet = self.packet(usize::MAX);
+        // Also a member that is heard from elsewhere: it reads what is sent there, and may know who this is.
+        let is_introduced = answer.introduction.is_some_and(Introduction::is_proven) || answer.has_brought_nonce;
+        if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
+            self.push_reminder(&mut packet, sender.from);
+            packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
+            self.push_word_by_call(&mut packet, sender, answer);
+            self.push_unreachable(&mut packet, sender, answer.standing, answer.advertised, nonce);
+        }
+        match answer.introduction {
+            Some(Introduction::Buried { incarnation }) if self.burials.allow(self.now, sender.from, false) => {
+                let nonce = self.prover.nonce(sender.from, self.now);
+                packet.push(&Message::WhoAreYou { nonce, echo: None });
+                packet.push(&Message::Told { run: sender.run, incarnation, status: Status::Down, age_ms: 0 });
+            }
+            Some(Introduction::Outdated { newer }) => {
+                if self.burials.allow(self.now, sender.from, false) {
+                    // It will raise its incarnation above this record, and may say so at once.
+                    let nonce = self.prover.nonce(sender.from, self.now);
+                    packet.push(&Message::WhoAreYou { nonce, echo: None });
+                }
+                self.push_update(&mut packet, newer);
+            }
+            _ => {}
+        }
+        if answer.has_echoed && !matches!(self.phase, Phase::Joining(_)) {
+            let nonce = self.prover.nonce(sender.from, self.now);
+            packet.push(&Message::WhoAreYou { nonce, echo: None });
+        }
+        let is_needed = !packet.is_empty();
+        if is_needed {
+            self.transmit(sender.from, packet);
+        }
+        is_needed
+    }
+}

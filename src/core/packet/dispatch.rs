@@ -1,0 +1,190 @@
+//! Messages of one packet, each handed on to the room whose idea it is.
+//!
+//! Invariants:
+//! - From strangers only what is named here as theirs goes further; everything else marks the packet as a stranger's.
+//! - Of steps and questions that a packet may hold once, the first counts.
+//!
+//! Owns: the list of who is told what. Must not know: what the rooms make of it.
+
+use std::time::Duration;
+
+use super::answer::Answer;
+use super::inbox::News;
+use super::receive::Sender;
+use super::stranger::Introduction;
+use crate::core::counters::Drop;
+use crate::core::election::Word;
+use crate::core::member::Status;
+use crate::core::view::Slot;
+use crate::core::wire::{Confirmation, Heartbeat, Led, Message, Nonce, ViewPart};
+use crate::core::{Core, Phase};
+
+impl Core {
+    pub(super) fn dispatch(&mut self, sender: &Sender, message: Message, answer: &mut Answer) {
+        let is_first = match message {
+            Message::Join { .. }
+            | Message::Challenge { .. }
+            | Message::Welcome { .. }
+            | Message::NotUp { .. }
+            | Message::Refused { .. }
+            | Message::Behind { .. }
+            | Message::Wait { .. }
+            | Message::Elsewhere { .. } => !std::mem::replace(&mut answer.has_taken_step, true),
+            Message::Pull { .. } | Message::Digest { .. } | Message::Want { .. } => {
+                !std::mem::replace(&mut answer.has_asked_for_records, true)
+            }
+            Message::IAm { .. } => answer.introduction.is_none(),
+            _ => true,
+        };
+        if !is_first {
+            return self.counters.drop(Drop::RateLimited);
+        }
+        match message {
+            Message::Reply => answer.is_reply = true,
+            Message::Padding(_) => {}
+            Message::WhoAreYou { nonce, echo } => {
+                answer.has_echoed = echo.is_some_and(|echo| self.echoed(*sender, echo));
+                answer.introduce = Some(nonce);
+            }
+            Message::Reminder { keepsake } => {
+                answer.has_reminded = self.is_reminded(sender.run, sender.from, keepsake);
+            }
+            Message::IAm { nonce, record } => {
+                answer.has_brought_nonce = self.prover.is_nonce(nonce, sender.from, self.now);
+                answer.advertised = Some(record.address);
+                answer.introduction = Some(self.introduced(*sender, nonce, record, answer.has_reminded));
+            }
+            Message::Join { nonce, record, cookie } => {
+                self.asked_to_admit(*sender, nonce, record, cookie, answer.seeking.take());
+            }
+            Message::ReachMe { nonce, address } => self.asked_to_reach(*sender, nonce, address),
+            Message::Reached { nonce } => self.reached_by(nonce),
+            Message::Seeking(seeking) => answer.seeking = Some(seeking),
+            Message::Founded(founded) if matches!(self.phase, Phase::Joining(_)) => answer.founded = Some(founded),
+            Message::Challenge { nonce, cookie } => self.challenged(sender.from, nonce, cookie),
+            Message::Welcome { nonce, sponsor, .. } => {
+                self.welcomed(*sender, nonce, &sponsor, answer.founded.take());
+            }
+            Message::NotUp { nonce, record, .. } => self.not_up(*sender, nonce, &record, answer.seeking.take()),
+            Message::Refused { nonce, refusal } => self.refused(*sender, nonce, refusal),
+            Message::Behind { nonce, incarnation } => self.behind(nonce, incarnation),
+            Message::Wait { nonce, wait_ms } => self.told_to_wait(nonce, wait_ms),
+            Message::Elsewhere { nonce, members } => self.referred(sender.from, nonce, &members),
+            Message::Page { after, more } if self.is_pulling_from(*sender) => {
+                self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
+            }
+            Message::WhoHolds { .. } if std::mem::replace(&mut answer.has_asked_for_holder, true) => {
+                self.counters.drop(Drop::RateLimited);
+            }
+            Message::WhoHolds { nonce, id } => self.tell_holder(*sender, nonce, &id),
+            Message::Holds { nonce, run } => self.told_holder(sender.from, nonce, run),
+            Message::Pull { after, pages } => self.serve(*sender, after.as_ref(), pages),
+            Message::Told { run, incarnation, status, age_ms }
+                if answer.introduction.is_some_and(Introduction::is_unlisted) && !matches!(status, Status::Left(_)) =>
+            {
+                // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
+                // Removals are only obeyed from members.
+                if self.objections.allow(self.now, sender.from, false) {
+                    answer.myself |= self.told(None, run, (incarnation, status), Duration::from_millis(age_ms));
+                }
+            }
+            message => match self.member(sender, answer) {
+                Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
+                    self.dispatch_from_member(slot, *sender, &message, answer);
+                }
+                _ => {
+                    answer.stranger = true;
+                    if let Message::Probe { nonce, .. } = message {
+                        answer.probed = Some(nonce);
+                    }
+                }
+            },
+        }
+    }
+
+    pub(super) fn dispatch_heartbeat(&mut self, sender: &Sender, heartbeat: Heartbeat, answer: &mut Answer) {
+        match self.member(sender, answer) {
+            Some(slot) if !matches!(self.phase, Phase::Joining(_)) => {
+                let is_news = self.view.peer_mut(slot).heartbeat(self.now, heartbeat);
+                if is_news && let Some(hold) = self.recent_echo(slot, heartbeat) {
+                    self.is_in_contact(slot, self.now - hold);
+                }
+            }
+            _ => answer.stranger = true,
+        }
+    }
+
+    pub(super) fn dispatch_news(&mut self, sender: &Sender, news: News, answer: &mut Answer) {
+        let from = self.member(sender, answer);
+        if answer.is_page && self.is_pulling_from(*sender) {
+            answer.last_on_page = Some(self.subject(&news).id.clone());
+        } else if (from.is_none() || matches!(self.phase, Phase::Joining(_))) && !self.is_joiner_up(sender, &news) {
+            answer.stranger = true;
+            return;
+        }
+        let held = self.learn(news, from);
+        if answer.is_asked_to_confirm {
+            answer.held.extend(held);
+        }
+    }
+
+    /// A joiner of ours says that it is Up: its address is proven, it need not introduce itself again.
+    fn is_joiner_up(&self, sender: &Sender, news: &News) -> bool {
+        self.joiners.is_admitted(sender.run, sender.from, self.subject(news))
+    }
+
+    fn dispatch_from_member(&mut self, slot: Slot, sender: Sender, message: &Message, answer: &mut Answer) {
+        match *message {
+            Message::Probe { nonce, .. } => answer.acks.push(nonce),
+            Message::Ack { nonce } => self.proved(slot, nonce),
+            Message::Keepsake { keepsake } => self.given_keepsake(slot, keepsake),
+            Message::Told { run, incarnation, status, age_ms } => {
+                let age = Duration::from_millis(age_ms);
+                answer.myself |= self.told(Some(slot), run, (incarnation, status), age);
+            }
+            Message::Digest { ref buckets } => self.digested(slot, buckets, answer.way),
+            Message::Want { ref buckets } => self.wanted(slot, buckets, answer.way),
+            Message::LastHeard { run } => answer.testimony.extend(self.bear_witness(run)),
+            Message::HeardAt { run, age_ms } => self.witnessed(slot, run, age_ms),
+            Message::Confirm(Confirmation { record }) => answer.confirmed.push(record.0),
+            Message::Confirmed(Confirmation { record }) => self.confirmed(slot, record.0),
+            Message::Severed { run, age_ms, is_sure } => self.told_severed(slot, run, age_ms, is_sure),
+            Message::Alive { run, sequence } => self.told_alive(slot, run, sequence),
+            // Over a link it ends it; in a datagram it means nothing.
+            Message::Unlink => {}
+            Message::Unheard => self.told_unheard(slot),
+            Message::Election(ref word) => self.hear_voter(slot, Word::clone(word)),
+            Message::Led(ref led) => self.hear_led(slot, Led::clone(led)),
+            Message::Pulse(ref pulse) => self.hear_pulse(slot, pulse),
+            Message::WhoLeads => self.tell_who_leads(slot),
+            Message::Founded(founded) if self.counts_in_leadership(slot) => self.hear_founded(sender.run, founded),
+            Message::Founded(_) => self.counters.drop(Drop::Unproven),
+            Message::WantView(ref want) => self.send_view(slot, want),
+            Message::ViewPart(ref part) => self.hear_view_part(slot, ViewPart::clone(part)),
+            Message::ChangeVoters(_) if std::mem::replace(&mut answer.has_asked_for_change, true) => {
+                self.counters.drop(Drop::RateLimited);
+            }
+            Message::ChangeVoters(ref question) => self.asked_to_change_voters(slot, sender, question),
+            Message::VotersChanged(ref changed) => self.told_voters_changed(slot, changed),
+            Message::LeaseWord(ref word) => self.hear_lease_word(slot, word),
+            Message::Broadcast(ref broadcast) => self.heard_broadcast(slot, broadcast),
+            Message::HaveBroadcasts(ref spans) => self.told_of_broadcasts(slot, spans),
+            Message::WantBroadcasts(ref spans) => self.asked_for_broadcasts(slot, spans),
+            Message::Letter(ref letter) => self.heard_letter(slot, answer.way, letter),
+            Message::Receipt { number } => self.heard_receipt(slot, number),
+            Message::Page { .. } => self.counters.drop(Drop::Unasked),
+            // News and heartbeats are dispatched as such, and all other kinds before it matters who the sender is.
+            _ => self.counters.drop(Drop::WrongState),
+        }
+    }
+
+    /// The member's address returned a nonce that was sent there.
+    fn proved(&mut self, slot: Slot, nonce: Nonce) {
+        if self.prover.is_nonce(nonce, self.view.record(slot).address, self.now) {
+            self.view.peer_mut(slot).proven = true;
+            self.is_in_contact(slot, self.now);
+        } else {
+            self.counters.drop(Drop::Unasked);
+        }
+    }
+}

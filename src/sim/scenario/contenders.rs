@@ -1,0 +1,67 @@
+//! Nodes lead by a lease in a database, and what they lead by is lost, again and again: the leader dies, stands still, does
+//! not reach the database, or the database fails over to a replica that lacks the last commits. How long until somebody
+//! leads again, and until everybody knows.
+//!
+//! Must not know: how a lease is taken.
+
+use std::time::Duration;
+
+use super::acts::{Outcome, patience};
+use super::stage::Stage;
+use super::succession::{Figures, ROUNDS};
+use crate::lease::LeaseTiming;
+use crate::sim::faults::LeaseFault;
+use crate::sim::report::Report;
+
+/// Nodes that contend at most: more ask the database for nothing but the same.
+pub(super) const MOST_CONTENDERS: usize = 100;
+
+/// Commits that the replica lacks: of one renewal interval and more.
+const LOST_COMMITS: usize = 8;
+
+/// About how long all rounds take.
+pub(super) fn about(timing: &LeaseTiming, settling: Duration) -> Duration {
+    (timing.lease_duration * 4 + settling) * ROUNDS
+}
+
+/// Runs until somebody leads.
+fn await_leader(stage: &mut Stage<'_>, timing: &LeaseTiming) -> Option<usize> {
+    let deadline = stage.world.now() + timing.lease_duration * 4 + patience(&stage.world.options().settings);
+    while stage.world.lease_leader().is_none() && stage.world.now() < deadline {
+        stage.run_for(Duration::from_millis(50));
+    }
+    stage.world.lease_leader()
+}
+
+/// All of it in turns.
+pub(super) fn play(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
+    let Some(timing) = stage.world.options().leases.as_ref().map(|leases| leases.timing) else {
+        return Outcome::default();
+    };
+    let lease = timing.lease_duration;
+    let (mut figures, mut outcome) = (Figures::default(), Outcome::default());
+    for round in 0..ROUNDS {
+        let Some(leader) = await_leader(stage, &timing) else { break };
+        // Some time that has nothing to do with renewals.
+        stage.run_for(timing.renewal_interval * (round * 7 % ROUNDS) / ROUNDS);
+        let began = stage.world.now();
+        let fault = match round % 4 {
+            0 => LeaseFault::CrashLeader,
+            1 => LeaseFault::PauseLeader(lease * 2),
+            2 => LeaseFault::CutLeaderFromStore(lease * 2, false),
+            _ => LeaseFault::FailOver(LOST_COMMITS),
+        };
+        fault.apply(&mut stage.world);
+        outcome.disturbed.insert(leader);
+        stage.run_for(lease * 3);
+        let members = (0..stage.world.nodes()).filter(|node| *node != leader);
+        let contenders = stage.world.options().leases.as_ref().map_or(0, |leases| leases.contenders);
+        figures.add(&stage.world, began, leader, &members.filter(|node| *node < contenders).collect());
+        // Who was given up meanwhile is started again; a fail-over may leave the leader as it was.
+        stage.world.start(leader);
+        stage.run_for(lease);
+    }
+    report.converged_after = stage.agreement(patience(&stage.world.options().settings.clone()));
+    report.succession = Some(figures.into_succession());
+    outcome
+}

@@ -1,0 +1,386 @@
+//! Leases in the world: the contenders of its first nodes, each driven as an agent drives one, and the database they share.
+//!
+//! A contender lives and dies with its node's process, on the same clock: a pause holds up both, words to others go through
+//! the core, and it leads nothing before the core is Up. Who is told to leave gives its leases up first.
+//!
+//! Invariants: worlds without contenders draw no figure and hold no event because of any of this; one round of a contender
+//! is under way at a time. Must not know: what a contender decides, and why.
+
+mod doing;
+mod way;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Event, Nanos, Waiting, World};
+use crate::core::wire::LeaseWord;
+use crate::core::{Command, Core, Time};
+use crate::lease::{Answer, Contender, ContenderBirth, LeaseName, LeaseTiming, Round};
+use crate::sim::invariants::{Finding, LeaseReached, LeaseWatch};
+use crate::sim::lease::Database;
+use crate::sim::random::{Purpose, Random, nanos};
+use way::Way;
+pub use way::WayFault;
+
+/// The largest error of a clock's rate that leases are made for: one percent.
+const WORST_CLOCK_PPM: u64 = 10_000;
+/// The time that a leaving node has to release its leases, as an agent has.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// The nodes that contend, their leases, and their pace.
+#[derive(Debug, Clone)]
+pub struct LeaseOptions {
+    /// The number of contenders: the first nodes.
+    pub contenders: usize,
+    /// Their pace.
+    pub timing: LeaseTiming,
+    /// The leases contended for; the first one is measured.
+    pub leases: Vec<LeaseName>,
+    /// A rule that all of them leave out.
+    #[cfg(test)]
+    pub(crate) flaw: Option<crate::lease::Flaw>,
+    /// A planted bug of the database: sweeping frees leases that have expired.
+    pub sweeps_free: bool,
+}
+
+impl LeaseOptions {
+    /// So many contend for the one lease that clusters are led by.
+    pub fn new(contenders: usize, timing: LeaseTiming) -> Self {
+        Self {
+            contenders,
+            timing,
+            leases: vec![LeaseName::default()],
+            #[cfg(test)]
+            flaw: None,
+            sweeps_free: false,
+        }
+    }
+}
+
+/// Everything about leases in a world.
+#[derive(Debug)]
+pub(super) struct Leases {
+    options: LeaseOptions,
+    database: Database,
+    way: Way,
+    random: Random,
+    places: Vec<Place>,
+}
+
+/// The part of a node's leases that outlives its process, and the part that does not.
+#[derive(Debug, Default)]
+struct Place {
+    disk: BTreeMap<LeaseName, u64>,
+    agent: Option<Agent>,
+    /// The database does not hear it until then.
+    cut_until: Nanos,
+}
+
+/// A contender and what drives it.
+#[derive(Debug)]
+struct Agent {
+    process: u64,
+    contender: Contender,
+    /// The time at which its node became a member, so that it may lead.
+    member_since: Option<Nanos>,
+    /// The number of the valid waking.
+    epoch: u64,
+    rounds: u64,
+    /// The number of the round under way, and what it asks about.
+    in_flight: Option<(u64, Vec<LeaseName>)>,
+    sweep_at: Nanos,
+    is_leaving: bool,
+}
+
+/// An input of the contender of a process.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    Wake {
+        epoch: u64,
+    },
+    Answer {
+        number: u64,
+        answer: Answer,
+    },
+    Fail {
+        number: u64,
+        is_known: bool,
+    },
+    Heard {
+        word: LeaseWord,
+        is_of_elder: bool,
+    },
+    Stored {
+        lease: LeaseName,
+        term: u64,
+    },
+    WorkEnded {
+        lease: LeaseName,
+        term: u64,
+    },
+    Resign,
+    Stop,
+    /// Time is up for whoever leaves.
+    Farewell,
+}
+
+/// An event of leases in the world's queue.
+#[derive(Debug)]
+pub(super) enum LeaseEvent {
+    Happens {
+        node: usize,
+        process: u64,
+        what: Happening,
+    },
+    /// A round reaches the database.
+    Arrive {
+        node: usize,
+        process: u64,
+        number: u64,
+        round: Round,
+        sent: Nanos,
+    },
+    Sweep {
+        node: usize,
+        sent: Nanos,
+    },
+}
+
+impl World {
+    /// Sets leases up for the nodes to come.
+    pub(super) fn open_leases(&mut self) {
+        let Some(options) = self.options.leases.clone() else { return };
+        let mut database = Database::new();
+        if options.sweeps_free {
+            database.let_sweeps_free();
+        }
+        let random = Random::new(self.options.seed, Purpose::Leases);
+        let places = (0..options.contenders).map(|_| Place::default()).collect();
+        self.leases = Some(Box::new(Leases { options, database, way: Way::default(), random, places }));
+    }
+
+    pub(super) fn is_contending(&self, node: usize) -> bool {
+        self.leases.as_ref().is_some_and(|leases| node < leases.places.len())
+    }
+
+    fn agent(&mut self, node: usize) -> Option<&mut Agent> {
+        self.leases.as_mut()?.places.get_mut(node)?.agent.as_mut()
+    }
+
+    fn watch_leases(&mut self, node: usize, look: impl FnOnce(&mut LeaseWatch) -> Option<Finding>) {
+        let now = self.now;
+        if let Some(checker) = &mut self.checker {
+            let finding = look(&mut checker.leases);
+            self.has_failed |= finding.is_some();
+            checker.found(now, node, finding);
+        }
+    }
+
+    /// Clocks are mostly as wrong as is allowed: what breaks, breaks there.
+    pub(super) fn contender_clock_error(&mut self) -> i64 {
+        let Some(leases) = &mut self.leases else { return 0 };
+        if leases.random.chance(0.5) { WORST_CLOCK_PPM.cast_signed() } else { -WORST_CLOCK_PPM.cast_signed() }
+    }
+
+    /// A process starts: its contender does, and leads nothing before the node is a member.
+    pub(super) fn contender_starts(&mut self, node: usize) {
+        let Some(process) = self.nodes[node].process.as_ref() else { return };
+        let (number, clock, id) = (process.number, process.clock, process.core.me().id.clone());
+        let Some(leases) = self.leases.as_mut().filter(|leases| node < leases.places.len()) else { return };
+        let mut seed = [0; 32];
+        for part in seed.chunks_mut(8) {
+            part.copy_from_slice(&leases.random.bits().to_le_bytes());
+        }
+        let LeaseOptions { timing, leases: names, .. } = leases.options.clone();
+        let terms = leases.places[node].disk.clone();
+        let birth = ContenderBirth { node: id, rpc_address: None, timing, leases: names, terms: terms.clone(), seed };
+        let local = clock.local(self.now);
+        #[cfg_attr(not(test), expect(unused_mut, reason = "only tests plant"))]
+        let mut contender = Contender::new(birth, local);
+        #[cfg(test)]
+        if let Some(flaw) = leases.options.flaw {
+            contender.plant(flaw);
+        }
+        leases.places[node].agent = Some(Agent {
+            process: number,
+            contender,
+            member_since: None,
+            epoch: 0,
+            rounds: 0,
+            in_flight: None,
+            sweep_at: self.now + nanos(timing.row_ttl / 2),
+            is_leaving: false,
+        });
+        if let Some(checker) = &mut self.checker {
+            checker.leases.born(node, number, clock, &terms);
+        }
+        self.contend(node, |contender, now| contender.set_draining(now, true));
+        self.turn(node);
+    }
+
+    /// A process is gone, and its contender with it.
+    pub(super) fn contender_ends(&mut self, node: usize) {
+        if let Some(place) = self.leases.as_mut().and_then(|leases| leases.places.get_mut(node)) {
+            place.agent = None;
+            if let Some(checker) = &mut self.checker {
+                checker.leases.gone(node);
+            }
+        }
+    }
+
+    /// The terms on a disk are lost with it.
+    pub(super) fn lose_terms(&mut self, node: usize) {
+        if let Some(place) = self.leases.as_mut().and_then(|leases| leases.places.get_mut(node)) {
+            place.disk.clear();
+        }
+    }
+
+    /// Lets the contender of a node lead once the node is a member.
+    pub(super) fn let_members_lead(&mut self, node: usize) {
+        let now = self.now;
+        let is_up = self.core(node).is_some_and(Core::is_up);
+        let Some(agent) = self.agent(node).filter(|agent| is_up && agent.member_since.is_none()) else { return };
+        agent.member_since = Some(now);
+        let names = self.lease_names();
+        self.contend(node, |contender, now| {
+            contender.set_draining(now, false);
+            for lease in &names {
+                contender.hurry(now, lease, now);
+            }
+        });
+        self.turn(node);
+    }
+
+    fn lease_names(&self) -> Vec<LeaseName> {
+        self.leases.as_ref().map(|leases| leases.options.leases.clone()).unwrap_or_default()
+    }
+
+    /// A program wants this node to leave: leases first. False if there is nobody to give any up.
+    pub(super) fn leaves_leases(&mut self, node: usize) -> bool {
+        let Some(agent) = self.agent(node).filter(|agent| !agent.is_leaving) else { return false };
+        agent.is_leaving = true;
+        let process = agent.process;
+        let farewell = LeaseEvent::Happens { node, process, what: Happening::Farewell };
+        self.push_after(GOODBYE, Event::Lease(farewell));
+        self.offer(node, Waiting::Lease(Box::new(Happening::Stop)));
+        true
+    }
+
+    /// A member has told something about a lease.
+    pub(super) fn hear_lease_word(&mut self, node: usize, word: LeaseWord, is_of_elder: bool) {
+        self.happens_after(node, Duration::ZERO, Happening::Heard { word, is_of_elder });
+    }
+
+    /// Something is going to happen to the contender that a node has now.
+    fn happens_after(&mut self, node: usize, after: Duration, what: Happening) {
+        if let Some(process) = self.agent(node).map(|agent| agent.process) {
+            self.push_after(after, Event::Lease(LeaseEvent::Happens { node, process, what }));
+        }
+    }
+
+    pub(super) fn lease_event(&mut self, event: LeaseEvent) {
+        match event {
+            LeaseEvent::Happens { node, process, what } => {
+                if self.is_process(node, process) {
+                    self.offer(node, Waiting::Lease(Box::new(what)));
+                }
+            }
+            LeaseEvent::Arrive { node, process, number, round, sent } => {
+                self.reaches_database(node, process, number, &round, sent);
+            }
+            LeaseEvent::Sweep { node, sent } => self.sweep_reaches_database(node, sent),
+        }
+    }
+
+    /// A process that stood still goes on.
+    pub(super) fn contender_wakes(&mut self, node: usize) {
+        let now = self.now;
+        if let Some(checker) = self.checker.as_mut().filter(|_| self.leases.is_some()) {
+            checker.leases.wakes(now, node);
+        }
+    }
+
+    /// The node with the only valid claim to the first lease, by its own clock, whether or not it runs at this moment.
+    pub fn lease_leader(&self) -> Option<usize> {
+        let leases = self.leases.as_ref()?;
+        let lease = &leases.options.leases[0];
+        let mut leaders = (0..leases.places.len()).filter(|node| {
+            let (agent, now) = (leases.places[*node].agent.as_ref(), self.local(*node));
+            let mut claims = agent.into_iter().flat_map(|agent| agent.contender.claims());
+            claims.any(|claim| claim.lease == *lease && claim.is_me && claim.valid_until > now)
+        });
+        leaders.next().filter(|_| leaders.next().is_none())
+    }
+
+    /// The node that tells of the only valid claim to the first lease, if promises are checked.
+    pub(crate) fn told_lease_leader(&self) -> Option<usize> {
+        let lease = &self.leases.as_ref()?.options.leases[0];
+        self.checker.as_ref()?.leases.leader(self.now, lease)
+    }
+
+    /// The figures of contenders so far, if promises are checked.
+    pub fn leases_reached(&self) -> LeaseReached {
+        self.checker.as_ref().map_or_else(LeaseReached::default, |checker| checker.leases.reached)
+    }
+
+    /// The first time since then at which a lease was led, or could have been contended for by a member; `None` if never.
+    pub(crate) fn lease_led_since(&self, since: Duration, lease: &LeaseName) -> Option<Duration> {
+        let found = self.checker.as_ref()?.leases.first_claim_since(nanos(since), lease)?;
+        Some(Duration::from_nanos(found))
+    }
+
+    /// The earliest time since which a member contends.
+    pub(crate) fn contended_since(&self) -> Option<Duration> {
+        let leases = self.leases.as_ref()?;
+        let agents = (0..leases.places.len()).filter_map(|node| leases.places[node].agent.as_ref());
+        let since = agents.filter(|agent| !agent.is_leaving).filter_map(|agent| agent.member_since).min();
+        since.map(Duration::from_nanos)
+    }
+
+    /// The first difference between a contender and the database; `None` if all agree with it.
+    pub(crate) fn lease_divergence(&self) -> Option<String> {
+        let (leases, checker) = (self.leases.as_ref()?, self.checker.as_ref()?);
+        for lease in &leases.options.leases {
+            let (term, token) = leases.database.look(lease);
+            let Some(holder) = leases.database.holder(lease) else {
+                return Some(format!("nobody holds {lease} in the database"));
+            };
+            for node in 0..leases.places.len() {
+                let is_there = leases.places[node].agent.as_ref().is_some_and(|agent| agent.member_since.is_some());
+                let Some(shown) = checker.leases.shown(node, lease).filter(|_| is_there) else { continue };
+                let id = &self.nodes[node].id;
+                if shown.leader.as_ref() != Some(&holder) || shown.term != term {
+                    return Some(format!(
+                        "{id} shows {lease} {:?} {:?} {}, the database holds {holder} {term} {token:?}",
+                        shown.state, shown.leader, shown.term
+                    ));
+                }
+                let known = checker.leases.highest_known(node, lease);
+                if known > term {
+                    return Some(format!("{id} has heard of term {known} of {lease}, the database holds {term}"));
+                }
+            }
+        }
+        None
+    }
+
+    /// The time on the clock of a node's process.
+    fn local(&self, node: usize) -> Option<Time> {
+        self.nodes[node].process.as_ref().map(|process| process.clock.local(self.now))
+    }
+
+    /// Has the leader by the first lease give it up for others. Returns true if there is one.
+    pub fn resign_lease(&mut self) -> bool {
+        let Some(leader) = self.lease_leader() else { return false };
+        self.offer(leader, Waiting::Lease(Box::new(Happening::Resign)));
+        true
+    }
+
+    fn say_goodbye(&mut self, node: usize) {
+        if let Some(agent) = self.agent(node).filter(|agent| agent.is_leaving) {
+            agent.is_leaving = false;
+            // It stays stopped: only the node's own goodbye is due now.
+            self.offer(node, Waiting::Command(Command::Leave));
+        }
+    }
+}

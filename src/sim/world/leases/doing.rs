@@ -1,0 +1,250 @@
+//! The agent's part, in virtual time: inputs are handed to a contender, and its outputs carried out.
+//!
+//! Must not know: what happens on the way to the database.
+
+use std::time::Duration;
+
+use super::super::{ElectionSighting, LeaderNews, World};
+use super::{Happening, LeaseEvent};
+use crate::core::election::Term;
+use crate::core::wire::LeaseWord;
+use crate::core::{Command, NodeId, Time};
+use crate::lease::{Answer, Contender, LeaseName, Output, Seen};
+use crate::sim::network::Nanos;
+use crate::sim::random::nanos;
+use crate::sim::world::{Event, Waiting};
+
+/// Within this time after word of a new leader all look who it is, as agents do.
+const MOST_LOOK_SPREAD: Duration = Duration::from_secs(1);
+/// The least time until a waking: a contender that is due at once, again and again, does not stop time.
+const LEAST_NAP: Nanos = 1_000;
+
+impl World {
+    /// Something happens to the contender of a process that runs.
+    pub(in crate::sim::world) fn happens(&mut self, node: usize, what: Happening) {
+        if self.agent(node).is_none() {
+            return;
+        }
+        let id = self.nodes[node].id.clone();
+        if !matches!(what, Happening::Wake { .. }) {
+            self.trace.note(self.now, node, &id, &what);
+        }
+        match what {
+            Happening::Wake { epoch } => {
+                if self.agent(node).is_none_or(|agent| agent.epoch != epoch) {
+                    return;
+                }
+            }
+            Happening::Answer { number, answer } => {
+                let Some(names) = self.ends_round(node, number) else { return };
+                self.deliver(node, &names, &answer);
+            }
+            Happening::Fail { number, is_known } => {
+                if self.ends_round(node, number).is_none() {
+                    return;
+                }
+                self.contend(node, |contender, now| contender.failed(now, is_known));
+            }
+            Happening::Heard { word, is_of_elder } => self.hear(node, &word, is_of_elder),
+            Happening::Stored { lease, term } => self.store_term(node, lease, term),
+            Happening::WorkEnded { lease, term } => {
+                let goes_on = self.tamper.as_mut().is_some_and(|tamper| tamper.hurries(node));
+                if let Some(checker) = self.checker.as_mut().filter(|_| !goes_on) {
+                    checker.leases.work_ended(node, &lease, term);
+                }
+                self.contend(node, |contender, now| contender.work_ended(now, &lease, term));
+            }
+            Happening::Resign => {
+                let lease = self.lease_names().swap_remove(0);
+                self.contend(node, |contender, now| contender.resign(now, &lease));
+            }
+            Happening::Stop => drop(self.contend(node, Contender::stop)),
+            Happening::Farewell => self.say_goodbye(node),
+        }
+        self.turn(node);
+    }
+
+    /// The names that the round asked about, if it is the one under way.
+    fn ends_round(&mut self, node: usize, number: u64) -> Option<Vec<LeaseName>> {
+        let agent = self.agent(node)?;
+        let (under_way, names) = agent.in_flight.take()?;
+        if under_way != number {
+            agent.in_flight = Some((under_way, names));
+            return None;
+        }
+        Some(names)
+    }
+
+    /// One input, and everything that comes of it.
+    pub(super) fn contend<T>(&mut self, node: usize, act: impl FnOnce(&mut Contender, Time) -> T) -> Option<T> {
+        let now = self.local(node)?;
+        let result = act(&mut self.agent(node)?.contender, now);
+        self.drain_contender(node, &[]);
+        Some(result)
+    }
+
+    fn deliver(&mut self, node: usize, names: &[LeaseName], answer: &Answer) {
+        let led = |world: &Self, lease: &LeaseName| {
+            world.checker.as_ref().and_then(|checker| checker.leases.led(node, lease))
+        };
+        let seen: Vec<(LeaseName, Seen, Option<u64>)> = names
+            .iter()
+            .zip(&answer.steps)
+            .map(|(lease, seen)| (lease.clone(), seen.clone(), led(self, lease)))
+            .collect();
+        let Some(now) = self.local(node) else { return };
+        let Some(agent) = self.agent(node) else { return };
+        agent.contender.answered(now, answer);
+        self.drain_contender(node, &seen);
+        self.watch_leases(node, |watch| watch.answered(node, &seen));
+        for (lease, seen, _) in seen {
+            let claim = self.agent(node).and_then(|agent| agent.contender.claims().find(|claim| claim.lease == lease));
+            let known = claim.map_or(0, |claim| claim.term);
+            if let (Some(nonce), Ok(lease)) = (seen.nonce().filter(|_| seen.term < known), NodeId::new(lease.as_str()))
+            {
+                let word = LeaseWord { lease, term: known, kind: LeaseWord::LED, nonce };
+                self.offer(node, Waiting::Command(Command::TellLease(word)));
+            }
+        }
+    }
+
+    fn drain_contender(&mut self, node: usize, seen: &[(LeaseName, Seen, Option<u64>)]) {
+        while let Some(output) = self.agent(node).and_then(|agent| agent.contender.poll()) {
+            let outputs = match &mut self.tamper {
+                None => vec![output],
+                Some(tamper) => tamper.contender(node, output),
+            };
+            for output in outputs {
+                let id = self.nodes[node].id.clone();
+                self.trace.note(self.now, node, &id, &output);
+                self.contender_says(node, output, seen);
+            }
+        }
+        let now = self.now;
+        self.watch_leases(node, |watch| watch.look(now, node));
+    }
+
+    fn contender_says(&mut self, node: usize, output: Output, seen: &[(LeaseName, Seen, Option<u64>)]) {
+        let now = self.now;
+        match output {
+            Output::Persist { lease, term } => {
+                let Some(leases) = &mut self.leases else { return };
+                let after = leases.random.duration(Duration::from_micros(500), Duration::from_millis(5));
+                self.happens_after(node, after, Happening::Stored { lease, term });
+            }
+            Output::Tell { lease, term, is_released } => {
+                let kind = if is_released { LeaseWord::RELEASED } else { LeaseWord::LED };
+                if let Ok(lease) = NodeId::new(lease.as_str()) {
+                    let word = LeaseWord { lease, term, kind, nonce: 0 };
+                    self.offer(node, Waiting::Command(Command::TellLease(word)));
+                }
+            }
+            Output::Claim(claim) => {
+                let seen = seen.iter().find(|(lease, ..)| *lease == claim.lease).map(|(_, seen, _)| seen);
+                self.watch_leases(node, |watch| watch.claim(now, node, &claim, seen));
+            }
+            Output::Elected { lease, term, leader, .. } => {
+                self.saw_lease(node, &lease, leader, term, LeaderNews::Elected);
+            }
+            Output::Lost { lease, term, leader, was_me, reason } => {
+                if let Some(checker) = self.checker.as_mut().filter(|_| was_me) {
+                    checker.leases.lost(reason);
+                }
+                self.saw_lease(node, &lease, leader, term, LeaderNews::Lost(reason));
+            }
+            Output::AwaitWork { lease, term } => self.await_lease_work(node, lease, term),
+            Output::Stopped => self.say_goodbye(node),
+            Output::Alarm(_) => {}
+        }
+    }
+
+    /// Keeps events of the first lease for the measurement of successions.
+    fn saw_lease(&mut self, observer: usize, lease: &LeaseName, leader: NodeId, term: u64, news: LeaderNews) {
+        let is_first = self.leases.as_ref().is_some_and(|leases| leases.options.leases[0] == *lease);
+        if let Some(seen) = self.elections_seen.as_mut().filter(|_| is_first) {
+            seen.push(ElectionSighting { at: self.now, observer, leader, term: Term(term), news });
+        }
+    }
+
+    fn await_lease_work(&mut self, node: usize, lease: LeaseName, term: u64) {
+        let Some(leases) = &mut self.leases else { return };
+        let hangs = leases.random.chance(self.options.hanging_work);
+        let most = if hangs { leases.options.timing.lease_duration * 2 } else { self.options.led_work };
+        let after = leases.random.duration(Duration::ZERO, most);
+        self.happens_after(node, after, Happening::WorkEnded { lease, term });
+    }
+
+    fn store_term(&mut self, node: usize, lease: LeaseName, term: u64) {
+        if self.nodes[node].disk_full_until > self.now {
+            return self.happens_after(node, Duration::from_millis(100), Happening::Stored { lease, term });
+        }
+        let is_durable = self.nodes[node].is_durable;
+        if let Some(place) = self.leases.as_mut().and_then(|leases| leases.places.get_mut(node)).filter(|_| is_durable)
+        {
+            let kept = place.disk.entry(lease).or_default();
+            *kept = term.max(*kept);
+        }
+    }
+
+    /// Takes word of another node, as an agent does.
+    fn hear(&mut self, node: usize, word: &LeaseWord, is_of_elder: bool) {
+        let Ok(lease) = LeaseName::new(word.lease.as_str()) else { return };
+        let Some(agent) = self.agent(node) else { return };
+        let known = agent.contender.claims().find(|claim| claim.lease == lease).map(|claim| claim.term);
+        let is_released = word.kind == LeaseWord::RELEASED;
+        let is_believed = is_of_elder || is_released && known == Some(word.term);
+        if !is_believed || !matches!(word.kind, LeaseWord::LED | LeaseWord::RELEASED) {
+            return;
+        }
+        self.watch_leases(node, |watch| {
+            watch.hears(node, &lease, word.term);
+            None
+        });
+        self.contend(node, |contender, now| contender.heard(now, &lease, word.term, is_released));
+        self.watch_leases(node, |watch| watch.heard(node, &lease, word.term));
+        if !is_released && known.is_some_and(|known| known < word.term) {
+            let Some(leases) = &mut self.leases else { return };
+            let spread = (leases.options.timing.renewal_interval / 4).min(MOST_LOOK_SPREAD);
+            let by = leases.random.duration(Duration::ZERO, spread);
+            self.contend(node, |contender, now| contender.hurry(now, &lease, now + by));
+        }
+    }
+
+    /// Lets time pass, and begins what is due.
+    pub(super) fn turn(&mut self, node: usize) {
+        self.contend(node, Contender::tick);
+        if self.agent(node).is_some_and(|agent| agent.in_flight.is_none())
+            && let Some(Some(round)) = self.contend(node, Contender::begin)
+        {
+            self.send_round(node, round);
+        }
+        self.sweep_if_due(node);
+        self.set_contenders_alarm(node);
+    }
+
+    fn sweep_if_due(&mut self, node: usize) {
+        let now = self.now;
+        let Some(leases) = &mut self.leases else { return };
+        let pause = nanos((leases.options.timing.row_ttl / 2).max(Duration::from_secs(1)));
+        let Some(agent) = leases.places.get_mut(node).and_then(|place| place.agent.as_mut()) else { return };
+        if now >= agent.sweep_at && agent.contender.claims().any(|claim| claim.is_me) {
+            agent.sweep_at = now + pause;
+            let delay = leases.way.delay(now, &mut leases.random);
+            self.push(now + delay, Event::Lease(LeaseEvent::Sweep { node, sent: now }));
+        }
+    }
+
+    /// Makes sure that a contender is woken at its next deadline.
+    fn set_contenders_alarm(&mut self, node: usize) {
+        let Some(process) = self.nodes[node].process.as_ref() else { return };
+        let (clock, late) = (process.clock, self.lateness(node));
+        let now = self.now;
+        let Some(agent) = self.agent(node) else { return };
+        let Some(deadline) = agent.contender.next_deadline() else { return };
+        agent.epoch += 1;
+        let (process, epoch) = (agent.process, agent.epoch);
+        let at = clock.true_time(deadline).max(now + LEAST_NAP) + nanos(late);
+        let what = Happening::Wake { epoch };
+        self.push(at, Event::Lease(LeaseEvent::Happens { node, process, what }));
+    }
+}

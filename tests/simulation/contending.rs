@@ -1,0 +1,202 @@
+//! Whole nodes that contend for a lease: planted bugs that the checks must catch.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use headcount::core::Command;
+use headcount::core::election::LossReason;
+use headcount::lease::{Claim, LeaseTiming, Output};
+use headcount::sim::campaign::{campaign_settings, run_schedule};
+use headcount::sim::faults::{LeaseFault, Schedule, Variation};
+use headcount::sim::invariants::Invariant;
+use headcount::sim::{LeaseOptions, World, WorldOptions};
+
+use super::plant::Plant;
+
+const SECOND: Duration = Duration::from_secs(1);
+const CONTENDERS: usize = 3;
+const NODES: usize = 4;
+
+fn options(seed: u64) -> WorldOptions {
+    WorldOptions {
+        leases: Some(LeaseOptions::new(CONTENDERS, LeaseTiming::of_lease(SECOND * 2))),
+        ..WorldOptions::new(seed, NODES, campaign_settings())
+    }
+}
+
+/// The promises found broken in a led cluster once the bug is armed, after `act` and a while.
+fn found_by(plant: Plant, act: impl FnOnce(&mut World)) -> Vec<Invariant> {
+    let armed = plant.alarm();
+    let mut world = World::with_tamper(options(42), Some(Box::new(plant)));
+    world.run_for(SECOND * 6);
+    assert!(world.lease_leader().is_some());
+    assert_eq!(world.violations(), []);
+    armed.store(true, Ordering::Relaxed);
+    act(&mut world);
+    world.run_for(SECOND * 8);
+    world.violations().iter().map(|violation| violation.invariant).collect()
+}
+
+fn nothing(_: &mut World) {}
+
+fn crash_the_leader(world: &mut World) {
+    assert!(LeaseFault::CrashLeader.apply(world));
+}
+
+fn pause_the_leader(world: &mut World) {
+    assert!(LeaseFault::PauseLeader(SECOND * 4).apply(world));
+}
+
+fn cut_the_leader(world: &mut World) {
+    assert!(LeaseFault::CutLeaderFromStore(SECOND * 5, false).apply(world));
+}
+
+fn the_leader_leaves(world: &mut World) {
+    let leader = world.lease_leader().expect("somebody leads");
+    world.command(leader, Command::Leave);
+}
+
+fn empty_the_database(world: &mut World) {
+    assert!(LeaseFault::Empty.apply(world));
+}
+
+#[track_caller]
+fn assert_caught(found: &[Invariant], expected: Invariant) {
+    assert!(found.contains(&expected), "{expected} was to be found broken, but: {found:?}");
+}
+
+#[test]
+fn without_a_bug_contenders_break_nothing() {
+    for act in [nothing, crash_the_leader, pause_the_leader, cut_the_leader, the_leader_leaves, empty_the_database] {
+        assert_eq!(found_by(Plant::default(), act), []);
+    }
+}
+
+/// Alters what contenders tell of who leads.
+fn told(mut alter: impl FnMut(usize, Claim) -> Option<Claim> + Send + 'static) -> Plant {
+    Plant::contender(move |node, output| match output {
+        Output::Claim(claim) => alter(node, claim).map(Output::Claim).into_iter().collect(),
+        other => vec![other],
+    })
+}
+
+#[test]
+fn two_claims_to_a_lease_at_a_time_are_caught() {
+    let plant = told(|_, mut claim| {
+        if claim.leader.is_some() && !claim.is_me {
+            (claim.is_me, claim.term) = (true, claim.term + 1);
+        }
+        Some(claim)
+    });
+    assert_caught(&found_by(plant, nothing), Invariant::OneLeaseClaimAtATime);
+}
+
+#[test]
+fn a_term_of_a_lease_that_two_lead_in_is_caught() {
+    let plant = told(|_, mut claim| {
+        claim.is_me = claim.leader.is_some();
+        Some(claim)
+    });
+    assert_caught(&found_by(plant, nothing), Invariant::OneLeaderPerLeaseTerm);
+}
+
+#[test]
+fn a_term_of_a_lease_that_falls_is_caught() {
+    let plant = told(|_, mut claim| {
+        claim.term = 0;
+        Some(claim)
+    });
+    assert_caught(&found_by(plant, nothing), Invariant::LeaseTermsNeverFall);
+}
+
+/// A leader that says for ever that it leads.
+fn stubborn() -> Plant {
+    let mut has_led = [false; NODES];
+    told(move |node, claim| {
+        has_led[node] |= claim.is_me;
+        (claim.is_me || !has_led[node]).then_some(claim)
+    })
+}
+
+#[test]
+fn a_claim_to_a_lease_that_does_not_end_is_caught() {
+    let found = found_by(stubborn(), |world| {
+        // It has renewed.
+        world.run_for(SECOND);
+        cut_the_leader(world);
+    });
+    assert_caught(&found, Invariant::LeaseClaimsEndInTime);
+}
+
+#[test]
+fn a_leader_that_is_rejected_and_leads_on_is_caught() {
+    let found = found_by(stubborn(), |world| {
+        world.run_for(SECOND);
+        empty_the_database(world);
+    });
+    assert_caught(&found, Invariant::DeposedLeadersStop);
+}
+
+#[test]
+fn a_release_while_led_work_goes_on_is_caught() {
+    assert_caught(&found_by(Plant::hurried(), the_leader_leaves), Invariant::LedWorkEndsFirst);
+}
+
+/// The promise that the campaign finds broken in a run in which nothing happens.
+fn found_in_peace(plant: Plant) -> Option<Invariant> {
+    plant.alarm().store(true, Ordering::Relaxed);
+    let schedule = Schedule {
+        nodes: NODES,
+        voters: 0,
+        operations: Vec::new(),
+        heal_at: SECOND,
+        variation: Variation { contenders: CONTENDERS, ..Variation::default() },
+    };
+    run_schedule(42, &schedule, false, Some(Box::new(plant))).violation.map(|violation| violation.invariant)
+}
+
+#[test]
+fn a_lease_that_nobody_leads_by_is_caught() {
+    assert_eq!(found_in_peace(Plant::default()), None);
+    let plant = told(|_, mut claim| {
+        claim.is_me = false;
+        Some(claim)
+    });
+    assert_eq!(found_in_peace(plant), Some(Invariant::LeaseIsLed));
+}
+
+#[test]
+fn a_leader_that_is_lost_for_nothing_is_caught() {
+    let mut renewals = 0;
+    let plant = Plant::contender(move |_, output| {
+        let lost = match &output {
+            Output::Claim(Claim { lease, leader: Some(leader), term, is_me: true, .. }) => {
+                let (lease, leader, reason) = (lease.clone(), leader.clone(), LossReason::Expired);
+                Some(Output::Lost { lease, term: *term, leader, was_me: true, reason })
+            }
+            _ => None,
+        };
+        renewals += usize::from(lost.is_some());
+        [Some(output), lost.filter(|_| renewals % 4 == 3)].into_iter().flatten().collect()
+    });
+    assert_eq!(found_in_peace(plant), Some(Invariant::LeaseLeaderStays));
+}
+
+#[test]
+fn a_contender_that_names_another_leader_than_the_database_is_caught() {
+    let plant = told(|node, mut claim| {
+        if node == 2 && !claim.is_me {
+            claim.leader = None;
+        }
+        Some(claim)
+    });
+    let other = told(|node, mut claim| {
+        if node == 1 && !claim.is_me {
+            claim.leader = None;
+        }
+        Some(claim)
+    });
+    // One of the two does not lead.
+    let found = [found_in_peace(plant), found_in_peace(other)];
+    assert!(found.contains(&Some(Invariant::LeaseWordsAgree)), "{found:?}");
+}
