@@ -107,8 +107,8 @@ impl Lease {
 }
 
 impl Agent {
-    /// Returns a lease to contend for, beside those of the configuration, with a leader of its own, until its last handle is dropped.
-    /// The lease `default` is the one by which the cluster is led.
+    /// Returns a lease to contend for, beside those of the configuration, with a leader of its own, until its last handle is
+    /// dropped. The lease `default` is the one by which the cluster is led.
     pub fn lease(&self, name: &str) -> Result<Lease, LeaseError> {
         let leases = self.leases().ok_or(LeaseError::NotLeaseMode)?;
         let name = LeaseName::new(name)?;

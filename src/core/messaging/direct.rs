@@ -123,7 +123,8 @@ impl Core {
         }
         let from = self.origin_of(id, from).inspect_err(|_| self.drop_message(Drop::Claimed))?;
         let sight = self.messaging.broadcasts.judge(id.run, id.number());
-        if id.run == self.run || age > BROADCAST_LIFE || sight == Sight::Seen || self.messaging.called.contains(id) {
+        let was_seen = matches!(sight, Sight::Seen | Sight::Behind) || self.messaging.called.contains(id);
+        if id.run == self.run || age > BROADCAST_LIFE || was_seen {
             self.counters.messages.duplicate += 1;
             return Ok(false);
         }

@@ -76,7 +76,7 @@ pub(in crate::core) struct Messaging {
 }
 
 impl Messaging {
-    /// Nothing said, nothing heard.
+    /// Returns an empty state: nothing said, nothing heard.
     pub(in crate::core) fn new(now: Time) -> Self {
         Self {
             born_at: now,
