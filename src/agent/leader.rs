@@ -30,7 +30,7 @@ pub struct AgreedView {
 impl Agent {
     /// Watches who leads, now and whenever it changes or is renewed.
     ///
-    /// The answer was true when it was looked at: see [`Leadership::is_leader_now`].
+    /// The answer was true when it was looked at: see [`Leadership::is_leader_now`](super::Leadership::is_leader_now).
     pub fn leadership(&self) -> LeadershipWatch {
         self.inner.shared.office.watch()
     }

@@ -31,6 +31,8 @@
 //! | whether anybody listens at a joiner's address | `visits` |
 //!
 //! Must not know: what a broken link means.
+//!
+//! [`Message::Unlink`]: crate::core::wire::Message::Unlink
 
 mod frames;
 mod plan;

@@ -12,12 +12,12 @@
 //! - *Sounding.* The majority that removes a voter need not be one of the electorate that comes after it. So before the change
 //!   is put to the voters, enough of those that would vote then must acknowledge a renewal that was *sent since*: what was
 //!   acknowledged before says nothing of a voter that has fallen silent.
-//! - *Put to the voters.* First the leader's own disk takes it. If that fails, or takes longer than [`SLOW_DISK_TIMEOUT`](crate::core::limits::SLOW_DISK_TIMEOUT),
+//! - *Put to the voters.* First the leader's own disk takes it. If that fails, or takes longer than [`SLOW_DISK_TIMEOUT`],
 //!   nobody was told of it: the leader withdraws it and stands aside, and the voters before the change elect another one.
 //! - *In flight.* The change needs a majority before and after it, and may be taken by too few all the same: voters die
 //!   between their answer and their disk. Meanwhile the claim rests on the electorate in force, the one before: its leader
 //!   leads on.
-//! - *Taken back.* [`CHANGE_TIMEOUT`](crate::core::limits::CHANGE_TIMEOUT) after the leader told its voters, if the electorate in force is there, or when its
+//! - *Taken back.* [`CHANGE_TIMEOUT`] after the leader told its voters, if the electorate in force is there, or when its
 //!   leader leaves, the leader puts that electorate to the voters once more, under the next number. Otherwise whoever has the
 //!   change on its disk would need the votes of the new electorate for good, though the old one is there. As long as enough
 //!   voters for the change acknowledge renewals, and only their disks are late, it waits for these: for
@@ -55,6 +55,11 @@
 //! | in flight: waiting, taking back, and the end | `in_flight` |
 //!
 //! Must not know: why members come and go.
+//!
+//! [`ANSWER_TIMEOUT`]: crate::core::limits::ANSWER_TIMEOUT
+//! [`CHANGE_TIMEOUT`]: crate::core::limits::CHANGE_TIMEOUT
+//! [`SLOW_DISK_TIMEOUT`]: crate::core::limits::SLOW_DISK_TIMEOUT
+//! [`STORING_TIMEOUT`]: crate::core::limits::STORING_TIMEOUT
 
 mod asking;
 mod in_flight;
