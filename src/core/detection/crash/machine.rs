@@ -267,11 +267,13 @@ impl Crashes {
         let fresh = now - scene.gap * 2;
         let is_confirmed = case.sure.values().any(|said| *said >= fresh);
         let is_silenced = |other: &Observer| other.is_suspect || self.is_sure(other.run);
-        if !is_confirmed && !(case.were_in_vain(PROBES_ALONE) && scene.others.iter().all(is_silenced)) {
-            return Vec::new();
+        let is_alone = || case.were_in_vain(PROBES_ALONE) && scene.others.iter().all(is_silenced);
+        if is_confirmed || is_alone() {
+            self.close(run);
+            vec![Step::Convict]
+        } else {
+            Vec::new()
         }
-        self.close(run);
-        vec![Step::Convict]
     }
 
     /// Notes that these observers are asked now. Returns the time since the refusal, and whether this one is sure, which is

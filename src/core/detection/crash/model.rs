@@ -29,14 +29,14 @@ const END: Duration = Duration::from_secs(6);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     /// A refusal is taken for a death.
-    NoProbes,
+    HastyVerdict,
     /// Observers that are asked do not say what they heard.
-    NoWitnesses,
+    SilentWitnesses,
     /// Observers do not say that they are sure.
-    NoConfirmation,
+    SecretVerdict,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Letter {
     /// An observer's link breaks.
     Break {
@@ -105,8 +105,9 @@ enum Event {
     TimeGoesOn,
 }
 
-/// What explorations have seen, so that none is empty.
+/// Events that explorations have reached, so that none is empty.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an event of its own")]
 struct Reached {
     conviction: bool,
     refutation: bool,
@@ -158,7 +159,7 @@ impl Rules {
                     let Some((age, is_sure)) = world.watchers[at].crashes.ask(world.now, SUBJECT, asked) else {
                         continue;
                     };
-                    let is_sure = is_sure && self.flaw != Some(Flaw::NoConfirmation);
+                    let is_sure = is_sure && self.flaw != Some(Flaw::SecretVerdict);
                     world.letters.extend(others.into_iter().map(|to| Letter::Severed { to, from: at, age, is_sure }));
                 }
             }
@@ -181,7 +182,7 @@ impl Rules {
             }
             Letter::Refusal { to } => {
                 world.watchers[to].crashes.refused(world.now, SUBJECT);
-                if self.flaw == Some(Flaw::NoProbes) {
+                if self.flaw == Some(Flaw::HastyVerdict) {
                     return self.carry_out(world, to, vec![Step::Convict]);
                 }
                 self.investigate(world, to);
@@ -219,7 +220,7 @@ impl Rules {
         let (now, is_linked) = (world.now, world.linked.contains(&to));
         let watcher = &mut world.watchers[to];
         if watcher.heard.1.is_some_and(|heard| heard > now - age) {
-            if self.flaw != Some(Flaw::NoWitnesses) {
+            if self.flaw != Some(Flaw::SilentWitnesses) {
                 let sequence = watcher.heard.0;
                 world.letters.push(Letter::Alive { to: from, from: to, sequence });
             }
@@ -306,9 +307,10 @@ impl Model for Rules {
             return;
         }
         let Some(letter) = world.letters.first() else {
-            return if world.next_time().is_some() {
-                events.push(Event::TimeGoesOn)
-            };
+            if world.next_time().is_some() {
+                events.push(Event::TimeGoesOn);
+            }
+            return;
         };
         events.push(Event::Deliver);
         // The outcome of a link is no letter that could be lost.
@@ -452,7 +454,7 @@ fn one_that_lives_is_never_pronounced_dead() {
 #[test]
 fn each_rule_that_is_left_out_is_missed() {
     let all = |bounds| [dead(2, &[0, 3], bounds), alive(3, &[0, 3], bounds)].concat();
-    for flaw in [Flaw::NoProbes, Flaw::NoWitnesses, Flaw::NoConfirmation] {
+    for flaw in [Flaw::HastyVerdict, Flaw::SilentWitnesses, Flaw::SecretVerdict] {
         let (broken, _) = explore(all((1, 0)), Some(flaw));
         assert!(broken.is_some(), "{flaw:?}");
     }

@@ -11,16 +11,16 @@ use crate::core::member::NodeId;
 
 /// Commands that change the electorate of three voters; the fourth node does not vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Command {
+pub(super) enum Command {
     Remove,
     RemoveLeader,
     Add,
     Replace,
 }
 
-const COMMANDS: [Command; 4] = [Command::Remove, Command::RemoveLeader, Command::Add, Command::Replace];
+pub(super) const COMMANDS: [Command; 4] = [Command::Remove, Command::RemoveLeader, Command::Add, Command::Replace];
 
-fn with_newcomer(seed: u64, voters: usize) -> (Parliament, usize) {
+pub(super) fn with_newcomer(seed: u64, voters: usize) -> (Parliament, usize) {
     let (mut parliament, leader) = led(seed, voters);
     let new = parliament.add(Vec::new());
     parliament.start(new);
@@ -28,7 +28,7 @@ fn with_newcomer(seed: u64, voters: usize) -> (Parliament, usize) {
     (parliament, leader)
 }
 
-fn give(parliament: &mut Parliament, leader: usize, voters: usize, ticket: u64, command: Command) {
+pub(super) fn give(parliament: &mut Parliament, leader: usize, voters: usize, ticket: u64, command: Command) {
     let (other, new) = (id((leader + 1) % voters), id(voters));
     parliament.with(leader, |election, around| match command {
         Command::Remove => election.remove_voter(around, ticket, &other),

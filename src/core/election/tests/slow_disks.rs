@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use super::disks::{COMMANDS, Command, give, with_newcomer};
 use super::parliament::{LEASE, MS, Nanos, Parliament, id};
-use super::scenarios::{SECOND, led};
+use super::scenarios::SECOND;
 use crate::core::election::{ChangeError, Election};
 use crate::core::limits::{
     ANSWER_TIMEOUT, CHANGE_TIMEOUT, FORWARD_TIMEOUT, LEARNING_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT,
@@ -21,50 +22,22 @@ enum Slow {
     All,
 }
 
-/// Commands to the leader of three voters; the fourth node does not vote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Command {
-    Remove,
-    RemoveLeader,
-    Add,
-    Replace,
-}
-
-fn with_newcomer(seed: u64) -> (Parliament, usize) {
-    let (mut parliament, leader) = led(seed, 3);
-    let new = parliament.add(Vec::new());
-    parliament.start(new);
-    parliament.run_for(SECOND);
-    (parliament, leader)
-}
-
-fn give(parliament: &mut Parliament, leader: usize, command: Command) {
-    let (other, new) = (id((leader + 1) % 3), id(3));
-    parliament.with(leader, |election, around| match command {
-        Command::Remove => election.remove_voter(around, 1, &other),
-        Command::RemoveLeader => election.remove_voter(around, 1, &id(leader)),
-        Command::Add => election.add_voter(around, 1, new),
-        Command::Replace => election.replace_voter(around, 1, &other, &new),
-    });
-}
-
 fn set_disk(parliament: &mut Parliament, node: usize, write: Nanos) {
     parliament.nodes[node].write_delay = Some((write, write));
 }
 
 #[test]
 fn slow_disks_change_voters_whosever_they_are() {
-    let commands = [Command::Remove, Command::RemoveLeader, Command::Add, Command::Replace];
     let disks = [Slow::Leader, Slow::Others, Slow::All];
     for (write_ms, slow) in [300, 600, 1_000].into_iter().flat_map(|ms| disks.map(|slow| (ms, slow))) {
-        for command in commands {
-            let (mut parliament, leader) = with_newcomer(write_ms);
+        for command in COMMANDS {
+            let (mut parliament, leader) = with_newcomer(write_ms, 3);
             for node in 0..4 {
                 if slow == Slow::All || (node == leader) == (slow == Slow::Leader) {
                     set_disk(&mut parliament, node, write_ms * MS);
                 }
             }
-            give(&mut parliament, leader, command);
+            give(&mut parliament, leader, 3, 1, command);
             parliament.run_until(FORWARD_TIMEOUT, |p| !p.answers.is_empty());
             let what = format!("{command:?}, {slow:?}: {write_ms} ms");
             assert!(matches!(&parliament.answers[..], [(1, Ok(_))]), "{what}: {:?}", parliament.answers);
@@ -76,12 +49,12 @@ fn slow_disks_change_voters_whosever_they_are() {
 #[test]
 fn a_change_on_a_leaders_disk_that_hangs_fails_in_time_with_its_name_and_another_voter_leads() {
     for (seed, is_one_dead) in (0..4).flat_map(|seed| [(seed, false), (seed, true)]) {
-        let (mut parliament, leader) = with_newcomer(seed);
+        let (mut parliament, leader) = with_newcomer(seed, 3);
         if is_one_dead {
             parliament.crash((leader + 2) % 3);
         }
         set_disk(&mut parliament, leader, FOR_GOOD);
-        give(&mut parliament, leader, Command::Add);
+        give(&mut parliament, leader, 3, 1, Command::Add);
         parliament.run_for(SLOW_DISK_TIMEOUT.saturating_sub(ANSWER_TIMEOUT));
         assert_eq!(parliament.answers, [], "it may be slow");
         parliament.run_for(ANSWER_TIMEOUT * 2);
@@ -96,13 +69,13 @@ fn a_change_on_a_leaders_disk_that_hangs_fails_in_time_with_its_name_and_another
 
 #[test]
 fn a_command_that_waits_for_the_leaders_own_disk_names_it_and_not_a_voter_that_is_dead() {
-    let (mut parliament, leader) = with_newcomer(2);
+    let (mut parliament, leader) = with_newcomer(2, 3);
     set_disk(&mut parliament, leader, FOR_GOOD);
     parliament.crash((leader + 1) % 3);
     parliament.members.push(id(30));
     parliament.with(leader, Election::members_changed);
     parliament.run_for(STORING_TIMEOUT);
-    give(&mut parliament, leader, Command::Add);
+    give(&mut parliament, leader, 3, 1, Command::Add);
     parliament.run_for(LEARNING_TIMEOUT + Duration::from_millis(100));
     assert_eq!(parliament.answers, [(1, Err(ChangeError::NotStored { id: id(leader) }))]);
 }
@@ -110,7 +83,7 @@ fn a_command_that_waits_for_the_leaders_own_disk_names_it_and_not_a_voter_that_i
 #[test]
 fn of_two_voters_without_the_view_the_one_that_answers_is_named() {
     for dead in [1, 2] {
-        let (mut parliament, leader) = with_newcomer(2);
+        let (mut parliament, leader) = with_newcomer(2, 3);
         let (dead, full) = ((leader + dead) % 3, (leader + 3 - dead) % 3);
         parliament.nodes[full].is_disk_full = true;
         parliament.members.push(id(30));
@@ -120,7 +93,7 @@ fn of_two_voters_without_the_view_the_one_that_answers_is_named() {
         parliament.members.push(id(31));
         parliament.with(leader, Election::members_changed);
         parliament.run_for(SECOND);
-        give(&mut parliament, leader, Command::Add);
+        give(&mut parliament, leader, 3, 1, Command::Add);
         parliament.run_for(LEARNING_TIMEOUT + Duration::from_millis(100));
         assert_eq!(parliament.answers, [(1, Err(ChangeError::NotStored { id: id(full) }))]);
     }
@@ -129,10 +102,10 @@ fn of_two_voters_without_the_view_the_one_that_answers_is_named() {
 /// Returns the time from the command until a removal is taken back that one of the voters acknowledges and does not
 /// store.
 fn taken_back_after(is_silent_then: bool) -> Duration {
-    let (mut parliament, leader) = with_newcomer(4);
+    let (mut parliament, leader) = with_newcomer(4, 3);
     let away = (leader + 2) % 3;
     set_disk(&mut parliament, away, FOR_GOOD);
-    give(&mut parliament, leader, Command::Remove);
+    give(&mut parliament, leader, 3, 1, Command::Remove);
     let given = parliament.now;
     parliament.run_for(Duration::from_millis(500));
     if is_silent_then {

@@ -233,15 +233,7 @@ impl Run {
     /// Lets everything work from now on; returns an error if something does not come about in time.
     fn comes_to_rest(&mut self) -> Result<(), String> {
         let world = &mut self.world;
-        world.network = Network {
-            delay: (MS / 5, 2 * MS),
-            lost_requests: 0.0,
-            lost_answers: 0.0,
-            late_requests: 0.0,
-            broken: 0.0,
-            lost_gossip: 0.0,
-            loses_every_other: false,
-        };
+        world.network = Network::CALM;
         world.is_down = false;
         world.lose_requests();
         world.database.set_read_only(false);

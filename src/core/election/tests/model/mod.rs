@@ -1,0 +1,264 @@
+//! Every interleaving up to a bound: three voters, the same machine as everywhere else, looked at by a model checker.
+//!
+//! Words are delivered in any order, never, or twice; writes reach the disk late, and a crash loses any last part of
+//! those that were not acknowledged; time goes on in steps of half a lease, and nobody is woken on time: a voter that is
+//! not woken is one that is paused. What is bounded: the number of steps, of crashes, of repeated words, and of time.
+//!
+//! `world` is what is looked at, `rules` what may happen in it and what must hold.
+
+mod rules;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use crate::core::election::flaw::Flaw;
+use crate::core::election::{
+    Action, Ballot, Body, Election, ElectionBirth, Electorate, Identity, LeaseTiming, LossReason, NumberedView,
+    Surroundings, Term, Voter, Word,
+};
+use crate::core::limits::IDENTITY_TIMEOUT;
+use crate::core::member::NodeId;
+use crate::core::time::Time;
+
+const VOTERS: usize = 3;
+const TIMING: LeaseTiming =
+    LeaseTiming { lease_duration: Duration::from_millis(500), renewal_interval: Duration::from_millis(125) };
+const STEP: Duration = Duration::from_millis(250);
+
+use rules::{Reached, Rules};
+use world::{Event, Letter, World, born, id};
+
+fn is_of_standing(letter: &Letter) -> bool {
+    matches!(letter.word.body, Body::Query { .. } | Body::Health { .. } | Body::PreVote { .. } | Body::PreVoted { .. })
+}
+
+/// Two ask for votes in the same term; the third one has not heard either yet.
+fn two_stand_at_once(flaw: Option<Flaw>) -> World {
+    let mut world = World::formed(flaw);
+    // Who hears of the other one in time gives way.
+    for (candidate, other) in [(0, 1), (1, 0)] {
+        world.wake(candidate);
+        world.let_through(|letter| is_of_standing(letter) && letter.to != other && letter.from != other);
+        world.letters.retain(|letter| !is_of_standing(letter));
+    }
+    assert_eq!((world.nodes[0].election.term(), world.nodes[1].election.term()), (Term(1), Term(1)));
+    world
+}
+
+/// One was voted for and does not know it yet; another asks for votes in the next term.
+fn one_stands_after_another(flaw: Option<Flaw>) -> World {
+    let mut world = World::formed(flaw);
+    world.wake(0);
+    world.let_through(|letter| is_of_standing(letter) || letter.to == 2);
+    world.nodes[1].election = born(1, world.nodes[1].disk.clone(), world.now, flaw);
+    world.drain(1);
+    world.letters.retain(|letter| letter.to != 1);
+    world.wake(1);
+    world.let_through(is_of_standing);
+    assert_eq!((world.nodes[0].election.term(), world.nodes[1].election.term()), (Term(1), Term(2)));
+    world
+}
+
+/// One leads by the word of another; the third one knows nothing of it.
+fn led_without_the_third(flaw: Option<Flaw>) -> World {
+    let mut world = World::formed(flaw);
+    world.wake(0);
+    world.let_through(|letter| letter.to != 1 && letter.from != 1);
+    assert_eq!(world.claims(), 1);
+    world.letters.clear();
+    world
+}
+
+/// One led and is silent; the promises to it are over, another one has been voted for and does not know it yet.
+fn led_once_and_voted_again(flaw: Option<Flaw>) -> World {
+    let mut world = led_without_the_third(flaw);
+    world.now = world.now + TIMING.lease_duration + STEP;
+    world.wake(2);
+    world.let_through(|letter| letter.from != 0 && letter.to != 0 && !matches!(letter.word.body, Body::Voted { .. }));
+    world.letters.retain(|letter| matches!(letter.word.body, Body::Voted { .. }));
+    assert_eq!((world.claimed.len(), world.nodes[2].election.term()), (1, Term(2)));
+    world
+}
+
+/// One leads, and somebody is there who may be voted in.
+fn led_and_one_more(flaw: Option<Flaw>) -> World {
+    let mut world = World::formed_and_one_more(flaw);
+    world.wake(0);
+    world.let_through(|letter| letter.to != 1 && letter.from != 1);
+    world.letters.clear();
+    assert_eq!(world.claims(), 1);
+    world
+}
+
+/// Nobody leads; an operator at the first voter has asked who is left, heard the second one's name, and nobody's vote.
+fn about_to_recover(flaw: Option<Flaw>) -> World {
+    let mut world = World::formed(flaw);
+    world.with(0, |election, around| election.recover(around, 2, vec![id(1)], 77));
+    world.let_through(|letter| matches!(letter.word.body, Body::Roster(_)));
+    world.letters.clear();
+    world.now = world.now + IDENTITY_TIMEOUT;
+    world
+}
+
+/// Explores every interleaving up to this depth. Returns what broke.
+fn explore(rules: Rules, depth: usize, name: &str) -> Option<String> {
+    let checker = rules.checker().target_max_depth(depth).finish_when(HasDiscoveries::Any).spawn_bfs().join();
+    let found: BTreeSet<&str> = checker.discoveries().into_keys().collect();
+    let states = checker.unique_state_count();
+    println!("{name}: depth {}, {states} states, {found:?}", checker.max_depth());
+    found.into_iter().next().map(str::to_owned)
+}
+
+/// Walks so many events by lot, as no bound on the depth reaches. Returns what broke.
+fn walk(seed: u64, rules: &Rules) -> Option<&'static str> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut world = rules.begin[seed as usize % rules.begin.len()].clone();
+    let mut events = Vec::new();
+    // Some schedules deliver most of what is said, others starve most voters.
+    let eagerness = [1, 4, 16][seed as usize % 3];
+    for _ in 0..400 {
+        events.clear();
+        rules.actions(&world, &mut events);
+        let busy: Vec<Event> =
+            events.iter().copied().filter(|event| matches!(event, Event::Deliver(_) | Event::Stored(_))).collect();
+        let from = if rng.random_range(0..=eagerness) > 0 && !busy.is_empty() { &busy } else { &events };
+        let Some(event) = from.get(rng.random_range(0..from.len().max(1))) else { break };
+        world = rules.next_state(&world, *event).expect("it is possible");
+        if world.letters.len() > 24 {
+            let lost = rng.random_range(0..world.letters.len());
+            world.letters.remove(lost);
+        }
+        if let Some(broken) = rules.properties().iter().find(|property| !(property.condition)(rules, &world)) {
+            return Some(broken.name);
+        }
+    }
+    None
+}
+
+fn walks(flaw: Option<Flaw>) -> Rules {
+    let begin = [World::formed(flaw), World::formed_and_one_more(flaw), led_without_the_third(flaw)];
+    let begin = begin.map(|world| World { revotes: 6, ..bounded(world, (6, 10, 60, 6, 3)) }).to_vec();
+    Rules { flaw, begin, ..Rules::default() }
+}
+
+#[test]
+fn long_histories_by_lot_are_safe() {
+    let rules = walks(None);
+    let walks = std::env::var("HEADCOUNT_MODEL_WALKS").ok().and_then(|walks| walks.parse().ok()).unwrap_or(400);
+    let broken: Vec<_> = (0..walks).filter_map(|seed| Some((seed, walk(seed, &rules)?))).collect();
+    assert!(broken.is_empty(), "{} of {walks}, first {:?}", broken.len(), broken.first());
+    let reached = Reached { recovery: true, ..rules.reached() };
+    assert_eq!(reached, Reached::EVERYTHING, "walks that go nowhere find nothing");
+}
+
+#[test]
+fn long_histories_around_a_recovery_are_safe() {
+    let begin = World { revotes: 3, recoveries: 1, ..bounded(about_to_recover(None), (4, 6, 60, 3, 2)) };
+    let rules = Rules { begin: vec![begin], ..Rules::default() };
+    let broken: Vec<_> = (0..150).filter_map(|seed| Some((seed, walk(seed, &rules)?))).collect();
+    assert!(broken.is_empty(), "{} broken, first {:?}", broken.len(), broken.first());
+    let reached = rules.reached();
+    assert!(reached.recovery && reached.two_claimed_terms, "{reached:?}");
+}
+
+#[test]
+fn long_histories_find_planted_bugs() {
+    for (flaw, expected) in [
+        (Flaw::NoWaitAfterRestart, "at most one valid claim"),
+        (Flaw::LeaseFromReceipt, "at most one valid claim"),
+        (Flaw::NoViewCheck, "one agreed number has one content"),
+    ] {
+        let rules = walks(Some(flaw));
+        let found = (0..20_000).find_map(|seed| Some((seed, walk(seed, &rules)?)));
+        println!("{flaw:?}: {found:?}");
+        assert_eq!(found.map(|(_, broken)| broken), Some(expected), "{flaw:?}");
+    }
+}
+
+fn unplanted(world: World) -> Rules {
+    Rules { begin: vec![world], is_sorted: true, ..Rules::default() }
+}
+
+fn bounded(mut world: World, (crashes, repeats, steps, changes, resignations): (u8, u8, u8, u8, u8)) -> World {
+    (world.crashes, world.repeats, world.steps) = (crashes, repeats, steps);
+    (world.changes, world.resignations) = (changes, resignations);
+    world
+}
+
+#[test]
+fn every_interleaving_of_two_candidates_is_safe_up_to_a_bound() {
+    let world = bounded(two_stand_at_once(None), (1, 1, 1, 0, 0));
+    assert_eq!(explore(unplanted(world), 7, "two candidates"), None);
+    let world = bounded(one_stands_after_another(None), (1, 1, 1, 0, 0));
+    assert_eq!(explore(unplanted(world), 7, "one after another"), None);
+}
+
+#[test]
+fn every_interleaving_around_a_leader_is_safe_up_to_a_bound() {
+    let world = bounded(led_without_the_third(None), (1, 1, 3, 1, 1));
+    assert_eq!(explore(unplanted(world), 7, "led"), None);
+}
+
+#[test]
+fn every_interleaving_around_a_second_claim_is_safe_up_to_a_bound() {
+    let rules = unplanted(bounded(led_once_and_voted_again(None), (1, 1, 1, 0, 0)));
+    assert_eq!(explore(rules.clone(), 8, "a second claim"), None);
+    assert!(rules.reached().two_claimed_terms);
+}
+
+#[test]
+fn every_interleaving_around_a_change_of_the_electorate_is_safe_up_to_a_bound() {
+    let rules = unplanted(World { revotes: 1, ..bounded(led_and_one_more(None), (1, 0, 1, 0, 0)) });
+    assert_eq!(explore(rules.clone(), 8, "a change of the electorate"), None);
+    let reached = rules.reached();
+    assert!(reached.electorate_change && reached.blank_voter, "{reached:?}");
+}
+
+#[test]
+fn every_interleaving_around_a_recovery_is_safe_up_to_a_bound() {
+    let rules = unplanted(World { recoveries: 1, ..bounded(about_to_recover(None), (1, 0, 1, 0, 0)) });
+    assert_eq!(explore(rules.clone(), 7, "a recovery"), None);
+    assert!(rules.reached().recovery);
+}
+
+#[test]
+#[ignore = "minutes: as deep as HEADCOUNT_MODEL_DEPTH says"]
+fn every_interleaving_is_safe_up_to_a_deeper_bound() {
+    let depth = std::env::var("HEADCOUNT_MODEL_DEPTH").ok().and_then(|depth| depth.parse().ok()).unwrap_or(9);
+    for (world, name) in [
+        (bounded(World::formed(None), (1, 0, 2, 0, 0)), "from the beginning"),
+        (bounded(two_stand_at_once(None), (1, 1, 1, 0, 0)), "two candidates"),
+        (bounded(one_stands_after_another(None), (1, 1, 1, 0, 0)), "one after another"),
+        (bounded(led_without_the_third(None), (1, 1, 3, 1, 1)), "led"),
+    ] {
+        assert_eq!(explore(unplanted(world), depth, name), None);
+    }
+}
+
+#[test]
+fn the_model_finds_a_voter_that_votes_twice() {
+    let flaw = Some(Flaw::ForgottenVote);
+    let rules = Rules { flaw, ..unplanted(two_stand_at_once(flaw)) };
+    assert_eq!(explore(rules, 12, "votes twice").as_deref(), Some("at most one leader in a term"));
+}
+
+#[test]
+fn the_model_finds_a_claim_that_begins_with_the_votes() {
+    let flaw = Some(Flaw::ClaimWithVotes);
+    let rules = Rules { flaw, ..unplanted(one_stands_after_another(flaw)) };
+    assert_eq!(explore(rules, 12, "claims with the votes").as_deref(), Some("at most one valid claim"));
+}
+
+#[test]
+fn the_model_finds_a_disk_that_forgets_the_term() {
+    let begin = vec![bounded(two_stand_at_once(None), (1, 0, 0, 0, 0))];
+    let rules = Rules { forgets_term: true, begin, ..Rules::default() };
+    assert_eq!(explore(rules, 12, "forgets the term").as_deref(), Some("terms never fall"));
+}

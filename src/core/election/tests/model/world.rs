@@ -1,0 +1,263 @@
+//! The world of the model: voters, their disks and the words under way.
+
+use super::*;
+
+pub(super) fn id(node: usize) -> NodeId {
+    NodeId::new(&format!("v{node}")).expect("a name")
+}
+
+fn place(id: &NodeId) -> usize {
+    usize::from(id.as_str().as_bytes()[1] - b'0')
+}
+
+/// A word under way. Equal words are one: a word that is repeated anyway tells nothing new.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Letter {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) word: Word,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Node {
+    pub(super) election: Election,
+    pub(super) disk: Ballot,
+    pub(super) writing: Vec<Ballot>,
+    pub(super) claim: Option<(Term, Time)>,
+    /// The latest term that others know this voter by: its acknowledged votes and promises.
+    pub(super) spoken: Term,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct World {
+    pub(super) now: Time,
+    pub(super) nodes: Vec<Node>,
+    pub(super) letters: Vec<Letter>,
+    pub(super) members: Vec<NodeId>,
+    pub(super) leaders: BTreeMap<Term, usize>,
+    /// Terms in which somebody had a claim.
+    pub(super) claimed: BTreeSet<Term>,
+    /// By where the generation began, and the number.
+    pub(super) agreed: BTreeMap<(Term, u64), u64>,
+    pub(super) has_term_fallen: bool,
+    pub(super) has_two_leaders: bool,
+    pub(super) has_two_contents: bool,
+    /// The events that may still happen.
+    pub(super) crashes: u8,
+    pub(super) repeats: u8,
+    pub(super) steps: u8,
+    pub(super) changes: u8,
+    pub(super) resignations: u8,
+    pub(super) revotes: u8,
+    pub(super) recoveries: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Event {
+    Deliver(usize),
+    DeliverAndKeep(usize),
+    Stored(usize),
+    Wake(usize),
+    /// And comes back at once, with this many of the writes under way.
+    Crash(usize, usize),
+    TimeGoesOn,
+    MembersChange,
+    Resign(usize),
+    /// This leader is to add the node to the electorate, or to remove it.
+    Revote(usize, usize),
+    /// An operator recovers at this voter, with this one.
+    Recover(usize, usize),
+}
+
+pub(super) fn around(now: Time, members: &dyn Fn() -> Vec<NodeId>) -> Surroundings<'_> {
+    Surroundings { now, luck: 0.0, is_up: true, members }
+}
+
+pub(super) fn born(node: usize, disk: Ballot, now: Time, flaw: Option<Flaw>) -> Election {
+    let birth = ElectionBirth {
+        me: id(node),
+        timing: TIMING,
+        view_interval: Duration::from_millis(100),
+        voters: (0..VOTERS).map(id).collect(),
+        ballot: disk,
+    };
+    let mut election = Election::new(birth, &around(now, &Vec::new));
+    if let Some(flaw) = flaw {
+        election.plant(flaw);
+    }
+    election
+}
+
+impl World {
+    /// An electorate that has formed, and nothing else.
+    pub(super) fn formed(flaw: Option<Flaw>) -> Self {
+        let voters = (0..VOTERS).map(|node| Voter { id: id(node), identity: Identity(node as u64) }).collect();
+        let founding = NumberedView::founding(Electorate::founded_by(voters));
+        let now = Time::ORIGIN + Duration::from_secs(1_000);
+        let node = |node| {
+            let disk = Ballot { accepted: Some(founding.clone()), ..Ballot::blank(Identity(node as u64)) };
+            let election = born(node, disk.clone(), now, flaw);
+            Node { election, disk, writing: Vec::new(), claim: None, spoken: Term(0) }
+        };
+        Self {
+            now,
+            nodes: (0..VOTERS).map(node).collect(),
+            letters: Vec::new(),
+            members: Vec::new(),
+            leaders: BTreeMap::new(),
+            claimed: BTreeSet::new(),
+            agreed: BTreeMap::new(),
+            has_term_fallen: false,
+            has_two_leaders: false,
+            has_two_contents: false,
+            crashes: 0,
+            repeats: 0,
+            steps: 0,
+            changes: 0,
+            resignations: 0,
+            revotes: 0,
+            recoveries: 0,
+        }
+    }
+
+    /// The same, and one more node that may be voted in.
+    pub(super) fn formed_and_one_more(flaw: Option<Flaw>) -> Self {
+        let mut world = Self::formed(flaw);
+        let disk = Ballot::blank(Identity(77));
+        let election = born(VOTERS, disk.clone(), world.now, flaw);
+        world.nodes.push(Node { election, disk, writing: Vec::new(), claim: None, spoken: Term(0) });
+        world
+    }
+
+    pub(super) fn with<T>(&mut self, node: usize, act: impl FnOnce(&mut Election, &Surroundings<'_>) -> T) -> T {
+        let members = self.members.clone();
+        let members = move || members.clone();
+        let result = act(&mut self.nodes[node].election, &around(self.now, &members));
+        self.drain(node);
+        result
+    }
+
+    pub(super) fn drain(&mut self, node: usize) {
+        while let Some(action) = self.nodes[node].election.poll() {
+            match action {
+                Action::Send { to, word } => self.send(node, place(&to), word),
+                Action::Persist(ballot) => self.nodes[node].writing.push(ballot),
+                Action::Claimed { term, until, .. } => {
+                    self.nodes[node].claim = Some((term, until));
+                    self.claimed.insert(term);
+                }
+                Action::Lost { term, reason } => {
+                    self.nodes[node].claim = None;
+                    if reason == LossReason::Resigned {
+                        let now = self.now;
+                        self.nodes[node].election.work_ended(&around(now, &Vec::new), term);
+                    }
+                }
+                Action::Agreed(view) => {
+                    let digest = view.reference().digest.0;
+                    let key = (view.electorate.began, view.number);
+                    self.has_two_contents |= *self.agreed.entry(key).or_insert(digest) != digest;
+                }
+                // Contents are never further away than the next step: whoever has them gives them.
+                Action::Wanted { view, from } => {
+                    let found =
+                        self.nodes[place(&from)].election.view_of(view.digest).map(|found| found.under(view.term));
+                    if let Some(found) = found {
+                        let now = self.now;
+                        self.nodes[node].election.contents(&around(now, &Vec::new), &found);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.nodes[node].election.forget_counts();
+    }
+
+    fn send(&mut self, from: usize, to: usize, word: Word) {
+        let (leads, says) = match &word.body {
+            Body::Renew(renewal) => (Some(renewal.term), Some(renewal.term)),
+            Body::Voted { term, is_granted: true, .. } | Body::Acked { term, .. } => (None, Some(*term)),
+            _ => (None, None),
+        };
+        if let Some(term) = leads {
+            self.has_two_leaders |= *self.leaders.entry(term).or_insert(from) != from;
+        }
+        if let Some(term) = says {
+            self.nodes[from].spoken = self.nodes[from].spoken.max(term);
+        }
+        let letter = Letter { from, to, word };
+        if !self.letters.contains(&letter) {
+            self.letters.push(letter);
+        }
+    }
+
+    pub(super) fn deliver(&mut self, at: usize, keep: bool) {
+        let Letter { from, to, word } = if keep { self.letters[at].clone() } else { self.letters.remove(at) };
+        self.with(to, |election, around| election.heard(around, &id(from), word));
+    }
+
+    pub(super) fn store(&mut self, node: usize) {
+        let ballot = self.nodes[node].writing.remove(0);
+        self.has_term_fallen |= ballot.term < self.nodes[node].disk.term;
+        let version = ballot.version;
+        self.nodes[node].disk = ballot;
+        self.with(node, |election, around| election.stored(around, version));
+    }
+
+    pub(super) fn crash(&mut self, node: usize, kept: usize, rules: &Rules) {
+        let place = &mut self.nodes[node];
+        if let Some(ballot) = place.writing.drain(..).take(kept).next_back() {
+            place.disk = ballot;
+        }
+        if rules.forgets_term {
+            (place.disk.term, place.disk.vote) = (Term(0), None);
+        }
+        place.claim = None;
+        place.election = born(node, place.disk.clone(), self.now, rules.flaw);
+        self.drain(node);
+    }
+
+    /// The most valid claims in one lineage.
+    pub(super) fn claims(&self) -> usize {
+        let valid = self.nodes.iter().filter(|node| node.claim.is_some_and(|(_, until)| self.now < until));
+        let mut by_lineage = BTreeMap::new();
+        for node in valid {
+            *by_lineage.entry(node.election.lineage()).or_insert(0) += 1;
+        }
+        by_lineage.into_values().max().unwrap_or(0)
+    }
+
+    /// The sights of a history that are worth looking at.
+    pub(super) fn reached(&self) -> Reached {
+        let electorates = || self.nodes.iter().filter_map(|node| node.election.electorate());
+        let began = electorates().map(|electorate| electorate.began).max().unwrap_or_default();
+        Reached {
+            two_claimed_terms: self.claimed.len() >= 2,
+            electorate_change: electorates()
+                .any(|electorate| electorate.began == Term(0) && electorate.voters.len() != VOTERS),
+            recovery: began > Term(0),
+            blank_voter: self.nodes.get(VOTERS).is_some_and(|node| node.disk.accepted.is_some()),
+        }
+    }
+
+    pub(super) fn check(&mut self) {
+        self.has_term_fallen |= self.nodes.iter().any(|node| node.election.term() < node.spoken);
+    }
+
+    /// Lets words through, first come first served, until there are none of this kind.
+    pub(super) fn let_through(&mut self, is_such: impl Fn(&Letter) -> bool) {
+        loop {
+            if let Some(node) = (0..self.nodes.len()).find(|node| !self.nodes[*node].writing.is_empty()) {
+                self.store(node);
+            } else if let Some(at) = self.letters.iter().position(&is_such) {
+                self.deliver(at, false);
+            } else {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn wake(&mut self, node: usize) {
+        self.with(node, Election::tick);
+    }
+}

@@ -1,0 +1,240 @@
+//! Commands that ask an agent: what they print, and how they end when it does not answer.
+
+use super::*;
+
+#[test]
+fn only_an_agent_that_is_gone_has_left() {
+    let info = info_of_an_agent();
+    let other = info.replace("\"run\":\"", "\"run\":\"0");
+    // What an agent does after it was asked to leave; the exit code and what is said then.
+    type Then = fn(&str) -> Answer;
+    let cases: [(&str, Then, i32, &str); 5] = [
+        ("silent", |_| Answer::Silence, 1, "whether it has is not known; the agent at"),
+        ("broken", |_| Answer::Reply(500, String::new()), 1, "whether it has is not known; "),
+        ("stopping", |_| Answer::Reply(503, "{}".to_owned()), 1, "whether it has is not known; "),
+        ("still there", |info| Answer::Reply(200, info.to_owned()), 1, "is still there after 10 s"),
+        ("hangs up", |_| Answer::HangUp, 0, "a has left"),
+    ];
+    // At the same time, since giving up takes its time.
+    std::thread::scope(|scope| {
+        for (name, then, code, said) in cases {
+            let info = info.clone();
+            scope.spawn(move || {
+                let http = fake(move |asked, count| match (asked, count) {
+                    ("GET /v1/info", 0) => Answer::Reply(200, info.clone()),
+                    ("POST /v1/leave", _) => Answer::Reply(202, String::new()),
+                    _ => then(&info),
+                });
+                let (found, output, errors) = run(&["leave", "--http", &http]);
+                assert_eq!(found, code, "{name}: {output}{errors}");
+                assert!(format!("{output}{errors}").contains(said), "{name}: {output}{errors}");
+            });
+        }
+    });
+    let successor = fake(move |asked, count| match (asked, count) {
+        ("GET /v1/info", 0) => Answer::Reply(200, info.clone()),
+        ("POST /v1/leave", _) => Answer::Reply(202, String::new()),
+        _ => Answer::Reply(200, other.clone()),
+    });
+    assert_eq!(run(&["leave", "--http", &successor]), (0, "a has left\n".to_owned(), String::new()));
+}
+
+#[test]
+fn waiting_ends_in_time_even_if_the_agent_does_not_answer() {
+    let info = info_of_an_agent();
+    // It answers whoever is more patient than asked for.
+    let late = fake(move |_, _| {
+        std::thread::sleep(Duration::from_secs(8));
+        Answer::Reply(200, info.clone())
+    });
+    let (code, output, errors) = run(&["wait", "1", "--timeout", "1s", "--http", &late]);
+    assert_eq!((code, output.as_str()), (1, ""), "{errors}");
+    assert!(errors.contains("did not answer in time"), "{errors}");
+    let a = node("a", &[]);
+    assert_eq!(run(&["wait", "1", "--http", &a.http]).0, 0);
+    a.process.signal("STOP");
+    let (code, _, errors) = run(&["wait", "1", "--timeout", "1s", "--http", &a.http]);
+    assert!(code == 1 && errors.contains("SIGSTOP"), "{errors}");
+    a.process.signal("CONT");
+}
+
+#[test]
+fn a_removal_that_is_not_confirmed_says_so_to_people_and_programs() {
+    let http = fake(|_, _| Answer::Reply(202, r#"{"id":"b","status":"left","held_by":0}"#.to_owned()));
+    let (code, json, _) = run(&["remove", "b", "--format", "json", "--http", &http]);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((code, &json["confirmed"]), (0, &false.into()), "{json}");
+    let (code, text, _) = run(&["remove", "b", "--http", &http]);
+    assert!(code == 0 && text.contains("not confirmed yet"), "{text}");
+}
+
+#[test]
+fn what_is_no_agent_is_a_failure_with_a_hint() {
+    for (answer, hint) in [
+        (|_: &str, _| Answer::Reply(200, "<html>".to_owned()), "is this a headcount agent"),
+        (|_: &str, _| Answer::Reply(404, "<html>".to_owned()), "is this a headcount agent"),
+        (|_: &str, _| Answer::HangUp, "is it running?"),
+    ] as [(fn(&str, usize) -> Answer, &str); 3]
+    {
+        let (code, output, errors) = run(&["members", "--http", &fake(answer)]);
+        assert_eq!((code, output.as_str()), (1, ""), "{errors}");
+        assert!(errors.contains(hint) && errors.lines().count() == 1, "{errors}");
+    }
+}
+
+#[test]
+fn people_and_programs_get_the_same_exit_code() {
+    let a = node("a", &[]);
+    let at = |arguments: &[&str], format: &str| run(&[arguments, &["--format", format, "--http", &a.http]].concat());
+    for (command, code) in [(&["leader"][..], 0), (&["voters", "list"], 1), (&["view"], 1)] {
+        let (people, _, errors) = at(command, "table");
+        let (programs, json, _) = at(command, "json");
+        assert_eq!((people, programs), (code, code), "{command:?}: {errors}");
+        assert!(serde_json::from_str::<Value>(&json).is_ok(), "{command:?}: {json}");
+    }
+    let (_, _, errors) = at(&["voters", "list"], "table");
+    assert!(errors.contains("leaders are not elected here") && errors.contains("--voters"), "{errors}");
+    assert!(at(&["recover", "--voters", "a"], "table").2.contains("pass --yes to confirm"));
+}
+
+#[test]
+fn the_token_file_of_clients_may_be_named_by_the_environment() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("text").to_owned();
+    let (token, config) = (path("token"), path("config.toml"));
+    std::fs::write(&token, "0123456789abcdef\n").expect("written");
+    std::fs::write(&config, format!("[http]\ntoken_file = \"{token}\"\n")).expect("written");
+    let a = node("a", &["--config", &config]);
+    let port = a.http.rsplit_once(':').expect("a port").1;
+    let (code, _, errors) = run(&["members", "--http", &a.http]);
+    assert!(code == 1 && errors.contains("--token-file"), "{errors}");
+    let members = |token: &str| {
+        let output = headcount(&["members", "--http", &format!(":{port}")]).env("HEADCOUNT_TOKEN_FILE", token).output();
+        let output = output.expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(members(&token), (Some(0), String::new()));
+    for (bad, reason) in [("/dev/zero", "it is a device"), ("/nonexistent", "No such file")] {
+        let (code, errors) = members(bad);
+        assert!(code == Some(2) && errors.contains(reason) && errors.contains(bad), "{errors}");
+    }
+    // The variable is the clients' own: an agent is not confused by it.
+    let shown = headcount(&["config", "show"]).env("HEADCOUNT_TOKEN_FILE", &token).output().expect("it runs");
+    assert!(shown.status.success(), "{shown:?}");
+}
+
+#[test]
+fn a_watch_that_nobody_reads_ends_without_an_event() {
+    let a = node("a", &[]);
+    let mut child = headcount(&["watch", "--snapshot", "--http", &a.http])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    stdout.read_line(&mut line).expect("the heading");
+    drop(stdout);
+    let mut watch = Running { child, lines: mpsc::channel().1 };
+    assert_eq!(watch.exit_code(), (0, String::new()));
+}
+
+#[test]
+fn clients_print_tables_for_people_and_json_for_programs() {
+    let a = node("a", &["--tag", "zone=eu-1"]);
+    let b = node("b", &["--seed", &a.gossip]);
+    let at = ["--http", a.http.as_str()];
+    let client = |arguments: &[&str]| run(&[arguments, &at].concat());
+
+    assert_eq!(client(&["wait", "--members", "2"]), (0, "2 up\n".to_owned(), String::new()));
+    let (code, table, _) = client(&["members"]);
+    let words: Vec<_> = table.lines().next().expect("a heading").split_whitespace().collect();
+    assert_eq!((code, words), (0, vec!["NODE", "STATUS", "ADDRESS", "SINCE", "HEARD", "RTT", "TAGS"]));
+    assert_eq!(table.lines().count(), 3, "{table}");
+    let (_, json, _) = client(&["members", "--format", "json", "--tag", "zone"]);
+    let members: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((members.as_array().map(Vec::len), &members[0]["id"]), (Some(1), &"a".into()));
+
+    let info: Value = serde_json::from_str(&client(&["info", "--format", "json"]).1).expect("JSON");
+    assert_eq!((&info["node"], &info["http"]), (&"a".into(), &a.http.as_str().into()));
+
+    let (code, json, errors) = client(&["tags", "role=db", "zone=", "--format", "json"]);
+    assert_eq!((code, json.trim()), (0, r#"{"tags":{"role":"db","zone":""}}"#), "{errors}");
+    let (_, json, _) = client(&["tags", "--unset", "zone", "--format", "json"]);
+    assert_eq!(json.trim(), r#"{"tags":{"role":"db"}}"#);
+    assert_eq!(client(&["tags", "--unset", "zone"]).0, 1);
+
+    let (code, _, errors) = client(&["remove", "b"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("--force"), "{errors}");
+    assert_eq!(client(&["remove", "a"]).0, 1);
+    assert_eq!(client(&["join", "nonsense"]).0, 1);
+    assert_eq!(client(&["join", &b.gossip]).0, 0);
+    assert_eq!(client(&["wait", "--members", "3", "--timeout", "300ms"]).0, 1);
+    assert_eq!(run(&["leave", "--http", &b.http]), (0, "b has left\n".to_owned(), String::new()));
+    let mut b = b;
+    assert_eq!(b.process.exit_code().0, 0);
+}
+
+#[test]
+fn an_agent_is_also_named_by_the_environment() {
+    let a = node("a", &[]);
+    let output = headcount(&["info"]).env("HEADCOUNT_AGENT", &a.http).output().expect("it runs");
+    assert!(output.status.success());
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_a_failure_with_a_hint() {
+    let (code, stdout, errors) = run(&["members", "--http", "127.0.0.1:1"]);
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert!(errors.contains("cannot reach an agent at 127.0.0.1:1") && errors.contains("headcount agent"), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    assert_eq!(run(&["members", "--http", "a b"]).0, 2);
+}
+
+#[test]
+fn a_closed_standard_output_is_a_quiet_end() {
+    let a = node("a", &[]);
+    let mut child = headcount(&["watch", "--snapshot", "--format", "json", "--http", &a.http])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    stdout.read_line(&mut line).expect("the snapshot");
+    drop(stdout);
+    run(&["tags", "t=1", "--http", &a.http]);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn watching_goes_on_when_the_agent_comes_back() {
+    let mut a = node("a", &[]);
+    let http = a.http.clone();
+    let mut watch = Running::start(&["watch", "--format", "json", "--http", &http]);
+    let json = |line: String| -> Value { serde_json::from_str(&line).expect("JSON") };
+    // The stream may open a moment after the first change.
+    let mut number = 0;
+    let first = loop {
+        number += 1;
+        run(&["tags", &format!("t={number}"), "--http", &http]);
+        if let Ok(line) = watch.lines.recv_timeout(Duration::from_millis(200)) {
+            break json(line);
+        }
+    };
+    assert_eq!(first["event"], "node_updated");
+    a.process.signal("KILL");
+    a.process.exit_code();
+    let again = node("a", &["--http", &http]);
+    assert_eq!(json(watch.until("lagged"))["missed"], Value::Null);
+    let snapshot = json(watch.line());
+    assert_eq!((&snapshot["event"], &snapshot["members"][0]["id"]), (&"snapshot".into(), &"a".into()));
+    run(&["tags", "t=9", "--http", &again.http]);
+    assert_eq!(json(watch.until("node_updated"))["member"]["tags"]["t"], "9");
+    watch.signal("KILL");
+    let (_, errors) = watch.exit_code();
+    assert!(errors.contains("trying again") && errors.contains("goes on"), "{errors}");
+}

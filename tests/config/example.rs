@@ -1,0 +1,64 @@
+//! `config.toml`, the example that documents every key.
+
+use super::*;
+
+/// `config.toml` at the top level.
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("config.toml")
+}
+
+/// The example with every commented key in force: lines that begin with `#` and a letter. The file that it names as its
+/// example of a token is this one.
+fn example_in_full(token: &TokenFile) -> String {
+    let text = std::fs::read_to_string(example()).expect("config.toml");
+    let is_key = |line: &str| line.starts_with(|first: char| first.is_ascii_lowercase()) && line.contains(" = ");
+    let line = |line: &str| line.strip_prefix('#').filter(|rest| is_key(rest)).unwrap_or(line).to_owned() + "\n";
+    let text: String = text.lines().map(line).collect();
+    let named = text.replace("token_file = \"token\"", &format!("token_file = \"{}\"", token.path()));
+    assert_ne!(named, text, "the example names a token file");
+    // A database is refused where no lease is asked for.
+    let led = named.replace("mode = \"none\"", "mode = \"lease\"");
+    assert_ne!(led, named, "the example shows the mode");
+    led
+}
+
+#[test]
+fn the_example_runs_as_it_stands_on_loopback() {
+    check_file(example()).expect("config.toml");
+    let loaded = Loader::new().host_name("host").file(example()).load().expect("config.toml");
+    assert_eq!(loaded.agent.config.bind, "127.0.0.1:7117".parse().ok());
+    let others = Config::new("host").expect("a good name").with_bind("127.0.0.1:7117".parse().expect("an address"));
+    assert_eq!(loaded.agent.config, others, "all other keys are commented out");
+    assert_eq!(loaded.agent.http, HttpConfig::default());
+}
+
+#[test]
+fn the_example_documents_every_key_and_no_other() {
+    let token = TokenFile::new("0123456789abcdef");
+    let file = Written::new(&example_in_full(&token));
+    let loaded = file.loader().load().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(loaded.warnings, []);
+    for key in keys() {
+        assert!(layer(&loaded, key.name()).starts_with("file "), "config.toml does not show {}", key.name());
+    }
+}
+
+#[test]
+fn the_example_shows_the_defaults() {
+    let token = TokenFile::new("0123456789abcdef");
+    let file = Written::new(&example_in_full(&token));
+    let (shown, defaults) = (file.loader().load().expect("the example"), Loader::new().host_name("a").load());
+    let (shown, defaults) = (shown.json(), defaults.expect("defaults").json());
+    let pairs =
+        shown["settings"].as_array().into_iter().flatten().zip(defaults["settings"].as_array().into_iter().flatten());
+    let mut compared = 0;
+    for (shown, default) in pairs {
+        // Examples stand where there is no default to show.
+        let has_none = default["value"].is_null() || default["key"] == "tags" || default["key"] == "leadership.mode";
+        if !has_none {
+            assert_eq!(shown["value"], default["value"], "{}", default["key"]);
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, keys().count() - 9);
+}

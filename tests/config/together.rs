@@ -1,0 +1,127 @@
+//! Values that are good alone and not together, and those that are warned about.
+
+use super::*;
+
+#[test]
+fn two_keys_that_do_not_go_together_are_told_with_both_places() {
+    let file = Written::new("[timing]\nsuspect_timeout = \"15s\"\ndown_timeout = \"20s\"\n");
+    let problems = refused(&file.loader().flag("timing.heartbeat_interval", "--heartbeat", "8s"));
+    let [problem] = problems.as_slice() else { panic!("{problems:#?}") };
+    assert_eq!(
+        problem.to_string(),
+        format!(
+            "{}:2: timing.suspect_timeout = \"15s\" is out of range; allowed is 16s (2 × heartbeat_interval) to 10m; \
+             timing.heartbeat_interval = \"8s\" comes from flag --heartbeat",
+            file.path.display()
+        )
+    );
+    // A combination of two keys that bound each other in no range has both places, too.
+    let file = Written::new("\nbind = \"127.0.0.1:7117\"\n");
+    let elsewhere = file.loader().flag("seeds", "--seed", "10.0.0.1:7117").flag("seeds", "--seed", "10.0.0.2:7117");
+    let told = elsewhere.load().expect_err("nobody is reached").to_string();
+    let path = file.path.display();
+    assert!(
+        told.starts_with(&format!("{path}:2: bind = \"127.0.0.1:7117\" is reached from this machine only")),
+        "{told}"
+    );
+    assert!(told.contains("--bind \"0.0.0.0:7117\"") && told.contains("take the line out"), "{told}");
+    assert!(told.ends_with("seeds = [\"10.0.0.1:7117\", \"10.0.0.2:7117\"] comes from flag --seed"), "{told}");
+    // The flag repairs what the file says.
+    assert!(elsewhere_with_bind(&file).load().is_ok_and(|loaded| loaded.warnings.is_empty()));
+    let told = Written::new("[leadership]\nvoters = [\"a\"]\n").loader().load().expect_err("nobody is elected");
+    let told = told.to_string();
+    assert!(
+        told.contains(":2: leadership.voters = [\"a\"] elect nobody while leadership.mode is \"none\"; "),
+        "{told}"
+    );
+    assert!(told.contains("leadership.mode = \"quorum\" beside them"), "{told}");
+    assert!(told.ends_with("leadership.mode = none comes from default"), "{told}");
+    // The figure that does not fit may be the profile's; the hint still leads to what was written.
+    let file = Written::new("timing.heartbeat_interval = \"8s\"\n");
+    let told = file.loader().load().expect_err("16s > 10s").to_string();
+    assert!(told.starts_with("profile default: timing.suspect_timeout = 10s"), "{told}");
+    assert!(told.ends_with(&format!("comes from file {}:1", file.path.display())), "{told}");
+    // Alone the file is good, also where something stronger is not.
+    assert!(check_file(&Written::new("timing.suspect_timeout = \"15s\"\ntiming.down_timeout = \"20s\"").path).is_ok());
+}
+
+fn elsewhere_with_bind(file: &Written) -> Loader {
+    file.loader().flag("seeds", "--seed", "10.0.0.1:7117").flag("bind", "--bind", "0.0.0.0:7117")
+}
+
+#[test]
+fn what_works_and_is_hardly_meant_is_a_warning_with_its_place() {
+    let warned = |text: &str| {
+        let file = Written::new(text);
+        let warnings = file.loader().load().unwrap_or_else(|error| panic!("{text}: {error}")).warnings;
+        let place = file.path.display().to_string();
+        warnings.iter().map(|warning| warning.to_string().replace(&place, "c.toml")).collect::<Vec<_>>()
+    };
+    let loopback = "bind = \"127.0.0.1:7117\"\nseeds = ";
+    let none: [String; 0] = [];
+    assert_eq!(warned(&format!("{loopback}[\"127.0.0.1:1\", \"localhost:2\", \"[::1]:3\"]")), none);
+    for seeds in ["[\"127.0.0.1:1\", \"10.0.0.1:7117\"]", "[\"seeds.example.internal:7117\"]"] {
+        let told = warned(&format!("{loopback}{seeds}"));
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with("c.toml:1: bind = \"127.0.0.1:7117\" is reached from this machine only"),
+            "{told:?}"
+        );
+        assert!(told[0].contains("0.0.0.0:7117"), "{told:?}");
+    }
+    let quorum = "data_dir = \"d\"\n[leadership]\nmode = \"quorum\"\nvoters = ";
+    assert_eq!(warned(&format!("{quorum}[\"a\", \"b\", \"c\"]")), none);
+    let told = warned(&format!("{quorum}[\"a\", \"b\", \"c\", \"d\"]"));
+    assert!(told.len() == 1 && told[0].starts_with("c.toml:4: leadership.voters = ") && told[0].contains("than 3 do"));
+}
+
+#[test]
+fn a_token_file_that_gives_no_token_is_refused_with_line_and_key() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let fifo = directory.path().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("mkfifo runs").success());
+    let weak = TokenFile::new("weak");
+    let long = TokenFile::new(&"x".repeat(5_000));
+    for (path, reason) in [
+        ("/nonexistent/token", "No such file"),
+        ("/dev/zero", "it is a device"),
+        (fifo.to_str().expect("text"), "it is a pipe"),
+        (directory.path().to_str().expect("text"), "it is a directory"),
+        (weak.path(), "holds no valid token"),
+        (long.path(), "has 5000 bytes"),
+    ] {
+        let file = Written::new(&format!("[http]\ntoken_file = \"{path}\"\n"));
+        for problems in [refused(&file.loader()), check_file(&file.path).expect_err(path).problems().to_vec()] {
+            let [problem] = problems.as_slice() else { panic!("{path}: {problems:#?}") };
+            let told = problem.to_string();
+            let start = format!("{}:2: http.token_file = \"", file.path.display());
+            assert!(told.starts_with(&start) && told.contains(reason), "{told}");
+        }
+    }
+    // Nobody is asked for a token where nothing is served.
+    load("[http]\nbind = \"off\"\ntoken_file = \"/nonexistent/token\"");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_token_that_others_may_read_is_a_warning() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let token = TokenFile::new("0123456789abcdef");
+    let file = Written::new(&format!("[http]\ntoken_file = \"{}\"\n", token.path()));
+    assert_eq!(check_file(&file.path).expect("a good token").warnings, []);
+    std::fs::set_permissions(token.path(), std::fs::Permissions::from_mode(0o644)).expect("set");
+    let warnings = check_file(&file.path).expect("a good token").warnings;
+    let told = warnings[0].to_string();
+    assert!(told.starts_with(&format!("{}:2: http.token_file = ", file.path.display())), "{told}");
+    assert!(told.contains("mode 644") && told.contains("chmod 600"), "{told}");
+    assert!(!told.contains("0123456789"), "{told}");
+}
+
+#[test]
+fn http_on_the_port_of_gossip_names_both() {
+    let file = Written::new("bind = \"127.0.0.1:7118\"\n");
+    let told = file.loader().load().expect_err("one port").to_string();
+    assert!(told.contains("http.bind = 127.0.0.1:7118 takes the port of gossip"), "{told}");
+    assert!(told.contains(&format!("comes from file {}:1", file.path.display())), "{told}");
+}

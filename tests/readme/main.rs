@@ -1,0 +1,313 @@
+//! README.md keeps its word: its commands run as they stand, and print what it says.
+//!
+//! README is read like this:
+//! - `sh`: commands, one a line. Those that go on for ever get a terminal of their own and stay. What they print is the
+//!   `text` block right below, or the beginning of that for those that stay.
+//! - `console`: a session, `$ ` before each command and what it prints below.
+//! - `toml`: a configuration, or what goes into a Cargo.toml. `rust`: compiled by the tests of the documentation.
+//! - any other `text`: a picture.
+//!
+//! Each section under a heading is one story, in a little network of its own: ports that README names are free there. What
+//! differs from run to run is made equal on both sides, see [`common`]; everything else has to be the same.
+#![cfg(all(feature = "agent", unix))]
+
+mod page;
+mod stage;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use support::netns::Network;
+use support::{HEADCOUNT, PATIENCE, skip, wait_for};
+use tempfile::TempDir;
+
+use page::{Block, Step, agree, blocks, common, exactly, is_not_run, steps};
+use stage::{Stage, Terminal, checkout, follow_on_all_machines, install, likewise_bind, program, stays};
+
+const README: &str = include_str!("../../README.md");
+
+/// Blocks of commands that no test runs, and why.
+const NOT_RUN: [(&str, &str); 4] = [
+    ("headcount listen cache.changed jobs", "it listens, for ever"),
+    ("cargo install --locked --path .", "it builds for minutes, and leaves a program behind"),
+    ("cargo test", "it would run itself"),
+    (
+        "headcount lead --keep -- sh -c 'echo lead in term $HEADCOUNT_TERM; sleep 1000'",
+        "another node may lead, for ever",
+    ),
+];
+
+const FIVE_MINUTES: &str = "## Five minutes";
+const BESIDE_A_SERVICE: &str = "## Beside your service";
+const A_LEADER: &str = "### A leader";
+const A_DATABASE: &str = "## Leadership by a database you already have";
+const MESSAGES: &str = "### Messages";
+const SIMULATE: &str = "## Before you build it: simulate and tune";
+
+/// Sections whose commands are run by a test here.
+const RUN: [&str; 6] = [FIVE_MINUTES, BESIDE_A_SERVICE, A_LEADER, MESSAGES, A_DATABASE, SIMULATE];
+
+/// Commands that go on until they are stopped, and how the line begins by which they are known to work.
+const STAY: [(&str, &str); 3] =
+    [("cargo run --release -- dev", "NODE "), ("headcount agent ", "headcount: node="), ("curl -N ", "data:")];
+
+/// Commands that only ask: what they show may still be on its way, so they are asked again.
+const ASK: [&str; 6] = [
+    "headcount members",
+    "headcount leader",
+    "headcount leader --http :7228",
+    "headcount leader --nodes --http :7228",
+    "headcount voters list",
+    "headcount view",
+];
+
+#[test]
+fn five_minutes_go_as_readme_says() {
+    let stage = match Stage::new(1) {
+        Ok(stage) => stage,
+        Err(reason) => return skip(&reason),
+    };
+    let (mut first, mut second) = (stage.terminal(0), stage.terminal(0));
+    for step in steps(FIVE_MINUTES) {
+        if let Some(works) = stays(step.command) {
+            first.stay(&step, works);
+            continue;
+        }
+        if step.command.starts_with("kill -9") {
+            // A person takes longer than all of the links need to open.
+            for port in [7118, 7128, 7138] {
+                stage.wait_for_metric(0, port, "headcount_links 3");
+            }
+        }
+        second.follow(&step, common);
+        if step.command.starts_with("headcount watch") {
+            stage.wait_for_metric(0, 7118, "headcount_http_streams 1");
+        }
+    }
+    stage.wait_for_metric(0, 7118, "headcount_http_streams 0");
+}
+
+#[test]
+fn an_agent_beside_a_service_is_started_and_asked_as_readme_says() {
+    let stage = match Stage::new(2) {
+        Ok(stage) => stage,
+        Err(reason) => return skip(&reason),
+    };
+    let mut terminal = follow_on_all_machines(&stage, BESIDE_A_SERVICE, |host| {
+        let names = ["a", "b"];
+        vec![("--name a".to_owned(), format!("--name {}", names[host])), likewise_bind(host)]
+    });
+    let (members, code) = terminal.run("headcount wait 2");
+    assert_eq!(code, 0, "they are one cluster: {members:?}");
+}
+
+#[test]
+fn voters_elect_a_leader_as_readme_says() {
+    let stage = match Stage::new(3) {
+        Ok(stage) => stage,
+        Err(reason) => return skip(&reason),
+    };
+    follow_on_all_machines(&stage, A_LEADER, |host| {
+        let names = ["a", "b", "c"];
+        vec![("--name a".to_owned(), format!("--name {}", names[host]))]
+    });
+}
+
+#[test]
+fn two_agents_on_one_file_are_led_as_readme_says() {
+    let stage = match Stage::new(1) {
+        Ok(stage) => stage,
+        Err(reason) => return skip(&reason),
+    };
+    install(stage.path(0));
+    let (mut agents, mut typing) = (Vec::new(), stage.terminal(0));
+    for step in steps(A_DATABASE) {
+        match stays(step.command) {
+            Some(works) => {
+                let mut agent = stage.terminal(0);
+                agent.stay(&step, works);
+                agents.push(agent);
+            }
+            None => typing.follow(&step, common),
+        }
+    }
+    assert_eq!(agents.len(), 2);
+}
+
+#[test]
+fn messages_are_sent_as_readme_says() {
+    let stage = match Stage::new(1) {
+        Ok(stage) => stage,
+        Err(reason) => return skip(&reason),
+    };
+    install(stage.path(0));
+    let (mut first, mut second) = (stage.terminal(0), stage.terminal(0));
+    let dev = steps(FIVE_MINUTES).into_iter().find_map(|step| stays(step.command).map(|works| (step, works)));
+    let (dev, works) = dev.expect("a cluster to talk in");
+    first.stay(&dev, works);
+    let (waited, code) = second.run("headcount wait 3");
+    assert_eq!(code, 0, "{waited:?}");
+    for step in steps(MESSAGES) {
+        second.follow(&step, exactly);
+    }
+}
+
+#[test]
+fn simulations_print_to_the_letter_what_readme_says() {
+    let checkout = checkout();
+    install(checkout.path());
+    let mut terminal = Terminal::open(&[], checkout.path());
+    for step in steps(SIMULATE) {
+        terminal.follow(&step, exactly);
+    }
+    let page = fs::read_to_string(checkout.path().join("report.html")).expect("the page that --html names");
+    assert!(page.contains("<svg"), "with charts");
+    // What tune prints may be pasted into a configuration.
+    let steps = steps(SIMULATE);
+    let tuned = steps.iter().find(|step| step.command.starts_with("headcount tune")).expect("tune");
+    check_config(&tuned.printed.as_ref().expect("what it prints").join("\n"));
+}
+
+/// Has the program judge a configuration.
+fn check_config(text: &str) {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("config.toml"), text).expect("written");
+    let mut command = program(&[], &[HEADCOUNT, "config", "check", "config.toml"], directory.path());
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn every_configuration_in_readme_is_a_good_one() {
+    for block in blocks().iter().filter(|block| block.language == "toml") {
+        let text = block.lines.join("\n");
+        let table: toml::Table = text.parse().expect("TOML");
+        match table.get("dependencies") {
+            None => check_config(&text),
+            Some(dependencies) => {
+                let headcount = dependencies.get("headcount").expect("this crate");
+                assert_eq!(headcount.get("default-features"), Some(&toml::Value::Boolean(false)), "{text}");
+                let uses_tokio = |block: &Block| block.lines.iter().any(|line| line.contains("tokio::"));
+                let is_needed = blocks().iter().any(|block| block.language.starts_with("rust") && uses_tokio(block));
+                assert_eq!(dependencies.get("tokio").is_some(), is_needed, "what the code below it needs:\n{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_table_of_keys_in_readme_has_the_values_of_the_profiles() {
+    let rows = README
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .filter(|row| ["timing.", "leadership."].iter().any(|section| row.starts_with(section)));
+    let rows: Vec<Vec<&str>> =
+        rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect()).collect();
+    assert!(rows.len() >= 10, "{rows:?}");
+    for (column, profile) in ["default", "local", "lan", "wan"].into_iter().enumerate() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let words = [HEADCOUNT, "config", "show", "--profile", profile, "--format", "json"];
+        let output = program(&[], &words, directory.path()).output().expect("it runs");
+        let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let settings = shown["settings"].as_array().expect("a list");
+        for row in &rows {
+            let setting = settings.iter().find(|setting| setting["key"] == row[0]).expect(row[0]);
+            let (value, said) = (&setting["value"], row[column + 1]);
+            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let is_said = match (humantime::parse_duration(&shown), humantime::parse_duration(said)) {
+                (Ok(shown), Ok(said)) => shown == said,
+                _ => shown == said,
+            };
+            assert!(is_said, "{} of {profile}: {value}, README has {said}", row[0]);
+        }
+    }
+}
+
+#[test]
+fn every_command_named_between_the_lines_is_understood() {
+    let is_fence = |line: &&str| line.starts_with("```");
+    let mut is_prose = true;
+    let prose: Vec<&str> = README
+        .lines()
+        .filter(|line| {
+            is_prose ^= is_fence(line);
+            is_prose && !is_fence(line)
+        })
+        .collect();
+    let prose = prose.join(" ");
+    let commands: Vec<&str> =
+        prose.split('`').skip(1).step_by(2).filter(|code| code.starts_with("headcount ")).collect();
+    assert!(commands.len() >= 10, "{commands:?}");
+    for command in commands {
+        let mut words = vec![HEADCOUNT];
+        words.extend(command.split_whitespace().skip(1));
+        words.push("--help");
+        let output = program(&[], &words, Path::new(".")).output().expect("it runs");
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn every_block_is_run_or_there_is_a_reason() {
+    assert!(README.lines().any(|line| line == "cargo test"), "README names the command that tests everything");
+    for block in blocks() {
+        let Block { heading, language, lines, .. } = &block;
+        let text = lines.join("\n");
+        match *language {
+            "sh" | "console" => {
+                assert!(RUN.contains(heading) || is_not_run(&block), "under {heading:?} nobody runs\n{text}");
+            }
+            "rust,no_run" => assert!(!text.contains("\n# "), "a page shows hidden lines, too:\n{text}"),
+            "toml" => {}
+            "text" => assert!(!text.starts_with("$ "), "a session is a console:\n{text}"),
+            other => panic!("{other:?} says neither what this is nor how it is checked:\n{text}"),
+        }
+    }
+    for (text, reason) in NOT_RUN {
+        assert!(
+            blocks().iter().any(|block| block.lines == [text]),
+            "README has no {text} any more, not run as {reason}"
+        );
+    }
+}
+
+#[test]
+fn what_differs_from_run_to_run_is_made_equal_and_nothing_else() {
+    let equal = [
+        ("extra     up       127.0.0.1:44350   1s      15ms    0.7ms   -", "extra up 127.0.0.1:50001 12s 2ms 0.2ms -"),
+        ("2026-11-21 14:10:45  node_left  extra", "2027-01-02 00:00:00  node_left  extra"),
+        ("leader   b", "leader   a (the agent asked)"),
+        ("1      1      a, b, c", "12     3      a, b, c"),
+        ("a       up       a53ce95d85306350", "a       up       2ce981743d63d84a"),
+    ];
+    for (one, other) in equal {
+        assert_eq!(common(one), common(other));
+    }
+    let different = [
+        ("extra is removed, known to 2 peers", "extra is removed, known to 3 peers"),
+        ("n1     127.0.0.1:7117   127.0.0.1:7118", "n1     127.0.0.1:7117   127.0.0.1:7128"),
+        ("NODE      STATUS   ADDRESS", "NODE      ADDRESS   STATUS"),
+        ("2026-11-21 14:10:45  node_left  extra", "2026-11-21 14:10:45  node_left  extra  (forced)"),
+        ("n2        up       127.0.0.1:7127    3s      7ms", "n2        up       127.0.0.1:7127    3s      -"),
+    ];
+    for (one, other) in different {
+        assert_ne!(common(one), common(other));
+    }
+    let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+    let said = ["2026-11-21 14:10:45  node_left  extra", "it is gone"];
+    let late =
+        owned(&["it is gone", "2026-11-21 14:10:44  node_leaving  extra", "2026-11-21 14:10:44  node_left  extra"]);
+    assert!(agree(&late, &said, common) && !agree(&late[..2], &said, common));
+    assert!(!agree(&owned(&["it is gone", "or so", said[0]]), &said, common));
+    assert!(!agree(&owned(&["trace 2"]), &["trace 1"], exactly));
+}

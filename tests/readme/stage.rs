@@ -1,0 +1,251 @@
+//! Machines and terminals at which README is followed.
+
+use super::*;
+
+/// A directory as a reader has it: config.toml, and the program where cargo builds it.
+pub(super) fn checkout() -> TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    fs::copy("config.toml", path.join("config.toml")).expect("config.toml");
+    fs::create_dir_all(path.join("target/release")).expect("a directory");
+    symlink(HEADCOUNT, path.join("target/release/headcount")).expect("a link");
+    fs::create_dir(path.join("bin")).expect("a directory");
+    let cargo = path.join("bin/cargo");
+    let script = format!("#!/bin/sh\n[ \"$1 $2 $3\" = 'run --release --' ] && shift 3 && exec {HEADCOUNT} \"$@\"\n");
+    fs::write(&cargo, script).expect("a script");
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("executable");
+    directory
+}
+
+/// Has `headcount` in the path, as after an installation.
+pub(super) fn install(checkout: &Path) {
+    symlink(HEADCOUNT, checkout.join("bin/headcount")).expect("a link");
+}
+
+/// A program with these words before it, in this directory, with nothing of the tester's own settings.
+pub(super) fn program(prefix: &[String], words: &[&str], checkout: &Path) -> Command {
+    let mut all = prefix.iter().map(String::as_str).chain(words.iter().copied());
+    let mut command = Command::new(all.next().expect("a program"));
+    command.args(all).current_dir(checkout);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HEADCOUNT_")) {
+        command.env_remove(name);
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{path}", checkout.join("bin").display()));
+    command
+}
+
+/// A shell that a reader types into.
+pub(super) struct Terminal {
+    pub(super) shell: Child,
+    pub(super) input: ChildStdin,
+    pub(super) lines: Receiver<String>,
+    /// Everything it showed.
+    pub(super) log: Vec<String>,
+}
+
+impl Terminal {
+    const MARK: &'static str = "@@@";
+
+    pub(super) fn open(prefix: &[String], checkout: &Path) -> Self {
+        let mut command = program(prefix, &["bash", "--norc", "--noprofile"], checkout);
+        let mut shell = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("bash runs");
+        let mut input = shell.stdin.take().expect("piped");
+        writeln!(input, "exec 2>&1; set -m; shopt -s expand_aliases").expect("it reads");
+        let (sender, lines) = channel();
+        let output = BufReader::new(shell.stdout.take().expect("piped"));
+        std::thread::spawn(move || output.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok()));
+        Self { shell, input, lines, log: Vec::new() }
+    }
+
+    fn type_in(&mut self, line: &str) {
+        writeln!(self.input, "{line}").expect("the shell reads");
+    }
+
+    /// The next line, unless it takes too long. What the shell says about its jobs is passed over.
+    pub(super) fn line(&mut self, deadline: Instant) -> Option<String> {
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    self.log.push(line.clone());
+                    if !is_about_jobs(&line) {
+                        return Some(line);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Disconnected) => panic!("the shell has ended:\n{}", self.log.join("\n")),
+            }
+        }
+    }
+
+    /// Runs a command to its end, or into the background; what is shown until then, and its exit code.
+    pub(super) fn run(&mut self, command: &str) -> (Vec<String>, i32) {
+        self.type_in(command);
+        // What is printed may have no end of line.
+        self.type_in(&format!("printf '\\n{} %s\\n' $?", Self::MARK));
+        let deadline = Instant::now() + PATIENCE;
+        let mut lines = Vec::new();
+        loop {
+            let line = self.line(deadline);
+            let line = line.unwrap_or_else(|| panic!("{command} does not end:\n{}", self.log.join("\n")));
+            match line.strip_prefix(Self::MARK) {
+                Some(code) => return (lines, code.trim().parse().expect("an exit code")),
+                None if line.is_empty() => {}
+                None => lines.push(line),
+            }
+        }
+    }
+
+    /// Does what README says, and sees whether that comes of it.
+    pub(super) fn follow(&mut self, step: &Step, by: fn(&str) -> String) {
+        let Step { command, printed } = step;
+        let said: Vec<&str> = printed.iter().flatten().copied().filter(|line| !line.is_empty()).collect();
+        // An error is one line that begins with the program's name; an agent's line names its node there.
+        let is_error = said.iter().any(|line| line.starts_with("headcount: ") && !line.contains(": node="));
+        let deadline = Instant::now() + PATIENCE;
+        let (mut shown, code) = self.run(command);
+        assert_eq!(code, i32::from(is_error), "{command}:\n{}", self.log.join("\n"));
+        while printed.is_some() && !agree(&shown, &said, by) {
+            let context = || format!("{command}\n\nprints\n{}\n\nREADME has\n{}", shown.join("\n"), said.join("\n"));
+            assert!(Instant::now() < deadline, "{}\n\nall of it:\n{}", context(), self.log.join("\n"));
+            if ASK.contains(command) {
+                std::thread::sleep(Duration::from_millis(50));
+                shown = self.run(command).0;
+            } else if let Some(line) = self.line(deadline) {
+                // Of what runs in the background.
+                shown.extend(Some(line).filter(|line| !line.is_empty()));
+            }
+        }
+    }
+
+    /// Starts a command that stays, and sees whether it begins as README says.
+    pub(super) fn stay(&mut self, step: &Step, begins: &str) {
+        let Step { command, printed } = step;
+        self.type_in(command);
+        let deadline = Instant::now() + PATIENCE;
+        let next = |terminal: &mut Self| {
+            let line = terminal.line(deadline);
+            line.unwrap_or_else(|| panic!("{command} prints no more than\n{}", terminal.log.join("\n")))
+        };
+        let mut line = next(self);
+        while !line.starts_with(begins) {
+            line = next(self);
+        }
+        for (place, said) in printed.iter().flatten().enumerate() {
+            if place > 0 {
+                line = next(self);
+            }
+            assert_eq!(common(&line), common(said), "{command}:\n{}", self.log.join("\n"));
+        }
+    }
+}
+
+/// Returns true if the shell says how a job of its own fares.
+fn is_about_jobs(line: &str) -> bool {
+    let number = line.strip_prefix('[').map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    line.starts_with("bash: line ") || number.is_some_and(|rest| rest.starts_with(']'))
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+    }
+}
+
+/// A few machines at which README is followed.
+pub(super) struct Stage {
+    pub(super) network: Network,
+    pub(super) checkouts: Vec<TempDir>,
+}
+
+impl Stage {
+    /// Sets up so many machines, 10.0.0.1 the first; or why that cannot be had here.
+    pub(super) fn new(hosts: usize) -> Result<Self, String> {
+        for tool in ["bash", "curl"] {
+            let found = Command::new(tool).arg("--version").stdout(Stdio::null()).status();
+            found.map_err(|error| format!("`{tool}` is needed: {error}"))?;
+        }
+        let stage = Self { network: Network::new(hosts)?, checkouts: (0..hosts).map(|_| checkout()).collect() };
+        for host in 0..hosts {
+            let address = format!("10.0.0.{}/24", host + 1);
+            let added = stage.program(host, &["ip", "address", "add", &address, "dev", "eth0"]).status();
+            assert!(added.is_ok_and(|status| status.success()), "{address}");
+        }
+        Ok(stage)
+    }
+
+    pub(super) fn path(&self, host: usize) -> &Path {
+        self.checkouts[host].path()
+    }
+
+    pub(super) fn program(&self, host: usize, words: &[&str]) -> Command {
+        program(&self.network.on(host), words, self.path(host))
+    }
+
+    pub(super) fn terminal(&self, host: usize) -> Terminal {
+        Terminal::open(&self.network.on(host), self.path(host))
+    }
+
+    /// Waits until an agent of a host has such a line in its metrics.
+    pub(super) fn wait_for_metric(&self, host: usize, port: u16, line: &str) {
+        let address = format!("http://127.0.0.1:{port}/metrics");
+        wait_for(&format!("{line} of {port}"), || {
+            let Output { stdout, .. } = self.program(host, &["curl", "-s", &address]).output().expect("curl runs");
+            String::from_utf8_lossy(&stdout).lines().any(|metric| metric == line).then_some(())
+        });
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for host in 0..self.checkouts.len() {
+            let name = self.network.on(host).pop().expect("its name");
+            let Ok(output) = Command::new("ip").args(["netns", "pids", &name]).output() else { continue };
+            for pid in String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| line.trim().parse().ok()) {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
+    }
+}
+
+/// Returns the words by which a command that stays is known to work; nothing for the others.
+pub(super) fn stays(command: &str) -> Option<&'static str> {
+    let is_in_background = command.ends_with('&');
+    let known = STAY.iter().find(|(begin, _)| !is_in_background && command.starts_with(begin));
+    known.map(|(_, works)| *works)
+}
+
+pub(super) fn likewise_bind(host: usize) -> (String, String) {
+    ("--bind 10.0.0.1:".to_owned(), format!("--bind 10.0.0.{}:", host + 1))
+}
+
+/// Follows a section on the first machine; agents that it starts are started on the other ones, too, with what README says
+/// is each one's own in the place of the first one's. The terminal that commands were typed into.
+pub(super) fn follow_on_all_machines(
+    stage: &Stage,
+    heading: &str,
+    own: impl Fn(usize) -> Vec<(String, String)>,
+) -> Terminal {
+    for host in 0..stage.checkouts.len() {
+        install(stage.path(host));
+    }
+    let mut typing = stage.terminal(0);
+    let mut staying = Vec::new();
+    for step in steps(heading) {
+        let Some(works) = stays(step.command) else {
+            typing.follow(&step, common);
+            continue;
+        };
+        let mut terminal = stage.terminal(0);
+        terminal.stay(&step, works);
+        staying.push(terminal);
+        for host in (1..stage.checkouts.len()).filter(|_| step.command.starts_with("headcount agent ")) {
+            let mut terminal = stage.terminal(host);
+            let change = |command: String, (one, other): (String, String)| command.replace(&one, &other);
+            terminal.type_in(&own(host).into_iter().fold(step.command.to_owned(), change));
+            staying.push(terminal);
+        }
+    }
+    typing
+}
