@@ -368,6 +368,46 @@ fn what_is_asked_for_in_one_question_is_bounded_and_unproven_addresses_get_nothi
     forge(&mut net, 1, 0, &[Message::WantBroadcasts(vec![Span { run, first: 1, last: 1 << 40 }])]);
     let sent = net.sent.take().unwrap_or_default();
     assert!(!sent.is_empty() && sent.len() <= 16, "{} packets", sent.len());
+    // The same question from an address that proved nothing.
+    let core = &mut net.nodes[0].core;
+    let slot = core.view.slot_of("n1").expect("a member");
+    core.view.peer_mut(slot).proven = false;
+    net.sent = Some(Vec::new());
+    net.nodes[0].core.asked_for_broadcasts(slot, &[Span { run, first: 1, last: 1 }]);
+    net.drain(0);
+    assert_eq!(net.sent.take().map(|sent| sent.len()), Some(0));
+    assert_eq!(net.nodes[0].core.counters().dropped(Drop::Unproven), 1);
+}
+
+#[test]
+fn broadcasts_beyond_the_allowance_of_who_relays_them_are_not_taken() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let run = net.nodes[2].core.me().run;
+    let most = (MAX_BYTES_PER_MEMBER / MAX_PAYLOAD_BYTES) as u64;
+    let largest = payload(&vec![0; MAX_PAYLOAD_BYTES]);
+    let mut relay = |by: &str, number| {
+        let core = &mut net.nodes[0].core;
+        let slot = core.view.slot_of(by).expect("a member");
+        core.heard_broadcast(slot, &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() });
+        net.drain(0);
+    };
+    for number in 1..=most + 1 {
+        relay("n1", number);
+    }
+    relay("n2", most + 2);
+    assert_eq!(net.nodes[0].messages.len() as u64, most + 1, "and the last one, by another member");
+    assert_eq!(net.nodes[0].core.counters().dropped(Drop::RateLimited), 1);
+    assert_sums(&net);
+}
+
+#[test]
+fn a_broadcast_does_not_go_back_to_where_it_began_or_came_from() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    say(&mut net, 0, b"x");
+    net.run(ms(150));
+    assert_eq!(seen(&net), 3);
+    assert_eq!(net.nodes[0].core.counters().messages.received, 0, "nobody sends it to its origin");
+    assert_sums(&net);
 }
 
 #[test]
@@ -575,6 +615,7 @@ fn hand_in(net: &mut Net, to: usize, from: &str, letter: &Letter) {
     let slot = core.view.slot_of(from).expect("a member");
     let way = core.best_way(slot);
     core.heard_letter(slot, way, letter);
+    net.drain(to);
 }
 
 #[test]
@@ -590,6 +631,7 @@ fn receipts_and_answers_count_only_from_the_process_that_the_letter_went_to() {
         hand_in(&mut net, 0, "n2", &answer);
         let liar = net.nodes[0].core.view.slot_of("n2").expect("a member");
         net.nodes[0].core.heard_receipt(liar, to);
+        net.drain(0);
     }
     net.run(ms(50));
     assert!(net.nodes[0].replies.is_empty(), "{:?}", net.nodes[0].replies);

@@ -301,7 +301,7 @@ impl Net {
         self.input(node, Input::Command(command));
     }
 
-    fn drain(&mut self, at: usize) {
+    pub(super) fn drain(&mut self, at: usize) {
         let mut resolve = false;
         let (mut persist, mut ended) = (None, None);
         while let Some(output) = self.nodes[at].core.poll() {
