@@ -178,6 +178,8 @@ pub struct MessageCounters {
     pub dropped: u64,
     /// Copies of broadcasts sent to other members, of this node's own and of others'.
     pub copies_sent: u64,
+    /// Broadcasts that gave way to later ones before their time: members that still lack them miss them.
+    pub evicted: u64,
 }
 
 impl Counters {

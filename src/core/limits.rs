@@ -558,8 +558,13 @@ pub const MAX_DIRECT_BLOCKS: usize = 4_096;
 pub const DIRECT_SWEEP: Duration = Duration::from_secs(1);
 /// The greatest number of broadcasts that are kept to be given to members that lack them.
 pub const MAX_KEPT_MESSAGES: usize = 8_192;
-/// The greatest size of their payloads in all, in bytes; the oldest are dropped first.
+/// The greatest size of the payloads of those that began elsewhere, in bytes; the oldest are dropped first.
 pub const MAX_KEPT_BYTES: usize = 8 * 1024 * 1024;
+/// The greatest size of the payloads of those that began at this node, in bytes. A program that is faster than
+/// [`FETCH_TIME`] allows is told to wait.
+pub const MAX_KEPT_OWN_BYTES: usize = 4 * 1024 * 1024;
+/// The time that members have to fetch a broadcast before a later one of the same node may take its place.
+pub const FETCH_TIME: Duration = Duration::from_secs(2);
 /// The time after a new broadcast for which the held ones are announced in packets of their own.
 pub const REPAIR_AFTER: Duration = Duration::from_millis(200);
 /// The number of peers that they are announced to.

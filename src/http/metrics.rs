@@ -187,6 +187,11 @@ impl Collector for Figures {
             ),
             ("messages_duplicate", "Copies of messages seen before or too old", counters.messages.duplicate),
             ("messages_dropped", "Copies of messages not taken for another reason", counters.messages.dropped),
+            (
+                "messages_evicted",
+                "Broadcasts no longer kept for members that lack them, before their time",
+                counters.messages.evicted,
+            ),
             ("message_copies_sent", "Copies of broadcasts sent to other members", counters.messages.copies_sent),
             ("direct_calls_delivered", "Direct calls by which a node had a broadcast first", info.direct.delivered),
             ("direct_calls_duplicate", "Direct calls to nodes that had the broadcast already", info.direct.duplicate),

@@ -7,7 +7,8 @@
 //! - An origin's window is forgotten only when nothing new came of it for [`ORIGIN_MEMORY`]: whatever it has seen is too old
 //!   by then.
 //! - At most [`MAX_ORIGINS`] windows; a further origin is not heard until one is forgotten.
-//! - What is kept is bounded in number and bytes; the oldest give way, and are not repaired any more.
+//! - What is kept is bounded in number and bytes; the oldest give way, and are not repaired any more. A program that
+//!   broadcasts faster than members can fetch is told to wait instead.
 //! - Who relays a broadcast may not carry its origin's window out of sight: only the origin itself jumps so far, or two
 //!   members that relay say so, as when this node stood still for long.
 //!
@@ -21,8 +22,8 @@ use crate::core::counters::Drop;
 use crate::core::doors::{Command, CommandError, Delivery, DeliveryKind, Output, Reply, Ticket};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{
-    BROADCAST_LIFE, MAX_FLOODED_PAYLOAD, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_ORIGINS, MAX_UNSPREAD, MESSAGE_WINDOW,
-    ORIGIN_MEMORY,
+    BROADCAST_LIFE, FETCH_TIME, MAX_FLOODED_PAYLOAD, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_KEPT_OWN_BYTES,
+    MAX_ORIGINS, MAX_UNSPREAD, MESSAGE_WINDOW, ORIGIN_MEMORY,
 };
 use crate::core::member::Run;
 use crate::core::time::Time;
@@ -37,7 +38,15 @@ pub(super) struct Broadcasts {
     /// The number of this node's last broadcast.
     last: u64,
     origins: BTreeMap<Run, Origin>,
-    /// All that is kept, the oldest here first.
+    /// Kept broadcasts that began here: those of others do not displace them.
+    own: Shelf,
+    /// Kept broadcasts of other origins.
+    others: Shelf,
+}
+
+/// Kept broadcasts in the order in which they came.
+#[derive(Debug, Default)]
+struct Shelf {
     order: VecDeque<MessageId>,
     bytes: usize,
 }
@@ -86,7 +95,7 @@ impl Kept {
 
 impl Broadcasts {
     pub(super) fn size(&self) -> usize {
-        self.origins.len() + self.order.len()
+        self.origins.len() + self.own.order.len() + self.others.order.len()
     }
 
     /// Whether nothing is kept and no origin remembered.
@@ -96,12 +105,13 @@ impl Broadcasts {
 
     /// Whether anything is kept that others may want.
     pub(super) fn is_any_kept(&self) -> bool {
-        !self.order.is_empty()
+        self.shelves().any(|shelf| !shelf.order.is_empty())
     }
 
     /// Whether something came within this time.
     pub(super) fn is_newer_than(&self, now: Time, within: Duration) -> bool {
-        self.order.back().and_then(|id| self.kept(*id)).is_some_and(|kept| now.since(kept.since) < within)
+        let mut newest = self.shelves().filter_map(|shelf| self.kept(*shelf.order.back()?));
+        newest.any(|kept| now.since(kept.since) < within)
     }
 
     pub(super) fn kept(&self, id: MessageId) -> Option<&Kept> {
@@ -161,32 +171,66 @@ impl Broadcasts {
         self.origins.len() < MAX_ORIGINS
     }
 
-    fn keep(&mut self, id: MessageId, kept: Kept) {
-        self.bytes += kept.payload.len();
-        self.order.push_back(id);
+    fn shelves(&self) -> impl Iterator<Item = &Shelf> {
+        [&self.own, &self.others].into_iter()
+    }
+
+    /// Returns true if so many bytes more of this node's own could only be kept in place of some that members may still be
+    /// fetching.
+    fn is_ahead(&self, bytes: usize, now: Time) -> bool {
+        let oldest = self.own.order.front().and_then(|id| self.kept(*id));
+        self.own.bytes + bytes > MAX_KEPT_OWN_BYTES && oldest.is_some_and(|kept| now.since(kept.since) < FETCH_TIME)
+    }
+
+    /// Keeps a broadcast. Returns the number of older ones that give way, before all members may have them.
+    fn keep(&mut self, id: MessageId, kept: Kept) -> u64 {
+        let is_own = kept.from.is_none();
+        let shelf = if is_own { &mut self.own } else { &mut self.others };
+        shelf.bytes += kept.payload.len();
+        shelf.order.push_back(id);
         let since = kept.since;
         let origin = self.origins.entry(id.run).or_insert_with(|| Origin::new(None, since));
         origin.fresh_at = since;
         origin.kept.insert(id.number(), kept);
-        while self.order.len() > MAX_KEPT_MESSAGES || self.bytes > MAX_KEPT_BYTES {
-            self.drop_oldest();
+        let mut dropped = 0;
+        while self.own.bytes > MAX_KEPT_OWN_BYTES {
+            self.drop_oldest(true);
+            dropped += 1;
         }
+        while self.others.bytes > MAX_KEPT_BYTES {
+            self.drop_oldest(false);
+            dropped += 1;
+        }
+        while self.own.order.len() + self.others.order.len() > MAX_KEPT_MESSAGES {
+            let since = |shelf: &Shelf| shelf.order.front().and_then(|id| self.kept(*id)).map(|kept| kept.since);
+            let is_own = match (since(&self.own), since(&self.others)) {
+                (Some(own), Some(others)) => own <= others,
+                (own, _) => own.is_some(),
+            };
+            self.drop_oldest(is_own);
+            dropped += 1;
+        }
+        dropped
     }
 
-    fn drop_oldest(&mut self) {
-        let Some(id) = self.order.pop_front() else { return };
+    fn drop_oldest(&mut self, is_own: bool) {
+        let shelf = if is_own { &mut self.own } else { &mut self.others };
+        let Some(id) = shelf.order.pop_front() else { return };
         if let Some(kept) = self.origins.get_mut(&id.run).and_then(|origin| origin.kept.remove(&id.number())) {
-            self.bytes -= kept.payload.len();
+            shelf.bytes -= kept.payload.len();
         }
     }
 
-    /// Lets go of what is too old.
+    /// Drops the broadcasts that are too old.
     pub(super) fn expire(&mut self, now: Time) {
-        while let Some(oldest) = self.order.front().and_then(|id| self.kept(*id)) {
-            if now.since(oldest.since) < BROADCAST_LIFE {
-                break;
+        for is_own in [true, false] {
+            let oldest = |this: &Self| {
+                let shelf = if is_own { &this.own } else { &this.others };
+                shelf.order.front().and_then(|id| this.kept(*id)).map(|kept| kept.since)
+            };
+            while oldest(self).is_some_and(|since| now.since(since) >= BROADCAST_LIFE) {
+                self.drop_oldest(is_own);
             }
-            self.drop_oldest();
         }
         self.forget_origins(now);
     }
@@ -197,7 +241,8 @@ impl Broadcasts {
 
     /// When [`Broadcasts::expire`] has something to do next.
     pub(super) fn next_end(&self) -> Option<Time> {
-        let kept = self.order.front().and_then(|id| self.kept(*id)).map(|kept| kept.since + BROADCAST_LIFE);
+        let oldest = self.shelves().filter_map(|shelf| self.kept(*shelf.order.front()?)).map(|kept| kept.since).min();
+        let kept = oldest.map(|since| since + BROADCAST_LIFE);
         let forgotten = || self.origins.values().map(|origin| origin.fresh_at + ORIGIN_MEMORY).min();
         kept.or_else(forgotten)
     }
@@ -233,6 +278,9 @@ impl Core {
         let error = match self.cannot_speak() {
             Some(error) => Some(error),
             None if self.messaging.spreading.size() >= MAX_UNSPREAD => Some(CommandError::Busy),
+            None if others > 0 && self.messaging.broadcasts.is_ahead(payload.len(), self.now) => {
+                Some(CommandError::Busy)
+            }
             None if is_large && others > 0 && self.linked_neighbours().is_empty() => Some(CommandError::NoLinks),
             None => None,
         };
@@ -294,7 +342,7 @@ impl Core {
         let from = self.view.record(slot).id.clone();
         let (topic, payload) = (kept.topic.clone(), kept.payload.clone());
         let is_large = kept.is_large();
-        self.messaging.broadcasts.keep(id, kept);
+        self.counters.messages.evicted += self.messaging.broadcasts.keep(id, kept);
         self.spread_soon(id, is_large);
         self.repair_later();
         if self.messaging.called.contains(id) {

@@ -8,9 +8,10 @@ use crate::core::counters::Drop;
 use crate::core::doors::{Command, CommandError, DeliveryKind, Input, Reply};
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{
-    ALLOWANCE_INTERVAL, BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_FLOODED_PAYLOAD, MAX_KEPT_MESSAGES, MAX_LETTER_BYTES,
-    MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_OPEN_REQUESTS_PER_MEMBER, MAX_ORIGINS, MAX_PAYLOAD_BYTES, MAX_UNSPREAD,
-    MESSAGE_WINDOW, ORIGIN_MEMORY, REPAIR_PACKETS, SEND_TIMEOUT, SPREAD_PACKETS,
+    ALLOWANCE_INTERVAL, BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_FLOODED_PAYLOAD, MAX_KEPT_MESSAGES,
+    MAX_KEPT_OWN_BYTES, MAX_LETTER_BYTES, MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_OPEN_REQUESTS_PER_MEMBER,
+    MAX_ORIGINS, MAX_PAYLOAD_BYTES, MAX_UNSPREAD, MESSAGE_WINDOW, ORIGIN_MEMORY, REPAIR_PACKETS, SEND_TIMEOUT,
+    SPREAD_PACKETS,
 };
 use crate::core::member::{Run, Status};
 use crate::core::settings::Profile;
@@ -338,6 +339,40 @@ fn what_is_kept_is_bounded() {
     let kept = net.nodes[0].core.sizes().messages;
     assert!(kept <= MAX_KEPT_MESSAGES + MAX_UNSPREAD + 16, "{kept}");
     assert_eq!(net.nodes[0].messages.len(), MAX_KEPT_MESSAGES + 500, "all were delivered");
+}
+
+#[test]
+fn programs_that_outrun_the_others_are_told_to_wait_and_nothing_that_was_taken_is_lost() {
+    let mut net = Net::linked(Profile::Local, 4);
+    let large = vec![7; MAX_PAYLOAD_BYTES];
+    let mut taken = [0; 3];
+    let mut refused = 0;
+    for _ in 0..500 {
+        for (node, taken) in taken.iter_mut().enumerate() {
+            net.nodes[node].replies.clear();
+            say(&mut net, node, &large);
+            match net.nodes[node].replies[..] {
+                [Reply::Broadcast { .. }] => *taken += 1,
+                [Reply::Refused(CommandError::Busy)] => refused += 1,
+                _ => panic!("{:?}", net.nodes[node].replies),
+            }
+        }
+        net.run(ms(5));
+    }
+    assert!(refused > 0, "94 MiB in 2.5 s are more than is kept");
+    assert!(
+        taken.iter().all(|taken| taken * MAX_PAYLOAD_BYTES > MAX_KEPT_OWN_BYTES),
+        "{taken:?}: room is made in time"
+    );
+    net.run(Duration::from_secs(8));
+    for (origin, taken) in taken.iter().enumerate() {
+        for node in &net.nodes {
+            let heard = node.messages.iter().filter(|(_, message)| message.from == id(&format!("n{origin}"))).count();
+            assert_eq!(heard, *taken, "of n{origin} at {}", node.core.me().id);
+        }
+    }
+    assert!(net.nodes[0].core.counters().messages.evicted > 0, "what gives way is counted");
+    assert_sums(&net);
 }
 
 #[test]
