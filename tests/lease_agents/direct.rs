@@ -215,6 +215,7 @@ async fn who_has_another_token_or_another_name_is_brought_nothing() {
     let stranger = table.node("b", &[], Door::Open, Some("fedcba9876543210")).await;
     // Its address has been somebody else's since: that one is not taken for it.
     let c = table.node("c", &[], Door::Open, Some(TOKEN)).await;
+    a.until_listed(3).await;
     let at_c = a.agent.lease_nodes(&headcount::lease::LeaseName::default()).await.expect("listed");
     let at_c = at_c.nodes.iter().find(|node| node.node.as_str() == "c").and_then(|node| node.rpc_address);
     let _moved = table.node("d", &[], Door::At(at_c.expect("an address")), Some(TOKEN)).await;
