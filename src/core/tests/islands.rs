@@ -197,7 +197,7 @@ fn merges(case: Case) {
             for status in [Status::Leaving, Status::Left(LeaveReason::Graceful)] {
                 let last = update(Record { status, ..impostor.record.clone() });
                 for to in impostor.audience.clone() {
-                    impostor.say(&mut net, to, &[last.clone()]);
+                    impostor.say(&mut net, to, std::slice::from_ref(&last));
                 }
             }
         }
@@ -286,7 +286,7 @@ fn nobody_takes_a_member_up_so_far_ahead_that_its_owner_could_not_say_otherwise(
             one.record.incarnation = one.record.incarnation.max(far);
             let last = update(one.record.clone());
             for to in one.audience.clone() {
-                one.say(&mut net, to, &[last.clone()]);
+                one.say(&mut net, to, std::slice::from_ref(&last));
             }
         }
         cut(&mut net, (3, 3), false);
