@@ -67,6 +67,8 @@ pub(super) struct Doors {
 #[derive(Debug)]
 pub(in crate::agent) struct Leases {
     offices: Mutex<BTreeMap<LeaseName, Arc<Office>>>,
+    /// The highest terms that earlier runs left in the data directory: shown until there is news.
+    terms: BTreeMap<LeaseName, u64>,
     clock: Clock,
     asks: mpsc::Sender<Ask>,
     words: mpsc::Sender<Heard>,
@@ -74,14 +76,20 @@ pub(in crate::agent) struct Leases {
 }
 
 impl Leases {
-    /// The leases of the configuration; `office` is that of the lease by which the cluster is led.
-    pub(super) fn open(office: Arc<Office>, clock: Clock, leases: &[LeaseName]) -> (Self, Doors) {
+    /// The leases of the configuration, and the terms that are known; `office` is that of the lease by which the cluster
+    /// is led.
+    pub(super) fn open(
+        office: Arc<Office>,
+        clock: Clock,
+        leases: &[LeaseName],
+        terms: BTreeMap<LeaseName, u64>,
+    ) -> (Self, Doors) {
         let (asks, ask_door) = mpsc::channel(MAX_ASKS);
         let (words, word_door) = mpsc::channel(MAX_WORDS);
         // The cluster's is shown also where this node does not contend for it: as vacant.
-        office.publish(vacant());
+        office.publish(vacant(&terms, &LeaseName::default()));
         let offices = BTreeMap::from([(LeaseName::default(), office)]);
-        let opened = Self { offices: Mutex::new(offices), clock, asks, words, counted: Mutex::default() };
+        let opened = Self { offices: Mutex::new(offices), terms, clock, asks, words, counted: Mutex::default() };
         for lease in leases {
             opened.office_for(lease).expect("the configuration names few enough");
         }
@@ -107,7 +115,7 @@ impl Leases {
             return Err(TooManyLeases);
         }
         let office = Office::new();
-        office.publish(vacant());
+        office.publish(vacant(&self.terms, lease));
         offices.insert(lease.clone(), Arc::clone(&office));
         Ok(office)
     }
@@ -156,8 +164,9 @@ impl Leases {
     }
 }
 
-fn vacant() -> Leadership {
-    Leadership { state: LeadershipState::Vacant, ..Leadership::disabled() }
+fn vacant(terms: &BTreeMap<LeaseName, u64>, lease: &LeaseName) -> Leadership {
+    let term = terms.get(lease).copied().unwrap_or(0);
+    Leadership { state: LeadershipState::Vacant, term, ..Leadership::disabled() }
 }
 
 #[cfg(test)]
@@ -171,7 +180,7 @@ mod tests {
     #[test]
     fn there_are_so_many_offices_and_each_lease_has_one() {
         let office = Office::new();
-        let (leases, _doors) = Leases::open(Arc::clone(&office), Clock::start(), &[name("billing")]);
+        let (leases, _doors) = Leases::open(Arc::clone(&office), Clock::start(), &[name("billing")], BTreeMap::new());
         assert!(Arc::ptr_eq(&leases.office(&LeaseName::default()).expect("always"), &office));
         let billing = leases.office(&name("billing")).expect("configured");
         assert!(Arc::ptr_eq(&leases.office_for(&name("billing")).expect("there"), &billing));
@@ -184,8 +193,17 @@ mod tests {
     }
 
     #[test]
+    fn a_term_that_an_earlier_run_left_is_shown_from_the_beginning() {
+        let terms = BTreeMap::from([(LeaseName::default(), 7), (name("billing"), 3), (name("later"), 5)]);
+        let (leases, _doors) = Leases::open(Office::new(), Clock::start(), &[name("billing")], terms);
+        let shown = |lease: &LeaseName| leases.office_for(lease).expect("few enough").watch().get().term;
+        let names = [LeaseName::default(), name("billing"), name("later"), name("new")];
+        assert_eq!(names.each_ref().map(shown), [7, 3, 5, 0]);
+    }
+
+    #[test]
     fn asks_beyond_the_bound_wait_at_the_door() {
-        let (leases, _doors) = Leases::open(Office::new(), Clock::start(), &[]);
+        let (leases, _doors) = Leases::open(Office::new(), Clock::start(), &[], BTreeMap::new());
         let asker = leases.asker();
         for _ in 0..MAX_ASKS {
             asker.try_send(Ask::Resign(LeaseName::default())).expect("room");
@@ -195,10 +213,11 @@ mod tests {
 
     #[test]
     fn words_that_nobody_takes_are_lost_and_keep_nobody_waiting() {
-        let (leases, mut doors) = Leases::open(Office::new(), Clock::start(), &[]);
+        let (leases, mut doors) = Leases::open(Office::new(), Clock::start(), &[], BTreeMap::new());
         let lease = crate::NodeId::new("default").expect("a name");
         for term in 0..=MAX_WORDS as u64 {
-            leases.hear(LeaseWord { lease: lease.clone(), term, kind: LeaseWord::LED, nonce: 0 }, true);
+            let (lease, node) = (lease.clone(), lease.clone());
+            leases.hear(LeaseWord { lease, node, term, kind: LeaseWord::LED, nonce: 0 }, true);
         }
         let taken = std::iter::from_fn(|| doors.words.try_recv().ok()).count();
         assert_eq!(taken, MAX_WORDS);

@@ -298,7 +298,7 @@ impl Task {
         let known = self.claim(&lease).map(|claim| (claim.term, claim.is_me));
         match word.kind {
             LeaseWord::LED if *is_of_elder => {
-                self.parts.contender.heard(now, &lease, word.term, false);
+                self.parts.contender.heard(now, &lease, &word.node, word.term, false);
                 if known.is_some_and(|(term, _)| term < word.term) {
                     // Who leads is in the database; not everybody looks there in the same moment.
                     let spread = (self.parts.timing.renewal_interval / 4).min(MOST_LOOK_SPREAD);
@@ -308,7 +308,7 @@ impl Task {
                 }
             }
             LeaseWord::RELEASED if *is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
-                self.parts.contender.heard(now, &lease, word.term, true);
+                self.parts.contender.heard(now, &lease, &word.node, word.term, true);
             }
             LeaseWord::RESIGN if *is_of_elder && known == Some((word.term, true)) => {
                 self.parts.shared.journal.say(Level::INFO, format!("asked to give the lease {lease} up"));
@@ -367,7 +367,9 @@ impl Task {
 
     fn tell_others(&self, lease: &LeaseName, term: u64, kind: u8) {
         let Ok(lease) = NodeId::new(lease.as_str()) else { return };
-        let word = LeaseWord { lease, term, kind, nonce: 0 };
+        // A leader says the same again and again; what was heard already is not passed on.
+        let nonce = SysRng.try_next_u64().unwrap_or_default();
+        let word = LeaseWord { lease, node: self.parts.node.clone(), term, kind, nonce };
         let Some(driver) = self.parts.driver.upgrade() else { return };
         // At once if there is room, so that the goodbye comes after it.
         if let Err(mpsc::error::TrySendError::Full(request)) = driver.try_send(Request::TellLease(word)) {

@@ -27,7 +27,7 @@ enum Happening {
     Arrive { node: usize, life: u64, number: u64, round: Round },
     Answer { node: usize, life: u64, number: u64, names: Vec<LeaseName>, answer: Answer },
     Fail { node: usize, life: u64, number: u64, is_known: bool },
-    Heard { to: usize, lease: LeaseName, term: u64, is_released: bool },
+    Heard { to: usize, lease: LeaseName, by: NodeId, term: u64, is_released: bool },
     WorkEnds { node: usize, life: u64, lease: LeaseName, term: u64 },
 }
 
@@ -413,11 +413,11 @@ impl World {
                     self.with(node, |contender, now| contender.failed(now, is_known));
                 }
             }
-            Happening::Heard { to, lease, term, is_released } => {
+            Happening::Heard { to, lease, by, term, is_released } => {
                 let node = &mut self.nodes[to];
                 if node.contender.is_some() {
                     node.knew.insert((lease.clone(), term));
-                    self.with(to, |contender, now| contender.heard(now, &lease, term, is_released));
+                    self.with(to, |contender, now| contender.heard(now, &lease, &by, term, is_released));
                     if self.nodes[to].held.get(&lease).is_some_and(|held| held.term < term) {
                         self.violations.push(format!("{to} leads on although it has heard of term {term}"));
                     }
@@ -543,7 +543,8 @@ impl World {
             let is_silent = to == at || self.nodes[at].is_mute || self.nodes[to].is_mute;
             if !is_silent && !self.is_drawn(self.network.lost_gossip) {
                 let delay = self.delay();
-                self.later(delay, Happening::Heard { to, lease: lease.clone(), term, is_released });
+                let by = self.nodes[at].name.clone();
+                self.later(delay, Happening::Heard { to, lease: lease.clone(), by, term, is_released });
             }
         }
     }
