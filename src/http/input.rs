@@ -34,10 +34,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Text {
     }
 }
 
-/// The longest body that says nothing: `{}`, with some space around.
+/// The longest body that says nothing, with some space around.
 const MAX_NOTHING: usize = 64;
 
-/// An empty body, or an empty object. As the last argument of a handler it refuses everything else.
+/// An empty body, or one that says nothing: `{}` or `null`. As the last argument of a handler it refuses everything else.
 #[derive(Debug)]
 pub(super) struct NoBody;
 
@@ -49,7 +49,7 @@ impl<S: Send + Sync> FromRequest<S> for NoBody {
         let text: Option<String> = bytes
             .map(|bytes| bytes.iter().filter(|byte| !byte.is_ascii_whitespace()).map(|byte| *byte as char).collect());
         match text.as_deref() {
-            Some("" | "{}") => Ok(Self),
+            Some("" | "{}" | "null") => Ok(Self),
             _ => Err(Refusal::new(
                 StatusCode::BAD_REQUEST,
                 "body",
@@ -83,10 +83,10 @@ mod tests {
             let request = Request::new(Body::from(body.to_owned()));
             NoBody::from_request(request, &()).await.is_ok()
         };
-        for nothing in ["", "{}", " { }\n"] {
+        for nothing in ["", "{}", " { }\n", "null"] {
             assert!(taken(nothing).await, "{nothing:?}");
         }
-        for something in [r#"{"lease":"billing"}"#, "null", "[]", "x", &" ".repeat(MAX_NOTHING + 1)] {
+        for something in [r#"{"lease":"billing"}"#, "0", "[]", "x", &" ".repeat(MAX_NOTHING + 1)] {
             assert!(!taken(something).await, "{something:?}");
         }
     }

@@ -451,7 +451,9 @@ pub async fn rows_of_others_cannot_do_harm(bench: &Bench) {
     let mut node = bench.node("a");
     node.ask(vec![("default", acquire(1)), ("sound", acquire(100))]).await;
     let mut sound = 100;
-    for (column, value) in [("lease_token", "'x'"), ("node_id", "'a b'"), ("term", "-1"), ("lease_ms", "-1")] {
+    for (column, value) in
+        [("lease_token", "'x'"), ("node_id", "'a b'"), ("term", "-1"), ("term", "1000"), ("lease_ms", "-1")]
+    {
         bench.sql(&format!("update {{P}}leases set {column} = {value} where lease = 'default'")).await;
         for wish in [Wish::Watch, acquire(9), renew(&[9], 8), release(&[9])] {
             // The other lease of the same round is none the worse for it.

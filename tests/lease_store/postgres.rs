@@ -169,7 +169,8 @@ async fn who_loses_a_race_for_one_lease_keeps_the_rest_of_its_round() {
     // Somebody is about to commit an acquisition.
     let row = format!(
         "begin; insert into {schema}.cluster_leases values \
-         ('test', 'raced', 'a', true, '{}', 1, 600000, clock_timestamp() + interval '10 minutes', clock_timestamp())",
+         ('test', 'raced', 'a', true, '{}', 1, 600000, clock_timestamp() + interval '10 minutes', clock_timestamp());
+         insert into {schema}.cluster_terms values ('test', 'raced', 1)",
         Token(9)
     );
     raw(&bench).batch_execute(&row).await.expect("inserted");
@@ -184,7 +185,7 @@ async fn who_loses_a_race_for_one_lease_keeps_the_rest_of_its_round() {
     let answer = waiting.await.expect("no panic");
     let shown: Vec<_> = answer.steps.iter().map(holding).collect();
     assert_eq!(shown[0], (Outcome::Renewed, 1, Some(("b", 2, 1))));
-    assert_eq!(shown[1], (Outcome::Conflict, 0, Some(("a", 9, 1))));
+    assert_eq!(shown[1], (Outcome::Conflict, 1, Some(("a", 9, 1))));
     assert_eq!(shown[2], (Outcome::Acquired, 1, Some(("b", 4, 1))));
 }
 

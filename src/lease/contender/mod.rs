@@ -74,7 +74,7 @@
 //! missing that it never saw, waits for a lease of its own length.
 //!
 //! **Two databases by mistake** give every term twice. Agents that gossip with each other notice: a leader that hears of
-//! another one in its own term steps down, and so does that one; both rows are left to run out, neither is released. A
+//! another one in its own term tells it so and steps down, and so does that one; both rows are left to run out, neither is released. A
 //! lease later one of the two, or anybody else, leads again, in a term above: all have heard of the one before. Who asks
 //! the other database hears that leader again and again, finds that its own store does not know the term, and waits.
 //! (A leader by more leases than are told of at one time is heard less often: then the databases may take turns.)
@@ -251,10 +251,12 @@ impl Contender {
         };
         let is_own = contest.led.as_ref().is_some_and(|led| led.term == term);
         if is_own && !is_released && *by != self.node && !planted.has(Flaw::IgnoresRivals) {
-            // One term, two leaders. The row is left to run out: a release of it would look like the other's.
+            // One term, two leaders. The other one is told as well, so that neither goes on in it. The row is left to run
+            // out: a release of it would look like the other's.
             contest.lose(LossReason::Superseded);
             contest.drawn.clear();
             let (lease, other) = (lease.clone(), by.clone());
+            self.outputs.push_back(Output::Tell { lease: lease.clone(), term, is_released: false });
             self.outputs.push_back(Output::Alarm(ContenderAlarm::TwoDatabases { lease, term, other }));
         } else if !is_own && contest.standing.heard(now, term, is_released) {
             if contest.led.as_ref().is_some_and(|led| led.term < term) && !planted.has(Flaw::IgnoresHigherTerms) {

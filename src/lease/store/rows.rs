@@ -49,6 +49,9 @@ pub(super) fn seen(lease: &LeaseName, outcome: Outcome, rows: Result<LeaseRows, 
     let read = |rows: LeaseRows| {
         let term = term(rows.term.unwrap_or(0)).ok_or_else(|| String::from("its term is none"))?;
         let holder = rows.leader.map(|leader| leader.holder()).transpose()?;
+        if holder.as_ref().is_some_and(|holder| holder.term > term) {
+            return Err(String::from("its holder's term was never given"));
+        }
         Ok::<_, String>(Seen { outcome, term, holder, is_released: rows.is_released })
     };
     rows.and_then(read).unwrap_or_else(|reason| {

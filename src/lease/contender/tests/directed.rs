@@ -513,7 +513,7 @@ struct Apart {
     databases: [Database; 2],
     /// The terms and times at which each began to lead.
     begun: Vec<(usize, u64, Time)>,
-    /// True if two led at one time in one term after all had heard what is told.
+    /// True if two led at one time in one term.
     led_together: bool,
     alarms: Vec<(usize, &'static str)>,
 }
@@ -570,11 +570,11 @@ impl Apart {
                     let answer = self.databases[at.min(1)].execute(clock, &round).expect("it takes writes");
                     self.nodes[at].answered(self.now, &answer);
                 }
-                for (term, is_released) in self.drain(at) {
-                    for to in (0..self.nodes.len()).filter(|to| gossips && *to != at) {
-                        self.nodes[to].heard(self.now, &lease, &name(at), term, is_released);
-                        // Words of a release would follow here: a node that steps down because of a word says nothing.
-                        assert_eq!(self.drain(to), []);
+                let mut words: Vec<_> = self.drain(at).into_iter().map(|word| (at, word)).collect();
+                while let Some((by, (term, is_released))) = words.pop().filter(|_| gossips) {
+                    for to in (0..self.nodes.len()).filter(|to| *to != by) {
+                        self.nodes[to].heard(self.now, &lease, &name(by), term, is_released);
+                        words.extend(self.drain(to).into_iter().map(|word| (to, word)));
                     }
                 }
             }
@@ -600,7 +600,8 @@ fn of_two_leaders_in_one_term_by_two_databases_none_leads_on_and_one_leads_alone
     apart.run(RENEWAL + SECOND, true);
     assert_eq!(apart.leaders(), 0, "the next word of either ends both");
     let told = |at| apart.alarms.contains(&(at, "two databases"));
-    assert!(told(0) && (told(1) || told(2)), "{:?}", apart.alarms);
+    assert!(told(0) && (told(1) || told(2)), "both say so: {:?}", apart.alarms);
+    (apart.led_together, apart.alarms) = (false, Vec::new());
     let before = apart.begun.len();
     apart.run(LEASE * 20, true);
     let later = &apart.begun[before..];
