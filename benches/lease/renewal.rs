@@ -56,7 +56,8 @@ pub async fn print(renewals: u32) {
 }
 
 async fn begin(store: &mut Store, count: usize) -> Round {
-    let acquire = |number: usize| Wish::Acquire { drawn: Token(number as u128 + 1), above: 0, expired: None };
+    let acquire =
+        |number: usize| Wish::Acquire { drawn: Token(number as u128 + 1), above: 0, expired: None, missing: None };
     let steps = leases(count).into_iter().enumerate().map(|(at, lease)| Step { lease, wish: acquire(at) });
     let mut round = Round {
         node: NodeId::new("renews").expect("a name"),

@@ -4,11 +4,11 @@
 //! its lease does not claim to lead, not even in its first answer.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::App;
-use super::input::{Body, Named};
+use super::input::{Body, Named, NoBody, Text};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
 use crate::agent::{Agent, AgentError, Lease, Permit};
@@ -45,7 +45,7 @@ pub(super) async fn leaderz(State(app): State<App>, query: Pairs) -> Result<(Sta
 /// Returns the nodes in the table of the database.
 pub(super) async fn lease_nodes(State(app): State<App>, query: Pairs) -> Result<Json<json::LeaseNodes>, Refusal> {
     query.only(&["lease"])?;
-    let lease = named_lease(&query)?.unwrap_or_default();
+    let lease = lease_of(&app, &query)?.map(|lease| lease.name().clone()).unwrap_or_default();
     Ok(Json(app.agent.lease_nodes(&lease).await?.into()))
 }
 
@@ -59,7 +59,7 @@ fn named_lease(query: &Pairs) -> Result<Option<LeaseName>, Refusal> {
     let named = |name: &str| {
         LeaseName::new(name).map_err(|error| Refusal::query(format!("lease \"{}\": {error}", name.escape_debug())))
     };
-    query.last("lease").map(named).transpose()
+    query.word("lease")?.map(named).transpose()
 }
 
 /// Has the leader give leadership up; returns the leader as far as this node knows then.
@@ -81,7 +81,11 @@ pub(super) async fn resign(
 }
 
 /// Begins a piece of work that a caller runs while this node leads; a hand-over waits for its end.
-pub(super) async fn begin_work(State(app): State<App>, query: Pairs) -> Result<Json<json::LedWork>, Refusal> {
+pub(super) async fn begin_work(
+    State(app): State<App>,
+    query: Pairs,
+    _: NoBody,
+) -> Result<Json<json::LedWork>, Refusal> {
     query.only(&["lease"])?;
     let permit = app.work.begin(&app.agent, lease_of(&app, &query)?.as_ref()).await?;
     Ok(Json(told(&app, permit)))
@@ -90,8 +94,9 @@ pub(super) async fn begin_work(State(app): State<App>, query: Pairs) -> Result<J
 /// Renews a piece of work: returns the time for which it may go on.
 pub(super) async fn renew_work(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Text(id): Text,
     _: NoQuery,
+    _: NoBody,
 ) -> Result<Json<json::LedWork>, Refusal> {
     let permit = piece(&app, &id).and_then(|id| app.work.renew(id));
     permit.map(|permit| Json(told(&app, permit))).ok_or_else(|| Refusal::no_such_work(&id))
@@ -100,8 +105,9 @@ pub(super) async fn renew_work(
 /// Ends a piece of work.
 pub(super) async fn end_work(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Text(id): Text,
     _: NoQuery,
+    _: NoBody,
 ) -> Result<Json<json::LedWork>, Refusal> {
     let ended = piece(&app, &id).and_then(|piece| Some((piece, app.work.end(piece)?)));
     let (id, term) = ended.ok_or_else(|| Refusal::no_such_work(&id))?;

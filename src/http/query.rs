@@ -58,6 +58,16 @@ impl Pairs {
             .filter(|text| !text.is_empty())
     }
 
+    /// Returns the last value of a key that may not be empty where it is given.
+    pub(super) fn word(&self, key: &str) -> Result<Option<&str>, Refusal> {
+        match self.0.iter().rev().find(|(name, _)| name == key) {
+            Some((_, value)) if value.is_empty() => {
+                Err(Refusal::query(format!("{key} is given and empty")).hint(format!("name one, or leave {key} out")))
+            }
+            found => Ok(found.map(|(_, value)| value.as_str())),
+        }
+    }
+
     /// Returns the value of a flag, `true` or `false`; false if it is missing.
     pub(super) fn flag(&self, key: &str) -> Result<bool, Refusal> {
         match self.last(key) {
@@ -147,6 +157,9 @@ mod tests {
         assert!(pairs(&[("stauts", "up")]).only(&["status", "tag"]).is_err());
         assert!(pairs(&[("force", "yes")]).flag("force").is_err());
         assert!(pairs(&[("node", "a b")]).nodes("node").is_err());
+        assert!(pairs(&[("lease", "")]).word("lease").is_err());
+        assert_eq!(pairs(&[("lease", "a")]).word("lease").ok(), Some(Some("a")));
+        assert_eq!(pairs(&[]).word("lease").ok(), Some(None));
         assert!(pairs(&[("tag", "=x")]).tags("tag").is_err());
     }
 

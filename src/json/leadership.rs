@@ -85,6 +85,7 @@ impl LedWork {
 
 /// The request that the leader give leadership up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Resign {
     /// The voter to hand over to; `null` for any.
     #[serde(default)]
@@ -203,6 +204,7 @@ impl Voters {
 
 /// The request to add a voter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AddVoter {
     /// The name of the node that is to vote.
     pub id: String,
@@ -213,6 +215,7 @@ pub struct AddVoter {
 
 /// The request for a new generation of the electorate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Recover {
     /// The names of the voters that are left; the node that is asked is always one of them.
     pub voters: Vec<String>,
@@ -260,6 +263,15 @@ mod tests {
         let expected =
             r#"{"leader":null,"term":0,"is_me":false,"mode":"none","state":"disabled","lease_remaining_ms":null}"#;
         assert_eq!(json(&nobody), expected);
+    }
+
+    #[test]
+    fn requests_with_a_key_that_is_not_known_are_refused() {
+        let refused = |said: serde_json::Error| said.to_string().contains("unknown field `lease`");
+        assert!(serde_json::from_str::<Resign>(r#"{"lease":"billing"}"#).is_err_and(refused));
+        assert!(serde_json::from_str::<AddVoter>(r#"{"id":"a","lease":"billing"}"#).is_err_and(refused));
+        assert!(serde_json::from_str::<Recover>(r#"{"voters":["a"],"lease":"billing"}"#).is_err_and(refused));
+        assert_eq!(serde_json::from_str::<Resign>("{}").ok(), Some(Resign { to: None }));
     }
 
     #[test]

@@ -9,13 +9,16 @@
 //! - **Only the database's clock is compared with rows**: an expiry, an age, a window.
 //! - A lease has at most one holder. Its term grows by at least one with every acquisition, in the same transaction, and
 //!   survives every row.
-//! - **A lease is free if nobody ever held it, or if its last holder gave it up.** A sweep frees it only once the same
-//!   token has stood in its row for a whole lease by the sweeper's own clock. (A clock that is put forward expires
+//! - **A lease is free if nobody ever held it, or if its last holder gave it up, which the row of the highest term says.**
+//!   A row that is missing was deleted by hand or by a sweep, and its holder may live: it is taken only by a contender
+//!   that saw it missing for a whole lease. A sweep deletes a holder's row only once the same token has stood in it for
+//!   a whole lease by the sweeper's own clock, and never the row that says that a lease is free. (A clock that is put forward expires
 //!   every lease at once. A contender that sees the holder waits for it all the same; one that finds the lease free
 //!   does not know that it should.)
 //! - A lease has expired once its expiry is past, and also if its expiry is further away than the lease is long, which
 //!   only a clock that was put back can cause. (Its holder may renew it all the same; others wait by their own clocks.)
-//! - Every step is answered with the row as it stands after the step, in the order of the steps.
+//! - Every step is answered with the row as it stands after the step, in the order of the steps. A row that cannot be
+//!   read, or a lease whose terms are used up, is the outcome of that step alone.
 //!
 //! Must not know: what the contender does with an answer; any clock.
 
@@ -62,6 +65,8 @@ pub enum Wish {
         above: u64,
         /// The token that may be replaced once it has expired; `None`: only a free lease is taken.
         expired: Option<Token>,
+        /// The term whose row may be missing: the contender saw it missing for a whole lease by its own clock.
+        missing: Option<u64>,
     },
     /// Prolongs the lease, if this node holds it under one of the tokens `held` and it has not expired.
     Renew {
@@ -92,8 +97,17 @@ pub struct Seen {
     pub outcome: Outcome,
     /// The highest term that the store ever gave for this lease; 0 if none.
     pub term: u64,
-    /// The holder as it stands after the step; `None`: the lease is free.
+    /// The holder as it stands after the step; `None`: no row shows one.
     pub holder: Option<Holder>,
+    /// True if the row of the highest term says that its holder gave the lease up.
+    pub is_released: bool,
+}
+
+impl Seen {
+    /// Returns true if nobody holds the lease. Without a holder it may also be that the holder's row was deleted.
+    pub fn is_free(&self) -> bool {
+        self.holder.is_none() && (self.is_released || self.term == 0)
+    }
 }
 
 impl Seen {
@@ -121,6 +135,10 @@ pub enum Outcome {
     Rejected,
     /// The lease is free.
     Released,
+    /// The lease's rows hold what no store writes: nothing is known of it.
+    Unreadable,
+    /// There is no higher term than the stored one, or than the one that the contender has heard of: nothing changed.
+    Exhausted,
 }
 
 /// A lease's holder, as a store shows it.

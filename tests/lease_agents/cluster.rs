@@ -57,6 +57,13 @@ impl Database {
         Agent::start(name, seeds, &[&["--config", config.to_str().expect("text")], more].concat())
     }
 
+    /// Runs statements in the file.
+    pub fn execute(&self, statements: &str) {
+        let connection = rusqlite::Connection::open(self.path("leases.db")).expect("a file");
+        connection.busy_timeout(std::time::Duration::from_secs(30)).expect("set");
+        connection.execute_batch(statements).expect(statements);
+    }
+
     /// So many agents of one cluster, started at once.
     pub fn agents(&self, count: usize, lines: &str) -> Vec<Agent> {
         let mut agents = vec![self.agent_with("n0", &[], lines, &[])];

@@ -19,7 +19,9 @@ fn leaderz_is_200_on_the_leader_and_503_elsewhere_in_both_modes() {
             assert_eq!(status(&agent.get(path)), expected, "{path}");
         }
         assert_eq!(status(&agent.get("/leaderz?lease=nobodys")), 404);
-        assert_eq!(status(&agent.get("/leaderz?lease=a%20b")), 400);
+        for path in ["/leaderz?lease=a%20b", "/leaderz?lease=", "/v1/leader?lease=", "/v1/lease/nodes?lease="] {
+            assert_eq!(status(&agent.get(path)), 400, "{path}");
+        }
     }
     let data = tempfile::tempdir().expect("a directory");
     let voter = Agent::start("v", &[], &["--voters", "v", "--data-dir", data.path().to_str().expect("text")]);
@@ -92,13 +94,16 @@ fn people_see_who_is_in_the_table_and_what_it_costs() {
     assert!(lines[0].starts_with("NODE") && lines[0].contains("HEARD"), "{table}");
     assert!(lines[1].starts_with(&format!("{} (leads)", led.name)) && lines[1].contains("left"), "{table}");
     assert_eq!(lines.len(), 3, "{table}");
-    let (done, json) = agents[1].client(&["leader", "--nodes", "--lease", "nobodys", "--format", "json"]);
+    let (done, json) = agents[1].client(&["leader", "--nodes", "--lease", "billing", "--format", "json"]);
     let json: Value = serde_json::from_str(&json).expect("JSON");
     assert!(
-        done.success() && json["lease"] == "nobodys" && json["nodes"].as_array().map(Vec::len) == Some(2),
+        done.success() && json["lease"] == "billing" && json["nodes"].as_array().map(Vec::len) == Some(2),
         "{json}"
     );
-    assert!(json["nodes"][0]["term"].is_null() && json["nodes"][0]["active"] == true, "{json}");
+    for what in [&["leader", "--lease", "nobodys"][..], &["leader", "--nodes", "--lease", "nobodys"]] {
+        assert!(!agents[1].client(what).0.success(), "{what:?}");
+    }
+    assert_eq!(status(&agents[1].get("/v1/lease/nodes?lease=nobodys")), 404);
     let leads = &agents[led.at];
     assert!(leads.metric("headcount_lease_acquisitions_total{lease=\"default\"}") >= 1.0);
     wait_for("renewals are counted", || {
@@ -109,4 +114,26 @@ fn people_see_who_is_in_the_table_and_what_it_costs() {
         let age = leads.metric(&format!("headcount_lease_heartbeat_age_seconds{{node=\"{}\"}}", agent.name));
         assert!(age < Duration::from_secs(30).as_secs_f64());
     }
+}
+
+#[test]
+fn a_call_that_names_its_lease_in_the_wrong_place_is_refused_and_nobody_resigns() {
+    let database = Database::file();
+    let agents = database.agents(1, "");
+    let led = wait_for_leader(&agents, 0);
+    let billing = serde_json::json!({"lease": "billing"});
+    for (path, expected) in [
+        ("/v1/leader/resign", 422),
+        ("/v1/leader/work", 400),
+        ("/v1/leader/work?lease=", 400),
+        ("/v1/leader/resign?lease=", 400),
+        ("/v1/leader/work/1-1", 400),
+        ("/v1/leader/work/%ff", 400),
+    ] {
+        let answer = agents[0].post(path, &billing);
+        assert_eq!(status(&answer), expected, "{path}: {answer}");
+        assert!(answer.contains("application/problem+json"), "{path}: {answer}");
+    }
+    assert_eq!(wait_for_leader(&agents, 0), led, "and it leads on");
+    assert_eq!(status(&agents[0].post("/v1/leader/work", &serde_json::json!({}))), 200);
 }

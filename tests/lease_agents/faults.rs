@@ -114,6 +114,85 @@ fn a_file_that_is_deleted_is_made_again_and_terms_go_on() {
 }
 
 #[test]
+fn a_log_that_is_deleted_is_noticed_by_all_that_have_it_open() {
+    let database = Database::file();
+    // They do not gossip with each other: the file alone tells them of each other.
+    let agents: Vec<Agent> = ["n0", "n1"].map(|name| database.agent(name, &[])).into();
+    let old = wait_for_leader(&agents, 0);
+    for suffix in ["-wal", "-shm"] {
+        std::fs::remove_file(database.path(&format!("leases.db{suffix}"))).expect("it is there");
+    }
+    // One that opens the file now has a log of its own: all others must come over to it.
+    let third = database.agent("n2", &[]);
+    for agent in &agents {
+        // Deleted, or replaced by the log of one that noticed before.
+        wait_for("it says so", || agent.log().contains("while it was open").then_some(()));
+    }
+    let agents: Vec<Agent> = agents.into_iter().chain([third]).collect();
+    // Whoever led before has stopped, and all see one leader again. Terms that were lost with the log are known to others.
+    let new = wait_for("all agree", || {
+        let seen: Vec<_> = agents.iter().map(leader).collect();
+        let name = seen[0]["leader"].as_str()?.to_owned();
+        seen.iter().all(|seen| seen["leader"] == name.as_str() && seen["term"] == seen[0]["term"]).then_some(name)
+    });
+    assert!(agents.iter().any(|agent| agent.name == new), "{new} after {old:?}");
+}
+
+#[test]
+fn two_databases_by_mistake_are_told_of_and_one_leads() {
+    let (one, other) = (Database::file(), Database::file());
+    let pace = "lease_duration = \"4s\"\nrenewal_interval = \"1s\"";
+    let first = one.agent_with("n0", &[], pace, &[]);
+    wait_for("it leads", || (leader(&first)["is_me"] == true).then_some(()));
+    let agents = [other.agent_with("n1", &[&first.gossip], pace, &[]), first];
+    // The second leads at once by its own database, unless it hears of the first before it has asked.
+    let is_told = |agent: &Agent| agent.log().contains("two databases") || agent.log().contains("was led already");
+    wait_for("somebody says so", || agents.iter().any(is_told).then_some(()));
+    let leaders = || agents.iter().map(leader).filter(|seen| seen["is_me"] == true).collect::<Vec<_>>();
+    let led = wait_for("one leads", || Some(leaders()).filter(|leaders| leaders.len() == 1))[0].clone();
+    // For longer than the lease by which the other one could lead as well.
+    let until = std::time::Instant::now() + PAST_THE_LEASE * 4;
+    while std::time::Instant::now() < until {
+        let mut terms: Vec<_> = leaders().iter().map(|seen| seen["term"].as_u64()).collect();
+        assert!(terms.iter().all(|term| *term >= led["term"].as_u64()), "{terms:?} after {led}");
+        let count = terms.len();
+        terms.dedup();
+        assert_eq!(terms.len(), count, "two lead in one term");
+    }
+}
+
+#[test]
+fn a_row_that_is_deleted_by_hand_while_its_leader_lives_makes_no_second_leader() {
+    let database = Database::file();
+    let pace = "lease_duration = \"6s\"\nrenewal_interval = \"2500ms\"";
+    // They do not gossip with each other, and look at the row at different times.
+    let agents: Vec<Agent> = ["n0", "n1", "n2"].map(|name| database.agent_with(name, &[], pace, &[])).into();
+    let old = wait_for_leader(&agents, 0);
+    database.execute("delete from cluster_leases");
+    wait_for("the next one leads, and nobody beside it", || {
+        let mine: Vec<_> = agents.iter().map(leader).filter(|seen| seen["is_me"] == true).collect();
+        assert!(mine.len() <= 1, "{mine:?}");
+        mine.first().is_some_and(|seen| seen["term"].as_u64() > Some(old.term)).then_some(())
+    });
+}
+
+#[test]
+fn a_bad_row_of_one_lease_leaves_the_others_alone_and_is_told_of() {
+    let database = Database::file();
+    let agents = database.agents(2, "");
+    let old = wait_for_leader(&agents, 0);
+    database.execute("update cluster_leases set lease_token = 'garbage' where lease = 'billing'");
+    wait_for("somebody says so", || {
+        agents.iter().any(|agent| agent.log().contains("hold what no agent writes")).then_some(())
+    });
+    database.execute("update cluster_terms set term = 9007199254740991 where lease = 'billing'");
+    database.execute("update cluster_leases set is_leader = 0, term = 9007199254740991 where lease = 'billing'");
+    wait_for("it is told", || agents.iter().any(|agent| agent.log().contains("no term left")).then_some(()));
+    std::thread::sleep(PAST_THE_LEASE);
+    assert_eq!(wait_for_leader(&agents, 0), old, "the cluster's leader leads on");
+}
+
+#[test]
 fn an_agent_leaves_although_its_database_is_away() {
     let Some(mut server) = Server::start(&[]) else { return };
     let database = Database::on(&server.url(), "away");

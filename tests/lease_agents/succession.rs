@@ -70,6 +70,9 @@ fn of_ten_one_leads(database: &Database) {
     assert_eq!(first.term, 1, "nobody else led before");
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(wait_for_leader(&agents, 0), first, "and it leads on");
+    for agent in &agents {
+        assert!(!agent.log().contains("no transaction in progress"), "{}", agent.log());
+    }
 }
 
 #[test]
@@ -135,6 +138,7 @@ fn terms_go_on_above_those_on_disk_when_the_database_is_an_empty_one() {
         let _ = std::fs::remove_file(database.path(&format!("leases.db{suffix}")));
     }
     let agent = database.agent_with("n0", &[], "", &more);
+    assert!(leader(&agent)["term"].as_u64() >= Some(first), "shown from the beginning");
     let second =
         wait_for("it leads", || leader(&agent)["is_me"].as_bool()?.then(|| leader(&agent)["term"].as_u64())?);
     assert!(second > first, "{second}");

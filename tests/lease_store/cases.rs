@@ -7,7 +7,7 @@ use headcount::lease::store::{MAX_NODES, Store, StoreError};
 use headcount::lease::{Outcome, Seen, Token, Wish};
 use tokio::task::JoinSet;
 
-use crate::harness::{Bench, LEASE, PATIENCE, acquire, holding, release, renew, take_over};
+use crate::harness::{Bench, LEASE, PATIENCE, acquire, holding, missing, release, renew, take_over};
 
 /// More than a lease.
 const PAST: Duration = Duration::from_secs(601);
@@ -187,36 +187,60 @@ pub async fn terms_survive_sweeps_and_every_row(bench: &Bench) {
     node.one(acquire(1)).await;
     node.one(release(&[1])).await;
     bench.age(PAST).await;
-    assert_eq!(node.store.sweep(Duration::from_secs(1)).await, Ok(2));
-    assert_eq!(holding(&node.one(acquire(2)).await), (Outcome::Acquired, 2, Some(("a", 2, 2))));
+    assert_eq!(node.store.sweep(Duration::from_secs(1)).await, Ok(1), "its liveness row alone");
+    assert_eq!(holding(&node.one(acquire(2)).await), (Outcome::Acquired, 2, Some(("a", 2, 2))), "it is free");
     bench.sql("delete from {P}leases").await;
     bench.sql("delete from {P}nodes").await;
     assert_eq!(holding(&node.watch().await), (Outcome::Watched, 2, None));
-    assert_eq!(holding(&node.one(acquire(3)).await), (Outcome::Acquired, 3, Some(("a", 3, 3))));
+    assert_eq!(holding(&node.one(missing(3, 2)).await), (Outcome::Acquired, 3, Some(("a", 3, 3))));
+}
+
+pub async fn a_lease_whose_row_was_deleted_by_hand_is_not_free(bench: &Bench) {
+    let (mut holder, mut other) = (bench.node("a"), bench.node("b"));
+    other.one(acquire(1)).await;
+    other.one(release(&[1])).await;
+    assert!(other.watch().await.is_free());
+    holder.one(acquire(2)).await;
+    // What says that the first term was given up says nothing of the second.
+    bench.sql("delete from {P}leases where node_id = 'a'").await;
+    let seen = other.watch().await;
+    assert_eq!((holding(&seen), seen.is_free()), ((Outcome::Watched, 2, None), false));
+    for wish in [acquire(3), take_over(3, 2), missing(3, 1)] {
+        assert_eq!(holding(&other.one(wish).await), (Outcome::Held, 2, None));
+    }
+    assert_eq!(holding(&holder.one(renew(&[2], 4)).await), (Outcome::Rejected, 2, None));
+    assert_eq!(holding(&other.one(missing(3, 2)).await), (Outcome::Acquired, 3, Some(("b", 3, 3))));
+    other.one(release(&[3])).await;
+    bench.sql("delete from {P}terms").await;
+    assert!(other.watch().await.is_free(), "no term was ever given");
+    assert_eq!(other.one(acquire(5)).await.outcome, Outcome::Acquired);
 }
 
 pub async fn a_new_term_is_above_the_highest_known(bench: &Bench) {
     let mut node = bench.node("a");
-    let above = |drawn, above| Wish::Acquire { drawn: Token(drawn), above, expired: None };
+    let above = |drawn, above| Wish::Acquire { drawn: Token(drawn), above, expired: None, missing: None };
     assert_eq!(holding(&node.one(above(1, 41)).await), (Outcome::Acquired, 42, Some(("a", 1, 42))));
     node.one(release(&[1])).await;
     assert_eq!(node.one(above(2, 7)).await.term, 43, "the stored one is higher");
     assert_eq!(node.one(above(3, 1_000)).await.term, 43, "who does not acquire changes no term");
 }
 
-pub async fn terms_at_their_end_are_refused_and_change_nothing(bench: &Bench) {
+pub async fn terms_at_their_end_are_refused_and_change_nothing_of_their_lease_or_others(bench: &Bench) {
     const LAST: u64 = (1 << 53) - 1;
     let mut node = bench.node("a");
-    for above in [LAST, LAST + 1, u64::MAX] {
-        let error = node.try_one(Wish::Acquire { drawn: Token(1), above, expired: None }).await.expect_err("no term");
-        assert!(matches!(error, StoreError::TermsExhausted { .. }), "{error}");
+    let above = |above| Wish::Acquire { drawn: Token(1), above, expired: None, missing: None };
+    for beyond in [LAST, LAST + 1, u64::MAX] {
+        assert_eq!(holding(&node.one(above(beyond)).await), (Outcome::Exhausted, 0, None));
     }
     assert_eq!(holding(&node.watch().await), (Outcome::Watched, 0, None));
-    let last = node.one(Wish::Acquire { drawn: Token(1), above: LAST - 1, expired: None }).await;
-    assert_eq!(last.term, LAST);
-    node.one(release(&[1])).await;
-    let error = node.try_one(acquire(2)).await.expect_err("no term is left");
-    assert!(matches!(error, StoreError::TermsExhausted { .. }), "{error}");
+    assert_eq!(node.one(above(LAST - 1)).await.term, LAST);
+    assert_eq!(holding(&node.one(renew(&[1], 2)).await), (Outcome::Renewed, LAST, Some(("a", 2, LAST))));
+    node.one(release(&[2])).await;
+    let answer = node.ask(vec![("other", acquire(3)), ("default", acquire(2)), ("third", acquire(4))]).await;
+    let shown: Vec<_> = answer.steps.iter().map(holding).collect();
+    assert_eq!(shown[0], (Outcome::Acquired, 1, Some(("a", 3, 1))));
+    assert_eq!(shown[1], (Outcome::Exhausted, LAST, None));
+    assert_eq!(shown[2], (Outcome::Acquired, 1, Some(("a", 4, 1))));
     assert_eq!(holding(&node.watch().await), (Outcome::Watched, LAST, None));
 }
 
@@ -343,7 +367,8 @@ pub async fn a_sweep_deletes_old_rows_and_no_others(bench: &Bench) {
     young.ask(vec![("x", acquire(3)), ("z", acquire(4))]).await;
     young.ask(vec![("z", release(&[4]))]).await;
     assert_eq!(young.store.sweep(LEASE).await, Ok(0), "nothing is as old as that");
-    // The old node's liveness row and its row of the lease it released, not the one that it still leads.
+    // The old node's liveness row and its row of the lease it released, which has another leader since, not the one that it
+    // still leads.
     assert_eq!(young.store.sweep(LEASE / 4).await, Ok(2));
     assert_eq!(young.store.sweep(LEASE / 4).await, Ok(0));
     let nodes = young.store.nodes().await.expect("listed");
@@ -410,7 +435,7 @@ pub async fn dropped_tables_are_made_again(bench: &Bench) {
     }
     // As after a fail-over to an empty database: nothing is known there, and the term heard of goes on.
     assert_eq!(holding(&node.one(renew(&[1], 2)).await), (Outcome::Rejected, 0, None));
-    let above = Wish::Acquire { drawn: Token(3), above: 1, expired: None };
+    let above = Wish::Acquire { drawn: Token(3), above: 1, expired: None, missing: None };
     assert_eq!(node.one(above).await.term, 2);
 }
 
@@ -424,14 +449,28 @@ pub async fn tables_of_a_later_release_are_refused(bench: &Bench) {
 
 pub async fn rows_of_others_cannot_do_harm(bench: &Bench) {
     let mut node = bench.node("a");
-    node.one(acquire(1)).await;
-    for (column, value) in [("lease_token", "'x'"), ("node_id", "'a b'"), ("term", "-1"), ("lease_ms", "-1")] {
-        bench.sql(&format!("update {{P}}leases set {column} = {value}")).await;
-        let error = node.try_one(Wish::Watch).await.expect_err("not a row of ours");
-        assert!(matches!(&error, StoreError::Damaged { .. }), "{column}: {error}");
-        bench.sql("delete from {P}leases").await;
-        assert_eq!(node.one(acquire(1)).await.outcome, Outcome::Acquired, "it does no lasting harm");
+    node.ask(vec![("default", acquire(1)), ("sound", acquire(100))]).await;
+    let mut sound = 100;
+    for (column, value) in
+        [("lease_token", "'x'"), ("node_id", "'a b'"), ("term", "-1"), ("term", "1000"), ("lease_ms", "-1")]
+    {
+        bench.sql(&format!("update {{P}}leases set {column} = {value} where lease = 'default'")).await;
+        for wish in [Wish::Watch, acquire(9), renew(&[9], 8), release(&[9])] {
+            // The other lease of the same round is none the worse for it.
+            let answer = node.ask(vec![("default", wish), ("sound", renew(&[sound], sound + 1))]).await;
+            sound += 1;
+            let shown: Vec<_> = answer.steps.iter().map(holding).collect();
+            assert_eq!(shown[0], (Outcome::Unreadable, 0, None), "{column}");
+            assert_eq!(shown[1], (Outcome::Renewed, 1, Some(("a", sound, 1))), "{column}");
+        }
+        bench.sql("delete from {P}leases where lease = 'default'").await;
+        let term = node.watch().await.term;
+        assert_eq!(node.one(missing(1, term)).await.outcome, Outcome::Acquired, "it does no lasting harm");
     }
+    bench.sql("update {P}leases set lease_ms = 9223372036854775807 where lease = 'default'").await;
+    assert_eq!(node.one(take_over(2, 1)).await.outcome, Outcome::Held, "however long");
     bench.sql("update {P}nodes set rpc_addr = 'nowhere'").await;
-    assert_eq!(node.store.nodes().await.expect("listed")[0].rpc_address, None);
+    bench.sql("insert into {P}nodes select cluster, 'a b', rpc_addr, updated_at from {P}nodes").await;
+    let nodes = node.store.nodes().await.expect("listed");
+    assert_eq!((nodes.len(), nodes[0].rpc_address), (1, None), "whose name is none is not listed");
 }

@@ -123,11 +123,16 @@ impl Node {
 }
 
 pub fn acquire(drawn: u128) -> Wish {
-    Wish::Acquire { drawn: Token(drawn), above: 0, expired: None }
+    Wish::Acquire { drawn: Token(drawn), above: 0, expired: None, missing: None }
 }
 
 pub fn take_over(drawn: u128, expired: u128) -> Wish {
-    Wish::Acquire { drawn: Token(drawn), above: 0, expired: Some(Token(expired)) }
+    Wish::Acquire { drawn: Token(drawn), above: 0, expired: Some(Token(expired)), missing: None }
+}
+
+/// Takes the lease, though the row of this term is missing.
+pub fn missing(drawn: u128, term: u64) -> Wish {
+    Wish::Acquire { drawn: Token(drawn), above: 0, expired: None, missing: Some(term) }
 }
 
 pub fn renew(held: &[u128], drawn: u128) -> Wish {

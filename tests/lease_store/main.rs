@@ -55,7 +55,8 @@ macro_rules! suite {
             of_ten_that_take_over_at_once_one_leads_in_one_term
             terms_survive_sweeps_and_every_row
             a_new_term_is_above_the_highest_known
-            terms_at_their_end_are_refused_and_change_nothing
+            a_lease_whose_row_was_deleted_by_hand_is_not_free
+            terms_at_their_end_are_refused_and_change_nothing_of_their_lease_or_others
             ten_leases_are_carried_out_in_one_round
             leases_and_clusters_do_not_touch_each_other
             nodes_are_listed_with_their_ages_newest_first

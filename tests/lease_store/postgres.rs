@@ -169,7 +169,8 @@ async fn who_loses_a_race_for_one_lease_keeps_the_rest_of_its_round() {
     // Somebody is about to commit an acquisition.
     let row = format!(
         "begin; insert into {schema}.cluster_leases values \
-         ('test', 'raced', 'a', true, '{}', 1, 600000, clock_timestamp() + interval '10 minutes', clock_timestamp())",
+         ('test', 'raced', 'a', true, '{}', 1, 600000, clock_timestamp() + interval '10 minutes', clock_timestamp());
+         insert into {schema}.cluster_terms values ('test', 'raced', 1)",
         Token(9)
     );
     raw(&bench).batch_execute(&row).await.expect("inserted");
@@ -184,7 +185,7 @@ async fn who_loses_a_race_for_one_lease_keeps_the_rest_of_its_round() {
     let answer = waiting.await.expect("no panic");
     let shown: Vec<_> = answer.steps.iter().map(holding).collect();
     assert_eq!(shown[0], (Outcome::Renewed, 1, Some(("b", 2, 1))));
-    assert_eq!(shown[1], (Outcome::Conflict, 0, Some(("a", 9, 1))));
+    assert_eq!(shown[1], (Outcome::Conflict, 1, Some(("a", 9, 1))));
     assert_eq!(shown[2], (Outcome::Acquired, 1, Some(("b", 4, 1))));
 }
 
@@ -218,12 +219,39 @@ async fn nobody_there_is_told_with_the_place_and_without_the_password() {
 }
 
 #[tokio::test]
+async fn times_without_end_are_read_as_far_off_and_fail_nothing() {
+    let Some(bench) = start("").await else { return };
+    let mut node = bench.node("a");
+    node.ask(vec![("x", acquire(1)), ("y", acquire(2))]).await;
+    bench.node("b").watch().await;
+    bench.sql("update {P}nodes set updated_at = 'infinity' where node_id = 'a'").await;
+    bench.sql("update {P}nodes set updated_at = '-infinity' where node_id = 'b'").await;
+    let nodes = node.store.nodes().await.expect("listed");
+    assert_eq!(nodes.iter().map(|row| row.node.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert!(nodes[0].age.is_zero() && nodes[1].age > Duration::from_secs(86_400 * 365));
+    bench.sql("update {P}leases set expires_at = 'infinity' where lease = 'x'").await;
+    bench.sql("update {P}leases set expires_at = '-infinity' where lease = 'y'").await;
+    let seen = bench.node("b").ask(vec![("x", Wish::Watch), ("y", Wish::Watch)]).await.steps;
+    assert!(
+        seen.iter().all(|seen| seen.holder.as_ref().is_some_and(headcount::lease::Holder::has_expired)),
+        "{seen:?}"
+    );
+    let taken = bench.node("b").ask(vec![("x", take_over(3, 1)), ("y", take_over(4, 2))]).await;
+    assert!(taken.steps.iter().all(|seen| seen.outcome == Outcome::Acquired), "{taken:?}");
+}
+
+#[tokio::test]
 async fn a_takeover_in_a_round_of_many_is_judged_lease_by_lease() {
     let Some(bench) = start("").await else { return };
     let mut old = bench.node("z");
     old.ask(vec![("x", acquire(1)), ("y", acquire(2))]).await;
     bench.sql("update {P}leases set expires_at = updated_at where lease = 'y'").await;
-    let above = |drawn, above, expired| Wish::Acquire { drawn: Token(drawn), above, expired: Some(Token(expired)) };
+    let above = |drawn, above, expired| Wish::Acquire {
+        drawn: Token(drawn),
+        above,
+        expired: Some(Token(expired)),
+        missing: None,
+    };
     let answer = bench.node("a").ask(vec![("y", above(4, 7, 2)), ("x", take_over(3, 1))]).await;
     let shown: Vec<_> = answer.steps.iter().map(holding).collect();
     assert_eq!(shown, [(Outcome::Acquired, 8, Some(("a", 4, 8))), (Outcome::Held, 1, Some(("z", 1, 1)))]);

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use headcount::lease::Outcome;
 use headcount::lease::store::{StoreError, StoreOptions, StoreUrl};
+use headcount::lease::{Outcome, Wish};
 use tempfile::TempDir;
 
-use crate::harness::{Bench, Raw, acquire, holding, renew};
+use crate::harness::{Bench, Node, Raw, acquire, holding, renew};
 
 fn start(_case: &str) -> std::future::Ready<Option<Bench>> {
     std::future::ready(Some(bench(tempfile::tempdir().expect("a directory"), "leases.db")))
@@ -86,6 +86,65 @@ async fn a_replaced_file_is_an_error_first_and_then_what_is_there() {
     let error = node.try_one(renew(&[1], 3)).await.expect_err("it is another file");
     assert!(matches!(&error, StoreError::FileChanged { change: "replaced", .. }), "{error}");
     assert_eq!(holding(&node.one(renew(&[1], 3)).await), (Outcome::Rejected, 1, Some(("b", 2, 1))));
+}
+
+#[tokio::test]
+async fn a_log_that_is_deleted_is_as_if_the_file_were() {
+    let bench = start("").await.expect("it starts");
+    for log in ["leases.db-wal", "leases.db-shm"] {
+        let mut node = bench.node("a");
+        node.watch().await;
+        fs::remove_file(bench.file().with_file_name(log)).expect("removed");
+        let error = node.try_one(Wish::Watch).await.expect_err("who opens it now does not see this one");
+        assert!(matches!(&error, StoreError::FileChanged { change: "deleted", .. }), "{error}");
+        assert!(error.to_string().contains(log), "{error}");
+        assert_eq!(node.watch().await.outcome, Outcome::Watched, "and then what is there");
+    }
+}
+
+#[tokio::test]
+async fn a_file_with_two_paths_is_refused_and_a_symbolic_link_is_not() {
+    let bench = start("").await.expect("it starts");
+    let mut first = bench.node("a");
+    first.one(acquire(1)).await;
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let at = |path: &Path| {
+        let url = StoreUrl::Sqlite(path.to_owned());
+        let store = headcount::lease::store::Store::new(&url, bench.options.clone()).expect("good");
+        Node { id: headcount::NodeId::new("b").expect("a name"), store }
+    };
+    let symbolic = elsewhere.path().join("symbolic.db");
+    std::os::unix::fs::symlink(bench.file(), &symbolic).expect("a link");
+    assert_eq!(holding(&at(&symbolic).watch().await), (Outcome::Watched, 1, Some(("a", 1, 1))));
+    let hard = elsewhere.path().join("hard.db");
+    fs::hard_link(bench.file(), &hard).expect("a link");
+    for path in [hard.as_path(), bench.file(), symbolic.as_path()] {
+        let error = at(path).try_one(acquire(2)).await.expect_err("there are two paths");
+        assert!(matches!(error, StoreError::ManyPaths { .. }) && error.needs_people(), "{error}");
+        assert!(error.to_string().contains("hard link"), "{error}");
+    }
+    assert_eq!(first.one(renew(&[1], 3)).await.outcome, Outcome::Renewed, "whoever has it open goes on");
+    fs::remove_file(&hard).expect("removed");
+    assert_eq!(at(bench.file()).watch().await.outcome, Outcome::Watched);
+}
+
+#[tokio::test]
+async fn a_file_that_is_mounted_alone_is_refused() {
+    let bench = start("").await.expect("it starts");
+    bench.node("a").one(acquire(1)).await;
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let path = elsewhere.path().join("mounted here.db");
+    fs::write(&path, "").expect("a place");
+    let mounted = Command::new("mount").arg("--bind").arg(bench.file()).arg(&path).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return crate::harness::skip("a mount takes the right to make one");
+    }
+    let _mount = Disk(path.clone());
+    let url = StoreUrl::Sqlite(path);
+    let mut store = headcount::lease::store::Store::new(&url, bench.options.clone()).expect("good");
+    let error = store.prepare().await.expect_err("its log would lie beside this path");
+    assert!(matches!(error, StoreError::ManyPaths { .. }), "{error}");
+    assert!(error.to_string().contains("mount the directory"), "{error}");
 }
 
 #[tokio::test]

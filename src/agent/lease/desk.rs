@@ -94,6 +94,8 @@ pub(in crate::agent) struct Leases {
     offices: Mutex<BTreeMap<LeaseName, Seat>>,
     /// Leases that are contended for whether or not anybody holds a handle.
     configured: BTreeSet<LeaseName>,
+    /// The highest terms that earlier runs left in the data directory: shown until there is news.
+    terms: BTreeMap<LeaseName, u64>,
     clock: Clock,
     asks: mpsc::Sender<Ask>,
     words: mpsc::Sender<Heard>,
@@ -101,19 +103,25 @@ pub(in crate::agent) struct Leases {
 }
 
 impl Leases {
-    /// The leases of the configuration; `office` is that of the lease by which the cluster is led.
-    pub(super) fn open(office: Arc<Office>, clock: Clock, leases: &[LeaseName]) -> (Self, Doors) {
+    /// The leases of the configuration, and the terms that are known; `office` is that of the lease by which the cluster
+    /// is led.
+    pub(super) fn open(
+        office: Arc<Office>,
+        clock: Clock,
+        leases: &[LeaseName],
+        terms: BTreeMap<LeaseName, u64>,
+    ) -> (Self, Doors) {
         let (asks, ask_door) = mpsc::channel(MAX_ASKS);
         let (words, word_door) = mpsc::channel(MAX_WORDS);
         // The cluster's is shown also where this node does not contend for it: as vacant.
-        office.publish(vacant());
+        office.publish(vacant(&terms, &LeaseName::default()));
         let mut offices = BTreeMap::from([(LeaseName::default(), Seat { office, holds: 0 })]);
         for lease in leases {
-            offices.entry(lease.clone()).or_insert_with(Seat::vacant);
+            offices.entry(lease.clone()).or_insert_with(|| Seat::vacant(&terms, lease));
         }
         let configured = leases.iter().cloned().collect();
         let offices = Mutex::new(offices);
-        let opened = Self { offices, configured, clock, asks, words, counted: Mutex::default() };
+        let opened = Self { offices, configured, terms, clock, asks, words, counted: Mutex::default() };
         (opened, Doors { asks: ask_door, words: word_door })
     }
 
@@ -136,7 +144,7 @@ impl Leases {
         if !offices.contains_key(lease) && offices.len() >= MAX_LEASES {
             return Err(TooManyLeases);
         }
-        let seat = offices.entry(lease.clone()).or_insert_with(Seat::vacant);
+        let seat = offices.entry(lease.clone()).or_insert_with(|| Seat::vacant(&self.terms, lease));
         seat.holds += 1;
         let (is_first, office) = (seat.holds == 1, Arc::clone(&seat.office));
         drop(offices);
@@ -175,7 +183,7 @@ impl Leases {
         let mut offices = self.lock();
         match offices.get(lease) {
             Some(seat) if seat.holds > 0 => return false,
-            Some(seat) if *lease == LeaseName::default() => seat.office.publish(vacant()),
+            Some(seat) if *lease == LeaseName::default() => seat.office.publish(vacant(&self.terms, lease)),
             _ => {
                 if let Some(seat) = offices.remove(lease) {
                     seat.office.close();
@@ -231,15 +239,16 @@ impl Leases {
 }
 
 impl Seat {
-    fn vacant() -> Self {
+    fn vacant(terms: &BTreeMap<LeaseName, u64>, lease: &LeaseName) -> Self {
         let office = Office::new();
-        office.publish(vacant());
+        office.publish(vacant(terms, lease));
         Self { office, holds: 0 }
     }
 }
 
-fn vacant() -> Leadership {
-    Leadership { state: LeadershipState::Vacant, ..Leadership::disabled() }
+fn vacant(terms: &BTreeMap<LeaseName, u64>, lease: &LeaseName) -> Leadership {
+    let term = terms.get(lease).copied().unwrap_or(0);
+    Leadership { state: LeadershipState::Vacant, term, ..Leadership::disabled() }
 }
 
 #[cfg(test)]
@@ -253,7 +262,7 @@ mod tests {
     #[tokio::test]
     async fn there_are_so_many_offices_and_each_lease_has_one() {
         let (office, runtime) = (Office::new(), Handle::current());
-        let (leases, _doors) = Leases::open(Arc::clone(&office), Clock::start(), &[name("billing")]);
+        let (leases, _doors) = Leases::open(Arc::clone(&office), Clock::start(), &[name("billing")], BTreeMap::new());
         let leases = Arc::new(leases);
         assert!(Arc::ptr_eq(&leases.office(&LeaseName::default()).expect("always"), &office));
         let billing = leases.office(&name("billing")).expect("configured");
@@ -271,7 +280,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_task_hears_of_the_first_handle_and_of_the_last_unless_the_lease_is_configured() {
-        let (leases, mut doors) = Leases::open(Office::new(), Clock::start(), &[name("billing")]);
+        let (leases, mut doors) = Leases::open(Office::new(), Clock::start(), &[name("billing")], BTreeMap::new());
         let (leases, runtime) = (Arc::new(leases), Handle::current());
         let mut told = || std::iter::from_fn(|| doors.asks.try_recv().ok()).count();
         drop(leases.hold(&runtime, &name("billing")).expect("there"));
@@ -292,9 +301,19 @@ mod tests {
         assert!(leases.forget(&LeaseName::default()) && leases.office(&LeaseName::default()).is_some());
     }
 
+    #[tokio::test]
+    async fn a_term_that_an_earlier_run_left_is_shown_from_the_beginning() {
+        let terms = BTreeMap::from([(LeaseName::default(), 7), (name("billing"), 3), (name("later"), 5)]);
+        let (leases, _doors) = Leases::open(Office::new(), Clock::start(), &[name("billing")], terms);
+        let (leases, runtime) = (Arc::new(leases), Handle::current());
+        let shown = |lease: &LeaseName| leases.hold(&runtime, lease).expect("few enough").1.watch().get().term;
+        let names = [LeaseName::default(), name("billing"), name("later"), name("new")];
+        assert_eq!(names.each_ref().map(shown), [7, 3, 5, 0]);
+    }
+
     #[test]
     fn asks_beyond_the_bound_wait_at_the_door() {
-        let (leases, _doors) = Leases::open(Office::new(), Clock::start(), &[]);
+        let (leases, _doors) = Leases::open(Office::new(), Clock::start(), &[], BTreeMap::new());
         let asker = leases.asker();
         for _ in 0..MAX_ASKS {
             asker.try_send(Ask::Resign(LeaseName::default())).expect("room");
@@ -304,10 +323,11 @@ mod tests {
 
     #[test]
     fn words_that_nobody_takes_are_lost_and_keep_nobody_waiting() {
-        let (leases, mut doors) = Leases::open(Office::new(), Clock::start(), &[]);
+        let (leases, mut doors) = Leases::open(Office::new(), Clock::start(), &[], BTreeMap::new());
         let lease = crate::NodeId::new("default").expect("a name");
         for term in 0..=MAX_WORDS as u64 {
-            leases.hear(LeaseWord { lease: lease.clone(), term, kind: LeaseWord::LED, nonce: 0 }, true);
+            let (lease, node) = (lease.clone(), lease.clone());
+            leases.hear(LeaseWord { lease, node, term, kind: LeaseWord::LED, nonce: 0 }, true);
         }
         let taken = std::iter::from_fn(|| doors.words.try_recv().ok()).count();
         assert_eq!(taken, MAX_WORDS);

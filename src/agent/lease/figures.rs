@@ -76,13 +76,14 @@ mod tests {
     #[test]
     fn each_outcome_is_counted_where_it_belongs() {
         let mut counted = Counted::default();
-        let acquire = Wish::Acquire { drawn: Token(1), above: 0, expired: None };
+        let acquire = Wish::Acquire { drawn: Token(1), above: 0, expired: None, missing: None };
         let renew = Wish::Renew { held: vec![Token(1)], drawn: Token(2) };
         let mut one = |wish: &Wish, outcome: Option<Outcome>| {
             let steps = vec![Step { lease: LeaseName::default(), wish: wish.clone() }];
             let node = NodeId::new("a").expect("a name");
             let round = Round { node, rpc_address: None, lease_duration: Duration::from_secs(15), steps };
-            let seen = outcome.map(|outcome| Answer { steps: vec![Seen { outcome, term: 1, holder: None }] });
+            let seen = |outcome| Seen { outcome, term: 1, holder: None, is_released: true };
+            let seen = outcome.map(|outcome| Answer { steps: vec![seen(outcome)] });
             let lost = StoreError::OutcomeUnknown { place: String::new(), reason: String::new() };
             counted.round(&round, seen.as_ref().ok_or(&lost), Duration::from_millis(7));
         };

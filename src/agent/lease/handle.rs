@@ -171,7 +171,8 @@ impl Agent {
         } else {
             let lease = NodeId::new(lease.as_str()).expect("a lease has a name of the same alphabet");
             let nonce = SysRng.try_next_u64().unwrap_or_default();
-            let word = LeaseWord { lease, term: now.term, kind: LeaseWord::RESIGN, nonce };
+            let node = self.inner.config.name.clone();
+            let word = LeaseWord { lease, node, term: now.term, kind: LeaseWord::RESIGN, nonce };
             self.inner.requests.send(Request::TellLease(word)).await.map_err(|_| AgentError::Stopped)?;
         }
         let given_up = watch.wait_for(|seen| seen.term > now.term || seen.leader.is_none());

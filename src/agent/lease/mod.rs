@@ -92,7 +92,7 @@ pub(super) async fn start(
         seed,
     };
     let contender = Contender::new(birth, clock.now());
-    let (leases, doors) = Leases::open(Arc::clone(&shared.office), clock, &lease.leases);
+    let (leases, doors) = Leases::open(Arc::clone(&shared.office), clock, &lease.leases, terms.known.clone());
     let leases = Arc::new(leases);
     shared.set_leases(Arc::clone(&leases));
     let task = task::Task::new(task::Parts {

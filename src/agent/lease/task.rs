@@ -324,8 +324,10 @@ impl Task {
         let now = self.parts.clock.now();
         let known = self.claim(&lease).map(|claim| (claim.term, claim.is_me));
         match word.kind {
-            LeaseWord::LED if *is_of_elder => {
-                self.parts.contender.heard(now, &lease, word.term, false);
+            LeaseWord::LED | LeaseWord::KNOWN if *is_of_elder => {
+                // Whoever merely knows of a term is no rival of its leader.
+                let by = if word.kind == LeaseWord::LED { &word.node } else { &self.parts.node };
+                self.parts.contender.heard(now, &lease, by, word.term, false);
                 if known.is_some_and(|(term, _)| term < word.term) {
                     // Who leads is in the database; not everybody looks there in the same moment.
                     let spread = (self.parts.timing.renewal_interval / 4).min(MOST_LOOK_SPREAD);
@@ -335,7 +337,7 @@ impl Task {
                 }
             }
             LeaseWord::RELEASED if *is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
-                self.parts.contender.heard(now, &lease, word.term, true);
+                self.parts.contender.heard(now, &lease, &word.node, word.term, true);
             }
             LeaseWord::RESIGN if *is_of_elder && known == Some((word.term, true)) => {
                 self.parts.shared.journal.say(Level::INFO, format!("asked to give the lease {lease} up"));
@@ -398,18 +400,19 @@ impl Task {
         for (step, seen) in round.steps.iter().zip(&answer.steps) {
             let known = self.claim(&step.lease).map_or(0, |claim| claim.term);
             if let Some(nonce) = seen.nonce().filter(|_| seen.term < known) {
-                self.tell_word(&step.lease, known, LeaseWord::LED, nonce);
+                self.tell_word(&step.lease, known, LeaseWord::KNOWN, nonce);
             }
         }
     }
 
     fn tell_others(&self, lease: &LeaseName, term: u64, kind: u8) {
-        self.tell_word(lease, term, kind, 0);
+        // A leader says the same again and again; what was heard already is not passed on.
+        self.tell_word(lease, term, kind, SysRng.try_next_u64().unwrap_or_default());
     }
 
     fn tell_word(&self, lease: &LeaseName, term: u64, kind: u8, nonce: u64) {
         let Ok(lease) = NodeId::new(lease.as_str()) else { return };
-        let word = LeaseWord { lease, term, kind, nonce };
+        let word = LeaseWord { lease, node: self.parts.node.clone(), term, kind, nonce };
         let Some(driver) = self.parts.driver.upgrade() else { return };
         // At once if there is room, so that the goodbye comes after it.
         if let Err(mpsc::error::TrySendError::Full(request)) = driver.try_send(Request::TellLease(word)) {

@@ -1,8 +1,9 @@
 //! News about leases in a database: sent by one agent to all others, and passed on once.
 //!
 //! A message is sent to every member, or along the rings, like an update of a record; a node that receives it for the
-//! first time gives it to its driver and passes it on. Nothing is repeated later: a node that missed a message finds
-//! the same in the database a moment after. So these messages make successions quick, and nothing depends on them.
+//! first time gives it to its driver and passes it on. A node that missed a message finds the same in the database a
+//! moment after, so successions are quick by these messages and do not depend on them. Leaders repeat theirs, which
+//! shows that all ask the same database; a repetition is a new message, by its nonce.
 //!
 //! Invariants: a message is not passed on again while [`MAX_LEASE_WORDS`] later ones are remembered, so that none
 //! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] messages of others are accepted, however many a member sends.
@@ -97,7 +98,8 @@ mod tests {
     use crate::core::member::NodeId;
 
     fn word(term: u64) -> LeaseWord {
-        LeaseWord { lease: NodeId::new("default").expect("a name"), term, kind: 0, nonce: 0 }
+        let name = |text| NodeId::new(text).expect("a name");
+        LeaseWord { lease: name("default"), node: name("a"), term, kind: 0, nonce: 0 }
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub enum LossReason {
     Expired,
     /// The leader gave leadership up.
     Resigned,
-    /// Another node leads in a later term.
+    /// Another node leads in a later term, or in the same one by another database.
     Superseded,
     /// The store rejected the renewal (leases in a database).
     Rejected,

@@ -39,14 +39,14 @@ pub(super) struct Broadcasts {
     last: u64,
     origins: BTreeMap<Run, Origin>,
     /// Kept broadcasts that began here: those of others do not displace them.
-    own: Shelf,
+    own: Stock,
     /// Kept broadcasts of other origins.
-    others: Shelf,
+    others: Stock,
 }
 
 /// Kept broadcasts in the order in which they came.
 #[derive(Debug, Default)]
-struct Shelf {
+struct Stock {
     order: VecDeque<MessageId>,
     bytes: usize,
 }
@@ -105,12 +105,12 @@ impl Broadcasts {
 
     /// Whether anything is kept that others may want.
     pub(super) fn is_any_kept(&self) -> bool {
-        self.shelves().any(|shelf| !shelf.order.is_empty())
+        self.stocks().any(|stock| !stock.order.is_empty())
     }
 
     /// Whether something came within this time.
     pub(super) fn is_newer_than(&self, now: Time, within: Duration) -> bool {
-        let mut newest = self.shelves().filter_map(|shelf| self.kept(*shelf.order.back()?));
+        let mut newest = self.stocks().filter_map(|stock| self.kept(*stock.order.back()?));
         newest.any(|kept| now.since(kept.since) < within)
     }
 
@@ -171,7 +171,7 @@ impl Broadcasts {
         self.origins.len() < MAX_ORIGINS
     }
 
-    fn shelves(&self) -> impl Iterator<Item = &Shelf> {
+    fn stocks(&self) -> impl Iterator<Item = &Stock> {
         [&self.own, &self.others].into_iter()
     }
 
@@ -185,9 +185,9 @@ impl Broadcasts {
     /// Keeps a broadcast. Returns the number of older ones that give way, before all members may have them.
     fn keep(&mut self, id: MessageId, kept: Kept) -> u64 {
         let is_own = kept.from.is_none();
-        let shelf = if is_own { &mut self.own } else { &mut self.others };
-        shelf.bytes += kept.payload.len();
-        shelf.order.push_back(id);
+        let stock = if is_own { &mut self.own } else { &mut self.others };
+        stock.bytes += kept.payload.len();
+        stock.order.push_back(id);
         let since = kept.since;
         let origin = self.origins.entry(id.run).or_insert_with(|| Origin::new(None, since));
         origin.fresh_at = since;
@@ -202,7 +202,7 @@ impl Broadcasts {
             dropped += 1;
         }
         while self.own.order.len() + self.others.order.len() > MAX_KEPT_MESSAGES {
-            let since = |shelf: &Shelf| shelf.order.front().and_then(|id| self.kept(*id)).map(|kept| kept.since);
+            let since = |stock: &Stock| stock.order.front().and_then(|id| self.kept(*id)).map(|kept| kept.since);
             let is_own = match (since(&self.own), since(&self.others)) {
                 (Some(own), Some(others)) => own <= others,
                 (own, _) => own.is_some(),
@@ -214,10 +214,10 @@ impl Broadcasts {
     }
 
     fn drop_oldest(&mut self, is_own: bool) {
-        let shelf = if is_own { &mut self.own } else { &mut self.others };
-        let Some(id) = shelf.order.pop_front() else { return };
+        let stock = if is_own { &mut self.own } else { &mut self.others };
+        let Some(id) = stock.order.pop_front() else { return };
         if let Some(kept) = self.origins.get_mut(&id.run).and_then(|origin| origin.kept.remove(&id.number())) {
-            shelf.bytes -= kept.payload.len();
+            stock.bytes -= kept.payload.len();
         }
     }
 
@@ -225,8 +225,8 @@ impl Broadcasts {
     pub(super) fn expire(&mut self, now: Time) {
         for is_own in [true, false] {
             let oldest = |this: &Self| {
-                let shelf = if is_own { &this.own } else { &this.others };
-                shelf.order.front().and_then(|id| this.kept(*id)).map(|kept| kept.since)
+                let stock = if is_own { &this.own } else { &this.others };
+                stock.order.front().and_then(|id| this.kept(*id)).map(|kept| kept.since)
             };
             while oldest(self).is_some_and(|since| now.since(since) >= BROADCAST_LIFE) {
                 self.drop_oldest(is_own);
@@ -241,7 +241,7 @@ impl Broadcasts {
 
     /// When [`Broadcasts::expire`] has something to do next.
     pub(super) fn next_end(&self) -> Option<Time> {
-        let oldest = self.shelves().filter_map(|shelf| self.kept(*shelf.order.front()?)).map(|kept| kept.since).min();
+        let oldest = self.stocks().filter_map(|stock| self.kept(*stock.order.front()?)).map(|kept| kept.since).min();
         let kept = oldest.map(|since| since + BROADCAST_LIFE);
         let forgotten = || self.origins.values().map(|origin| origin.fresh_at + ORIGIN_MEMORY).min();
         kept.or_else(forgotten)

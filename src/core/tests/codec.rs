@@ -190,7 +190,13 @@ fn one_of_each() -> Vec<Message> {
         Message::Founded(founded()),
         Message::Keepsake { keepsake: nonce },
         Message::Reminder { keepsake: nonce },
-        Message::LeaseWord(Box::new(LeaseWord { lease: id("l"), term: 300, kind: LeaseWord::RESIGN, nonce: 7 })),
+        Message::LeaseWord(Box::new(LeaseWord {
+            lease: id("l"),
+            node: id("a"),
+            term: 300,
+            kind: LeaseWord::RESIGN,
+            nonce: 7,
+        })),
         Message::Broadcast(Box::new(Broadcast {
             run: Run(9),
             number: 300,

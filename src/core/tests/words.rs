@@ -9,7 +9,7 @@ use crate::core::settings::Profile;
 use crate::core::wire::{LeaseWord, Message};
 
 fn word(term: u64) -> LeaseWord {
-    LeaseWord { lease: id("billing"), term, kind: 1, nonce: 0 }
+    LeaseWord { lease: id("billing"), node: id("n1"), term, kind: 1, nonce: 0 }
 }
 
 #[test]

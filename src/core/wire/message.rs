@@ -397,6 +397,8 @@ pub enum Message {
 pub struct LeaseWord {
     /// The lease's name.
     pub lease: NodeId,
+    /// The node that the news is of: it leads, has given the lease up, or asks for that.
+    pub node: NodeId,
     /// The term that the news is about.
     pub term: u64,
     /// The kind: one of the constants below.
@@ -406,12 +408,14 @@ pub struct LeaseWord {
 }
 
 impl LeaseWord {
-    /// A leader has taken the lease in this term.
+    /// A leader has taken the lease in this term, or has renewed it.
     pub const LED: u8 = 0;
     /// The leader of this term has given the lease up: it is free.
     pub const RELEASED: u8 = 1;
     /// The leader of this term is asked to give the lease up.
     pub const RESIGN: u8 = 2;
+    /// This term has been led, though the sender's database has a lower one: terms go on above it.
+    pub const KNOWN: u8 = 3;
 }
 
 /// A node's knowledge of the candidates for founding a cluster, see [`Message::Seeking`].

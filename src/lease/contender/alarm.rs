@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{MAX_HEARD_TERM, MAX_TERM};
+use crate::core::NodeId;
 use crate::lease::LeaseName;
 
 /// A condition that an operator must know of; `Display` says what happened and what to try. The receiver limits the
@@ -36,6 +37,25 @@ pub enum ContenderAlarm {
         /// True if it was put forward, false if back.
         is_forward: bool,
     },
+    /// Another node leads in the same term: it asks another database.
+    TwoDatabases {
+        /// The lease.
+        lease: LeaseName,
+        /// The term.
+        term: u64,
+        /// The other node.
+        other: NodeId,
+    },
+    /// The lease's rows hold what cannot be read.
+    Unreadable {
+        /// The lease.
+        lease: LeaseName,
+    },
+    /// There is no higher term for the lease.
+    TermsExhausted {
+        /// The lease.
+        lease: LeaseName,
+    },
     /// Another agent with this node's name holds the lease.
     NameTwice {
         /// The lease.
@@ -60,6 +80,9 @@ impl ContenderAlarm {
             Self::Unreachable { .. } => "store unreachable",
             Self::ReachableAgain => "store reachable again",
             Self::ClockStepped { .. } => "store's clock stepped",
+            Self::TwoDatabases { .. } => "two databases",
+            Self::Unreadable { .. } => "row unreadable",
+            Self::TermsExhausted { .. } => "terms exhausted",
             Self::NameTwice { .. } => "name twice",
             Self::TermLimit { .. } => "term limit",
             Self::StrangeAnswer => "strange answer",
@@ -73,8 +96,9 @@ impl fmt::Display for ContenderAlarm {
             Self::TermFell { lease, known, stored } => write!(
                 f,
                 "the store knows lease {lease:?} up to term {stored}, and term {known} was led already: it lost commits, or \
-                 is another database; terms go on above {known}, after one lease of waiting; use synchronous replication, \
-                 and check leadership.lease.url"
+                 is another database; terms go on above {known}, after one lease of waiting, while no other node is heard to lead; \
+                 check that leadership.lease.url names the same database on all nodes, and that no commits are lost in \
+                 fail-overs (synchronous replication)"
             ),
             Self::Unreachable { since } => write!(
                 f,
@@ -89,6 +113,23 @@ impl fmt::Display for ContenderAlarm {
                  twice for it, but a change of leaders may take a lease longer; let it be slewed, not stepped",
                 if *is_forward { "forward" } else { "back" },
                 humantime::format_duration(Duration::from_millis(by.as_millis() as u64))
+            ),
+            Self::TwoDatabases { lease, term, other } => write!(
+                f,
+                "two databases: {other} leads by lease {lease:?} in term {term}, which this node was given as well; this \
+                 node leads no more, and whoever leads next does so in a higher term; check that leadership.lease.url \
+                 names the same database on all nodes: for a file its absolute path, and no hard link or mount of it"
+            ),
+            Self::Unreadable { lease } => write!(
+                f,
+                "the rows of lease {lease:?} hold what no agent writes, so that nobody can take it: look in its rows of \
+                 the tables of leases and terms for a token without 32 hex digits, a name that no node can have or a \
+                 negative number, and delete that row; others wait for one lease then"
+            ),
+            Self::TermsExhausted { lease } => write!(
+                f,
+                "lease {lease:?} has no term left above the highest, {MAX_TERM}, so that nobody can take it: find out who \
+                 wrote that term, and use another name for the lease"
             ),
             Self::NameTwice { lease } => write!(
                 f,

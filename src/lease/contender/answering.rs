@@ -8,7 +8,7 @@
 use super::asking::{Asked, Flight};
 use super::contest::Led;
 use super::flaw::Flaw;
-use super::timing::STEP_TOLERANCE;
+use super::timing::{MAX_TOLD_AGAIN, STEP_TOLERANCE, TOLD_AGAIN};
 use super::{Contender, ContenderAlarm, MAX_TERM, Output};
 use crate::core::Time;
 use crate::core::election::{LossReason, claim_of};
@@ -35,17 +35,56 @@ impl Contender {
                 let term = seen.term;
                 self.alarm(ContenderAlarm::TermLimit { lease: lease.clone(), term });
                 self.reject(&lease);
+            } else if seen.outcome == Outcome::Unreadable {
+                self.alarm(ContenderAlarm::Unreadable { lease: lease.clone() });
+                self.leave_unread(&lease, asked);
             } else {
+                if seen.outcome == Outcome::Exhausted || (seen.term == MAX_TERM && seen.holder.is_none()) {
+                    self.alarm(ContenderAlarm::TermsExhausted { lease: lease.clone() });
+                }
                 self.learn(now, &lease, asked, seen, sent);
             }
             self.schedule(now, &lease, sent, asked, seen.outcome);
         }
+        self.tell_again(now);
         self.publish(now);
+    }
+
+    /// Tells all others again of leases that this node leads by, those first that were told of longest ago. After an
+    /// answer, since every lease that is still led by then was renewed by it.
+    fn tell_again(&mut self, now: Time) {
+        let pause = self.timing.lease_duration / TOLD_AGAIN;
+        let led = self.contests.iter_mut().filter_map(|(lease, contest)| Some((lease, contest.led.as_mut()?)));
+        let mut due: Vec<_> = led.filter(|(_, led)| now.since(led.told) >= pause).collect();
+        due.sort_by_key(|(_, led)| led.told);
+        for (lease, led) in due.into_iter().take(MAX_TOLD_AGAIN) {
+            led.told = now;
+            self.outputs.push_back(Output::Tell { lease: lease.clone(), term: led.term, is_released: false });
+        }
     }
 
     fn reject(&mut self, lease: &LeaseName) {
         if let Some(contest) = self.contests.get_mut(lease) {
             contest.lose(LossReason::Rejected);
+        }
+    }
+
+    /// Takes the answer that a lease's rows cannot be read. What is known of it stays; whoever led by it leads no more,
+    /// since its row shows no token of its own.
+    fn leave_unread(&mut self, lease: &LeaseName, asked: Asked) {
+        let Some(contest) = self.contests.get_mut(lease) else { return };
+        match asked {
+            Asked::Watch => {}
+            Asked::Acquire(token) => contest.drawn.disown(token),
+            Asked::Renew(_) => {
+                contest.drawn.clear();
+                contest.lose(LossReason::Rejected);
+            }
+            Asked::Release => {
+                contest.drawn.clear();
+                contest.given_up = None;
+                contest.idle = None;
+            }
         }
     }
 
@@ -77,7 +116,7 @@ impl Contender {
                     None if self.planted.has(Flaw::LeadsOnInItsTerm) => {
                         contest.given_up = None;
                         let until = sent + claim(holder, self.timing.lease_duration, self.planted);
-                        contest.led = Some(Led { term, until });
+                        contest.led = Some(Led { term, until, told: now });
                     }
                     None => {}
                 }
@@ -140,8 +179,7 @@ impl Contender {
         if holder.term <= known && !self.planted.has(Flaw::LeadsBelowKnownTerm) {
             // Commits were lost: this term is another node's as well, or lies before one. A release of it would look as
             // if that node had released it. The row is left to run out, and others wait for it as for any holder.
-            contest.drawn.forget(holder.token);
-            contest.namesake = Some(holder.token);
+            contest.drawn.disown(holder.token);
             return;
         }
         contest.drawn.keep_only(holder.token);
@@ -152,7 +190,7 @@ impl Contender {
             return;
         }
         contest.held_off_until = None;
-        contest.led = Some(Led { term: holder.term, until });
+        contest.led = Some(Led { term: holder.term, until, told: now });
     }
 }
 
@@ -192,7 +230,7 @@ fn alarms(
         alarms.push(ContenderAlarm::ClockStepped { lease: lease(), by: step.by, is_forward: step.is_forward });
     }
     if let Some(holder) = &seen.holder {
-        let is_stranger = holder.node == *node && contest.drawn.find(holder.token).is_none();
+        let is_stranger = holder.node == *node && !contest.drawn.is_own(holder.token);
         if is_stranger && contest.namesake != Some(holder.token) {
             // The first such row may be left from an earlier life of this node; a leader knows better.
             if contest.namesake.is_some() || contest.led.is_some() {

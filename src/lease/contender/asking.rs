@@ -85,13 +85,14 @@ impl Contender {
         let above = if planted.has(Flaw::TermOfStoreAlone) { 0 } else { contest.standing.known() };
         let may_acquire = may_lead && contest.standing.known() < MAX_TERM;
         let taking = if may_acquire { contest.standing.may_take(now, own_lease) } else { Taking::No };
-        let expired = match taking {
+        let (expired, missing) = match taking {
             Taking::No => return (Wish::Watch, Asked::Watch),
-            Taking::Free => None,
-            Taking::FreeOrExpired(token) => Some(token),
+            Taking::Free => (None, None),
+            Taking::FreeOrExpired(token) => (Some(token), None),
+            Taking::FreeOrMissing(term) => (None, Some(term)),
         };
         contest.drawn.note(drawn, now);
-        (Wish::Acquire { drawn, above, expired }, Asked::Acquire(drawn))
+        (Wish::Acquire { drawn, above, expired, missing }, Asked::Acquire(drawn))
     }
 
     /// Returns true if this node may begin to lead by this lease now.

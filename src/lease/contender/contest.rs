@@ -19,6 +19,8 @@ pub(super) struct Led {
     pub(super) term: u64,
     /// The time at which the claim ends without a further renewal.
     pub(super) until: Time,
+    /// The time at which all others were told of it last.
+    pub(super) told: Time,
 }
 
 /// A term that this node led in, and has not finished with.
@@ -110,7 +112,7 @@ impl Contest {
 
     /// Returns true if the row that was seen last bears a token that was drawn here.
     pub(super) fn has_own_row(&self) -> bool {
-        self.standing.sight().is_some_and(|sight| self.drawn.find(sight.token).is_some())
+        self.standing.sight().is_some_and(|sight| self.drawn.is_own(sight.token))
     }
 
     /// Returns true if no term is this node's, whether it leads in it or not.

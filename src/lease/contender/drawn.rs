@@ -2,7 +2,8 @@
 //!
 //! Invariant: a token is noted before it is sent, and forgotten only once it is certain, or as good as certain, that
 //! the row does not hold it. Forgetting one too early costs at most a lease of waiting: a row of this node's own under
-//! a forgotten token counts as a stranger's.
+//! a forgotten token is waited for like a stranger's. The last forgotten ones are remembered, so that such a row is not
+//! called another agent's.
 //!
 //! Must not know: terms, claims.
 
@@ -24,50 +25,75 @@ pub(super) struct Draw {
     pub(super) is_adoptable: bool,
 }
 
-/// The tokens drawn here that may stand in a lease's row, oldest first.
+/// The tokens drawn here.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(super) struct Drawn(Vec<Draw>);
+pub(super) struct Drawn {
+    /// Those that may stand in the lease's row, oldest first.
+    current: Vec<Draw>,
+    /// Those that were forgotten last though they may have been written, oldest first; at most [`MAX_DRAWN`].
+    former: Vec<Token>,
+}
 
 impl Drawn {
     pub(super) fn note(&mut self, token: Token, sent: Time) {
-        if self.0.len() == MAX_DRAWN {
-            self.0.remove(0);
+        if self.current.len() == MAX_DRAWN {
+            self.current.remove(0);
         }
-        self.0.push(Draw { token, sent, is_adoptable: true });
+        self.current.push(Draw { token, sent, is_adoptable: true });
     }
 
     /// Forgets a token that was never written.
     pub(super) fn forget(&mut self, token: Token) {
-        self.0.retain(|draw| draw.token != token);
+        self.current.retain(|draw| draw.token != token);
+    }
+
+    /// Forgets a token that was written, and may still stand in the row.
+    pub(super) fn disown(&mut self, token: Token) {
+        self.forget(token);
+        self.remember(token);
     }
 
     /// Forgets all tokens but the one that stands in the row: no other one does, or will.
     pub(super) fn keep_only(&mut self, token: Token) {
-        self.0.retain(|draw| draw.token == token);
+        self.current.retain(|draw| draw.token == token);
     }
 
-    /// Forgets all tokens: none of them stands in the row.
+    /// Forgets all tokens: none of them stands in the row, or the row is left to run out.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        for draw in std::mem::take(&mut self.current) {
+            self.remember(draw.token);
+        }
+    }
+
+    fn remember(&mut self, token: Token) {
+        if self.former.len() == MAX_DRAWN {
+            self.former.remove(0);
+        }
+        self.former.push(token);
+    }
+
+    /// Returns true if this token was drawn here, lately.
+    pub(super) fn is_own(&self, token: Token) -> bool {
+        self.find(token).is_some() || self.former.contains(&token)
     }
 
     /// Keeps claims from resting on any of them from now on.
     pub(super) fn give_up(&mut self) {
-        for draw in &mut self.0 {
+        for draw in &mut self.current {
             draw.is_adoptable = false;
         }
     }
 
     pub(super) fn find(&self, token: Token) -> Option<Draw> {
-        self.0.iter().copied().find(|draw| draw.token == token)
+        self.current.iter().copied().find(|draw| draw.token == token)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.current.is_empty()
     }
 
     pub(super) fn tokens(&self) -> Vec<Token> {
-        self.0.iter().map(|draw| draw.token).collect()
+        self.current.iter().map(|draw| draw.token).collect()
     }
 }
 
@@ -83,5 +109,21 @@ mod tests {
         }
         assert_eq!(drawn.tokens().len(), MAX_DRAWN);
         assert_eq!((drawn.find(Token(0)), drawn.find(Token(1)).is_some()), (None, true));
+    }
+
+    #[test]
+    fn tokens_that_were_forgotten_last_are_known_as_own_and_so_many_of_them() {
+        let mut drawn = Drawn::default();
+        for number in 0..MAX_DRAWN as u128 {
+            drawn.note(Token(number), Time::ORIGIN);
+        }
+        drawn.clear();
+        assert!(drawn.is_empty() && drawn.is_own(Token(0)) && drawn.find(Token(0)).is_none());
+        drawn.note(Token(99), Time::ORIGIN);
+        drawn.disown(Token(99));
+        assert!(drawn.is_own(Token(99)) && !drawn.is_own(Token(0)) && drawn.former.len() == MAX_DRAWN);
+        drawn.note(Token(100), Time::ORIGIN);
+        drawn.forget(Token(100));
+        assert!(!drawn.is_own(Token(100)), "it was never written");
     }
 }

@@ -37,8 +37,14 @@ pub(crate) enum Flaw {
     WaitsFromFirstSight,
     /// A lease that looks free is taken, whatever was known of it.
     TakesWhatLooksFree,
+    /// A lease whose row is missing is taken at once.
+    TakesWhatIsMissing,
     /// A lease that looks older than it is known to be is waited for from when the higher term was heard of.
     WaitsFromHearsay,
+    /// Word of another leader in a leader's own term changes nothing.
+    IgnoresRivals,
+    /// Word of a living leader whose term the store does not know is counted once.
+    WaitsForFirstWordOnly,
     /// Terms that the store does not know do not count.
     TermOfStoreAlone,
     /// A contender that acquires the lease leads, whatever term was heard of meanwhile.

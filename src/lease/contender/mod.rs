@@ -36,6 +36,9 @@
 //! | a holder is waited for until its token stood for the longer of both leases by the contender's own clock | two valid claims when the store's clock steps | `standing` |
 //! | a lease that looks older than it is known to be is waited for just as long, from when that was seen | two valid claims after lost commits | `standing` |
 //! | nobody leads in a term that is not above the highest one known | a term is led twice after lost commits | `answering` |
+//! | a lease whose row is missing is waited for like one that is held | two valid claims after a row was deleted by hand | `standing` |
+//! | a leader says so again and again; one that hears of another in its own term stops | two lead for ever by two databases | `answering`, `mod` |
+//! | a leader that the store does not know is waited for as long as it is heard | two databases take turns | `standing` |
 //! | led work has ended before a lease is released | two at work at once | `asking` |
 //! | a release is announced, and followed by a try at once | nobody leads for up to a renewal interval | `standing`, `asking` |
 //!
@@ -55,6 +58,8 @@
 //! | a token must stand for the longer lease | `TakesAtExpiry`; `WaitsOwnLeaseOnly`, `WaitsFromFirstSight` | chaos, model, walks; chaos |
 //! | a lease that looks older than it is known to be is waited for, from when that was seen | `TakesWhatLooksFree`; `WaitsFromHearsay` | chaos, model; `directed` alone |
 //! | nobody leads in a term that is not above all known | `TermOfStoreAlone`, `LeadsBelowKnownTerm` | chaos |
+//! | a missing row is waited for | `TakesWhatIsMissing` | chaos |
+//! | of two leaders in one term none leads on, and one that is heard is waited for | `IgnoresRivals`, `WaitsForFirstWordOnly` | `directed` alone |
 //! | led work ends before a release; a drained node never leads | `ReleasesBeforeWorkEnds`, `LeadsWhenDraining` | chaos |
 //! | a release is announced, and followed by a try at once | `DeafToReleases` | `directed` alone |
 //!
@@ -65,8 +70,17 @@
 //! the store (one that can is rejected within a renewal interval), and only for a contender that has not seen that
 //! grant: because it was a renewal of the last moment, or because nothing of its term was heard at all. In the latter
 //! case the term may be given again, and then a report of it may be of either. A leader that hears of a higher term
-//! stops at once. Leases must be of one length on all agents: a contender that only heard of a term waits for a lease
-//! of its own length.
+//! stops at once. Leases must be of one length on all agents: a contender that only heard of a term, or finds a row
+//! missing that it never saw, waits for a lease of its own length.
+//!
+//! **Two databases by mistake** give every term twice. Agents that gossip with each other notice: a leader that hears of
+//! another one in its own term tells it so and steps down, and so does that one; both rows are left to run out, neither is released. A
+//! lease later one of the two, or anybody else, leads again, in a term above: all have heard of the one before. Who asks
+//! the other database hears that leader again and again, finds that its own store does not know the term, and waits.
+//! (A leader by more leases than are told of at one time is heard less often: then the databases may take turns.)
+//! The price is that of every word that is believed: a member that lies can depose a leader, in its own term now as it
+//! could in a higher one before; it can never make a second one. Agents that do not gossip with each other notice
+//! nothing.
 //!
 //! Invariants: at most one round is under way; every token is noted before it is sent.
 //!
@@ -222,8 +236,8 @@ impl Contender {
         self.publish(now);
     }
 
-    /// Takes another agent's report that this term was led, with whether it is given up.
-    pub fn heard(&mut self, now: Time, lease: &LeaseName, term: u64, is_released: bool) {
+    /// Takes the report that this node led, or leads, in this term, with whether it has given it up.
+    pub fn heard(&mut self, now: Time, lease: &LeaseName, by: &NodeId, term: u64, is_released: bool) {
         self.expire(now);
         if term > MAX_HEARD_TERM {
             let lease = lease.clone();
@@ -236,7 +250,15 @@ impl Contender {
             return;
         };
         let is_own = contest.led.as_ref().is_some_and(|led| led.term == term);
-        if !is_own && contest.standing.heard(now, term, is_released) {
+        if is_own && !is_released && *by != self.node && !planted.has(Flaw::IgnoresRivals) {
+            // One term, two leaders. The other one is told as well, so that neither goes on in it. The row is left to run
+            // out: a release of it would look like the other's.
+            contest.lose(LossReason::Superseded);
+            contest.drawn.clear();
+            let (lease, other) = (lease.clone(), by.clone());
+            self.outputs.push_back(Output::Tell { lease: lease.clone(), term, is_released: false });
+            self.outputs.push_back(Output::Alarm(ContenderAlarm::TwoDatabases { lease, term, other }));
+        } else if !is_own && contest.standing.heard(now, term, is_released) {
             if contest.led.as_ref().is_some_and(|led| led.term < term) && !planted.has(Flaw::IgnoresHigherTerms) {
                 contest.lose(LossReason::Superseded);
             }

@@ -4,9 +4,10 @@
 //! | known of the lease | it may be taken |
 //! |---|---|
 //! | no term was ever led | at once |
-//! | the highest term was given up: so reported, or the row of that very term is free | at once |
+//! | the highest term was given up: so reported, or the row of that very term says so | at once |
+//! | its row is missing | once it was missing for a whole lease, by this clock |
 //! | a node holds it | once the same token has stood for a whole lease, by this clock; the store adds: and has expired |
-//! | the store knows less than was known before | as above, and not before a whole lease after that was first seen |
+//! | the store knows less than was known before | as above, and not before a whole lease after that was first seen, nor after the last word of that term's leader |
 //!
 //! A whole lease is the longest that was seen or that this node has itself: the holder's claim is shorter by the
 //! margin.
@@ -52,6 +53,8 @@ pub(super) enum Taking {
     Free,
     /// The lease may be acquired if it is free, or held by this token and expired.
     FreeOrExpired(Token),
+    /// The lease may be acquired if it is free, or if the row of this term is missing.
+    FreeOrMissing(u64),
 }
 
 /// The knowledge of one lease.
@@ -66,6 +69,8 @@ pub(super) struct Standing {
     /// The term that the store reported last; `None` before the first answer.
     stored: Option<u64>,
     sight: Option<Sight>,
+    /// The stored term whose row is missing, and the time at which that was seen first.
+    missing: Option<(u64, Time)>,
     /// The time before which the lease is not taken, since commits were lost and their holder may not know it yet …
     barred_until: Option<Time>,
     /// … and the lost term that was waited for.
@@ -82,6 +87,7 @@ impl Standing {
             since: now,
             stored: None,
             sight: None,
+            missing: None,
             barred_until: None,
             waited_for: 0,
             longest: own_lease,
@@ -111,6 +117,13 @@ impl Standing {
         let is_news = term > self.known || (term == self.known && is_given_up && !self.is_given_up);
         if is_news {
             (self.known, self.is_given_up, self.since) = (term, is_given_up, now);
+        } else if term == self.known
+            && !self.is_given_up
+            && self.stored.is_some_and(|stored| stored < term)
+            && !self.planted.has(Flaw::WaitsForFirstWordOnly)
+        {
+            // A leader that says so again has renewed: it lives, by another database than this node's.
+            self.bar(now);
         }
         is_news
     }
@@ -124,11 +137,16 @@ impl Standing {
             // The holder that was seen may not know that its term is there no more.
             self.bar(now);
         }
+        self.missing = match self.missing {
+            _ if seen.holder.is_some() || seen.is_free() => None,
+            Some((term, since)) if term == seen.term => Some((term, since)),
+            _ => Some((seen.term, now)),
+        };
         self.learn_holder(seen.holder.as_ref(), sent, now);
     }
 
     fn learn_term(&mut self, seen: &Seen, sent: Time, now: Time) {
-        let is_free = seen.holder.is_none();
+        let is_free = seen.is_free();
         if seen.term > self.known {
             (self.known, self.is_given_up, self.since) = (seen.term, is_free, now);
         } else if seen.term == self.known {
@@ -197,6 +215,11 @@ impl Standing {
             Some(sight) if now >= self.stands_until(sight, own_lease) => Taking::FreeOrExpired(sight.token),
             // Its release is reported, and may be written by now.
             Some(_) if self.is_open() => Taking::Free,
+            None if let Some((term, since)) = self.missing
+                && (now >= since + self.longest || self.planted.has(Flaw::TakesWhatIsMissing)) =>
+            {
+                Taking::FreeOrMissing(term)
+            }
             None if self.is_open() || self.is_waited_for() => Taking::Free,
             _ => Taking::No,
         }
@@ -207,6 +230,11 @@ impl Standing {
     pub(super) fn opens_at(&self, now: Time, own_lease: Duration) -> Option<Time> {
         let from = match &self.sight {
             Some(sight) => self.stands_until(sight, own_lease).max(expires(sight)),
+            None if let Some((_, since)) = self.missing
+                && !self.is_open() =>
+            {
+                since + self.longest
+            }
             None if self.is_open() || self.is_waited_for() => now,
             None => return None,
         };
@@ -295,11 +323,15 @@ mod tests {
     fn held(node: &str, token: u128, term: u64, lease_duration: Duration) -> Seen {
         let node = NodeId::new(node).expect("a name");
         let holder = Holder { node, token: Token(token), term, lease_duration, expires_in: Duration::ZERO };
-        Seen { outcome: Outcome::Watched, term, holder: Some(holder) }
+        Seen { outcome: Outcome::Watched, term, holder: Some(holder), is_released: false }
     }
 
     fn free(term: u64) -> Seen {
-        Seen { outcome: Outcome::Watched, term, holder: None }
+        Seen { outcome: Outcome::Watched, term, holder: None, is_released: term > 0 }
+    }
+
+    fn missing(term: u64) -> Seen {
+        Seen { outcome: Outcome::Watched, term, holder: None, is_released: false }
     }
 
     fn see(standing: &mut Standing, second: u32, seen: &Seen) {
@@ -324,6 +356,35 @@ mod tests {
         see(&mut standing, 1, &free(0));
         assert_eq!(standing.may_take(at(30), LEASE), Taking::No);
         assert_eq!(standing.may_take(at(31), LEASE), Taking::Free);
+    }
+
+    #[test]
+    fn a_row_that_is_missing_is_waited_for_as_its_holder_would_be() {
+        let mut standing = standing();
+        see(&mut standing, 0, &held("a", 1, 3, LEASE));
+        see(&mut standing, 5, &missing(3));
+        see(&mut standing, 10, &missing(3));
+        assert_eq!(standing.may_take(at(19), LEASE), Taking::No);
+        assert_eq!(standing.opens_at(at(19), LEASE), Some(at(20)));
+        assert_eq!(standing.may_take(at(20), LEASE), Taking::FreeOrMissing(3));
+        see(&mut standing, 21, &missing(4));
+        assert_eq!(standing.may_take(at(35), LEASE), Taking::No, "another one is missing");
+        see(&mut standing, 36, &free(4));
+        assert_eq!(standing.may_take(at(36), LEASE), Taking::Free, "a row that says so is free");
+    }
+
+    #[test]
+    fn a_leader_that_is_heard_again_and_again_and_that_the_store_does_not_know_is_waited_for() {
+        let mut standing = standing();
+        see(&mut standing, 0, &free(1));
+        standing.heard(at(1), 7, false);
+        see(&mut standing, 2, &free(1));
+        standing.heard(at(16), 7, false);
+        assert_eq!(standing.may_take(at(30), LEASE), Taking::No);
+        assert_eq!(standing.may_take(at(31), LEASE), Taking::Free, "it is silent");
+        standing.heard(at(32), 7, true);
+        standing.heard(at(33), 7, false);
+        assert_eq!(standing.may_take(at(33), LEASE), Taking::Free, "what it said before it gave up came late");
     }
 
     #[test]

@@ -10,7 +10,11 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum StoreError {
     /// There is no connection to the database. Nothing was done.
-    #[error("{place} cannot be reached ({reason}): nothing was done; check its address, and that the server runs")]
+    #[error("{place} cannot be reached ({reason}): nothing was done; {}", if is_server(place) {
+        "check its address, and that the server runs"
+    } else {
+        "check the path, and the disk that it is on"
+    })]
     Unreachable {
         /// The database.
         place: String,
@@ -20,7 +24,7 @@ pub enum StoreError {
     /// The database was asked and did not answer: the request may have been carried out, or may not.
     #[error(
         "{place} did not answer ({reason}): what was asked may or may not have happened; the next answer tells; \
-         if it stays so, look at the server's load"
+         if it stays so, look at the load of its machine"
     )]
     OutcomeUnknown {
         /// The database.
@@ -38,8 +42,11 @@ pub enum StoreError {
     },
     /// The database takes no writes. Nothing was done.
     #[error(
-        "{place} takes no writes ({reason}): name the primary, or several hosts with \
-         target_session_attrs=read-write; a file and its directory must be writable by this user"
+        "{place} takes no writes ({reason}): {}", if is_server(place) {
+            "name the primary, or several hosts with target_session_attrs=read-write"
+        } else {
+            "this user must be able to write the file, its directory, and the files -wal and -shm beside it"
+        }
     )]
     ReadOnly {
         /// The database.
@@ -90,8 +97,8 @@ pub enum StoreError {
         /// The database's answer.
         reason: String,
     },
-    /// The file was deleted, moved away or replaced while it was open. The next request opens the file that is at its
-    /// path by then.
+    /// The file, or one of its log, was deleted, moved away or replaced while it was open. The next request opens the file
+    /// that is at its path by then.
     #[error(
         "{} was {change} while it was open: what it held is gone for this cluster; the next round opens the path anew; \
          let no tool touch the file while agents run", .file.display()
@@ -115,7 +122,10 @@ pub enum StoreError {
     },
     /// The stored data cannot be read: it is no database, damaged, or written by something else. The request may have
     /// been carried out.
-    #[error("{place} holds what cannot be read ({reason}): remove that row, or restore the database")]
+    #[error(
+        "{place} holds what cannot be read ({reason}): restore it, or stop all agents and begin with an empty database: \
+         terms go on above those that agents know"
+    )]
     Damaged {
         /// The database.
         place: String,
@@ -132,15 +142,18 @@ pub enum StoreError {
         /// The newest version that this release knows.
         known: i64,
     },
-    /// A lease's terms are used up, or a node claims that they are.
-    #[error("{place} gives no term above {above} for the lease {lease}: use another name for the lease")]
-    TermsExhausted {
-        /// The database.
-        place: String,
-        /// The lease.
-        lease: String,
-        /// The highest term heard of.
-        above: u64,
+    /// The file is reached by more than one path, so that agents could open it by different ones.
+    #[error(
+        "{} {reason}: SQLite keeps the log of a file (-wal, -shm) beside the path it was opened by, so that agents that \
+         open it by different paths would not see each other, and two would lead; {hint}", .file.display()
+    )]
+    ManyPaths {
+        /// The file.
+        file: PathBuf,
+        /// The way in which it has more than one path.
+        reason: &'static str,
+        /// One thing to try.
+        hint: &'static str,
     },
     /// A URL, an option or an environment variable cannot be used.
     #[error("{what} {reason}")]
@@ -151,7 +164,11 @@ pub enum StoreError {
         reason: String,
     },
     /// Another failure. Nothing was done.
-    #[error("{place} failed ({reason}): nothing was done; the database's log may say more")]
+    #[error("{place} failed ({reason}): nothing was done; {}", if is_server(place) {
+        "the server's log may say more"
+    } else {
+        "look at the file and its disk"
+    })]
     Failed {
         /// The database.
         place: String,
@@ -183,7 +200,7 @@ impl StoreError {
             | Self::NetworkFileSystem { .. }
             | Self::Damaged { .. }
             | Self::NewerSchema { .. }
-            | Self::TermsExhausted { .. }
+            | Self::ManyPaths { .. }
             | Self::Configuration { .. } => true,
         }
     }
@@ -199,6 +216,11 @@ impl StoreError {
     pub(super) fn configuration(what: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Configuration { what: what.into(), reason: reason.into() }
     }
+}
+
+/// Returns true if this is the name of a server, not of a file.
+fn is_server(place: &str) -> bool {
+    place.starts_with("postgres://")
 }
 
 /// Returns an error and all its causes on one line.
@@ -238,6 +260,27 @@ mod tests {
         ] {
             assert!(known.is_outcome_known());
         }
+    }
+
+    #[test]
+    fn a_file_is_not_given_the_advice_for_a_server() {
+        let of = |place: &str| {
+            let (place, reason) = (place.to_owned(), String::from("y"));
+            [
+                StoreError::Unreachable { place: place.clone(), reason: reason.clone() },
+                StoreError::OutcomeUnknown { place: place.clone(), reason: reason.clone() },
+                StoreError::Busy { place: place.clone(), reason: reason.clone() },
+                StoreError::ReadOnly { place: place.clone(), reason: reason.clone() },
+                StoreError::Damaged { place: place.clone(), reason: reason.clone() },
+                StoreError::Failed { place, reason },
+            ]
+        };
+        for error in of("/tmp/x.db") {
+            let text = error.to_string();
+            assert!(!["server", "host", "primary", "session"].iter().any(|word| text.contains(word)), "{text}");
+        }
+        let advice = of("postgres://a/b").map(|error| error.to_string()).concat();
+        assert!(advice.contains("target_session_attrs") && !advice.contains("-wal"), "{advice}");
     }
 
     #[cfg(feature = "postgres")]

@@ -1,12 +1,13 @@
 //! Rows as stores read them: values from outside, checked before they are used.
 //!
-//! Invariants: no content of a row can cause a panic or be taken for something else; a wrong value is named.
+//! Invariants: no content of a row can cause a panic or be taken for something else; a wrong value is named, and spoils
+//! nothing but its own lease or its own line of a list.
 
 use std::time::Duration;
 
 use super::schema::MAX_TERM;
 use crate::core::NodeId;
-use crate::lease::{Holder, NodeRow, Token};
+use crate::lease::{Holder, LeaseName, NodeRow, Outcome, Seen, Token};
 
 /// A leader's row as a database shows it.
 pub(super) struct LeaderRow {
@@ -32,6 +33,31 @@ impl LeaderRow {
         let (lease_duration, expires_in) = (Duration::from_millis(lease_ms), Duration::from_millis(expires_in));
         Ok(Holder { node, token, term, lease_duration, expires_in })
     }
+}
+
+/// A lease's rows as a database shows them after a step.
+pub(super) struct LeaseRows {
+    /// The stored term; `None` if there is none.
+    pub(super) term: Option<i64>,
+    pub(super) leader: Option<LeaderRow>,
+    /// True if the row of that term says that its holder gave the lease up.
+    pub(super) is_released: bool,
+}
+
+/// Returns the result of a step, after which a lease's rows are as given, or cannot be read.
+pub(super) fn seen(lease: &LeaseName, outcome: Outcome, rows: Result<LeaseRows, String>) -> Seen {
+    let read = |rows: LeaseRows| {
+        let term = term(rows.term.unwrap_or(0)).ok_or_else(|| String::from("its term is none"))?;
+        let holder = rows.leader.map(|leader| leader.holder()).transpose()?;
+        if holder.as_ref().is_some_and(|holder| holder.term > term) {
+            return Err(String::from("its holder's term was never given"));
+        }
+        Ok::<_, String>(Seen { outcome, term, holder, is_released: rows.is_released })
+    };
+    rows.and_then(read).unwrap_or_else(|reason| {
+        tracing::debug!(%lease, reason, "the rows of a lease cannot be read");
+        Seen { outcome: Outcome::Unreadable, term: 0, holder: None, is_released: false }
+    })
 }
 
 /// Returns a term as it stands in a row; `None` if it is out of bounds.

@@ -3,7 +3,7 @@
 //! Invariants, as in [`crate::lease::Round`]: a round is executed as a whole or not at all; only the database's clock
 //! is compared with rows; a lease is free only if nobody ever held it or its last holder released it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ struct Row {
 struct Tables {
     terms: BTreeMap<LeaseName, u64>,
     holders: BTreeMap<LeaseName, Row>,
+    /// The leases whose rows were deleted by hand since they were acquired last.
+    deleted: BTreeSet<LeaseName>,
     nodes: BTreeMap<NodeId, (Option<SocketAddr>, Duration)>,
 }
 
@@ -130,6 +132,14 @@ impl Database {
         self.commits.drain(..).flat_map(|commit| commit.granted).collect()
     }
 
+    /// Deletes a lease's rows, as a person would; its term stays.
+    pub fn delete(&mut self, lease: &LeaseName) {
+        let before = self.tables.clone();
+        self.tables.holders.remove(lease);
+        self.tables.deleted.insert(lease.clone());
+        self.commit(before, Vec::new());
+    }
+
     /// Deletes liveness rows older than `row_ttl`.
     pub fn sweep(&mut self, now: Duration, row_ttl: Duration) {
         let clock = self.clock(now);
@@ -192,7 +202,8 @@ impl Database {
                 lease_duration: row.lease,
                 expires_in: row.expires.saturating_sub(clock),
             });
-            steps.push(Seen { outcome, term, holder });
+            let is_released = holder.is_none() && term > 0 && !self.tables.deleted.contains(lease);
+            steps.push(Seen { outcome, term, holder, is_released });
         }
         self.commit(before, granted);
         Ok(Answer { steps })
@@ -209,14 +220,19 @@ impl Database {
         };
         match wish {
             Wish::Watch => Outcome::Watched,
-            Wish::Acquire { drawn, above, expired } => {
-                if row.is_some_and(|row| !has_expired(row, clock) || *expired != Some(row.token)) {
+            Wish::Acquire { drawn, above, expired, missing } => {
+                let stored = self.term(lease);
+                let is_missing = row.is_none() && stored > 0 && self.tables.deleted.contains(lease);
+                if row.is_some_and(|row| !has_expired(row, clock) || *expired != Some(row.token))
+                    || (is_missing && *missing != Some(stored))
+                {
                     return Outcome::Held;
                 }
                 let term = self.term(lease).max(*above) + 1;
                 let row = write(*drawn);
                 self.tables.terms.insert(lease.clone(), term);
                 self.tables.holders.insert(lease.clone(), row);
+                self.tables.deleted.remove(lease);
                 Outcome::Acquired
             }
             Wish::Renew { held, drawn } => {
@@ -270,7 +286,7 @@ mod tests {
     }
 
     fn acquire(drawn: u128, expired: Option<u128>) -> Wish {
-        Wish::Acquire { drawn: Token(drawn), above: 0, expired: expired.map(Token) }
+        Wish::Acquire { drawn: Token(drawn), above: 0, expired: expired.map(Token), missing: None }
     }
 
     #[test]
@@ -304,6 +320,19 @@ mod tests {
         );
         assert_eq!(ask(&mut database, 61, "a", Wish::Release { held: vec![Token(1)] }).outcome, Outcome::Released);
         assert_eq!(ask(&mut database, 61, "b", acquire(2, None)).term, 2);
+    }
+
+    #[test]
+    fn a_lease_whose_row_was_deleted_is_taken_only_by_one_that_saw_it_missing() {
+        let mut database = Database::new();
+        ask(&mut database, 0, "a", acquire(1, None));
+        database.delete(&LeaseName::default());
+        let seen = ask(&mut database, 1, "b", Wish::Watch);
+        assert_eq!((seen.term, seen.holder.is_none(), seen.is_free()), (1, true, false));
+        assert_eq!(ask(&mut database, 1, "b", acquire(2, None)).outcome, Outcome::Held);
+        let missing = |term| Wish::Acquire { drawn: Token(3), above: 0, expired: None, missing: Some(term) };
+        assert_eq!(ask(&mut database, 2, "b", missing(7)).outcome, Outcome::Held, "another one");
+        assert_eq!(ask(&mut database, 2, "b", missing(1)).term, 2);
     }
 
     #[test]

@@ -161,6 +161,12 @@ impl Run {
                 let rate = *WORST.choose(&mut world.rng).expect("two");
                 world.set_rate(at, rate);
             }
+            // A row that was never seen is waited for by the contender's own lease alone.
+            23 if !storm.differs && world.rng.random_bool(0.25) => {
+                let lease = world.lease();
+                world.database.delete(&lease);
+                world.reached.deleted += 1;
+            }
             22 => world.nodes[at].works_on = !world.nodes[at].works_on,
             _ => {}
         }
@@ -315,6 +321,7 @@ fn every_corner_is_reached(all: &Reached, count: u64) {
         ("grants after their asker had given up", all.late_grants, count / 5),
         ("fail-overs that lost grants", all.lost_commits, count / 5),
         ("empty databases", all.emptied, count / 20),
+        ("rows deleted by hand", all.deleted, count / 5),
         ("claims that ran out", all.expired, count / 2),
         ("rejections", all.rejected, count / 20),
         ("claims below a term that was heard of", all.superseded, count / 2_000),
@@ -366,6 +373,7 @@ planted! {
     planted_wait_of_the_own_lease_alone_is_caught: WaitsOwnLeaseOnly, "beside" within 20_000,
     planted_wait_since_the_first_sight_is_caught: WaitsFromFirstSight, "beside" within 20_000,
     planted_trust_in_what_looks_free_is_caught: TakesWhatLooksFree, "beside" within 20_000,
+    planted_taking_of_what_is_missing_is_caught: TakesWhatIsMissing, "beside" within 20_000,
     planted_terms_of_the_store_alone_are_caught: TermOfStoreAlone, "nobody leads" within 20_000,
     planted_claim_below_the_known_term_is_caught: LeadsBelowKnownTerm, "knew of it or a higher one" within 20_000,
     planted_release_before_the_work_has_ended_is_caught: ReleasesBeforeWorkEnds, "while its work goes on" within 20_000,

@@ -121,7 +121,7 @@ fn leads_by_what_came_late(flaw: Option<Flaw>) -> bool {
         contender.plant(flaw);
     }
     let lease = LeaseName::default();
-    contender.heard(Time::ORIGIN, &lease, 9, true);
+    contender.heard(Time::ORIGIN, &lease, &name(1), 9, true);
     let lost = contender.begin(Time::ORIGIN).expect("due");
     assert!(matches!(lost.steps[0].wish, Wish::Acquire { above: 9, .. }), "{lost:?}");
     contender.failed(Time::ORIGIN + SECOND, false);
@@ -158,7 +158,7 @@ fn taken_at(flaw: Option<Flaw>) -> u64 {
     let round = contender.begin(Time::ORIGIN).expect("due");
     let early =
         Round { steps: round.steps.iter().map(|step| Step { wish: Wish::Watch, ..step.clone() }).collect(), ..round };
-    contender.heard(Time::ORIGIN + SECOND, &lease, 1, false);
+    contender.heard(Time::ORIGIN + SECOND, &lease, &name(1), 1, false);
     contender.answered(Time::ORIGIN + SECOND, &database.execute(Duration::ZERO, &early).expect("it takes writes"));
     // The leader of term 1 may have renewed until now, when all of it is lost.
     let lost_at = 10;
@@ -184,7 +184,7 @@ fn an_acquisition_in_a_term_that_was_heard_of_meanwhile_is_neither_led_nor_relea
     let (mut contender, mut database, lease) = (alone(usual()), Database::new(), LeaseName::default());
     let round = contender.begin(Time::ORIGIN).expect("due");
     // Another node led in term 1, and its commits were lost: a release of that term would look as if it were over.
-    contender.heard(Time::ORIGIN, &lease, 1, false);
+    contender.heard(Time::ORIGIN, &lease, &name(1), 1, false);
     contender.answered(Time::ORIGIN, &database.execute(Duration::ZERO, &round).expect("it takes writes"));
     assert_eq!(own_claim(&contender), None);
     for second in 1..14 {
@@ -454,7 +454,7 @@ fn a_drained_leader_hands_over_and_does_not_lead_again_before_it_is_undrained() 
 fn a_higher_term_that_is_heard_of_deposes_at_once() {
     let (mut world, leader) = led(14, 2, None);
     let lease = world.lease();
-    world.with(leader, |contender, now| contender.heard(now, &lease, 9, false));
+    world.with(leader, |contender, now| contender.heard(now, &lease, &name(9), 9, false));
     assert_eq!(world.losses.last().map(|loss| loss.2), Some(LossReason::Superseded));
     let began = world.starts.len();
     assert!(world.run_until(LEASE * 3, |world| world.starts.len() > began));
@@ -504,4 +504,166 @@ fn the_usual_load_is_a_round_of_each_node_in_a_renewal_interval() {
     let rounds = world.rounds.len() - before;
     // Five nodes, twenty intervals, a tenth more for the jitter, and a little for successions.
     assert!((100..=125).contains(&rounds), "{rounds}");
+}
+
+/// Two nodes that gossip with each other and ask two databases, and a node more at the second one.
+struct Apart {
+    now: Time,
+    nodes: Vec<Contender>,
+    databases: [Database; 2],
+    /// The terms and times at which each began to lead.
+    begun: Vec<(usize, u64, Time)>,
+    /// True if two led at one time in one term.
+    led_together: bool,
+    alarms: Vec<(usize, &'static str)>,
+}
+
+impl Apart {
+    fn new(flaw: Option<Flaw>) -> Self {
+        let node = |at: usize| {
+            let birth = ContenderBirth {
+                node: name(at),
+                rpc_address: None,
+                timing: usual(),
+                leases: vec![LeaseName::default()],
+                terms: std::collections::BTreeMap::new(),
+                seed: [at as u8; 32],
+            };
+            let mut contender = Contender::new(birth, Time::ORIGIN);
+            if let Some(flaw) = flaw {
+                contender.plant(flaw);
+            }
+            contender
+        };
+        Self {
+            now: Time::ORIGIN,
+            nodes: (0..3).map(node).collect(),
+            databases: [Database::new(), Database::new()],
+            begun: Vec::new(),
+            led_together: false,
+            alarms: Vec::new(),
+        }
+    }
+
+    fn drain(&mut self, at: usize) -> Vec<(u64, bool)> {
+        let mut told = Vec::new();
+        while let Some(output) = self.nodes[at].poll() {
+            match output {
+                Output::Tell { term, is_released, .. } => told.push((term, is_released)),
+                Output::Elected { term, is_me: true, .. } => self.begun.push((at, term, self.now)),
+                Output::AwaitWork { lease, term } => self.nodes[at].work_ended(self.now, &lease, term),
+                Output::Alarm(alarm) => self.alarms.push((at, alarm.kind())),
+                _ => {}
+            }
+        }
+        told
+    }
+
+    /// Lets time pass in steps of 50 ms. Words are heard at once, once `gossips`.
+    fn run(&mut self, duration: Duration, gossips: bool) {
+        let (end, lease) = (self.now + duration, LeaseName::default());
+        while self.now < end {
+            for at in 0..self.nodes.len() {
+                self.nodes[at].tick(self.now);
+                if let Some(round) = self.nodes[at].begin(self.now) {
+                    let clock = self.now.since(Time::ORIGIN);
+                    let answer = self.databases[at.min(1)].execute(clock, &round).expect("it takes writes");
+                    self.nodes[at].answered(self.now, &answer);
+                }
+                let mut words: Vec<_> = self.drain(at).into_iter().map(|word| (at, word)).collect();
+                while let Some((by, (term, is_released))) = words.pop().filter(|_| gossips) {
+                    for to in (0..self.nodes.len()).filter(|to| *to != by) {
+                        self.nodes[to].heard(self.now, &lease, &name(by), term, is_released);
+                        words.extend(self.drain(to).into_iter().map(|word| (to, word)));
+                    }
+                }
+            }
+            let terms: Vec<u64> = self.nodes.iter().filter_map(own_claim).map(|(term, _)| term).collect();
+            self.led_together |= gossips && terms.len() > 1 && terms[0] == terms[1];
+            self.now = self.now + MOMENT;
+        }
+    }
+
+    fn leaders(&self) -> usize {
+        self.nodes.iter().filter(|node| own_claim(node).is_some()).count()
+    }
+}
+
+const MOMENT: Duration = Duration::from_millis(50);
+
+#[test]
+fn of_two_leaders_in_one_term_by_two_databases_none_leads_on_and_one_leads_alone_in_a_higher_term() {
+    let mut apart = Apart::new(None);
+    // They do not know each other yet.
+    apart.run(LEASE, false);
+    assert_eq!(apart.leaders(), 2, "each database gives its first term");
+    apart.run(RENEWAL + SECOND, true);
+    assert_eq!(apart.leaders(), 0, "the next word of either ends both");
+    let told = |at| apart.alarms.contains(&(at, "two databases"));
+    assert!(told(0) && (told(1) || told(2)), "both say so: {:?}", apart.alarms);
+    (apart.led_together, apart.alarms) = (false, Vec::new());
+    let before = apart.begun.len();
+    apart.run(LEASE * 20, true);
+    let later = &apart.begun[before..];
+    assert_eq!((later.len(), apart.leaders()), (1, 1), "one leads on, for as long as it lives: {later:?}");
+    assert_eq!(later[0].1, 2, "in a term above");
+    assert!(!apart.led_together);
+}
+
+#[test]
+fn planted_leader_that_ignores_another_in_its_own_term_is_caught() {
+    let mut apart = Apart::new(Some(Flaw::IgnoresRivals));
+    apart.run(LEASE, false);
+    apart.run(LEASE * 20, true);
+    assert!(apart.leaders() == 2 && apart.alarms.is_empty(), "two lead for ever, and nobody says so");
+}
+
+#[test]
+fn planted_wait_for_the_first_word_alone_is_caught() {
+    let mut apart = Apart::new(Some(Flaw::WaitsForFirstWordOnly));
+    apart.run(LEASE, false);
+    apart.run(RENEWAL + SECOND, true);
+    let before = apart.begun.len();
+    apart.run(LEASE * 20, true);
+    assert!(apart.begun.len() - before > 10, "the databases take turns: {:?}", apart.begun);
+}
+
+#[test]
+fn a_leader_does_not_take_its_own_word_or_that_of_another_release_for_a_rival() {
+    let mut contender = alone(usual());
+    let mut database = Database::new();
+    let round = contender.begin(Time::ORIGIN).expect("due");
+    contender.answered(Time::ORIGIN, &database.execute(Duration::ZERO, &round).expect("it takes writes"));
+    let lease = LeaseName::default();
+    contender.heard(Time::ORIGIN, &lease, &name(0), 1, false);
+    contender.heard(Time::ORIGIN, &lease, &name(1), 1, true);
+    assert_eq!(own_claim(&contender).map(|(term, _)| term), Some(1));
+    contender.heard(Time::ORIGIN, &lease, &name(1), 1, false);
+    assert_eq!(own_claim(&contender), None);
+}
+
+#[test]
+fn an_own_row_that_was_expired_by_hand_is_not_called_another_agents() {
+    let mut contender = alone(usual());
+    let mut database = Database::new();
+    let mut now = Time::ORIGIN;
+    // A clock that is set ahead expires every lease; then it is set back, and so on.
+    for _ in 0..4 {
+        for _ in 0..20 {
+            now = contender.next_deadline().expect("there is always something to do").max(now);
+            if let Some(round) = contender.begin(now) {
+                let clock = now.since(Time::ORIGIN);
+                contender.answered(now, &database.execute(clock, &round).expect("it takes writes"));
+            }
+            let told = outputs(&mut contender);
+            for output in told {
+                match output {
+                    Output::AwaitWork { lease, term } => contender.work_ended(now, &lease, term),
+                    Output::Alarm(ContenderAlarm::NameTwice { .. }) => panic!("it is alone"),
+                    _ => {}
+                }
+            }
+        }
+        database.step_forward(LEASE * 2);
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::world::name;
 use crate::core::Time;
+use crate::lease::contender::timing::MAX_TOLD_AGAIN;
 use crate::lease::contender::{
     Contender, ContenderAlarm, ContenderBirth, LeaseTiming, MAX_DRAWN, MAX_HEARD_TERM, MAX_TERM, Output,
 };
@@ -39,7 +40,7 @@ fn drawn(round: &Round) -> Token {
 
 fn seen(outcome: Outcome, term: u64, token: Token, holder_term: u64) -> Answer {
     let holder = Holder { node: name(0), token, term: holder_term, lease_duration: LEASE, expires_in: LEASE };
-    Answer { steps: vec![Seen { outcome, term, holder: Some(holder) }] }
+    Answer { steps: vec![Seen { outcome, term, holder: Some(holder), is_released: false }] }
 }
 
 fn leads(contender: &Contender) -> bool {
@@ -82,6 +83,43 @@ fn a_grant_under_a_token_that_was_not_drawn_or_in_a_term_out_of_bounds_is_none()
     assert!(leads(&last), "the last term may be led");
 }
 
+/// Answers the round of a contender for two leases: the first as given, the second acquired.
+fn beside_a_sound_one(contender: &mut Contender, outcome: Outcome, term: u64) {
+    let round = contender.begin(Time::ORIGIN).expect("due");
+    let Wish::Acquire { drawn, .. } = round.steps[1].wish else { panic!("it asks for both") };
+    let mut answer = seen(Outcome::Acquired, 1, drawn, 1);
+    answer.steps.insert(0, Seen { outcome, term, holder: None, is_released: false });
+    contender.answered(Time::ORIGIN, &answer);
+}
+
+#[test]
+fn what_is_wrong_with_one_lease_is_told_and_leaves_the_others_alone() {
+    for (outcome, term, told) in
+        [(Outcome::Unreadable, 0, "row unreadable"), (Outcome::Exhausted, MAX_TERM, "terms exhausted")]
+    {
+        let mut contender = contender(2);
+        beside_a_sound_one(&mut contender, outcome, term);
+        assert_eq!(contender.claims().map(|claim| claim.is_me).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(alarms(&mut contender), [told]);
+    }
+}
+
+#[test]
+fn whoever_led_by_a_row_that_cannot_be_read_leads_no_more_and_has_nothing_to_release() {
+    let mut contender = contender(1);
+    let lease = LeaseName::new("lease-0").expect("a name");
+    let round = contender.begin(Time::ORIGIN).expect("due");
+    contender.answered(Time::ORIGIN, &seen(Outcome::Acquired, 1, drawn(&round), 1));
+    let now = Time::ORIGIN + LEASE / 3;
+    contender.begin(now).expect("its renewal is due");
+    let unreadable = || Seen { outcome: Outcome::Unreadable, term: 0, holder: None, is_released: false };
+    contender.answered(now, &Answer { steps: vec![unreadable()] });
+    assert!(!leads(&contender));
+    contender.work_ended(now, &lease, 1);
+    contender.stop(now);
+    assert!(std::iter::from_fn(|| contender.poll()).any(|output| output == Output::Stopped));
+}
+
 #[test]
 fn a_row_that_says_a_shorter_lease_is_believed_and_a_longer_one_is_not() {
     for (said, counted) in [(LEASE / 3, LEASE / 3), (LEASE * 100, LEASE)] {
@@ -99,13 +137,13 @@ fn a_row_that_says_a_shorter_lease_is_believed_and_a_longer_one_is_not() {
 fn a_term_beyond_the_limit_is_not_believed_on_the_word_of_others() {
     let mut contender = contender(1);
     let lease = LeaseName::new("lease-0").expect("a name");
-    contender.heard(Time::ORIGIN, &lease, MAX_HEARD_TERM + 1, false);
+    contender.heard(Time::ORIGIN, &lease, &name(1), MAX_HEARD_TERM + 1, false);
     assert_eq!(alarms(&mut contender), ["term limit"]);
     assert_eq!(contender.claims().next().map(|claim| claim.term), Some(0));
-    contender.heard(Time::ORIGIN, &lease, MAX_HEARD_TERM, false);
+    contender.heard(Time::ORIGIN, &lease, &name(1), MAX_HEARD_TERM, false);
     assert_eq!(contender.claims().next().map(|claim| claim.term), Some(MAX_HEARD_TERM));
     let unknown = LeaseName::new("unknown").expect("a name");
-    contender.heard(Time::ORIGIN, &unknown, 3, false);
+    contender.heard(Time::ORIGIN, &unknown, &name(1), 3, false);
     assert_eq!(contender.claims().count(), 1);
 }
 
@@ -118,6 +156,26 @@ fn an_agent_contends_for_so_many_leases_and_no_more() {
     assert_eq!(contender.begin(Time::ORIGIN).map(|round| round.steps.len()), Some(MAX_LEASES));
     let there = LeaseName::new("lease-0").expect("a name");
     assert_eq!(contender.add_lease(Time::ORIGIN, there), Ok(()));
+}
+
+#[test]
+fn so_many_leases_are_told_of_again_at_one_time_and_the_others_next() {
+    let mut contender = contender(MAX_LEASES);
+    let mut database = crate::sim::lease::Database::new();
+    let mut told = Vec::new();
+    for third in 0..5 {
+        let now = Time::ORIGIN + LEASE / 3 * third;
+        let round = contender.begin(now).expect("due");
+        contender.answered(now, &database.execute(now.since(Time::ORIGIN), &round).expect("it takes writes"));
+        let lease = |output| if let Output::Tell { lease, .. } = output { Some(lease) } else { None };
+        told.push(std::iter::from_fn(|| contender.poll()).filter_map(lease).collect::<Vec<_>>());
+    }
+    let counts: Vec<usize> = told.iter().map(Vec::len).collect();
+    assert_eq!(counts, [MAX_LEASES, MAX_TOLD_AGAIN, MAX_TOLD_AGAIN, MAX_TOLD_AGAIN, MAX_TOLD_AGAIN]);
+    let mut again = told[1..].concat();
+    again.sort();
+    again.dedup();
+    assert_eq!(again.len(), MAX_LEASES, "each in its turn");
 }
 
 #[test]
@@ -156,6 +214,9 @@ fn messages_say_what_happened_and_what_to_try() {
         ContenderAlarm::Unreachable { since: SECOND },
         ContenderAlarm::ClockStepped { lease: lease(), by: SECOND, is_forward: true },
         ContenderAlarm::NameTwice { lease: lease() },
+        ContenderAlarm::TwoDatabases { lease: lease(), term: 3, other: name(1) },
+        ContenderAlarm::Unreadable { lease: lease() },
+        ContenderAlarm::TermsExhausted { lease: lease() },
         ContenderAlarm::TermLimit { lease: lease(), term: MAX_TERM },
         ContenderAlarm::StrangeAnswer,
     ] {

@@ -71,7 +71,8 @@ struct World {
     agents: Vec<Agent>,
     /// The requests that their askers have given up, and that may still arrive.
     strays: BTreeSet<(usize, StrayRound)>,
-    words: BTreeSet<(usize, u64, bool)>,
+    /// The words under way: to whom, by whom, of which term, of its end.
+    words: BTreeSet<(usize, usize, u64, bool)>,
     leaders: BTreeMap<u64, usize>,
     has_two_leaders: bool,
     reached: Reached,
@@ -240,7 +241,7 @@ impl World {
         while let Some(output) = self.agents[at].contender.poll() {
             match output {
                 Output::Tell { term, is_released, .. } => {
-                    self.words.extend((0..CONTENDERS).filter(|to| *to != at).map(|to| (to, term, is_released)));
+                    self.words.extend((0..CONTENDERS).filter(|to| *to != at).map(|to| (to, at, term, is_released)));
                 }
                 Output::Claim(claim) => {
                     let held = self.agents[at].claim;
@@ -346,10 +347,11 @@ impl Model for Rules {
                 world.carry_out(clock, &round.0);
             }
             Event::Hear(which) => {
-                let (to, term, is_released) = *world.words.iter().nth(which).expect("it is there");
-                world.words.remove(&(to, term, is_released));
+                let heard = *world.words.iter().nth(which).expect("it is there");
+                world.words.remove(&heard);
+                let (to, by, term, is_released) = heard;
                 let now = world.now;
-                world.agents[to].contender.heard(now, &LeaseName::default(), term, is_released);
+                world.agents[to].contender.heard(now, &LeaseName::default(), &name(by), term, is_released);
                 world.drain(to, None);
             }
             Event::TimeGoesOn => {

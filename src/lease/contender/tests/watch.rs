@@ -34,6 +34,7 @@ pub(super) struct Reached {
     pub(super) late_grants: u64,
     pub(super) lost_commits: u64,
     pub(super) emptied: u64,
+    pub(super) deleted: u64,
     pub(super) expired: u64,
     pub(super) rejected: u64,
     pub(super) superseded: u64,
@@ -57,6 +58,7 @@ impl Reached {
         self.late_grants += other.late_grants;
         self.lost_commits += other.lost_commits;
         self.emptied += other.emptied;
+        self.deleted += other.deleted;
         self.expired += other.expired;
         self.rejected += other.rejected;
         self.superseded += other.superseded;

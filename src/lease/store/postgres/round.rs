@@ -24,10 +24,10 @@ use super::pipeline::{Statement, Value, run};
 use super::session::Session;
 use super::statements::{CLOCK, Statements};
 use super::trouble::{Stage, Trouble, judge, late};
-use crate::lease::store::rows::{self, LeaderRow};
+use crate::lease::store::rows::{self, LeaderRow, LeaseRows};
 use crate::lease::store::schema::MAX_TERM;
 use crate::lease::store::{StoreError, millis};
-use crate::lease::{Answer, LeaseName, Outcome, Round, Seen, Step, Token, Wish};
+use crate::lease::{Answer, LeaseName, Outcome, Round, Step, Wish};
 
 /// A round's values, as its statements take them.
 struct Asking<'a> {
@@ -68,8 +68,8 @@ impl Session<'_> {
             let rows = self.ask(&statements, Stage::Before).await?;
             won.note(self, &rows)?;
             for (lease, wish) in acquisitions {
-                let outcome = self.acquire(&asking, &lease, wish).await?;
-                won.acquired.insert(lease, outcome);
+                let outcome = self.acquire(&asking, lease, wish).await?;
+                won.acquired.insert(lease.clone(), outcome);
             }
             self.ask(&look, Stage::Committing).await?.swap_remove(0)
         };
@@ -78,7 +78,7 @@ impl Session<'_> {
         }
         let mut steps = Vec::with_capacity(looked.len());
         for (step, row) in round.steps.iter().zip(&looked) {
-            steps.push(self.seen(row, won.outcome(step))?);
+            steps.push(rows::seen(&step.lease, won.outcome(step), read(row).map_err(|error| error.to_string())));
         }
         Ok(Answer { steps })
     }
@@ -103,15 +103,14 @@ impl Session<'_> {
         }
     }
 
-    async fn acquire(
-        &self,
-        asking: &Asking<'_>,
-        lease: &LeaseName,
-        (drawn, above, expired): (Token, u64, Option<Token>),
-    ) -> Result<Outcome, Trouble> {
-        let exhausted = || StoreError::TermsExhausted { place: self.place.to_owned(), lease: lease.to_string(), above };
-        let above = i64::try_from(above).ok().filter(|_| above < MAX_TERM).ok_or_else(exhausted)?;
+    async fn acquire(&self, asking: &Asking<'_>, lease: &LeaseName, wish: &Wish) -> Result<Outcome, Trouble> {
+        let Wish::Acquire { drawn, above, expired, missing } = wish else { return Ok(Outcome::Held) };
+        let Some(above) = i64::try_from(*above).ok().filter(|above| *above < MAX_TERM.cast_signed()) else {
+            return Ok(Outcome::Exhausted);
+        };
         let (drawn, expired) = (drawn.to_string(), expired.map(|token| token.to_string()));
+        // No stored term is as high as one that does not fit.
+        let missing = missing.map(|term| i64::try_from(term).unwrap_or(i64::MAX));
         let Asking { cluster, node, lease_ms, now, expires_at, .. } = asking;
         let lease = lease.as_str();
         let mut statements = vec![Statement::new("savepoint acquiring", Vec::new())];
@@ -132,6 +131,7 @@ impl Session<'_> {
                 (lease_ms, int8.clone()),
                 (expires_at, time.clone()),
                 (now, time),
+                (&missing, int8.clone()),
             ],
         ));
         statements.push(Statement::new(
@@ -143,52 +143,41 @@ impl Session<'_> {
                 let counted = rows.last().is_some_and(|rows| !rows.is_empty());
                 Ok(if counted { Outcome::Acquired } else { Outcome::Held })
             }
-            Ok(Err((_, error))) => match error.code() {
-                Some(&SqlState::UNIQUE_VIOLATION) => {
-                    let back = [Statement::new("rollback to savepoint acquiring", Vec::new())];
-                    self.ask(&back, Stage::Before).await?;
-                    Ok(Outcome::Conflict)
-                }
-                Some(&SqlState::CHECK_VIOLATION) => Err(exhausted().into()),
-                _ => Err(judge(&error, Stage::Before, self.place, self.options)),
-            },
+            Ok(Err((_, error))) => {
+                let outcome = match error.code() {
+                    Some(&SqlState::UNIQUE_VIOLATION) => Outcome::Conflict,
+                    Some(&(SqlState::CHECK_VIOLATION | SqlState::NUMERIC_VALUE_OUT_OF_RANGE)) => Outcome::Exhausted,
+                    _ => return Err(judge(&error, Stage::Before, self.place, self.options)),
+                };
+                let back = [Statement::new("rollback to savepoint acquiring", Vec::new())];
+                self.ask(&back, Stage::Before).await?;
+                Ok(outcome)
+            }
             Err(_) => Err(late(Stage::Before, self.place, self.options.statement_timeout())),
         }
     }
-
-    /// Returns a lease as it stands after the round.
-    fn seen(&self, row: &Row, outcome: Outcome) -> Result<Seen, StoreError> {
-        let read = || -> Result<(Option<i64>, Option<LeaderRow>), tokio_postgres::Error> {
-            let term = row.try_get(0)?;
-            let node: Option<String> = row.try_get(1)?;
-            let Some(node) = node else { return Ok((term, None)) };
-            let leader = LeaderRow {
-                node,
-                token: row.try_get(2)?,
-                term: row.try_get(3)?,
-                lease_ms: row.try_get(4)?,
-                expires_in_ms: row.try_get(5)?,
-            };
-            Ok((term, Some(leader)))
-        };
-        let (term, leader) = read().map_err(|error| self.damaged(error))?;
-        let term = rows::term(term.unwrap_or(0)).ok_or_else(|| self.damaged("a lease's term is none"))?;
-        let holder = leader.map(|leader| leader.holder()).transpose().map_err(|reason| self.damaged(reason))?;
-        Ok(Seen { outcome, term, holder })
-    }
 }
 
-type Acquisition = (LeaseName, (Token, u64, Option<Token>));
+/// Returns a lease's rows as they stand after the round.
+fn read(row: &Row) -> Result<LeaseRows, tokio_postgres::Error> {
+    let node: Option<String> = row.try_get(1)?;
+    let leader = |node| -> Result<LeaderRow, tokio_postgres::Error> {
+        Ok(LeaderRow {
+            node,
+            token: row.try_get(2)?,
+            term: row.try_get(3)?,
+            lease_ms: row.try_get(4)?,
+            expires_in_ms: row.try_get(5)?,
+        })
+    };
+    Ok(LeaseRows { term: row.try_get(0)?, leader: node.map(leader).transpose()?, is_released: row.try_get(6)? })
+}
 
 /// Returns the acquisitions, in the order in which locks are taken.
-fn acquisitions(round: &Round) -> Vec<Acquisition> {
-    let mut found = Vec::new();
-    for step in &round.steps {
-        if let Wish::Acquire { drawn, above, expired } = step.wish {
-            found.push((step.lease.clone(), (drawn, above, expired)));
-        }
-    }
-    found.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+fn acquisitions(round: &Round) -> Vec<(&LeaseName, &Wish)> {
+    let is_acquisition = |step: &&Step| matches!(step.wish, Wish::Acquire { .. });
+    let mut found: Vec<_> = round.steps.iter().filter(is_acquisition).map(|step| (&step.lease, &step.wish)).collect();
+    found.sort_unstable_by_key(|(lease, _)| *lease);
     found
 }
 

@@ -65,7 +65,7 @@ impl Session<'_> {
                 self.ask(&clock, Stage::Before).await.map(|_| Reply::Ready)
             }
             Request::Round(round) => self.round(round).await.map(Reply::Answer),
-            Request::Nodes => self.nodes().await.map(Reply::Nodes),
+            Request::Nodes => self.nodes().await,
             Request::Sweep { row_ttl_ms } => self.sweep(*row_ttl_ms).await,
             Request::SweepExpired { row_ttl_ms, may_go } => self.sweep_expired(*row_ttl_ms, may_go).await,
         }
@@ -90,7 +90,7 @@ impl Session<'_> {
         vec![Statement::new(BEGIN, Vec::new()), Statement::new(LIMITS, vec![(&self.limit, Type::TEXT)])]
     }
 
-    async fn nodes(&self) -> Result<Vec<NodeRow>, Trouble> {
+    async fn nodes(&self) -> Result<Reply, Trouble> {
         let cluster = self.options.cluster();
         let mut statements = self.beginning();
         statements.push(Statement::new(&self.statements.nodes, vec![(&cluster, Type::TEXT)]));
@@ -103,8 +103,8 @@ impl Session<'_> {
             let address: Option<String> = row.try_get(1).map_err(wrong)?;
             rows::node_row(&node, address.as_deref(), row.try_get(2).map_err(wrong)?)
         };
-        let nodes: Result<_, String> = rows[2].iter().map(read).collect();
-        nodes.map_err(|reason| self.damaged(reason).into())
+        // A row that cannot be read is not listed, and spoils no other.
+        Ok(Reply::Nodes(rows[2].iter().filter_map(|row| read(row).ok()).collect()))
     }
 
     async fn sweep(&self, row_ttl_ms: i64) -> Result<Reply, Trouble> {

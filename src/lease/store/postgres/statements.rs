@@ -19,6 +19,9 @@ pub(super) const LIMITS: &str = "select set_config('statement_timeout', $1, true
 /// Reads the clock after the locks are held: the time at which a transaction begins may be long past by then.
 pub(super) const CLOCK: &str = "select clock_timestamp()";
 
+/// The longest time that is told of a row, in milliseconds: some thirty years.
+const MOST_MS: i64 = 1_000_000_000_000;
+
 /// Statements with the names of their tables.
 #[derive(Debug)]
 pub(super) struct Statements {
@@ -64,18 +67,23 @@ impl Statements {
                  where l.cluster = $1 and l.lease = w.lease and l.node_id = $2 and l.lease_token = w.held and l.is_leader
                  returning l.lease"
             ),
-            // An expiry further off than the lease is long was written by another clock, see `rows`.
+            // An expiry further off than the lease is long was written by another clock, see `rows`. No number in a row
+            // is too great for an interval.
             clear: format!(
                 "update {leases} set is_leader = false
-                 where cluster = $1 and lease = $2 and is_leader and lease_token = $3
-                 and (expires_at <= $4 or expires_at > $4 + lease_ms * interval '1 millisecond')"
+                 where cluster = $1 and lease = $2 and is_leader and lease_token = $3 and (expires_at <= $4
+                 or expires_at > $4 + least(greatest(lease_ms, 0), {MOST_MS}) * interval '1 millisecond')"
             ),
-            // If two rounds do this at once, the second waits for the first and violates the unique index.
+            // If two rounds do this at once, the second waits for the first and violates the unique index. If the row of
+            // the highest term is missing, only a contender takes it that saw that term's missing ($8).
             take: format!(
                 "insert into {leases} as l
                  (cluster, lease, node_id, is_leader, lease_token, term, lease_ms, expires_at, updated_at)
                  select $1, $2, $3, true, $4, 0, $5, $6, $7
                  where not exists (select 1 from {leases} where cluster = $1 and lease = $2 and is_leader)
+                 and not exists (select 1 from {terms} t
+                   where t.cluster = $1 and t.lease = $2 and t.term is distinct from $8
+                   and not exists (select 1 from {leases} h where h.cluster = $1 and h.lease = $2 and h.term = t.term))
                  on conflict (cluster, lease, node_id) do update
                  set is_leader = true, lease_token = excluded.lease_token, term = 0, lease_ms = excluded.lease_ms,
                  expires_at = excluded.expires_at, updated_at = excluded.updated_at
@@ -96,14 +104,19 @@ impl Statements {
             ),
             look: format!(
                 "select t.term, h.node_id, h.lease_token, h.term, h.lease_ms,
-                 floor(extract(epoch from (h.expires_at - $3)) * 1000)::bigint
+                 case when isfinite(h.expires_at) then floor(extract(epoch from (h.expires_at - $3)) * 1000)::bigint
+                 when h.expires_at > $3 then {MOST_MS} else 0 end,
+                 exists (select 1 from {leases} r where r.cluster = $1 and r.lease = w.lease
+                   and not r.is_leader and r.term = t.term)
                  from unnest($2::text[]) with ordinality as w (lease, place)
                  left join {terms} t on t.cluster = $1 and t.lease = w.lease
                  left join {leases} h on h.cluster = $1 and h.lease = w.lease and h.is_leader
                  order by w.place"
             ),
             nodes: format!(
-                "select node_id, rpc_addr, floor(extract(epoch from (clock_timestamp() - updated_at)) * 1000)::bigint
+                "select node_id, rpc_addr, case when isfinite(updated_at)
+                 then floor(extract(epoch from (clock_timestamp() - updated_at)) * 1000)::bigint
+                 when updated_at > clock_timestamp() then 0 else {MOST_MS} end
                  from {nodes} where cluster = $1 order by updated_at desc, node_id limit {MAX_NODES}"
             ),
             sweep_nodes: format!(
@@ -112,10 +125,13 @@ impl Statements {
                    where cluster = $1 and updated_at < clock_timestamp() - $2 * interval '1 millisecond' returning 1)
                  select count(*) from gone"
             ),
+            // The row that says that a lease is free stays.
             sweep_leases: format!(
                 "with gone as (
-                   delete from {leases} where cluster = $1 and not is_leader
-                   and updated_at < clock_timestamp() - $2 * interval '1 millisecond' returning 1)
+                   delete from {leases} l where l.cluster = $1 and not l.is_leader
+                   and l.updated_at < clock_timestamp() - $2 * interval '1 millisecond'
+                   and not exists (select 1 from {terms} t
+                     where t.cluster = l.cluster and t.lease = l.lease and t.term = l.term) returning 1)
                  select count(*) from gone"
             ),
             expired: format!(

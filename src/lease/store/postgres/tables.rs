@@ -94,14 +94,8 @@ async fn make(client: &Client, options: &StoreOptions, limit: &str, from: i64) -
     let mut statements = vec![Statement::new(BEGIN, Vec::new()), Statement::new(LIMITS, vec![(&limit, Type::TEXT)])];
     statements.extend(texts.iter().map(|text| Statement::new(text, Vec::new())));
     statements.push(Statement::new("commit", Vec::new()));
-    match within(client, options, &statements).await {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            // The next attempt begins a transaction of its own.
-            let _ = within(client, options, &[Statement::new("rollback", Vec::new())]).await;
-            Err(error)
-        }
-    }
+    // After an error the commit at the end rolls back, so that the next attempt begins a transaction of its own.
+    within(client, options, &statements).await.map(drop)
 }
 
 async fn within(

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - A transaction begins `IMMEDIATE`, so it waits for others before it reads, and the time is read after that wait.
-//! - The file is checked before and after each transaction: a write into a deleted file did not happen.
+//! - The file and its log (`-wal`, `-shm`) are checked before and after each transaction: a write into a deleted one did
+//!   not happen, and whoever goes on with it would not see those that opened the file since.
 //! - After an error that says nothing about the next attempt the file is opened anew.
 //!
 //! Must not know: what a transaction does.
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::file::{self, Identity};
+use super::file::{self, Files};
 use super::statements::Statements;
 use crate::lease::store::schema::{self, StoreKind, VERSION};
 use crate::lease::store::standing::Standing;
@@ -26,19 +27,6 @@ const OPEN_PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Now(pub(super) i64);
 
-/// A problem within a transaction.
-#[derive(Debug)]
-pub(super) enum Trouble {
-    Sqlite(rusqlite::Error),
-    Store(StoreError),
-}
-
-impl From<rusqlite::Error> for Trouble {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
-
 /// The file of a store, open or not.
 pub(super) struct Database {
     path: PathBuf,
@@ -50,7 +38,7 @@ pub(super) struct Database {
 
 struct Open {
     connection: Connection,
-    identity: Identity,
+    files: Files,
 }
 
 impl Database {
@@ -66,7 +54,7 @@ impl Database {
     /// Runs `work` in a transaction, once the file is open and has its tables.
     pub(super) fn transact<T>(
         &mut self,
-        work: impl Fn(&Transaction<'_>, Now) -> Result<T, Trouble>,
+        work: impl Fn(&Transaction<'_>, Now) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let is_first_use = self.open.is_none();
         match self.attempt(&work) {
@@ -76,14 +64,14 @@ impl Database {
         }
     }
 
-    fn attempt<T>(&mut self, work: impl Fn(&Transaction<'_>, Now) -> Result<T, Trouble>) -> Result<T, StoreError> {
+    fn attempt<T>(&mut self, work: impl Fn(&Transaction<'_>, Now) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         if self.open.is_none() {
             self.open = Some(self.open_file()?);
         }
         let result = self.within(work);
         let keeps = match &result {
             Ok(_) => true,
-            Err(error) => matches!(error, StoreError::Busy { .. } | StoreError::TermsExhausted { .. }),
+            Err(error) => matches!(error, StoreError::Busy { .. }),
         };
         if !keeps {
             self.open = None;
@@ -91,21 +79,20 @@ impl Database {
         result
     }
 
-    fn within<T>(&mut self, work: impl Fn(&Transaction<'_>, Now) -> Result<T, Trouble>) -> Result<T, StoreError> {
+    fn within<T>(&mut self, work: impl Fn(&Transaction<'_>, Now) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let path = self.path.clone();
         let open = self.open.as_mut().expect("it was opened");
-        file::check_unchanged(&path, open.identity)?;
+        open.files.check_unchanged()?;
         let transaction = open
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(|error| judge(&path, &error))?;
         let value = match work(&transaction, now()) {
             Ok(value) => value,
-            Err(Trouble::Store(error)) => return Err(error),
-            Err(Trouble::Sqlite(error)) => return Err(judge(&path, &error)),
+            Err(error) => return Err(judge(&path, &error)),
         };
         transaction.commit().map_err(|error| judge_commit(&path, &error))?;
-        file::check_unchanged(&path, open.identity)?;
+        open.files.check_unchanged()?;
         Ok(value)
     }
 
@@ -122,8 +109,7 @@ impl Database {
 
     fn try_open(&self) -> Result<Open, StoreError> {
         file::make(&self.path)?;
-        let gone = StoreError::FileChanged { file: self.path.clone(), change: "deleted" };
-        let identity = file::identity(&self.path).ok_or(gone)?;
+        let mut files = Files::of(&self.path)?;
         let wrong = |error: rusqlite::Error| judge(&self.path, &error);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags).map_err(wrong)?;
@@ -138,8 +124,10 @@ impl Database {
         // A commit that was answered is on the disk: a term that was given must not be given again.
         connection.execute_batch("pragma synchronous = full").map_err(wrong)?;
         self.make_tables(&mut connection)?;
-        file::check_unchanged(&self.path, identity)?;
-        Ok(Open { connection, identity })
+        // The log is there from the first transaction on, for as long as anybody has the file open.
+        files.add_log();
+        files.check_unchanged()?;
+        Ok(Open { connection, files })
     }
 
     fn make_tables(&self, connection: &mut Connection) -> Result<(), StoreError> {

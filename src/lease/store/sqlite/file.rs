@@ -3,6 +3,8 @@
 //! Invariants:
 //! - The file is made readable by its owner alone, and appears as a whole: it is never opened here. POSIX drops all
 //!   locks that a process has on a file as soon as the process closes any handle to it, and SQLite's rest on those.
+//! - A file that is reached by several paths is refused: SQLite keeps its log beside the path, so that two agents with
+//!   two paths would have two logs, and two nodes would lead. A symbolic link is followed, and does no harm.
 //! - A file on a file system that machines share is refused: its locks do not hold between them, and two nodes would lead.
 
 use std::fs;
@@ -28,14 +30,43 @@ pub(super) fn identity(path: &Path) -> Option<Identity> {
     }
 }
 
-/// Refuses a file that is no longer the one that was opened.
-pub(super) fn check_unchanged(path: &Path, opened: Identity) -> Result<(), StoreError> {
-    let change = match identity(path) {
-        Some(found) if found == opened => return Ok(()),
-        Some(_) => "replaced",
-        None => "deleted",
-    };
-    Err(StoreError::FileChanged { file: path.to_owned(), change })
+/// The files that a database consists of, as they were when it was opened.
+#[derive(Debug)]
+pub(super) struct Files(Vec<(PathBuf, Identity)>);
+
+impl Files {
+    /// Returns the file at the path, without a log yet.
+    pub(super) fn of(path: &Path) -> Result<Self, StoreError> {
+        let gone = StoreError::FileChanged { file: path.to_owned(), change: "deleted" };
+        Ok(Self(vec![(path.to_owned(), identity(path).ok_or(gone)?)]))
+    }
+
+    /// Adds the files of the log, which lie beside the file that a symbolic link leads to.
+    pub(super) fn add_log(&mut self) {
+        let path = &self.0[0].0;
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        for end in ["-wal", "-shm"] {
+            let mut name = path.clone().into_os_string();
+            name.push(end);
+            let log = PathBuf::from(name);
+            if let Some(identity) = identity(&log) {
+                self.0.push((log, identity));
+            }
+        }
+    }
+
+    /// Refuses files that are no longer those that were opened.
+    pub(super) fn check_unchanged(&self) -> Result<(), StoreError> {
+        for (path, opened) in &self.0 {
+            let change = match identity(path) {
+                Some(found) if found == *opened => continue,
+                Some(_) => "replaced",
+                None => "deleted",
+            };
+            return Err(StoreError::FileChanged { file: path.clone(), change });
+        }
+        Ok(())
+    }
 }
 
 /// Makes an empty file if there is none, and refuses a place where leases are not safe.
@@ -53,11 +84,17 @@ pub(super) fn make(path: &Path) -> Result<(), StoreError> {
     }
     refuse_network(path, &directory)?;
     if path.exists() {
-        return Ok(());
+        return refuse_many_paths(path);
+    }
+    if path.is_symlink() {
+        return Err(StoreError::configuration(
+            path.display().to_string(),
+            "is a symbolic link to a file that does not exist: create that file, empty, or remove the link",
+        ));
     }
     match make_private(path, &directory) {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => refuse_many_paths(path),
         Err(error) => Err(match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 StoreError::Full { place: path.display().to_string(), reason: error.to_string() }
@@ -74,6 +111,53 @@ pub(super) fn make(path: &Path) -> Result<(), StoreError> {
 fn make_private(path: &Path, directory: &Path) -> io::Result<()> {
     let made = tempfile::Builder::new().prefix(".headcount-").tempfile_in(directory)?.into_temp_path();
     made.persist_noclobber(path).map_err(|error| error.error)
+}
+
+/// Refuses a file with more than one path: hard links, or a mount of the file alone.
+#[cfg(unix)]
+fn refuse_many_paths(path: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::MetadataExt;
+    // What cannot be asked about is not refused: SQLite will say what is wrong.
+    let (Ok(metadata), Ok(real)) = (fs::metadata(path), fs::canonicalize(path)) else { return Ok(()) };
+    let refuse = |reason, hint| Err(StoreError::ManyPaths { file: path.to_owned(), reason, hint });
+    if metadata.nlink() > 1 {
+        return refuse("has more than one hard link", "remove the others, and name one path on all agents");
+    }
+    let of_directory = real.parent().and_then(|parent| fs::metadata(parent).ok());
+    let is_elsewhere = of_directory.is_some_and(|directory| directory.dev() != metadata.dev());
+    if is_elsewhere || is_mount_point(&real) {
+        return refuse("is a mount of a single file", "mount the directory that it lies in");
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+#[allow(clippy::unnecessary_wraps, reason = "as elsewhere")]
+fn refuse_many_paths(_path: &Path) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// Returns true if something is mounted at exactly this path, as far as the system tells.
+#[cfg(unix)]
+fn is_mount_point(path: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    let Ok(mounts) = fs::read("/proc/self/mountinfo") else { return false };
+    is_among_mounts(&mounts, path.as_os_str().as_bytes())
+}
+
+/// Returns true if a list of mounts names this path as the place of one: the fifth word of a line, in which some bytes
+/// are written as a backslash and three octal digits.
+#[cfg(unix)]
+fn is_among_mounts(mounts: &[u8], path: &[u8]) -> bool {
+    let escaped: Vec<u8> = path
+        .iter()
+        .flat_map(|byte| match byte {
+            b' ' | b'\t' | b'\n' | b'\\' => format!("\\{byte:03o}").into_bytes(),
+            _ => vec![*byte],
+        })
+        .collect();
+    let place = |line: &[u8]| line.split(|byte| *byte == b' ').nth(4) == Some(escaped.as_slice());
+    mounts.split(|byte| *byte == b'\n').any(place)
 }
 
 #[cfg(target_os = "linux")]
@@ -155,6 +239,27 @@ mod tests {
         make(&path).expect("still there");
         assert_eq!(identity(&path), first);
         assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1, "something was left over");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_mount_of_the_file_alone_is_known_by_its_place_in_the_list_of_mounts() {
+        let mounts =
+            b"29 1 8:1 / / rw - ext4 /dev/sda1 rw\n36 29 8:1 /x/l.db /y/a\\040b\\134/l.db rw - ext4 /dev/sda1 rw\n";
+        assert!(is_among_mounts(mounts, b"/y/a b\\/l.db"));
+        for other in ["/x/l.db", "/y/a b\\", "/y/a b\\/l.db-wal", "ext4"] {
+            assert!(!is_among_mounts(mounts, other.as_bytes()), "{other}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_nothing_is_told_as_what_it_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("link.db");
+        std::os::unix::fs::symlink(directory.path().join("none/x.db"), &path).expect("a link");
+        let error = make(&path).expect_err("there is no file").to_string();
+        assert!(error.contains("symbolic link") && error.contains("does not exist"), "{error}");
     }
 
     #[test]

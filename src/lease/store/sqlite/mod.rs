@@ -6,7 +6,8 @@
 //! and its caller a little longer: a disk that hangs does not hang the caller.
 //!
 //! A file that is replaced under running agents while its `-wal` file stays is damaged: SQLite applies that log to
-//! whatever database lies beside it. To restore a backup, stop the agents, or remove the log with the file.
+//! whatever database lies beside it. To restore a backup, stop the agents, or remove the log with the file. A log that is
+//! removed or replaced alone is noticed as the file is: what it held is gone.
 //!
 //! | idea | file |
 //! |---|---|

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::database::{Database, Now, Trouble};
-use crate::lease::store::rows::{self, LeaderRow};
+use super::database::{Database, Now};
+use crate::lease::store::rows::{self, LeaderRow, LeaseRows};
 use crate::lease::store::schema::MAX_TERM;
 use crate::lease::store::standing::{Expired, MAX_STANDING};
 use crate::lease::store::{MAX_NODES, StoreError, StoreOptions, millis};
-use crate::lease::{Answer, LeaseName, NodeRow, Outcome, Round, Seen, Token, Wish};
+use crate::lease::{Answer, LeaseName, NodeRow, Outcome, Round, Seen, Wish};
 
 /// Statements with the names of their tables.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ pub(super) struct Statements {
     release: String,
     leader: String,
     term: String,
+    released: String,
     nodes: String,
     sweep_nodes: String,
     sweep_leases: String,
@@ -51,11 +52,14 @@ impl Statements {
                  where cluster = ?1 and lease = ?2 and is_leader and lease_token = ?3
                  and (expires_at <= ?4 or expires_at > ?4 + lease_ms)"
             ),
+            // If the row of the highest term is missing, only a contender takes it that saw that term's missing (?8).
             take: format!(
                 "insert into {leases}
                  (cluster, lease, node_id, is_leader, lease_token, term, lease_ms, expires_at, updated_at)
                  select ?1, ?2, ?3, 1, ?4, 0, ?5, ?6, ?7
                  where not exists (select 1 from {leases} where cluster = ?1 and lease = ?2 and is_leader)
+                 and not exists (select 1 from {terms} t where t.cluster = ?1 and t.lease = ?2 and t.term is not ?8
+                   and not exists (select 1 from {leases} l where l.cluster = ?1 and l.lease = ?2 and l.term = t.term))
                  on conflict (cluster, lease, node_id) do update set is_leader = 1, lease_token = excluded.lease_token,
                  term = 0, lease_ms = excluded.lease_ms, expires_at = excluded.expires_at, updated_at = excluded.updated_at"
             ),
@@ -77,12 +81,20 @@ impl Statements {
                  where cluster = ?1 and lease = ?2 and is_leader"
             ),
             term: format!("select term from {terms} where cluster = ?1 and lease = ?2"),
+            released: format!(
+                "select exists (select 1 from {leases} l join {terms} t on t.cluster = l.cluster and t.lease = l.lease
+                 where l.cluster = ?1 and l.lease = ?2 and not l.is_leader and l.term = t.term)"
+            ),
             nodes: format!(
                 "select node_id, rpc_addr, updated_at from {nodes} where cluster = ?1
                  order by updated_at desc, node_id limit {MAX_NODES}"
             ),
             sweep_nodes: format!("delete from {nodes} where cluster = ?1 and updated_at < ?2"),
-            sweep_leases: format!("delete from {leases} where cluster = ?1 and updated_at < ?2 and not is_leader"),
+            // The row that says that a lease is free stays.
+            sweep_leases: format!(
+                "delete from {leases} as l where cluster = ?1 and updated_at < ?2 and not is_leader and not exists
+                 (select 1 from {terms} t where t.cluster = l.cluster and t.lease = l.lease and t.term = l.term)"
+            ),
             expired: format!(
                 "select lease, lease_token, lease_ms from {leases}
                  where cluster = ?1 and updated_at < ?2 and is_leader and expires_at <= ?3
@@ -95,6 +107,7 @@ impl Statements {
         }
     }
 
+    /// Returns a lease as it stands after a step. What cannot be read in its rows is the outcome of this step.
     fn seen(
         &self,
         transaction: &Transaction<'_>,
@@ -102,13 +115,8 @@ impl Statements {
         lease: &LeaseName,
         outcome: Outcome,
         now: Now,
-        place: &str,
-    ) -> Result<Seen, Trouble> {
-        let damaged = |reason| Trouble::Store(StoreError::Damaged { place: place.to_owned(), reason });
+    ) -> rusqlite::Result<Seen> {
         let key = params![cluster, lease.as_str()];
-        let stored: Option<i64> = transaction.query_row(&self.term, key, |row| row.get(0)).optional()?;
-        let no_term = || damaged(format!("the term of the lease {lease} is none"));
-        let term = rows::term(stored.unwrap_or(0)).ok_or_else(no_term)?;
         let leader = |row: &rusqlite::Row<'_>| {
             let expires_at: i64 = row.get(4)?;
             Ok(LeaderRow {
@@ -119,10 +127,25 @@ impl Statements {
                 expires_in_ms: expires_at.saturating_sub(now.0),
             })
         };
-        let row = transaction.query_row(&self.leader, key, leader).optional()?;
-        let holder = row.map(|row| row.holder()).transpose().map_err(damaged)?;
-        Ok(Seen { outcome, term, holder })
+        let look = || {
+            Ok(LeaseRows {
+                term: transaction.query_row(&self.term, key, |row| row.get(0)).optional()?,
+                leader: transaction.query_row(&self.leader, key, leader).optional()?,
+                is_released: transaction.query_row(&self.released, key, |row| row.get(0))?,
+            })
+        };
+        let rows = match look() {
+            Ok(rows) => Ok(rows),
+            Err(error) if is_about_a_value(&error) => Err(error.to_string()),
+            Err(error) => return Err(error),
+        };
+        Ok(rows::seen(lease, outcome, rows))
     }
+}
+
+/// Returns true if a value in a row is not of the type that it should be: SQLite itself has not failed.
+fn is_about_a_value(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code().is_none()
 }
 
 /// A round's values, as its statements take them.
@@ -137,7 +160,6 @@ struct Asking<'a> {
 impl Database {
     /// Carries out a round.
     pub(super) fn round(&mut self, round: &Round) -> Result<Answer, StoreError> {
-        let place = self.place();
         let cluster = self.options.cluster().to_owned();
         let statements = Arc::clone(&self.statements);
         self.transact(|transaction, now| {
@@ -149,26 +171,31 @@ impl Database {
             transaction.execute(&statements.heartbeat, params![asking.cluster, asking.node, address, now.0])?;
             let mut steps = Vec::with_capacity(round.steps.len());
             for step in &round.steps {
-                let outcome = statements.carry_out(transaction, &asking, &step.lease, &step.wish, &place)?;
-                steps.push(statements.seen(transaction, &cluster, &step.lease, outcome, now, &place)?);
+                let outcome = statements.carry_out(transaction, &asking, &step.lease, &step.wish)?;
+                steps.push(statements.seen(transaction, &cluster, &step.lease, outcome, now)?);
             }
             Ok(Answer { steps })
         })
     }
 
-    /// Returns the liveness rows, newest first.
+    /// Returns the liveness rows, newest first, but for those that cannot be read.
     pub(super) fn nodes(&mut self) -> Result<Vec<NodeRow>, StoreError> {
-        let place = self.place();
         let (cluster, list) = (self.options.cluster().to_owned(), self.statements.nodes.clone());
         self.transact(|transaction, now| {
             let mut statement = transaction.prepare(&list)?;
             let mut found = statement.query([&cluster])?;
             let mut nodes = Vec::new();
             while let Some(row) = found.next()? {
-                let (node, address, updated_at): (String, Option<String>, i64) =
-                    (row.get(0)?, row.get(1)?, row.get(2)?);
-                let row = rows::node_row(&node, address.as_deref(), now.0.saturating_sub(updated_at));
-                nodes.push(row.map_err(|reason| Trouble::Store(StoreError::Damaged { place: place.clone(), reason }))?);
+                let read = || {
+                    let (node, address): (String, Option<String>) = (row.get(0)?, row.get(1)?);
+                    let updated_at: i64 = row.get(2)?;
+                    Ok(rows::node_row(&node, address.as_deref(), now.0.saturating_sub(updated_at)))
+                };
+                match read() {
+                    Ok(row) => nodes.extend(row),
+                    Err(error) if is_about_a_value(&error) => {}
+                    Err(error) => return Err(error),
+                }
             }
             Ok(nodes)
         })
@@ -185,8 +212,14 @@ impl Database {
             let mut expired = transaction.prepare(&statements.expired)?;
             let row =
                 |row: &rusqlite::Row<'_>| Ok(Expired { lease: row.get(0)?, token: row.get(1)?, lease_ms: row.get(2)? });
-            let met: Vec<Expired> =
-                expired.query_map(params![cluster, before, now.0], row)?.collect::<Result<_, _>>()?;
+            let mut met = Vec::new();
+            for found in expired.query_map(params![cluster, before, now.0], row)? {
+                match found {
+                    Ok(row) => met.push(row),
+                    Err(error) if is_about_a_value(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
             Ok((nodes + leases, met))
         })?;
         let may_go = self.standing.meet(met, Instant::now());
@@ -213,13 +246,10 @@ impl Statements {
         asking: &Asking<'_>,
         lease: &LeaseName,
         wish: &Wish,
-        place: &str,
-    ) -> Result<Outcome, Trouble> {
+    ) -> rusqlite::Result<Outcome> {
         match wish {
             Wish::Watch => Ok(Outcome::Watched),
-            Wish::Acquire { drawn, above, expired } => {
-                self.acquire(transaction, asking, lease, (*drawn, *above, *expired), place)
-            }
+            Wish::Acquire { .. } => self.acquire(transaction, asking, lease, wish),
             Wish::Renew { held, drawn } => {
                 let Asking { cluster, node, lease_ms, expires_at, now } = asking;
                 let mut changed = 0;
@@ -250,29 +280,33 @@ impl Statements {
         transaction: &Transaction<'_>,
         asking: &Asking<'_>,
         lease: &LeaseName,
-        (drawn, above, expired): (Token, u64, Option<Token>),
-        place: &str,
-    ) -> Result<Outcome, Trouble> {
+        wish: &Wish,
+    ) -> rusqlite::Result<Outcome> {
+        let Wish::Acquire { drawn, above, expired, missing } = wish else { return Ok(Outcome::Held) };
         let Asking { cluster, node, lease_ms, expires_at, now } = asking;
-        let exhausted =
-            || Trouble::Store(StoreError::TermsExhausted { place: place.to_owned(), lease: lease.to_string(), above });
-        let above = i64::try_from(above).ok().filter(|_| above < MAX_TERM).ok_or_else(exhausted)?;
-        let lease_key = lease.as_str();
+        let lease = lease.as_str();
+        let stored = transaction.query_row(&self.term, params![cluster, lease], |row| row.get(0)).optional();
+        let stored: i64 = match stored {
+            Ok(stored) => stored.unwrap_or(0),
+            Err(error) if is_about_a_value(&error) => return Ok(Outcome::Unreadable),
+            Err(error) => return Err(error),
+        };
+        let above = match i64::try_from(*above) {
+            Ok(above) if above.max(stored) < MAX_TERM.cast_signed() => above,
+            _ => return Ok(Outcome::Exhausted),
+        };
         if let Some(expired) = expired {
-            transaction.execute(&self.clear, params![cluster, lease_key, expired.to_string(), now.0])?;
+            transaction.execute(&self.clear, params![cluster, lease, expired.to_string(), now.0])?;
         }
-        let row = params![cluster, lease_key, node, drawn.to_string(), lease_ms, expires_at, now.0];
+        // No stored term is as high as one that does not fit.
+        let missing = missing.map(|term| i64::try_from(term).unwrap_or(i64::MAX));
+        let row = params![cluster, lease, node, drawn.to_string(), lease_ms, expires_at, now.0, missing];
         if transaction.execute(&self.take, row)? == 0 {
             return Ok(Outcome::Held);
         }
-        let count = transaction.query_row(&self.count, params![cluster, lease_key, above], |row| row.get(0));
-        let term: i64 = match count {
-            Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == rusqlite::ErrorCode::ConstraintViolation => {
-                return Err(exhausted());
-            }
-            other => other?,
-        };
-        transaction.execute(&self.own_term, params![cluster, lease_key, node, term])?;
+        let count = transaction.query_row(&self.count, params![cluster, lease, above], |row| row.get(0));
+        let term: i64 = count?;
+        transaction.execute(&self.own_term, params![cluster, lease, node, term])?;
         Ok(Outcome::Acquired)
     }
 }

@@ -102,7 +102,8 @@ impl World {
             let known = claim.map_or(0, |claim| claim.term);
             if let (Some(nonce), Ok(lease)) = (seen.nonce().filter(|_| seen.term < known), NodeId::new(lease.as_str()))
             {
-                let word = LeaseWord { lease, term: known, kind: LeaseWord::LED, nonce };
+                let sender = self.nodes[node].id.clone();
+                let word = LeaseWord { lease, node: sender, term: known, kind: LeaseWord::KNOWN, nonce };
                 self.offer(node, Waiting::Command(Command::TellLease(word)));
             }
         }
@@ -135,7 +136,7 @@ impl World {
             Output::Tell { lease, term, is_released } => {
                 let kind = if is_released { LeaseWord::RELEASED } else { LeaseWord::LED };
                 if let Ok(lease) = NodeId::new(lease.as_str()) {
-                    let word = LeaseWord { lease, term, kind, nonce: 0 };
+                    let word = LeaseWord { lease, node: self.nodes[node].id.clone(), term, kind, nonce: 0 };
                     self.offer(node, Waiting::Command(Command::TellLease(word)));
                 }
             }
@@ -193,14 +194,16 @@ impl World {
         let known = agent.contender.claims().find(|claim| claim.lease == lease).map(|claim| claim.term);
         let is_released = word.kind == LeaseWord::RELEASED;
         let is_believed = is_of_elder || is_released && known == Some(word.term);
-        if !is_believed || !matches!(word.kind, LeaseWord::LED | LeaseWord::RELEASED) {
+        if !is_believed || !matches!(word.kind, LeaseWord::LED | LeaseWord::RELEASED | LeaseWord::KNOWN) {
             return;
         }
         self.watch_leases(node, |watch| {
             watch.hears(node, &lease, word.term);
             None
         });
-        self.contend(node, |contender, now| contender.heard(now, &lease, word.term, is_released));
+        // Whoever merely knows of a term is no rival of its leader.
+        let by = if word.kind == LeaseWord::KNOWN { self.nodes[node].id.clone() } else { word.node.clone() };
+        self.contend(node, |contender, now| contender.heard(now, &lease, &by, word.term, is_released));
         self.watch_leases(node, |watch| watch.heard(node, &lease, word.term));
         if !is_released && known.is_some_and(|known| known < word.term) {
             let Some(leases) = &mut self.leases else { return };

@@ -29,7 +29,7 @@ enum Happening {
     Arrive { node: usize, life: u64, number: u64, round: Round },
     Answer { node: usize, life: u64, number: u64, names: Vec<LeaseName>, answer: Answer },
     Fail { node: usize, life: u64, number: u64, is_known: bool },
-    Heard { to: usize, lease: LeaseName, term: u64, is_released: bool },
+    Heard { to: usize, lease: LeaseName, by: NodeId, term: u64, is_released: bool },
     WorkEnds { node: usize, life: u64, lease: LeaseName, term: u64 },
 }
 

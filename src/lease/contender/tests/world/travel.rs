@@ -106,11 +106,11 @@ impl World {
                     self.with(node, |contender, now| contender.failed(now, is_known));
                 }
             }
-            Happening::Heard { to, lease, term, is_released } => {
+            Happening::Heard { to, lease, by, term, is_released } => {
                 let node = &mut self.nodes[to];
                 if node.contender.is_some() {
                     node.knew.insert((lease.clone(), term));
-                    self.with(to, |contender, now| contender.heard(now, &lease, term, is_released));
+                    self.with(to, |contender, now| contender.heard(now, &lease, &by, term, is_released));
                     if self.nodes[to].held.get(&lease).is_some_and(|held| held.term < term) {
                         self.violations.push(format!("{to} leads on although it has heard of term {term}"));
                     }
@@ -236,7 +236,8 @@ impl World {
             let is_silent = to == at || self.nodes[at].is_mute || self.nodes[to].is_mute;
             if !is_silent && !self.is_drawn(self.network.lost_gossip) {
                 let delay = self.delay();
-                self.later(delay, Happening::Heard { to, lease: lease.clone(), term, is_released });
+                let by = self.nodes[at].name.clone();
+                self.later(delay, Happening::Heard { to, lease: lease.clone(), by, term, is_released });
             }
         }
     }
