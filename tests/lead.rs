@@ -29,15 +29,20 @@ type Beat = (u64, u64);
 
 impl Cluster {
     fn start() -> Self {
+        Self::of(&THREE)
+    }
+
+    fn of(names: &[&str]) -> Self {
         let data = tempfile::tempdir().expect("a directory");
+        let voters = names.join(",");
         let start = |name: &str, seeds: &[&str]| {
             let directory = data.path().join(name);
-            Agent::start(name, seeds, &["--data-dir", directory.to_str().expect("text"), "--voters", "a,b,c"])
+            Agent::start(name, seeds, &["--data-dir", directory.to_str().expect("text"), "--voters", &voters])
         };
-        let first = start("a", &[]);
+        let first = start(names[0], &[]);
         let seed = first.gossip.clone();
         let mut agents = vec![first];
-        agents.extend(THREE[1..].iter().map(|name| start(name, &[&seed])));
+        agents.extend(names[1..].iter().map(|name| start(name, &[&seed])));
         let cluster = Self { agents, data };
         cluster.leader_above(0);
         cluster
@@ -274,7 +279,8 @@ fn a_signal_to_stop_is_passed_on() {
 
 #[test]
 fn signals_that_are_the_commands_alone_are_passed_on_as_they_are() {
-    let cluster = Cluster::start();
+    // Nobody else could come to lead while the machine is busy: a signal that came to no command would mean nothing.
+    let cluster = Cluster::of(&["a"]);
     let (at, _) = cluster.leader_above(0);
     let traps = ["HUP", "QUIT", "USR1", "USR2", "WINCH"].map(|name| format!("trap 'echo {name} >>told' {name}\n"));
     let traps = traps.concat();
@@ -288,7 +294,7 @@ fn signals_that_are_the_commands_alone_are_passed_on_as_they_are() {
         (Signal::SIGQUIT, "QUIT\n"),
         (Signal::SIGHUP, "HUP\n"),
     ] {
-        // Sent again each second: of some fifty one did not reach the shell's trap, and who lost it is not known.
+        // Sent again each second: the command may be started anew after a pause of the agent, which ends its claim.
         let mut sent_at: Option<Instant> = None;
         wait_for(&format!("it is told {name}"), || {
             if sent_at.is_none_or(|sent_at| sent_at.elapsed() > Duration::from_secs(1)) {
