@@ -133,7 +133,9 @@ fn a_log_that_is_deleted_is_noticed_by_all_that_have_it_open() {
     let new = wait_for("all agree", || {
         let seen: Vec<_> = agents.iter().map(leader).collect();
         let name = seen[0]["leader"].as_str()?.to_owned();
-        seen.iter().all(|seen| seen["leader"] == name.as_str() && seen["term"] == seen[0]["term"]).then_some(name)
+        let is_same =
+            |other: &serde_json::Value| other["leader"] == seen[0]["leader"] && other["term"] == seen[0]["term"];
+        seen.iter().all(is_same).then_some(name)
     });
     assert!(agents.iter().any(|agent| agent.name == new), "{new} after {old:?}");
 }
