@@ -120,7 +120,7 @@ use membership::Claims;
 use membership::Confirmations;
 use membership::Departures;
 use membership::Incarnation;
-use membership::{Acquaintance, Homes, Removals};
+use membership::{Acquaintance, Removals};
 use messaging::Messaging;
 use packet::{Expected, NoticeRate, Questions};
 use packet::{Inbox, Versions};
@@ -202,7 +202,6 @@ pub struct Core {
     expected: Expected,
     standings: Standings,
     keepsakes: Keepsakes,
-    homes: Homes,
     notices: NoticeRate,
     lease_words: LeaseWords,
     messaging: Messaging,
@@ -297,7 +296,6 @@ impl Core {
             expected: Expected::default(),
             standings: Standings::default(),
             keepsakes: Keepsakes::default(),
-            homes: Homes::default(),
             claims: Claims::default(),
             departures: Departures::default(),
             rivals: Rivals::default(),
@@ -375,7 +373,6 @@ impl Core {
         self.acquaintance.forget(slot);
         self.removals.forget(run);
         self.keepsakes.forget(run);
-        self.homes.forget(run);
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
         self.drop_link(run);
