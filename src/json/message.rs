@@ -116,7 +116,7 @@ impl Answered {
 pub struct Deliver {
     /// The message's id, as its listeners see it: `run-sequence` of its sender.
     pub id: String,
-    /// What it is about.
+    /// The topic.
     pub topic: String,
     /// What it says, in base64.
     pub payload: String,

@@ -90,7 +90,7 @@ impl Driver {
             Received::Trouble(Trouble::Fatal) => {
                 self.fail(Failure::new("gossip socket", "the system no longer knows it"));
             }
-            // What peers and routers can provoke is used up by being reported, and must not be a way to stop us.
+            // Errors that peers and routers can provoke are used up by being reported, and must not be a way to stop us.
             Received::Trouble(Trouble::TooLong | Trouble::PeerRefused | Trouble::Unreachable) => {}
             Received::Trouble(Trouble::NoBuffers | Trouble::Other) => {
                 self.errors_in_a_row += 1;

@@ -23,7 +23,7 @@ pub struct Message {
     pub at: SystemTime,
     /// The member that sent it, perhaps this node. Of a broadcast this is what those say who relayed it.
     pub from: NodeId,
-    /// What it is about.
+    /// The topic.
     pub topic: Topic,
     /// What it says.
     pub payload: Payload,

@@ -13,9 +13,9 @@ use crate::core::{MessageId, NodeId, Topic};
 pub(in crate::cli) struct SayArgs {
     #[command(flatten)]
     pub(in crate::cli) target: TargetArgs,
-    /// What it is about: 1 to 63 characters of A-Z a-z 0-9 . _ -
+    /// The topic: 1 to 63 characters of A-Z a-z 0-9 . _ -
     pub(in crate::cli) topic: Topic,
-    /// What to say; - reads standard input
+    /// The payload; - reads standard input
     pub(in crate::cli) payload: Option<String>,
 }
 
@@ -25,9 +25,9 @@ pub(in crate::cli) struct SendArgs {
     pub(in crate::cli) target: TargetArgs,
     /// The member that is meant
     pub(in crate::cli) node: NodeId,
-    /// What it is about: 1 to 63 characters of A-Z a-z 0-9 . _ -
+    /// The topic: 1 to 63 characters of A-Z a-z 0-9 . _ -
     pub(in crate::cli) topic: Topic,
-    /// What to say; - reads standard input
+    /// The payload; - reads standard input
     pub(in crate::cli) payload: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub(in crate::cli) struct ReplyArgs {
     pub(in crate::cli) target: TargetArgs,
     /// The request's id
     pub(in crate::cli) id: MessageId,
-    /// What to answer; - reads standard input
+    /// The payload of the answer; - reads standard input
     pub(in crate::cli) payload: Option<String>,
 }
 

@@ -44,7 +44,7 @@ pub struct Direct {
     pub from: Option<NodeId>,
     /// The time since it was said.
     pub age: Duration,
-    /// What it is about.
+    /// The topic.
     pub topic: Topic,
     /// What it says.
     pub payload: Payload,
