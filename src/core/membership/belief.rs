@@ -18,6 +18,7 @@
 //! | a known run at another address, if it is observed | never: it is asked there, and proves it (see `keepsakes`) |
 //! | the same, if it is not observed | if two elders report it |
 //! | a member's own report that it is at another address | if its run answers there, too |
+//! | a gone run's own report, without a proof, that it is elsewhere | as others' word: its owner can refute it |
 //! | a run that is gone is live again | if an elder reports it; else it is asked itself, at its old address |
 //!
 //! Invariants:
@@ -91,7 +92,8 @@ impl Core {
         let voice = self.view.record(from).run;
         let is_own_word = voice == record.run || from == slot;
         if is_own_word {
-            return self.doubts_own_move(slot, record);
+            let is_stray = self.homes.of(record.run).is_some();
+            return (is_stray && self.doubts_incarnation(slot, record)) || self.doubts_own_move(slot, record);
         }
         if self.doubts_incarnation(slot, record) {
             self.counters.drop(Drop::Implausible);
@@ -118,7 +120,8 @@ impl Core {
         }
     }
 
-    fn doubts_incarnation(&mut self, slot: Slot, record: &Record) -> bool {
+    /// Returns true if a record is farther ahead of the held one than another's word may put it.
+    pub(in crate::core) fn doubts_incarnation(&mut self, slot: Slot, record: &Record) -> bool {
         let held = self.view.record(slot);
         let is_same_run = held.run == record.run;
         let jump = record.incarnation.saturating_sub(held.incarnation);

@@ -175,6 +175,7 @@ impl Core {
             self.timers.cancel(Timer::Heartbeat(held.run));
             self.acquaintance.meet(self.now, slot);
             self.keepsakes.forget(held.run);
+            self.homes.forget(held.run);
             let mut peer = Peer::new(sign);
             peer.proven = self.joiners.take(&record).proven;
             if let Some(jump) = self.view.entry(slot).peer.errands().last_jump {
@@ -224,14 +225,21 @@ impl Core {
         if peer.errands().announced.is_some() {
             peer.errands_mut().announced = None;
         }
+        let is_home = self.homes.of(held.run) == Some(record.address);
+        if is_proven || is_home {
+            self.homes.forget(held.run);
+        }
         if is_proven {
             peer.tie = Tie::Plain;
             self.keepsakes.moved(held.run, record.address);
-            return None;
+            return is_home.then(|| Peer::new(sign));
         }
         self.keepsakes.forget(held.run);
         self.acquaintance.meet(self.now, slot);
         let was_gone = matches!(held.status, Status::Down | Status::Left(_));
+        if was_gone && !is_home {
+            self.homes.leave(held.run, held.address);
+        }
         was_gone.then(|| {
             let mut peer = Peer::new(sign);
             peer.tie = Tie::Stray;
