@@ -19,6 +19,7 @@
 //! | the same, if it is not observed | if two elders report it |
 //! | a member's own report that it is at another address | if its run answers there, too |
 //! | a gone run's own report, without a proof, that it is elsewhere | as others' word: its owner can refute it |
+//! | a run that was forgotten (a tombstone covers it) is live | never: it is asked itself, and refutes |
 //! | a run that is gone is live again | if an elder reports it; else it is asked itself, at its old address |
 //!
 //! Invariants:
@@ -153,6 +154,11 @@ impl Core {
     /// Asks the run that is reported live, which can say so itself.
     fn ask_claimant(&mut self, record: &Record) {
         self.counters.drop(Drop::Implausible);
+        self.ask_if_live(record);
+    }
+
+    /// Asks a run for its own record, if it is reported live.
+    pub(super) fn ask_if_live(&mut self, record: &Record) {
         let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
         if is_said_to_live && self.questions.allow(self.now, record.address, false) {
             self.ask_who(record.address);

@@ -56,6 +56,10 @@ impl Core {
         let is_old = note.is_some_and(|note| note.age() >= self.settings.reap_after);
         if is_old || self.tombstones.cover(&record) {
             self.counters.drop(Drop::Outdated);
+            if !is_old && from.is_some() {
+                // After a cut this node may be the only one that forgot it: it is told how it was buried, and refutes.
+                self.ask_if_live(&record);
+            }
             return None;
         }
         match self.view.slot_of_member(hint, &record) {
