@@ -173,6 +173,9 @@ pub const MAX_KEEPSAKES: usize = 256;
 pub const MAX_KEEPSAKE_QUESTIONS: u8 = 5;
 /// The least time between two questions for a keepsake to one observer.
 pub const KEEPSAKE_INTERVAL: Duration = Duration::from_secs(1);
+/// The greatest number of members whose homes are remembered, because they were gone and appeared elsewhere without a
+/// proof (see `homes`).
+pub const MAX_HOMES: usize = 1_024;
 /// The greatest number of aliases (other addresses) of one run.
 pub const MAX_ALIASES_PER_RUN: usize = 4;
 /// The greatest number of aliases of all members together.
