@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use headcount::core::limits::INCARNATION_STEP;
-use headcount::core::{CoreInit, Core, Input, NodeId, Output, Run, Time};
+use headcount::core::{Core, CoreInit, Input, NodeId, Output, Run, Time};
 use headcount::{Profile, Tags};
 
 /// Number of packets in one measurement.

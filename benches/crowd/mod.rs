@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use headcount::core::limits::INCARNATION_STEP;
 use headcount::core::wire::{Header, Heartbeat, Message, Nonce, Packet, PacketBuilder};
-use headcount::core::{CoreInit, Core, Input, NodeId, Output, ProtocolRange, Record, Run, Status, Time};
+use headcount::core::{Core, CoreInit, Input, NodeId, Output, ProtocolRange, Record, Run, Status, Time};
 use headcount::{Profile, Settings, Tags};
 
 const CLUSTER: &str = "crowd";

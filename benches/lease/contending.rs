@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use headcount::NodeId;
 use headcount::core::Time;
 use headcount::lease::store::{Store, StoreOptions, StoreUrl};
-use headcount::lease::{Contender, ContenderInit, LeaseName, LeaseTiming, Output, Wish};
+use headcount::lease::{Contender, ContenderInit, ContenderTiming, LeaseName, Output, StepRequest};
 
 /// Figures of all contenders.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub async fn contend(
     name: String,
     seed: u64,
     mut store: Store,
-    timing: LeaseTiming,
+    timing: ContenderTiming,
     leases: Vec<LeaseName>,
     done: Arc<Mutex<Done>>,
 ) {
@@ -53,7 +53,7 @@ pub async fn contend(
             let sent = Instant::now();
             let answer = store.round(&round).await;
             let took = sent.elapsed();
-            let is_renewal = round.steps.iter().any(|step| matches!(step.wish, Wish::Renew { .. }));
+            let is_renewal = round.steps.iter().any(|step| matches!(step.request, StepRequest::Renew { .. }));
             {
                 let mut done = done.lock().expect("not poisoned");
                 done.rounds += 1;

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headcount::lease::LeaseTiming;
+use headcount::lease::ContenderTiming;
 
 use crate::contending::{Done, contend, leases, store};
 use crate::server::Server;
@@ -14,7 +14,7 @@ use crate::tap::Tap;
 
 pub async fn print(is_quick: bool) {
     let Some(server) = Server::start(&["fsync = on", "max_connections = 400"]) else { return };
-    let timing = LeaseTiming::of_lease(Duration::from_secs(15));
+    let timing = ContenderTiming::of_lease(Duration::from_secs(15));
     let lasting = Duration::from_secs(if is_quick { 10 } else { 60 });
     println!("A server and contenders with leases of 15 s, renewed every 5 s; {lasting:?} in which nothing happens\n");
     println!(
@@ -29,7 +29,7 @@ pub async fn print(is_quick: bool) {
     println!();
 }
 
-async fn case(server: &Server, contenders: usize, count: usize, timing: LeaseTiming, lasting: Duration) {
+async fn case(server: &Server, contenders: usize, count: usize, timing: ContenderTiming, lasting: Duration) {
     let tap = Tap::on(server.port).await;
     let url = format!("postgres://postgres@127.0.0.1:{}/postgres", tap.port);
     let cluster = format!("load-{contenders}-{count}");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use headcount::NodeId;
 use headcount::lease::store::Store;
-use headcount::lease::{Outcome, Round, Step, Token, Wish};
+use headcount::lease::{Outcome, Round, Step, StepRequest, Token};
 
 use crate::contending::{leases, store};
 use crate::server::Server;
@@ -56,9 +56,13 @@ pub async fn print(renewals: u32) {
 }
 
 async fn begin(store: &mut Store, count: usize) -> Round {
-    let acquire =
-        |number: usize| Wish::Acquire { drawn: Token(number as u128 + 1), above: 0, expired: None, missing: None };
-    let steps = leases(count).into_iter().enumerate().map(|(at, lease)| Step { lease, wish: acquire(at) });
+    let acquire = |number: usize| StepRequest::Acquire {
+        drawn: Token(number as u128 + 1),
+        above: 0,
+        expired: None,
+        missing: None,
+    };
+    let steps = leases(count).into_iter().enumerate().map(|(at, lease)| Step { lease, request: acquire(at) });
     let mut round = Round {
         node: NodeId::new("renews").expect("a name"),
         rpc_address: Some(([10, 0, 0, 1], 7118).into()),
@@ -69,7 +73,7 @@ async fn begin(store: &mut Store, count: usize) -> Round {
     assert!(answer.steps.iter().all(|seen| seen.outcome == Outcome::Acquired), "{answer:?}");
     for (step, seen) in round.steps.iter_mut().zip(&answer.steps) {
         let token = seen.holder.as_ref().expect("held").token;
-        step.wish = Wish::Renew { held: vec![token], drawn: Token(token.0 + 1_000) };
+        step.request = StepRequest::Renew { held: vec![token], drawn: Token(token.0 + 1_000) };
     }
     round
 }
@@ -82,7 +86,7 @@ async fn renew(store: &mut Store, round: &mut Round, renewals: u32) -> Vec<Durat
         times.push(began.elapsed());
         assert!(answer.steps.iter().all(|seen| seen.outcome == Outcome::Renewed), "{answer:?}");
         for step in &mut round.steps {
-            if let Wish::Renew { held, drawn } = &mut step.wish {
+            if let StepRequest::Renew { held, drawn } = &mut step.request {
                 *held = vec![*drawn];
                 *drawn = Token(drawn.0 + 1_000);
             }

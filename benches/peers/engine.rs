@@ -12,7 +12,7 @@ use std::time::Duration;
 use headcount::sim::network::{CutId, Network, NodeSet};
 use headcount::sim::{Purpose, Random};
 
-use super::cluster::{Disturbance, Cluster, Conditions, Death, Sighting, Traffic, Verdict};
+use super::cluster::{Cluster, Conditions, Death, Disturbance, Sighting, Traffic, Verdict};
 
 /// The largest number of datagrams that wait for a paused process, as in headcount's simulator.
 const MAX_WAITING: usize = 256;

@@ -6,7 +6,7 @@ use headcount::core::{ChangeKind, Command, Status};
 use headcount::sim::{World, WorldOptions};
 use headcount::{Profile, Tags};
 
-use super::cluster::{Disturbance, Cluster, Conditions, Death, Sighting, Traffic, Verdict};
+use super::cluster::{Cluster, Conditions, Death, Disturbance, Sighting, Traffic, Verdict};
 
 /// Longer than any measurement here.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);

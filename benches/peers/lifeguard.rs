@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use headcount::sim::{Purpose, Random};
 
-use super::cluster::{Disturbance, Cluster, Conditions, Death, Detections, System, Verdict};
+use super::cluster::{Cluster, Conditions, Death, Detections, Disturbance, System, Verdict};
 
 const NODES: usize = 128;
 /// Numbers of nodes that are disturbed at the same time.

@@ -29,11 +29,11 @@ use super::shared::Shared;
 use crate::config::{Config, DEFAULT_GOSSIP_PORT, LeadershipMode};
 use crate::core::election::{Ballot, Identity};
 use crate::core::limits::INCARNATION_STEP;
-use crate::core::{CoreInit, Core, Durable, NodeId, QuorumInit, Run};
+use crate::core::{Core, CoreInit, Durable, NodeId, QuorumInit, Run};
 use crate::descriptors::{self, MAX_LINK_DESCRIPTORS};
 use crate::journal::Journal;
 use crate::member::Member;
-use crate::store::{StateWriter, Opened, Store, StoreError, StoreWarning};
+use crate::store::{Opened, StateWriter, Store, StoreError, StoreWarning};
 use crate::transport::links::Links;
 use crate::transport::resolve::{self, Resolver};
 use crate::transport::{self, udp::BindError};
@@ -128,7 +128,8 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     let core = Core::new(init, clock.now());
     let born = Member::from_record(core.me(), None, SystemTime::now(), true);
     let bus = Bus::new(Directory::new(config.name.clone(), clock));
-    let shared = Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), state_writer.failures(), journal));
+    let shared =
+        Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), state_writer.failures(), journal));
     let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
     if let Some(whereabouts) = whereabouts {
         tokio::spawn(whereabouts.follow(requests.downgrade()));

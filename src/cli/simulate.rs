@@ -16,7 +16,7 @@ use super::progress::Progress;
 use crate::core::Settings;
 use crate::sim::campaign::{Campaign, run_seed_of};
 use crate::sim::page::page;
-use crate::sim::report::{Alarms, Rate, Report, Distribution, Succession};
+use crate::sim::report::{Alarms, Distribution, Rate, Report, Succession};
 use crate::sim::scenario::{ScenarioOptions, run_scenario_telling};
 
 pub(super) fn run(args: &SimulateArgs, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -93,7 +93,9 @@ fn figures(report: &Report) -> Json {
 
 /// Formats the distribution of a figure over those who reported it.
 pub(super) fn distribution(distribution: Option<&Distribution>) -> Json {
-    let Some(Distribution { first, median, p99, last, reports, expected }) = distribution.copied() else { return Json::Null };
+    let Some(Distribution { first, median, p99, last, reports, expected }) = distribution.copied() else {
+        return Json::Null;
+    };
     json!({
         "first_ms": milliseconds(first),
         "median_ms": milliseconds(median),

@@ -12,7 +12,7 @@ use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human;
 use super::progress::Progress;
-use super::simulate::{milliseconds, distribution};
+use super::simulate::{distribution, milliseconds};
 use crate::core::{Profile, Settings};
 use crate::json::Pace;
 use crate::sim::report::{Report, Short};

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::ConfigError;
 use crate::core::OutOfRange;
 use crate::core::election::LeaseTiming;
-use crate::lease::{LeaseName, ContenderTiming, MAX_LEASES, TimingError};
+use crate::lease::{ContenderTiming, LeaseName, MAX_LEASES, TimingError};
 use crate::text::{MAX_SHOWN, visible};
 
 /// The greatest statement timeout that is chosen by default.

@@ -179,7 +179,7 @@ pub struct MessageCounters {
     /// Copies of broadcasts sent to other members, of this node's own and of others'.
     pub copies_sent: u64,
     /// Broadcasts that gave way to later ones before their time: members that still lack them miss them.
-    pub removed_runs: u64,
+    pub evicted: u64,
 }
 
 impl Counters {

@@ -82,7 +82,7 @@ use rand_chacha::ChaCha8Rng;
 
 pub use counters::{Counters, DropReason, MessageCounters, TickLateness};
 pub use doors::{
-    CoreInit, Command, CommandError, Contacted, Delivery, DeliveryKind, Direct, Durable, Input, Leadership,
+    Command, CommandError, Contacted, CoreInit, Delivery, DeliveryKind, Direct, Durable, Input, Leadership,
     LeadershipState, LinkEvent, LinkId, Notice, Output, QuorumInit, Reply, SelfDoubt, StopReason, Ticket,
 };
 pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
@@ -99,9 +99,9 @@ use connectivity::Calls;
 use connectivity::Detours;
 use connectivity::Guests;
 use connectivity::Links;
-use detection::LocalHealth;
 use detection::Crashes;
 use detection::Inquiries;
+use detection::LocalHealth;
 use detection::Observers;
 use detection::Partition;
 use discovery::Reunion;
@@ -114,7 +114,7 @@ use joining::Joiners;
 use joining::Joining;
 use joining::NameProbes;
 use joining::Rivals;
-use joining::{ViewServer, Transfer};
+use joining::{Transfer, ViewServer};
 use leadership::LeaderTracker;
 use membership::Claims;
 use membership::Confirmations;

@@ -18,7 +18,7 @@ use super::input::{Body, Named};
 use super::listing::{Listing, SMALL_VIEW, Selection};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
-use super::table::{Kind, ConnectionState};
+use super::table::{ConnectionState, Kind};
 use crate::core::limits::MAX_SEEDS;
 use crate::core::{Status, Tags};
 use crate::json;

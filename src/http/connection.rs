@@ -29,7 +29,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::table::{Kind, ConnectionState, Phase, Seat};
+use super::table::{ConnectionState, Kind, Phase, Seat};
 use super::{HEAD_TIMEOUT, MAX_BUFFER_BYTES, SILENCE_TIMEOUT};
 
 /// Serves one connection until its end, `shutdown`, or until it is shed.

@@ -23,7 +23,7 @@ use super::frames::{COMMENT, frame, head};
 use super::listing::{Listing, Pages, Revoked, SMALL_VIEW, Selection};
 use super::problem::Refusal;
 use super::query::Pairs;
-use super::table::{Hold, Kind, ConnectionState};
+use super::table::{ConnectionState, Hold, Kind};
 use super::{App, COMMENT_INTERVAL, PROBE_INTERVAL};
 use crate::agent::{Filter, Inbox, KEPT_EVENTS, Message, ReceiveError, RecvError, Subscription};
 use crate::core::{NodeId, Run};
@@ -163,7 +163,14 @@ struct Feed {
 }
 
 impl Feed {
-    async fn open(app: App, line: Arc<ConnectionState>, hold: Hold, filter: Filter, nodes: Vec<NodeId>, start: &Start) -> Self {
+    async fn open(
+        app: App,
+        line: Arc<ConnectionState>,
+        hold: Hold,
+        filter: Filter,
+        nodes: Vec<NodeId>,
+        start: &Start,
+    ) -> Self {
         let run = app.agent.run();
         let resumed = match start {
             Start::After(id) if id.run == run => app.agent.subscribe_after(id.sequence).map_err(Some),

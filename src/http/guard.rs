@@ -23,9 +23,10 @@ use futures_util::StreamExt as _;
 use super::body::{self, Whole};
 use super::host::Names;
 use super::problem::Refusal;
-use super::table::{Kind, ConnectionState};
+use super::table::{ConnectionState, Kind};
 use super::{
-    App, MAX_ANSWER_WAIT, MAX_BODY_BYTES, MAX_DELIVERY_BYTES, MAX_UNCOUNTED_ANSWER_BYTES, MAX_COUNTED_ANSWER_BYTES, REQUEST_TIMEOUT, Token,
+    App, MAX_ANSWER_WAIT, MAX_BODY_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_UNCOUNTED_ANSWER_BYTES,
+    REQUEST_TIMEOUT, Token,
 };
 
 /// The paths that never ask for a token.

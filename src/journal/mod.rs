@@ -82,7 +82,10 @@ impl Journal {
             true
         };
         let pace = RateLimit { began: Instant::now(), lines: 0 };
-        Ok(Self { lines: LossyQueue::start("headcount-log", MAX_QUEUED_LINES, write)?, pace: Arc::new(Mutex::new(pace)) })
+        Ok(Self {
+            lines: LossyQueue::start("headcount-log", MAX_QUEUED_LINES, write)?,
+            pace: Arc::new(Mutex::new(pace)),
+        })
     }
 
     /// Writes a line about an event.

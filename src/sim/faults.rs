@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::network::{Burst, Conditions, Cut, Latency, NodeLoss, NodeSet, CutTraffic};
+use super::network::{Burst, Conditions, Cut, CutTraffic, Latency, NodeLoss, NodeSet};
 use super::random::{Purpose, Random};
 use super::streams::Tcp;
 use super::world::World;

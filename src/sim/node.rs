@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use super::network::Nanos;
-use super::streams::Answer;
+use super::streams::ConnectOutcome;
 use crate::core::election::Term;
 use crate::core::{Command, Core, Durable, LinkId, NodeId, Run, Settings, StopReason, Time};
 
@@ -166,7 +166,7 @@ pub(crate) enum Waiting {
     /// The outcome of opening a link.
     Answer {
         link: LinkId,
-        answer: Answer,
+        answer: ConnectOutcome,
     },
     Frame {
         link: LinkId,

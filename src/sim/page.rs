@@ -8,7 +8,7 @@ mod chart;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::report::{Report, Short, Distribution, Succession};
+use super::report::{Distribution, Report, Short, Succession};
 use super::scenario::Sample;
 use chart::{Chart, Series, escaped};
 
@@ -94,7 +94,8 @@ fn figures(report: &Report) -> String {
 fn spread_row(name: &str, distribution: Option<&Distribution>) -> String {
     let nothing = || vec!["-".to_owned(); 5];
     let cells = distribution.map_or_else(nothing, |distribution| {
-        let figures = [distribution.first, distribution.median, distribution.p99, distribution.last].map(|figure| Short(figure).to_string());
+        let figures = [distribution.first, distribution.median, distribution.p99, distribution.last]
+            .map(|figure| Short(figure).to_string());
         figures.into_iter().chain([format!("{} of {}", distribution.reports, distribution.expected)]).collect()
     });
     let mut html = format!("<tr><th scope=\"row\">{name}</th>");
@@ -125,7 +126,9 @@ fn detection(report: &Report) -> Option<String> {
     let in_words = |name: &str, distribution: &Option<Distribution>| {
         distribution.as_ref().map_or_else(
             || format!("{name}: nobody"),
-            |distribution| format!("{name}: {} at the median, {} at p99", Short(distribution.median), Short(distribution.p99)),
+            |distribution| {
+                format!("{name}: {} at the median, {} at p99", Short(distribution.median), Short(distribution.p99))
+            },
         )
     };
     let chart = Chart {

@@ -255,8 +255,8 @@ fn spread_row(f: &mut fmt::Formatter<'_>, name: &str, distribution: Option<&Dist
     let Some(distribution) = distribution else {
         return writeln!(f, "{name:<24}{0:>10}{0:>10}{0:>10}{0:>10}", "-");
     };
-    let [first, median, p99, last] =
-        [distribution.first, distribution.median, distribution.p99, distribution.last].map(|figure| Short(figure).to_string());
+    let [first, median, p99, last] = [distribution.first, distribution.median, distribution.p99, distribution.last]
+        .map(|figure| Short(figure).to_string());
     let (reports, expected) = (distribution.reports, distribution.expected);
     writeln!(f, "{name:<24}{first:>10}{median:>10}{p99:>10}{last:>10}  {reports} of {expected}")
 }

@@ -18,7 +18,7 @@ use super::report::Report;
 use super::world::{LeaseOptions, World, WorldOptions};
 use crate::core::limits::MAX_VOTERS;
 use crate::core::{OutOfRange, Profile, Settings};
-use crate::lease::LeaseTiming;
+use crate::lease::ContenderTiming;
 use stage::Stage;
 pub use stage::{Phase, Progress, Sample};
 
@@ -257,7 +257,7 @@ pub fn run_scenario_telling(options: &ScenarioOptions, tell: &mut dyn FnMut(Prog
         voters: options.voters,
         lease: options.profile.lease_timing(),
         leases: (options.scenario == Scenario::Contenders).then(|| {
-            let lease = LeaseTiming::of_lease(options.profile.lease_timing().lease_duration);
+            let lease = ContenderTiming::of_lease(options.profile.lease_timing().lease_duration);
             LeaseOptions::new(options.nodes.min(contenders::MOST_CONTENDERS), lease)
         }),
         checked: false,

@@ -31,6 +31,7 @@ use crate::core::ahead::Ahead;
 use crate::core::election::Term;
 use crate::core::{ChangeKind, Core, MessageId, NodeId, Run, StopReason};
 
+mod adversary;
 mod agreement;
 mod cuts;
 mod disturbance;
@@ -43,13 +44,12 @@ mod links;
 mod look;
 mod options;
 mod sizes;
-mod adversary;
 mod voting;
 
 pub use cuts::PartitionSighting;
-pub(crate) use expect::UpheavalContext;
 use expect::Expectations;
 pub use expect::Judged;
+pub(crate) use expect::UpheavalContext;
 pub(crate) use leases::Happening;
 pub use leases::{LeaseOptions, WayFault};
 pub use options::WorldOptions;
@@ -180,7 +180,7 @@ enum Event {
         visit: u64,
     },
     /// Something reaches an address of the adversary's.
-ToAdversary {
+    ToAdversary {
         at: SocketAddr,
         from: SocketAddr,
         bytes: Vec<u8>,

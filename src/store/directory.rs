@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::StoreError;
-use super::origin::{FileTime, Origin, FileFacts};
+use super::origin::{FileFacts, FileTime, Origin};
 use super::warning::StoreWarning;
 
 #[cfg(unix)]
@@ -39,8 +39,8 @@ mod replace;
 use by_handle::Handle;
 #[cfg(not(unix))]
 use by_path::Handle;
-use replace::Predecessor;
 pub(super) use replace::Mark;
+use replace::Predecessor;
 
 pub(super) const LOCK_FILE: &str = "headcount.lock";
 pub(super) const STATE_FILE: &str = "headcount.state";

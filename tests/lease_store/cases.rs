@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use headcount::lease::store::{MAX_NODES, Store, StoreError};
-use headcount::lease::{Outcome, Seen, Token, StepRequest};
+use headcount::lease::{Outcome, Seen, StepRequest, Token};
 use tokio::task::JoinSet;
 
 use crate::harness::{Bench, LEASE, PATIENCE, acquire, holding, missing, release, renew, take_over};
@@ -249,8 +249,9 @@ pub async fn ten_leases_are_carried_out_in_one_round(bench: &Bench) {
     let mut other = bench.node("b");
     other.ask(vec![("lease3", acquire(3)), ("lease4", acquire(4)), ("lease5", acquire(5))]).await;
     let mut node = bench.node("a");
-    let ask =
-        |request: &dyn Fn(usize) -> StepRequest| names.iter().enumerate().map(|(n, name)| (name.as_str(), request(n))).collect();
+    let ask = |request: &dyn Fn(usize) -> StepRequest| {
+        names.iter().enumerate().map(|(n, name)| (name.as_str(), request(n))).collect()
+    };
     let first = node.ask(ask(&|number| acquire(100 + number as u128))).await;
     let outcomes: Vec<_> = first.steps.iter().map(|seen| seen.outcome).collect();
     let (gained, held) = (Outcome::Acquired, Outcome::Held);
@@ -309,7 +310,10 @@ pub async fn leases_and_clusters_do_not_touch_each_other(bench: &Bench) {
         holding(&node.ask(vec![("x", StepRequest::Watch), ("y", StepRequest::Watch)]).await.steps[1]),
         (Outcome::Watched, 0, None)
     );
-    assert_eq!(holding(&node.ask(vec![("x", StepRequest::Watch)]).await.steps[0]), (Outcome::Watched, 1, Some(("a", 1, 1))));
+    assert_eq!(
+        holding(&node.ask(vec![("x", StepRequest::Watch)]).await.steps[0]),
+        (Outcome::Watched, 1, Some(("a", 1, 1)))
+    );
 }
 
 pub async fn nodes_are_listed_with_their_ages_newest_first(bench: &Bench) {

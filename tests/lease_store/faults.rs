@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headcount::lease::store::{Store, StoreError};
-use headcount::lease::{Outcome, Token, StepRequest};
+use headcount::lease::{Outcome, StepRequest, Token};
 use nix::sys::signal::Signal;
 use tokio::time::timeout;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use headcount::NodeId;
 use headcount::lease::store::{Store, StoreError, StoreOptions, StoreUrl};
-use headcount::lease::{Answer, LeaseName, Outcome, Round, Seen, Step, Token, StepRequest};
+use headcount::lease::{Answer, LeaseName, Outcome, Round, Seen, Step, StepRequest, Token};
 
 /// The length of leases in most cases: nothing expires unless a case says so.
 pub const LEASE: Duration = Duration::from_secs(600);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use headcount::lease::store::{Store, StoreError, StoreKind, StoreOptions, StoreUrl, schema};
-use headcount::lease::{Outcome, Token, StepRequest};
+use headcount::lease::{Outcome, StepRequest, Token};
 use tokio_postgres::{Client, NoTls};
 
 use crate::harness::{Bench, PATIENCE, Raw, acquire, holding, renew, take_over};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use headcount::sim::adversary::{MOST_INVENTED, AdversaryCounts, Attack};
+use headcount::sim::adversary::{AdversaryCounts, Attack, MOST_INVENTED};
 use headcount::sim::campaign::campaign_settings;
 use headcount::sim::{World, WorldOptions};
 use headcount::{Profile, Settings};

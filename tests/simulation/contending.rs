@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headcount::core::Command;
 use headcount::core::election::LossReason;
-use headcount::lease::{Claim, LeaseTiming, Output};
+use headcount::lease::{Claim, ContenderTiming, Output};
 use headcount::sim::campaign::{campaign_settings, run_schedule};
 use headcount::sim::faults::{LeaseFault, Schedule, Variation};
 use headcount::sim::invariants::Invariant;
@@ -19,7 +19,7 @@ const NODES: usize = 4;
 
 fn options(seed: u64) -> WorldOptions {
     WorldOptions {
-        leases: Some(LeaseOptions::new(CONTENDERS, LeaseTiming::of_lease(SECOND * 2))),
+        leases: Some(LeaseOptions::new(CONTENDERS, ContenderTiming::of_lease(SECOND * 2))),
         ..WorldOptions::new(seed, NODES, campaign_settings())
     }
 }

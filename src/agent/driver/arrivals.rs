@@ -91,7 +91,9 @@ impl Driver {
                 self.fail(Failure::new("gossip socket", "the system no longer knows it"));
             }
             // Errors that peers and routers can provoke are used up by being reported, and must not be a way to stop us.
-            Received::Failed(SocketErrorKind::TooLong | SocketErrorKind::PeerRefused | SocketErrorKind::Unreachable) => {}
+            Received::Failed(
+                SocketErrorKind::TooLong | SocketErrorKind::PeerRefused | SocketErrorKind::Unreachable,
+            ) => {}
             Received::Failed(SocketErrorKind::NoBuffers | SocketErrorKind::Other) => {
                 self.errors_in_a_row += 1;
                 if self.errors_in_a_row >= MAX_ERRORS_IN_A_ROW {

@@ -6,7 +6,7 @@ use crate::agent::bus::Bus;
 use crate::agent::directory::Directory;
 use crate::agent::directory::tests::name;
 use crate::core::limits::MAX_PENDING_COMMANDS;
-use crate::core::{CoreInit, CommandError, Profile, Run, Status, StopReason, Tags};
+use crate::core::{CommandError, CoreInit, Profile, Run, Status, StopReason, Tags};
 use crate::journal::Journal;
 use crate::store::StateWriter;
 use crate::transport::links;

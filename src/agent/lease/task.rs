@@ -33,7 +33,9 @@ use crate::core::wire::LeaseUpdate;
 use crate::core::{NodeId, Status, Time};
 use crate::event::EventKind;
 use crate::lease::store::StoreError;
-use crate::lease::{Answer, Claim, Contender, ContenderAlarm, LeaseName, ContenderTiming, Output, Round, Step, StepRequest};
+use crate::lease::{
+    Answer, Claim, Contender, ContenderAlarm, ContenderTiming, LeaseName, Output, Round, Step, StepRequest,
+};
 
 /// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended.
 const MAX_NAP: Duration = Duration::from_secs(1);

@@ -41,7 +41,7 @@ use crate::core::limits::{
     MAX_GUEST_FRAMES, MAX_GUESTS_PER_RUN, MAX_LINKS, MIN_PROBE_BYTES,
 };
 use crate::core::member::Run;
-use crate::core::packet::{Sender, SenderKind, PerKeyRate};
+use crate::core::packet::{PerKeyRate, Sender, SenderKind};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::{Slot, View};

@@ -29,7 +29,7 @@ use crate::core::member::{NodeId, Record, Run, Status};
 use crate::core::packet::{News, Sender, SenderKind};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
-use crate::core::view::{Slot, AddressOrigin, View};
+use crate::core::view::{AddressOrigin, Slot, View};
 use crate::core::wire::{Message, Nonce};
 use crate::core::{Core, Phase};
 

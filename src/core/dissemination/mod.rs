@@ -13,11 +13,11 @@
 
 mod flood;
 mod gossip;
+mod lease_updates;
 mod recent;
 mod sync;
-mod lease_updates;
 
 pub(in crate::core) use flood::Flooding;
 pub(in crate::core) use gossip::Gossiping;
-pub(in crate::core) use sync::FingerprintMismatch;
 pub(in crate::core) use lease_updates::LeaseUpdates;
+pub(in crate::core) use sync::FingerprintMismatch;

@@ -85,7 +85,8 @@ impl Core {
         };
         let is_quiet = self.now.since(self.changed_at) >= SYNC_QUIET;
         let is_late = self.now.since(since) >= SYNC_PATIENCE;
-        let tries = self.fingerprint_mismatch.tried.filter(|(pair, _)| *pair == (ours, theirs)).map_or(0, |(_, tries)| tries);
+        let tries =
+            self.fingerprint_mismatch.tried.filter(|(pair, _)| *pair == (ours, theirs)).map_or(0, |(_, tries)| tries);
         let pause = if tries < SYNC_TRIES { SYNC_INTERVAL } else { SYNC_BACKOFF };
         let may_sync = is_due(self.now, self.fingerprint_mismatch.last_sync, pause) && matches!(self.phase, Phase::Up);
         if !may_sync || !(is_quiet || is_late) {

@@ -10,16 +10,16 @@
 //!
 //! Owns: nothing; these are values. Must not know: the effect of any of them.
 
-mod init;
 mod command;
+mod init;
 mod input;
 mod leadership;
 mod message;
 mod notice;
 mod output;
 
-pub use init::{CoreInit, QuorumInit};
 pub use command::{Command, CommandError, Contacted, Reply, Ticket};
+pub use init::{CoreInit, QuorumInit};
 pub use input::{Input, LinkEvent, LinkId};
 pub use leadership::{Leadership, LeadershipState};
 pub use message::{Delivery, DeliveryKind, Direct};

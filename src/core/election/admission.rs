@@ -9,7 +9,7 @@
 use super::electorate::Electorate;
 use super::message::{Body, ElectionMessage};
 use super::view::NumberedView;
-use super::{Action, Alarm, Election, Context};
+use super::{Action, Alarm, Context, Election};
 use crate::core::member::NodeId;
 
 impl Election {

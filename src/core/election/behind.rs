@@ -15,7 +15,7 @@
 use super::message::Body;
 use super::raw::Identity;
 use super::term::Term;
-use super::{Action, Alarm, Election, LossReason, Role, Context};
+use super::{Action, Alarm, Context, Election, LossReason, Role};
 use crate::core::limits::MAX_TERMS_BEHIND;
 use crate::core::member::NodeId;
 use crate::core::time::Time;

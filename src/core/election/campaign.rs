@@ -27,7 +27,7 @@ use super::message::Body;
 use super::raw::Identity;
 use super::term::Term;
 use super::view::ViewRef;
-use super::{Action, Alarm, Election, Role, Context};
+use super::{Action, Alarm, Context, Election, Role};
 use crate::core::limits::{FUTILE_ATTEMPTS, MOST_WAYS_GIVEN, RELEASE_PAUSE, RELEASES};
 use crate::core::member::NodeId;
 use crate::core::time::Time;

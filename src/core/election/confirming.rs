@@ -14,7 +14,7 @@
 //! Must not know: what the answer is for.
 
 use super::doors::{Action, Confirmed, Unconfirmed};
-use super::{Election, Role, Context};
+use super::{Context, Election, Role};
 use crate::core::limits::{BARRIER_TIMEOUT, MAX_BARRIERS};
 use crate::core::time::Time;
 

@@ -5,7 +5,7 @@
 //!
 //! Must not know: files.
 
-use super::{Action, Alarm, Election, NumberedView, Role, Context, ViewRef};
+use super::{Action, Alarm, Context, Election, NumberedView, Role, ViewRef};
 
 impl Election {
     /// Gives the changed ballot to the disk.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Election, Context};
+use super::{Context, Election};
 use crate::core::time::Time;
 
 /// A rule that is left out.

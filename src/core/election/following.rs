@@ -15,7 +15,7 @@ use super::message::{Body, Renewal};
 use super::raw::Identity;
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
-use super::{Action, Alarm, Election, LossReason, Role, Context};
+use super::{Action, Alarm, Context, Election, LossReason, Role};
 use crate::core::member::NodeId;
 use crate::core::settings::{MAX_LEASE, MIN_LEASE};
 

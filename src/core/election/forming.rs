@@ -26,7 +26,7 @@ use super::electorate::{Descent, Electorate, Voter};
 use super::message::{Body, ElectorateReport, Roster};
 use super::raw::{Identity, Lineage};
 use super::view::NumberedView;
-use super::{Action, Alarm, Election, Role, Context};
+use super::{Action, Alarm, Context, Election, Role};
 use crate::core::limits::IDENTITY_TIMEOUT;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
@@ -170,13 +170,7 @@ impl Election {
     }
 
     /// Takes the identity that a node sent.
-    pub(super) fn hear_roster(
-        &mut self,
-        context: &Context<'_>,
-        from: &NodeId,
-        identity: Identity,
-        roster: &Roster,
-    ) {
+    pub(super) fn hear_roster(&mut self, context: &Context<'_>, from: &NodeId, identity: Identity, roster: &Roster) {
         self.learner_identified(context, from, identity);
         self.hear_survivor(from, identity, roster);
         let me = self.ballot.identity;

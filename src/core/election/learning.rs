@@ -9,7 +9,7 @@ use super::changing::{ChangeStage, PendingChange};
 use super::electorate::{Voter, VoterChange};
 use super::raw::Identity;
 use super::view::ViewRef;
-use super::{ChangeError, Election, Role, Context};
+use super::{ChangeError, Context, Election, Role};
 use crate::core::limits::{IDENTITY_TIMEOUT, LEARNING_TIMEOUT};
 use crate::core::member::NodeId;
 
@@ -23,7 +23,9 @@ impl Election {
     pub(super) fn ask_for_identity(&mut self, context: &Context<'_>) {
         let retry = self.timing.retry();
         let Role::Leading(leading) = &mut self.role else { return };
-        let Some(PendingChange { ticket, stage: ChangeStage::Ask { id, ask_at, until }, .. }) = &mut leading.numbering.pending else {
+        let Some(PendingChange { ticket, stage: ChangeStage::Ask { id, ask_at, until }, .. }) =
+            &mut leading.numbering.pending
+        else {
             return;
         };
         let (ticket, id) = (*ticket, id.clone());
@@ -54,7 +56,8 @@ impl Election {
     pub(super) fn teach(&mut self, context: &Context<'_>) {
         let retry = self.timing.retry();
         let Role::Leading(leading) = &mut self.role else { return };
-        let Some(PendingChange { ticket, stage: ChangeStage::Teach { learner, ask_at, until }, .. }) = &mut leading.numbering.pending
+        let Some(PendingChange { ticket, stage: ChangeStage::Teach { learner, ask_at, until }, .. }) =
+            &mut leading.numbering.pending
         else {
             return;
         };

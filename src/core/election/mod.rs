@@ -78,6 +78,7 @@ mod admission;
 mod alarm;
 mod ballot;
 mod behind;
+mod campaign;
 mod changing;
 mod confirming;
 mod disk;
@@ -94,7 +95,6 @@ mod place;
 mod promise;
 mod raw;
 mod recovery;
-mod campaign;
 mod standings;
 mod term;
 mod view;
@@ -115,10 +115,10 @@ pub use alarm::Alarm;
 pub use ballot::Ballot;
 pub(crate) use ballot::BallotV4;
 pub use doors::{
-    Action, ChangeError, Confirmed, ElectionInit, LossReason, LostElectorate, Context, Unchanged, Unconfirmed,
+    Action, ChangeError, Confirmed, Context, ElectionInit, LossReason, LostElectorate, Unchanged, Unconfirmed,
 };
 pub use electorate::{Descent, Electorate, Voter, VoterChange};
-pub use message::{Body, Claim, ElectorateReport, Renewal, Roster, ElectionMessage};
+pub use message::{Body, Claim, ElectionMessage, ElectorateReport, Renewal, Roster};
 pub use raw::{Digest, Identity, Lineage};
 pub use standings::{VoterStanding, VoterStandings};
 pub use term::Term;
@@ -127,11 +127,11 @@ pub use view::{Delta, NumberedView, ViewRef};
 use crate::core::limits::PREFERENCE_LEASES;
 use crate::core::member::NodeId;
 use crate::core::time::Time;
+use campaign::Campaign;
 use confirming::Confirms;
 use forming::Forming;
 use leading::Leading;
 use recovery::Recovery;
-use campaign::Campaign;
 
 /// The stages of a voter's life.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -17,7 +17,7 @@ use super::electorate::{Electorate, VoterChange};
 use super::leading::Leading;
 use super::raw::Identity;
 use super::view::{Delta, MAX_NUMBER, NumberedView};
-use super::{Action, Election, Role, Context};
+use super::{Action, Context, Election, Role};
 use crate::core::limits::MAX_DELTA_BYTES;
 use crate::core::member::NodeId;
 use crate::core::time::Time;

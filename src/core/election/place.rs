@@ -6,7 +6,7 @@
 //! Must not know: how an election goes.
 
 use super::forming::Forming;
-use super::{Action, Alarm, Election, NodeId, NumberedView, Role, Context};
+use super::{Action, Alarm, Context, Election, NodeId, NumberedView, Role};
 
 impl Election {
     /// Finds its place: by what it has accepted, or else by the configuration.

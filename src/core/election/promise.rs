@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use super::message::Body;
-use super::{Election, Context};
+use super::{Context, Election};
 use crate::core::time::Time;
 
 /// The promises made since the longest one: all of them shorter.

@@ -32,7 +32,7 @@ use super::message::{Body, Roster};
 use super::raw::{Identity, Lineage};
 use super::term::Term;
 use super::view::{MAX_NUMBER, NumberedView};
-use super::{Action, Alarm, ChangeError, Election, LossReason, Role, Context, Unchanged};
+use super::{Action, Alarm, ChangeError, Context, Election, LossReason, Role, Unchanged};
 use crate::core::limits::{IDENTITY_TIMEOUT, MAX_VOTERS};
 use crate::core::member::NodeId;
 use crate::core::time::Time;

@@ -12,7 +12,7 @@ use super::message::Body;
 use super::raw::Identity;
 use super::term::Term;
 use super::view::ViewRef;
-use super::{Action, Alarm, Election, LossReason, Role, Context};
+use super::{Action, Alarm, Context, Election, LossReason, Role};
 use crate::core::member::NodeId;
 
 impl Election {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Action, Body, Election, Identity, Lineage, NodeId, Voter, ElectionMessage};
+use super::{Action, Body, Election, ElectionMessage, Identity, Lineage, NodeId, Voter};
 
 impl Election {
     /// Sends words to all other voters that count: those of the electorate, and of the one before while it is changing.

@@ -121,8 +121,13 @@ impl Core {
                 if self.rivals.last.is_some_and(|last| self.now.since(last) < self.settings.probe_timeout) {
                     return;
                 }
-                self.rivals.open =
-                    Some(NameConflict { rival, is_there: true, is_second_look: false, asked: 0, witnesses: BTreeMap::new() });
+                self.rivals.open = Some(NameConflict {
+                    rival,
+                    is_there: true,
+                    is_second_look: false,
+                    asked: 0,
+                    witnesses: BTreeMap::new(),
+                });
             }
         }
         self.dispute();
@@ -211,7 +216,8 @@ impl Core {
 
     fn decide_dispute(&mut self) {
         let Some(open) = &self.rivals.open else { return };
-        let answered = |run: Option<Run>| open.witnesses.values().filter(|answer| **answer == Answer::Holds(run)).count();
+        let answered =
+            |run: Option<Run>| open.witnesses.values().filter(|answer| **answer == Answer::Holds(run)).count();
         let (mine, theirs) = (answered(Some(self.run)), answered(Some(open.rival.run)));
         let heard = open.witnesses.values().filter(|answer| **answer != Answer::Awaited).count();
         let is_live =

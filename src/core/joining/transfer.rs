@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use crate::core::counters::DropReason;
 use crate::core::limits::{
-    IDLE_PLACE, UNUSED_PLACE_PENALTY, MAX_PLACE_TIME, MAX_UNUSED_PLACES, MAX_PULL_RETRIES, MAX_VIEWS_SERVED, PAGES_IN_FLIGHT,
-    VIEW_PATIENCE,
+    IDLE_PLACE, MAX_PLACE_TIME, MAX_PULL_RETRIES, MAX_UNUSED_PLACES, MAX_VIEWS_SERVED, PAGES_IN_FLIGHT,
+    UNUSED_PLACE_PENALTY, VIEW_PATIENCE,
 };
 use crate::core::member::{NodeId, Run};
 use crate::core::packet::{Sender, SenderKind};
@@ -395,7 +395,10 @@ mod tests {
         assert!(is_remembered(&serving, 1) && is_remembered(&serving, most), "to the last place");
         assert!(!is_remembered(&serving, most + 1), "and not one more");
         idle(&mut serving, most + 1, Time::ORIGIN + UNUSED_PLACE_PENALTY);
-        assert!(is_remembered(&serving, most + 1) && serving.unused_places.len() == 1, "those that waited are forgotten");
+        assert!(
+            is_remembered(&serving, most + 1) && serving.unused_places.len() == 1,
+            "those that waited are forgotten"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::Time;
 use crate::core::election::{Descent, ElectorateReport};
 use crate::core::limits::{
-    FOUNDED_HINT, FOUNDED_REVIEW, FOUNDED_REPORTERS, MAX_FOUNDED_REPORTERS, NEWCOMERS_HOLD_UP, SETTLE,
+    FOUNDED_HINT, FOUNDED_REPORTERS, FOUNDED_REVIEW, MAX_FOUNDED_REPORTERS, NEWCOMERS_HOLD_UP, SETTLE,
 };
 use crate::core::member::Run;
 

@@ -7,11 +7,11 @@ use crate::core::doors::{Leadership, LeadershipState};
 use rand::RngExt;
 
 use super::{
-    Alarm, RemoteCommands, Ballot, CommandError, Core, Election, ElectionInit, Forwards, Hearsay, Known, LeaderTracker, LossReason,
-    NodeId, Notice, Output, Phase, QuorumInit, Reply, Rumours, Status, Context, Term, Ticket, View,
+    Alarm, Ballot, CommandError, Context, Core, Election, ElectionInit, Forwards, Hearsay, Known, LeaderTracker,
+    LossReason, NodeId, Notice, Output, Phase, QuorumInit, RemoteCommands, Reply, Rumours, Status, Term, Ticket, View,
 };
 use crate::core::counters::DropReason;
-use crate::core::election::{Action, Body, ChangeError, Confirmed, Roster, ElectionMessage};
+use crate::core::election::{Action, Body, ChangeError, Confirmed, ElectionMessage, Roster};
 use crate::core::limits::HAND_OVER_TIMEOUT;
 use crate::core::view::Slot;
 use crate::core::wire::{Message, VoterRequest};
@@ -263,7 +263,11 @@ impl Core {
         let is_live = |id: &NodeId| live.contains(id);
         let gone = match request {
             VoterRequest::Remove(id) => Some(id),
-            VoterRequest::Replace { old, new } if self.election().is_some_and(|election| election.has_voter_named(new)) => Some(old),
+            VoterRequest::Replace { old, new }
+                if self.election().is_some_and(|election| election.has_voter_named(new)) =>
+            {
+                Some(old)
+            }
             _ => None,
         };
         if let Some(Err(error)) = gone.map(|gone| self.can_do_without(gone)) {

@@ -16,12 +16,12 @@
 //!
 //! Must not know: how an election is won.
 
-mod remote_commands;
 mod forward;
 mod founded;
 mod hearsay;
 mod machine;
 mod news;
+mod remote_commands;
 mod rumours;
 mod views;
 
@@ -29,16 +29,16 @@ use std::time::Duration;
 
 use crate::core::doors::{CommandError, Leadership, LeadershipState, Notice, Output, QuorumInit, Reply, Ticket};
 use crate::core::election::{
-    Alarm, Ballot, Delta, Descent, Election, ElectionInit, Electorate, LossReason, NumberedView, Context, Term,
+    Alarm, Ballot, Context, Delta, Descent, Election, ElectionInit, Electorate, LossReason, NumberedView, Term,
 };
 use crate::core::member::{NodeId, Status};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::View;
 use crate::core::{Core, Phase};
-use remote_commands::RemoteCommands;
 use forward::Forwards;
 use hearsay::Hearsay;
+use remote_commands::RemoteCommands;
 use rumours::Rumours;
 use views::Fetch;
 

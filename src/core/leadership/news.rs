@@ -27,7 +27,7 @@ use crate::core::election::{Delta, Descent, ElectorateReport, Lineage, MAX_LEASE
 use crate::core::limits::{MAX_FLOODED_DELTA_BYTES, RENEWAL_RELAYS, WHO_LEADS_INTERVAL};
 use crate::core::time::Time;
 use crate::core::view::Slot;
-use crate::core::wire::{LeaderClaim, Message, PacketBuilder, LeaderRenewal};
+use crate::core::wire::{LeaderClaim, LeaderRenewal, Message, PacketBuilder};
 
 impl Core {
     /// Takes a claim that began or was renewed: this node's own until then, or another node's.
@@ -193,7 +193,8 @@ impl Core {
         {
             let own = tracker.election.as_ref().and_then(Election::lineage);
             // Its leader may be known already while its first view is still on its way.
-            let is_known = own == Some(led.lineage) || tracker.recovered.is_some_and(|recovered| recovered.lineage == led.lineage);
+            let is_known =
+                own == Some(led.lineage) || tracker.recovered.is_some_and(|recovered| recovered.lineage == led.lineage);
             let is_earlier = led.began <= agreed.electorate.began || led.term < tracker.term;
             if led.root != agreed.electorate.root {
                 let id = self.view.record(from).id.clone();

@@ -13,7 +13,7 @@ use super::confirm::Purpose;
 use crate::core::counters::DropReason;
 use crate::core::doors::{CommandError, Durable, Notice, Output, Reply, StopReason, Ticket};
 use crate::core::limits::{
-    CONFIRM_TIMEOUT, INCARNATION_STEP, LEAVING_TIMEOUT, MAX_INCARNATION_JUMP, MAX_TOLD_JUMP, LARGE_JUMP_INTERVAL,
+    CONFIRM_TIMEOUT, INCARNATION_STEP, LARGE_JUMP_INTERVAL, LEAVING_TIMEOUT, MAX_INCARNATION_JUMP, MAX_TOLD_JUMP,
 };
 use crate::core::member::{LeaveReason, Record, Run, Status, Tags, is_reachable};
 use crate::core::time::Time;

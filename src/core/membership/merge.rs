@@ -22,7 +22,7 @@ use crate::core::member::{DetectionMethod, Record, Run, Status};
 use crate::core::packet::News;
 use crate::core::time::Time;
 use crate::core::timers::Timer;
-use crate::core::view::{Peer, Slot, AddressOrigin, View, is_due};
+use crate::core::view::{AddressOrigin, Peer, Slot, View, is_due};
 use crate::core::wire::Note;
 
 /// The parts of a replaced record that are still needed.
@@ -153,7 +153,8 @@ impl Core {
         {
             return self.tell_accused(slot, &record);
         }
-        let skipped_suspicion = note.is_some_and(|note| !is_new_run && self.skipped_suspicion(held, slot, &record, note));
+        let skipped_suspicion =
+            note.is_some_and(|note| !is_new_run && self.skipped_suspicion(held, slot, &record, note));
         if skipped_suspicion && held.status == Status::Suspect && held.incarnation == record.incarnation {
             return;
         }
@@ -225,7 +226,8 @@ impl Core {
     /// may be any process: all state about it is dropped.
     fn meet_elsewhere(&mut self, slot: Slot, held: Held, record: &Record, sign: Time) -> Option<Peer> {
         let peer = self.view.peer_mut(slot);
-        let is_proven = std::mem::replace(&mut peer.address_origin, AddressOrigin::Hearsay) == AddressOrigin::JustProven;
+        let is_proven =
+            std::mem::replace(&mut peer.address_origin, AddressOrigin::Hearsay) == AddressOrigin::JustProven;
         if peer.rare().announced.is_some() {
             peer.rare_mut().announced = None;
         }

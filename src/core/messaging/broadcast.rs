@@ -342,7 +342,7 @@ impl Core {
         let from = self.view.record(slot).id.clone();
         let (topic, payload) = (kept.topic.clone(), kept.payload.clone());
         let is_large = kept.is_large();
-        self.counters.messages.removed_runs += self.messaging.broadcasts.keep(id, kept);
+        self.counters.messages.evicted += self.messaging.broadcasts.keep(id, kept);
         self.spread_soon(id, is_large);
         self.repair_later();
         if self.messaging.called.contains(id) {

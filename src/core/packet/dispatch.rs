@@ -60,7 +60,9 @@ impl Core {
             Message::ReachMe { nonce, address } => self.asked_to_reach(*sender, nonce, address),
             Message::Reached { nonce } => self.reached_by(nonce),
             Message::Seeking(seeking) => answer.seeking = Some(seeking),
-            Message::ElectorateReport(founded) if matches!(self.phase, Phase::Joining(_)) => answer.founded = Some(founded),
+            Message::ElectorateReport(founded) if matches!(self.phase, Phase::Joining(_)) => {
+                answer.founded = Some(founded);
+            }
             Message::Challenge { nonce, cookie } => self.challenged(sender.from, nonce, cookie),
             Message::Welcome { nonce, sponsor, .. } => {
                 self.welcomed(*sender, nonce, &sponsor, answer.founded.take());
@@ -173,7 +175,9 @@ impl Core {
             Message::LeaderClaim(ref led) => self.receive_leader_claim(slot, LeaderClaim::clone(led)),
             Message::LeaderRenewal(ref renewal) => self.receive_leader_renewal(slot, renewal),
             Message::WhoLeads => self.tell_who_leads(slot),
-            Message::ElectorateReport(founded) if self.counts_in_leadership(slot) => self.receive_electorate_report(sender.run, founded),
+            Message::ElectorateReport(founded) if self.counts_in_leadership(slot) => {
+                self.receive_electorate_report(sender.run, founded);
+            }
             Message::ElectorateReport(_) => self.counters.drop(DropReason::Unproven),
             Message::WantView(ref want) => self.send_view(slot, want),
             Message::ViewPart(ref part) => self.hear_view_part(slot, ViewPart::clone(part)),

@@ -33,7 +33,7 @@ use crate::core::Core;
 use crate::core::limits::{KEEPSAKE_INTERVAL, MAX_KEEPSAKE_QUESTIONS, MAX_KEEPSAKES};
 use crate::core::member::Run;
 use crate::core::time::Time;
-use crate::core::view::{Slot, AddressOrigin, is_due};
+use crate::core::view::{AddressOrigin, Slot, is_due};
 use crate::core::wire::{Message, Nonce, PacketBuilder};
 
 /// The keepsakes that others gave to this node, by their runs.

@@ -36,7 +36,7 @@ mod way;
 pub(in crate::core) use inbox::{Inbox, News, Versions};
 pub(in crate::core) use keepsakes::Keepsakes;
 pub(in crate::core) use proof::Prover;
-pub(in crate::core) use rates::{ContactedAddresses, NoticeRate, Questions, PerKeyRate};
+pub(in crate::core) use rates::{ContactedAddresses, NoticeRate, PerKeyRate, Questions};
 pub(in crate::core) use receive::Sender;
 pub(in crate::core) use senders::{SenderKind, Senders};
 pub(in crate::core) use stranger::{Introduction, Newcomer};

@@ -139,7 +139,9 @@ impl Core {
         if run.is_nobody() {
             return SenderKind::Stranger;
         }
-        let Some(slot) = self.view.slot_of_run(run).filter(|slot| *slot != View::ME) else { return SenderKind::Stranger };
+        let Some(slot) = self.view.slot_of_run(run).filter(|slot| *slot != View::ME) else {
+            return SenderKind::Stranger;
+        };
         let home = self.view.record(slot).address;
         let is_there = match way {
             Way::Datagrams => home == from || self.senders.is_alias(run, from, home),

@@ -7,8 +7,8 @@ use super::net::{Net, address, id};
 use crate::core::counters::DropReason;
 use crate::core::doors::Input;
 use crate::core::election::{
-    Body, ChangeError, Claim, Delta, Descent, Digest, Electorate, ElectorateReport, Identity, Lineage, Renewal, Roster, Term,
-    Unchanged, ViewRef, Voter, VoterChange, ElectionMessage,
+    Body, ChangeError, Claim, Delta, Descent, Digest, ElectionMessage, Electorate, ElectorateReport, Identity, Lineage,
+    Renewal, Roster, Term, Unchanged, ViewRef, Voter, VoterChange,
 };
 use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{MAX_FRAME_BYTES, MAX_MESSAGES_PER_PACKET, MAX_PAYLOAD_BYTES, MAX_SPANS};
@@ -16,9 +16,9 @@ use crate::core::member::tests::record;
 use crate::core::member::{DetectionMethod, NodeId, ProtocolRange, Run, Status, Tags};
 use crate::core::settings::Profile;
 use crate::core::wire::{
-    Broadcast, Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Header, Heartbeat, LeaseUpdate, LeaderClaim, Letter,
-    Message, Nonce, Note, Packet, PacketBuilder, PacketError, LeaderRenewal, Purpose, Refusal, Seeking, Span, Update, ViewPart,
-    VoterRequest, VotersChanged, WantView,
+    Broadcast, Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Header, Heartbeat, LeaderClaim, LeaderRenewal,
+    LeaseUpdate, Letter, Message, Nonce, Note, Packet, PacketBuilder, PacketError, Purpose, Refusal, Seeking, Span,
+    Update, ViewPart, VoterRequest, VotersChanged, WantView,
 };
 
 fn header() -> Header {

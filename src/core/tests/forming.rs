@@ -253,7 +253,8 @@ fn one_members_word_keeps_a_new_cluster_from_forming_only_until_it_is_removed() 
     let liar = Liar::new(2);
     let lineage = Lineage(0xbad);
     let (root, began) = (lineage, Term(0));
-    let founded = Message::ElectorateReport(ElectorateReport { descent: Descent { lineage, root, began }, is_sure: true });
+    let founded =
+        Message::ElectorateReport(ElectorateReport { descent: Descent { lineage, root, began }, is_sure: true });
     liar.says(&mut net, 0, std::slice::from_ref(&founded));
     net.add("n2", 4, &[1]);
     for _ in 0..20 {

@@ -23,7 +23,10 @@ fn configured(voters: usize) -> Net {
 
 fn word() -> Message {
     let lineage = Lineage(0xbad);
-    Message::ElectorateReport(ElectorateReport { descent: Descent { lineage, root: lineage, began: Term(0) }, is_sure: true })
+    Message::ElectorateReport(ElectorateReport {
+        descent: Descent { lineage, root: lineage, began: Term(0) },
+        is_sure: true,
+    })
 }
 
 /// What a node tells others of an electorate.

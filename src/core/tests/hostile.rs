@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
 use crate::core::counters::DropReason;
-use crate::core::doors::{CoreInit, Command, CommandError, Contacted, Input, Notice, Reply, StopReason};
+use crate::core::doors::{Command, CommandError, Contacted, CoreInit, Input, Notice, Reply, StopReason};
 use crate::core::limits::{INCARNATION_STEP, MAX_UNPROVEN_BYTES, MIN_QUESTION_BYTES};
 use crate::core::member::tests::record;
 use crate::core::member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Run, Status, Tags};

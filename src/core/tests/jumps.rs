@@ -2,7 +2,8 @@
 
 use super::limits::{Alone, TELLER, member};
 use crate::core::limits::{
-    UNLIMITED_INCARNATION_JUMP, HEARSAY_JUMP_INTERVAL, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP, MAX_RUN_JUMP, RUN_JUMP_INTERVAL,
+    HEARSAY_JUMP_INTERVAL, MAX_FIRST_INCARNATION, MAX_HEARSAY_JUMP, MAX_RUN_JUMP, RUN_JUMP_INTERVAL,
+    UNLIMITED_INCARNATION_JUMP,
 };
 use crate::core::member::{Record, Run, Status};
 
@@ -29,7 +30,10 @@ fn a_small_step_is_believed_at_any_time_and_a_larger_one_once_in_a_while() {
     assert_eq!(told(&mut alone, 0, farther), Some(farther), "one more once");
     assert_eq!(told(&mut alone, 0, farther + UNLIMITED_INCARNATION_JUMP + 1), Some(farther), "and not again at once");
     alone.now = alone.now + HEARSAY_JUMP_INTERVAL;
-    assert_eq!(told(&mut alone, 0, farther + UNLIMITED_INCARNATION_JUMP + 1), Some(farther + UNLIMITED_INCARNATION_JUMP + 1));
+    assert_eq!(
+        told(&mut alone, 0, farther + UNLIMITED_INCARNATION_JUMP + 1),
+        Some(farther + UNLIMITED_INCARNATION_JUMP + 1)
+    );
 }
 
 #[test]

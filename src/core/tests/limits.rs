@@ -6,7 +6,7 @@ use super::net::{address, id, ms};
 use crate::core::Core;
 use crate::core::counters::DropReason;
 use crate::core::doors::{CoreInit, Input, LinkEvent, LinkId, Output};
-use crate::core::limits::{INCARNATION_STEP, MAX_REMOVED, MAX_JOINERS, MAX_LINKS, MAX_MEMBERS, MAX_NAME_PROBES};
+use crate::core::limits::{INCARNATION_STEP, MAX_JOINERS, MAX_LINKS, MAX_MEMBERS, MAX_NAME_PROBES, MAX_REMOVED};
 use crate::core::member::tests::record;
 use crate::core::member::{DetectionMethod, LeaveReason, Record, Run, Status, Tags};
 use crate::core::settings::Profile;

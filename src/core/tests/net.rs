@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::core::doors::{CoreInit, Command, Delivery, Durable, Input, Notice, Output, QuorumInit, Reply, StopReason};
+use crate::core::doors::{Command, CoreInit, Delivery, Durable, Input, Notice, Output, QuorumInit, Reply, StopReason};
 use crate::core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::member::{Change, ChangeKind, NodeId, Run, Status, Tags};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::hostile::{EVIL, EVIL_RUN, packet};
 use super::net::{Net, address, id, ms};
-use crate::core::doors::{CoreInit, Command, Input, Notice};
+use crate::core::doors::{Command, CoreInit, Input, Notice};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::member::{ChangeKind, Run, Status, Tags};
 use crate::core::settings::Profile;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::leadership::{SECOND, cluster, leader};
 use super::liars::Liar;
 use super::net::{Net, id, ms};
-use crate::core::election::{Body, Electorate, ElectorateReport, Identity, Lineage, Term, Voter, ElectionMessage};
+use crate::core::election::{Body, ElectionMessage, Electorate, ElectorateReport, Identity, Lineage, Term, Voter};
 use crate::core::limits::SETTLE;
-use crate::core::wire::{ChangeVoters, LeaderClaim, Message, Nonce, LeaderRenewal, VoterRequest};
+use crate::core::wire::{ChangeVoters, LeaderClaim, LeaderRenewal, Message, Nonce, VoterRequest};
 
 /// The largest term that is usable in the first generation.
 const FAR: Term = Term((1 << 40) - (1 << 20) - 1);
@@ -53,7 +53,9 @@ fn survives(n: usize, lie: impl Fn(&Net, usize) -> Message) {
 fn one_members_word_of_a_far_term_blinds_nobody() {
     for n in [5, 30] {
         survives(n, |net, first| Message::LeaderClaim(Box::new(LeaderClaim { term: FAR, ..truth(net, first) })));
-        survives(n, |net, first| Message::LeaderClaim(Box::new(LeaderClaim { term: FAR, leader: None, ..truth(net, first) })));
+        survives(n, |net, first| {
+            Message::LeaderClaim(Box::new(LeaderClaim { term: FAR, leader: None, ..truth(net, first) }))
+        });
     }
 }
 
@@ -86,7 +88,9 @@ fn one_members_word_of_an_heir_or_another_generation_blinds_nobody() {
 #[test]
 fn invented_renewals_are_corrected_by_true_ones() {
     for sequence in [1 << 50, 20] {
-        survives(5, |net, first| Message::LeaderClaim(Box::new(LeaderClaim { sequence, lease_ms: 60_000, ..truth(net, first) })));
+        survives(5, |net, first| {
+            Message::LeaderClaim(Box::new(LeaderClaim { sequence, lease_ms: 60_000, ..truth(net, first) }))
+        });
         survives(5, |net, first| {
             let led = truth(net, first);
             Message::LeaderRenewal(LeaderRenewal {
@@ -179,11 +183,16 @@ fn voter_of(net: &Net, node: usize) -> Voter {
 fn newcomers_name_no_leader_and_no_heir() {
     newcomers_change_nothing(SECOND * 5, |net, first, _| {
         let led = truth(net, first);
-        vec![Message::LeaderClaim(Box::new(LeaderClaim { term: Term(led.term.0 + 3), leader: Some(id("evil")), ..led }))]
+        vec![Message::LeaderClaim(Box::new(LeaderClaim {
+            term: Term(led.term.0 + 3),
+            leader: Some(id("evil")),
+            ..led
+        }))]
     });
     newcomers_change_nothing(SECOND * 5, |net, first, _| {
         let (lineage, began) = (Lineage(0xbad), Term::beginning_of(1, 9));
-        let led = LeaderClaim { lineage, began, term: Term(began.0 + 1), leader: Some(id("evil")), ..truth(net, first) };
+        let led =
+            LeaderClaim { lineage, began, term: Term(began.0 + 1), leader: Some(id("evil")), ..truth(net, first) };
         vec![Message::LeaderClaim(Box::new(led))]
     });
     newcomers_change_nothing(SECOND * 5, |net, first, _| {
@@ -219,7 +228,8 @@ fn newcomers_begin_no_generation() {
 fn newcomers_command_no_leader() {
     newcomers_change_nothing(SETTLE, |net, first, liar| {
         let term = truth(net, first).term;
-        let requests = [VoterRequest::Resign { term, to: None }, VoterRequest::Remove(id("n1")), VoterRequest::Remove(id("n2"))];
+        let requests =
+            [VoterRequest::Resign { term, to: None }, VoterRequest::Remove(id("n1")), VoterRequest::Remove(id("n2"))];
         let nonce = |nth: usize| Nonce(net.now.as_nanos() + (liar * 10 + nth) as u64);
         let ask = |(nth, request)| Message::ChangeVoters(Box::new(ChangeVoters { nonce: nonce(nth), request }));
         requests.into_iter().enumerate().map(ask).collect()

@@ -29,13 +29,21 @@ fn disturb_process(net: &mut Net, nodes: &[usize], disturbance: Disturbance, ail
         match disturbance {
             Disturbance::HeldUp => net.hold_up(node, ails),
             Disturbance::Paused => net.pause(node, ails),
-            Disturbance::CutOff => (0..NODES).filter(|other| *other != node).for_each(|other| net.cut(node, other, ails)),
+            Disturbance::CutOff => {
+                (0..NODES).filter(|other| *other != node).for_each(|other| net.cut(node, other, ails));
+            }
         }
     }
 }
 
 /// All of these ail in the same rhythm, for so long altogether.
-fn ail_in_rhythm(net: &mut Net, nodes: &[usize], disturbance: Disturbance, rhythm: (Duration, Duration), lasting: Duration) {
+fn ail_in_rhythm(
+    net: &mut Net,
+    nodes: &[usize],
+    disturbance: Disturbance,
+    rhythm: (Duration, Duration),
+    lasting: Duration,
+) {
     let until = net.now + lasting;
     while net.now < until {
         disturb_process(net, nodes, disturbance, true);
@@ -57,7 +65,9 @@ fn victims(net: &Net, ill: &[usize]) -> BTreeSet<String> {
 #[test]
 fn a_crash_is_down_in_time_while_others_stand_still_or_their_datagrams_wait() {
     let ill: Vec<usize> = (0..8).map(|i| i * 5 + 2).collect();
-    for (disturbance, held_ms) in [(Disturbance::HeldUp, 2_048), (Disturbance::Paused, 8_192), (Disturbance::Paused, 2_048)] {
+    for (disturbance, held_ms) in
+        [(Disturbance::HeldUp, 2_048), (Disturbance::Paused, 8_192), (Disturbance::Paused, 2_048)]
+    {
         for phase in [0, 700, 1_400] {
             let mut net = cluster(Profile::Lan);
             let rhythm = (ms(held_ms), ms(256));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::core::election::{
-    ChangeError, Delta, Digest, Electorate, ElectorateReport, Lineage, Term, ViewRef, VoterChange, ElectionMessage,
+    ChangeError, Delta, Digest, ElectionMessage, Electorate, ElectorateReport, Lineage, Term, ViewRef, VoterChange,
 };
 use crate::core::limits::MAX_REFERRALS;
 use crate::core::member::{DetectionMethod, NodeId, ProtocolRange, Record, Run, Status};

@@ -15,8 +15,8 @@
 //!
 //! This module must not know HTTP: a connection is what it waits for and when it last got on.
 
-mod limits;
 mod connection_state;
+mod limits;
 #[cfg(test)]
 mod tests;
 
@@ -28,9 +28,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub(super) use connection_state::{ConnectionState, Kind, MIN_READ_TIME, Phase};
 pub(super) use limits::Limits;
 pub use limits::{MAX_COMMANDS, MAX_LARGE_ANSWERS, MIN_CONNECTIONS};
-pub(super) use connection_state::{Kind, ConnectionState, MIN_READ_TIME, Phase};
 
 /// The time that a newcomer waits for a place in a table full of connections that are all being answered.
 const ADMIT_PATIENCE: Duration = Duration::from_millis(500);

@@ -5,7 +5,7 @@
 //!
 //! Must not know: when rounds are sent.
 
-use super::asking::{RequestKind, Flight};
+use super::asking::{Flight, RequestKind};
 use super::contest::HeldTerm;
 use super::flaw::Flaw;
 use super::timing::{MAX_TOLD_AGAIN, STEP_TOLERANCE, TOLD_AGAIN};

@@ -13,7 +13,7 @@ use super::history::Taking;
 use super::timing::{MIN_PAUSE, NOTICE_JITTER, TRIES_IN_WHAT_IS_LEFT};
 use super::{Contender, ContenderAlarm, MAX_TERM, Stopping};
 use crate::core::Time;
-use crate::lease::{LeaseName, Outcome, Round, Step, Token, StepRequest};
+use crate::lease::{LeaseName, Outcome, Round, Step, StepRequest, Token};
 
 /// A round under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -132,7 +132,8 @@ impl LeaseHistory {
     pub(super) fn saw(&mut self, seen: &Seen, sent: Time, now: Time) {
         self.learn_term(seen, sent, now);
         self.stored = Some(seen.term);
-        let is_lost = |last_seen: &SeenHolder| last_seen.term > seen.term && !(self.is_given_up && last_seen.term == self.known);
+        let is_lost =
+            |last_seen: &SeenHolder| last_seen.term > seen.term && !(self.is_given_up && last_seen.term == self.known);
         if self.last_seen.as_ref().is_some_and(is_lost) {
             // The holder that was seen may not know that its term is there no more.
             self.bar(now);
@@ -268,7 +269,8 @@ impl LeaseHistory {
     /// Returns the leader to show, its term, and the time until which to show it: a lease at most after the last answer
     /// that showed it.
     pub(super) fn shown(&self) -> Option<(NodeId, u64, Time)> {
-        let last_seen = self.last_seen.as_ref().filter(|last_seen| last_seen.term == self.known && !self.is_given_up)?;
+        let last_seen =
+            self.last_seen.as_ref().filter(|last_seen| last_seen.term == self.known && !self.is_given_up)?;
         let (left, sent, _) = last_seen.left;
         Some((last_seen.node.clone(), last_seen.term, sent + left.min(last_seen.lease)))
     }

@@ -93,9 +93,9 @@ mod contest;
 mod doors;
 mod drawn;
 pub(crate) mod flaw;
+mod history;
 mod leading;
 mod rng;
-mod history;
 mod timing;
 
 #[cfg(test)]

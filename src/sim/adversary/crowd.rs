@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::lies::{heartbeat, update};
-use super::{Adversary, Action, HOSTS, Honest, MOST_INVENTED, Attack, PORT, Scene};
+use super::{Action, Adversary, Attack, HOSTS, Honest, MOST_INVENTED, PORT, Scene};
 use crate::core::limits::{MAX_REFERRALS, MIN_QUESTION_BYTES};
 use crate::core::wire::{Message, Nonce, Packet, Refusal};
 use crate::core::{LeaveReason, NodeId, Record, Run, Status, Tags};
@@ -188,9 +188,17 @@ impl Adversary {
         actions
     }
 
-    fn hear_message(&mut self, scene: &Scene, place: usize, to: SocketAddr, message: &Message, actions: &mut Vec<Action>) {
+    fn hear_message(
+        &mut self,
+        scene: &Scene,
+        place: usize,
+        to: SocketAddr,
+        message: &Message,
+        actions: &mut Vec<Action>,
+    ) {
         let own = self.invented[place].clone();
-        let behaves = matches!(self.attack, Attack::Gossip | Attack::JoinerLies | Attack::SecondOwner | Attack::Goodbyes);
+        let behaves =
+            matches!(self.attack, Attack::Gossip | Attack::JoinerLies | Attack::SecondOwner | Attack::Goodbyes);
         let has_met = |it: &Self| {
             let asks = scene.honest.iter().find(|honest| honest.me.address == to);
             asks.is_some_and(|honest| it.met.contains(&honest.me.run))

@@ -4,10 +4,10 @@
 
 use std::net::SocketAddr;
 
-use super::{Adversary, Action, Honest, MUTE_HOST, Attack, PORT, Scene};
-use crate::core::election::{Body, Claim, Digest, Identity, Lineage, Renewal, Term, ViewRef, ElectionMessage};
+use super::{Action, Adversary, Attack, Honest, MUTE_HOST, PORT, Scene};
+use crate::core::election::{Body, Claim, Digest, ElectionMessage, Identity, Lineage, Renewal, Term, ViewRef};
 use crate::core::limits::MIN_QUESTION_BYTES;
-use crate::core::wire::{Echo, Heartbeat, LeaderClaim, Message, Note, LeaderRenewal, Update, ViewPart};
+use crate::core::wire::{Echo, Heartbeat, LeaderClaim, LeaderRenewal, Message, Note, Update, ViewPart};
 use crate::core::{DetectionMethod, LeaveReason, Record, Run, Status};
 
 /// Number of joins in one packet.
@@ -167,8 +167,14 @@ impl Adversary {
                 delta: None,
             })),
             1 => {
-                let mut renewal =
-                    self.renewal.unwrap_or(LeaderRenewal { lineage: 0, term, sequence: 0, age_ms: 0, number, digest: 0 });
+                let mut renewal = self.renewal.unwrap_or(LeaderRenewal {
+                    lineage: 0,
+                    term,
+                    sequence: 0,
+                    age_ms: 0,
+                    number,
+                    digest: 0,
+                });
                 (renewal.sequence, renewal.term) = (1 << 40, term);
                 Message::LeaderRenewal(renewal)
             }

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use super::random::{Purpose, Random};
 use crate::core::election::ElectionMessage;
-use crate::core::wire::{Header, LeaderClaim, Message, Nonce, Packet, PacketBuilder, LeaderRenewal};
+use crate::core::wire::{Header, LeaderClaim, LeaderRenewal, Message, Nonce, Packet, PacketBuilder};
 use crate::core::{Record, Run};
 use crowd::Invented;
 
@@ -278,9 +278,12 @@ impl Adversary {
             return Vec::new();
         }
         match self.attack {
-            Attack::Crowd | Attack::Gossip | Attack::Reflection | Attack::Places | Attack::JoinerLies | Attack::Goodbyes => {
-                self.pretend(scene)
-            }
+            Attack::Crowd
+            | Attack::Gossip
+            | Attack::Reflection
+            | Attack::Places
+            | Attack::JoinerLies
+            | Attack::Goodbyes => self.pretend(scene),
             Attack::SecondOwner => {
                 let mut actions = self.pretend(scene);
                 actions.extend(self.lie(scene));

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::lease::LeaseTiming;
+use crate::lease::ContenderTiming;
 use crate::sim::faults::Schedule;
 use crate::sim::invariants::Invariant;
 use crate::sim::world::{LeaseOptions, World};
@@ -19,19 +19,19 @@ pub(super) fn options(seed: u64, schedule: &Schedule) -> Option<LeaseOptions> {
     (variation.contenders > 0).then(|| LeaseOptions {
         #[cfg(test)]
         flaw: variation.flaw,
-        ..LeaseOptions::new(variation.contenders, LeaseTiming::of_lease(lease))
+        ..LeaseOptions::new(variation.contenders, ContenderTiming::of_lease(lease))
     })
 }
 
 /// The most time that a lease is vacant once everything is well: what stands in the database is seen within a renewal
 /// interval, by a clock that may be one percent slow, and then waited for; and a look at the next one is as far away.
-pub(super) fn vacancy(timing: &LeaseTiming) -> Duration {
+pub(super) fn vacancy(timing: &ContenderTiming) -> Duration {
     timing.lease_duration * 102 / 100 + timing.renewal_interval + Duration::from_millis(100)
 }
 
 /// The time after the healing in which earlier faults may still show: a leader whose row is lost or has expired steps down
 /// once it notices, and another one is waited for.
-pub(super) fn aftermath(timing: &LeaseTiming) -> Duration {
+pub(super) fn aftermath(timing: &ContenderTiming) -> Duration {
     (timing.lease_duration + timing.renewal_interval) * 3
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{AssumedState, DiskFate, Operation, Schedule, disk_fate, weather};
 use crate::core::{Profile, Settings};
 use crate::sim::adversary::Attack;
-use crate::sim::network::{Conditions, Late, NodeLoss, CutTraffic};
+use crate::sim::network::{Conditions, CutTraffic, Late, NodeLoss};
 use crate::sim::random::{Purpose, Random};
 use crate::sim::streams::Tcp;
 
@@ -355,7 +355,11 @@ mod tests {
             ("crashes after joining", faults(&|fault| matches!(fault, Operation::JoinAndDie(_))), 20),
             ("pairs", faults(&|fault| matches!(fault, Operation::Pairs(_, CutTraffic::Everything, _))), 3),
             ("datagrams of pairs", faults(&|fault| matches!(fault, Operation::Pairs(_, CutTraffic::Datagrams, _))), 3),
-            ("connections of pairs", faults(&|fault| matches!(fault, Operation::Pairs(_, CutTraffic::Connections, _))), 3),
+            (
+                "connections of pairs",
+                faults(&|fault| matches!(fault, Operation::Pairs(_, CutTraffic::Connections, _))),
+                3,
+            ),
             ("no datagrams", faults(&|fault| matches!(fault, Operation::NoDatagrams(_))), 10),
             ("deaf nodes", faults(&|fault| matches!(fault, Operation::Deafen(..))), 10),
             ("firewalls", faults(&|fault| matches!(fault, Operation::Firewall(..))), 10),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::leaders::Leaders;
 use super::leases::LeaseWatch;
-use super::suspicions::Suspicions;
 use super::run_checker::{Finding, RunChecker};
+use super::suspicions::Suspicions;
 use super::{Invariant, Observation, Violation};
 use crate::core::election::{Lineage, Term};
 use crate::core::wire::{Message, Packet};

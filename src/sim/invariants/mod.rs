@@ -9,8 +9,8 @@
 mod checker;
 mod leaders;
 mod leases;
-mod suspicions;
 mod run_checker;
+mod suspicions;
 
 use std::fmt;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Invariant, Observation, in_short};
 use crate::core::limits::{MAX_MEMBERS, MAX_TOMBSTONES};
 use crate::core::wire::{Message, Packet};
-use crate::core::{CoreInit, Change, ChangeKind, MessageId, NodeId, Notice, Output, Record, Run, Status, Tags};
+use crate::core::{Change, ChangeKind, CoreInit, MessageId, NodeId, Notice, Output, Record, Run, Status, Tags};
 use crate::sim::network::Nanos;
 
 /// A broken promise without the node and the time, which the caller knows.

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::NodeId;
-use crate::lease::{Answer, Holder, LeaseName, NodeRow, Outcome, Round, Seen, Step, Token, StepRequest};
+use crate::lease::{Answer, Holder, LeaseName, NodeRow, Outcome, Round, Seen, Step, StepRequest, Token};
 
 /// The largest number of commits that a replica may lack.
 const MAX_LOST: usize = 64;
@@ -318,7 +318,10 @@ mod tests {
             (database.nodes(Duration::from_secs(60)).len(), database.look(&LeaseName::default()).1),
             (0, Some(Token(1)))
         );
-        assert_eq!(ask(&mut database, 61, "a", StepRequest::Release { held: vec![Token(1)] }).outcome, Outcome::Released);
+        assert_eq!(
+            ask(&mut database, 61, "a", StepRequest::Release { held: vec![Token(1)] }).outcome,
+            Outcome::Released
+        );
         assert_eq!(ask(&mut database, 61, "b", acquire(2, None)).term, 2);
     }
 

@@ -52,9 +52,10 @@ pub(super) fn about(scenario: Scenario, settings: &Settings, lease: LeaseTiming)
         Scenario::FlipFlop => FLIP_FLOP * 6,
         Scenario::Churn => (down + suspect / 4) * 10 + down,
         Scenario::LeaderCrash | Scenario::LeaderPartition => succession::about(lease, settings.retry_interval * 2),
-        Scenario::Contenders => {
-            contenders::about(&crate::lease::LeaseTiming::of_lease(lease.lease_duration), settings.retry_interval * 2)
-        }
+        Scenario::Contenders => contenders::about(
+            &crate::lease::ContenderTiming::of_lease(lease.lease_duration),
+            settings.retry_interval * 2,
+        ),
     }
 }
 

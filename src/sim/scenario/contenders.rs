@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::acts::{Outcome, patience};
 use super::stage::Stage;
 use super::succession::{Figures, ROUNDS};
-use crate::lease::LeaseTiming;
+use crate::lease::ContenderTiming;
 use crate::sim::faults::LeaseFault;
 use crate::sim::report::Report;
 
@@ -20,12 +20,12 @@ pub(super) const MOST_CONTENDERS: usize = 100;
 const LOST_COMMITS: usize = 8;
 
 /// About how long all rounds take.
-pub(super) fn about(timing: &LeaseTiming, settling: Duration) -> Duration {
+pub(super) fn about(timing: &ContenderTiming, settling: Duration) -> Duration {
     (timing.lease_duration * 4 + settling) * ROUNDS
 }
 
 /// Runs until somebody leads.
-fn await_leader(stage: &mut Stage<'_>, timing: &LeaseTiming) -> Option<usize> {
+fn await_leader(stage: &mut Stage<'_>, timing: &ContenderTiming) -> Option<usize> {
     let deadline = stage.world.now() + timing.lease_duration * 4 + patience(&stage.world.options().settings);
     while stage.world.lease_leader().is_none() && stage.world.now() < deadline {
         stage.run_for(Duration::from_millis(50));

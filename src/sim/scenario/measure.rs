@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::acts::Outcome;
 use crate::core::{ChangeKind, Run};
 use crate::sim::network::Traffic;
-use crate::sim::report::{Alarms, Rate, Report, Distribution};
+use crate::sim::report::{Alarms, Distribution, Rate, Report};
 use crate::sim::{Sighting, World};
 
 /// A failure whose detection is measured.

@@ -9,7 +9,7 @@ use super::acts::{Outcome, patience};
 use super::measure::Failure;
 use super::stage::Stage;
 use crate::core::election::LeaseTiming;
-use crate::sim::report::{Report, Distribution, Succession};
+use crate::sim::report::{Distribution, Report, Succession};
 use crate::sim::{LeaderNews, World};
 
 /// Number of times that the leader is lost.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::{Event, Waiting, World};
 use crate::core::wire::Header;
 use crate::core::{LinkId, Record};
-use crate::sim::adversary::{Adversary, Action, Honest, AdversaryCounts, Attack, PACE, Scene};
+use crate::sim::adversary::{Action, Adversary, AdversaryCounts, Attack, Honest, PACE, Scene};
 use crate::sim::invariants::Invariant;
 
 /// Latency of anything between the adversary and a node.
@@ -79,7 +79,8 @@ impl World {
     /// Returns the adversary's counts so far, of all visits.
     pub fn counts(&self) -> AdversaryCounts {
         let mut all = self.adversary_state.counts;
-        all += self.adversary_state.adversary.as_ref().map_or_else(AdversaryCounts::default, |adversary| adversary.counts);
+        all +=
+            self.adversary_state.adversary.as_ref().map_or_else(AdversaryCounts::default, |adversary| adversary.counts);
         all
     }
 
@@ -148,7 +149,8 @@ impl World {
     fn frame_of_stranger(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>) {
         let Some(node) = self.place_at(to).filter(|node| !self.network.is_cut_off_from_outside(*node)) else { return };
         let Some(process) = self.nodes[node].running().map(|process| process.number) else { return };
-        let known = self.adversary_state.opened.get(&(from, node)).filter(|known| known.1 == process).map(|known| known.0);
+        let known =
+            self.adversary_state.opened.get(&(from, node)).filter(|known| known.1 == process).map(|known| known.0);
         let link = known.unwrap_or_else(|| self.streams.name_of_accepted());
         self.adversary_state.opened.insert((from, node), (link, process));
         self.adversary_state.links.insert((node, link), from);

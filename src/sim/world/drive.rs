@@ -121,7 +121,7 @@ impl World {
                 self.takes_in(from);
                 self.step(node, Input::Packet { from, bytes: &bytes });
             }
-            Waiting::ConnectOutcome { link, answer } => {
+            Waiting::Answer { link, answer } => {
                 let event = match answer {
                     ConnectOutcome::Connected => LinkEvent::Connected,
                     ConnectOutcome::Refused => LinkEvent::Refused,
@@ -311,7 +311,8 @@ impl World {
                 None => has_changed |= self.handle_output(node, output, before),
                 Some(tamper) => {
                     for output in tamper.output(node, output) {
-                        has_changed |= self.handle_output(node, output, &Before { suspicions_raised: 0, sponsor: None });
+                        has_changed |=
+                            self.handle_output(node, output, &Before { suspicions_raised: 0, sponsor: None });
                     }
                 }
             }

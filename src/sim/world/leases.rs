@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::{Event, Nanos, Waiting, World};
 use crate::core::wire::LeaseUpdate;
 use crate::core::{Command, Core, Time};
-use crate::lease::{ConnectOutcome, Contender, ContenderInit, LeaseName, LeaseTiming, Round};
+use crate::lease::{Answer, Contender, ContenderInit, ContenderTiming, LeaseName, Round};
 use crate::sim::invariants::{Finding, LeaseReached, LeaseWatch};
 use crate::sim::lease::Database;
 use crate::sim::random::{Purpose, Random, nanos};
@@ -33,7 +33,7 @@ pub struct LeaseOptions {
     /// The number of contenders: the first nodes.
     pub contenders: usize,
     /// Their pace.
-    pub timing: LeaseTiming,
+    pub timing: ContenderTiming,
     /// The leases contended for; the first one is measured.
     pub leases: Vec<LeaseName>,
     /// A rule that all of them leave out.
@@ -45,7 +45,7 @@ pub struct LeaseOptions {
 
 impl LeaseOptions {
     /// So many contend for the one lease that clusters are led by.
-    pub fn new(contenders: usize, timing: LeaseTiming) -> Self {
+    pub fn new(contenders: usize, timing: ContenderTiming) -> Self {
         Self {
             contenders,
             timing,
@@ -98,9 +98,9 @@ pub(crate) enum Happening {
     Wake {
         epoch: u64,
     },
-    ConnectOutcome {
+    Answer {
         number: u64,
-        answer: ConnectOutcome,
+        answer: Answer,
     },
     Fail {
         number: u64,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Event, Nanos, Waiting, World};
 use crate::core::limits::INCARNATION_STEP;
-use crate::core::{CoreInit, Command, Core, Durable, NodeId, Record, Run, Status, StopReason, Tags};
+use crate::core::{Command, Core, CoreInit, Durable, NodeId, Record, Run, Status, StopReason, Tags};
 use crate::sim::invariants::Invariant;
 use crate::sim::node::{Clock, Disk, Node, Process, address_of, node_at};
 use crate::sim::pool::Pool;

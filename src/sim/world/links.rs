@@ -140,7 +140,7 @@ impl World {
             StreamEvent::Syn { opener, to, tries } => self.asked_to_connect(opener, to, tries),
             StreamEvent::ConnectOutcome { opener, answer } => {
                 if self.streams.decide(opener) {
-                    self.tell_link(opener, Waiting::ConnectOutcome { link: opener.link, answer });
+                    self.tell_link(opener, Waiting::Answer { link: opener.link, answer });
                 }
             }
             StreamEvent::Pump { id, side } => self.pump(id, side),

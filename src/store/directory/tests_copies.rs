@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tempfile::TempDir;
 
-use super::{LOCK_FILE, MOVED_FILE, STATE_FILE, FileFacts};
+use super::{FileFacts, LOCK_FILE, MOVED_FILE, STATE_FILE};
 use crate::core::election::{Ballot, Identity, Term};
 use crate::core::{Durable, NodeId};
 use crate::store::state::SUPERSEDED;

@@ -313,7 +313,13 @@ impl Crashes {
     /// # Errors
     ///
     /// The reason for which the word does not count; nothing has changed then.
-    pub(super) fn told_alive(&mut self, run: Run, by: Run, sequence: u64, witness: Witness) -> Result<Vec<Step>, DropReason> {
+    pub(super) fn told_alive(
+        &mut self,
+        run: Run,
+        by: Run,
+        sequence: u64,
+        witness: Witness,
+    ) -> Result<Vec<Step>, DropReason> {
         let case = self.cases.get_mut(&run).filter(|case| case.asked.contains(&by)).ok_or(DropReason::Unasked)?;
         let is_beside_elder = match witness {
             Witness::Elder => return Ok(self.was_alive(run, sequence)),

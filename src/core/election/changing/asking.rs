@@ -7,7 +7,7 @@
 use super::pending::{ChangeStage, PendingChange};
 use crate::core::election::electorate::{Electorate, Voter, VoterChange};
 use crate::core::election::view::NumberedView;
-use crate::core::election::{Action, ChangeError, Election, Role, Context, Unchanged};
+use crate::core::election::{Action, ChangeError, Context, Election, Role, Unchanged};
 use crate::core::limits::{ANSWER_TIMEOUT, MAX_VOTERS, STORING_TIMEOUT};
 use crate::core::member::NodeId;
 
@@ -68,7 +68,10 @@ impl Election {
             }
             Some(old) => {
                 let stage = self.asking(context, new.clone());
-                self.begin_change(context, PendingChange { in_place_of: Some(old), ..PendingChange::new(ticket, stage) });
+                self.begin_change(
+                    context,
+                    PendingChange { in_place_of: Some(old), ..PendingChange::new(ticket, stage) },
+                );
             }
             None if has_new && !self.is_changing() => {
                 let electorate = electorate.clone();
@@ -83,7 +86,10 @@ impl Election {
     pub fn remove_voter(&mut self, context: &Context<'_>, ticket: u64, id: &NodeId) {
         match self.electorate().and_then(|electorate| electorate.named(id)).cloned() {
             Some(voter) => match self.can_do_without(context, &voter) {
-                Ok(()) => self.begin_change(context, PendingChange::new(ticket, ChangeStage::Wanted(VoterChange::Removed(voter)))),
+                Ok(()) => self.begin_change(
+                    context,
+                    PendingChange::new(ticket, ChangeStage::Wanted(VoterChange::Removed(voter))),
+                ),
                 Err(error) => self.refuse(Some(ticket), error),
             },
             None => self.refuse(Some(ticket), ChangeError::NoChange { reason: Unchanged::VotesNot }),

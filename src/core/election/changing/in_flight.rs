@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::pending::{ChangeStage, PendingChange};
 use crate::core::election::electorate::VoterChange;
 use crate::core::election::view::{MAX_NUMBER, NumberedView};
-use crate::core::election::{Action, ChangeError, Election, Role, Context};
+use crate::core::election::{Action, ChangeError, Context, Election, Role};
 use crate::core::limits::{ANSWER_TIMEOUT, CHANGE_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT};
 
 impl Election {
@@ -64,7 +64,9 @@ impl Election {
         let slow = SLOW_DISK_TIMEOUT.min(self.timing.lease_duration * 3 / 4).max(CHANGE_TIMEOUT);
         let slow = if self.is_voter() { SLOW_DISK_TIMEOUT } else { slow };
         let Role::Leading(leading) = &mut self.role else { return };
-        if let Some(PendingChange { stage: ChangeStage::InFlight { sequence, until, latest, .. }, .. }) = &mut leading.numbering.pending {
+        if let Some(PendingChange { stage: ChangeStage::InFlight { sequence, until, latest, .. }, .. }) =
+            &mut leading.numbering.pending
+        {
             *sequence = last + 1;
             *until = context.now + CHANGE_TIMEOUT;
             *latest = context.now + slow;
@@ -88,7 +90,9 @@ impl Election {
         let Some(last) = self.last_renewal() else { return };
         let may_ask = self.is_voter();
         let Role::Leading(leading) = &mut self.role else { return };
-        if let Some(PendingChange { stage: ChangeStage::InFlight { sequence, until, latest, .. }, .. }) = &mut leading.numbering.pending {
+        if let Some(PendingChange { stage: ChangeStage::InFlight { sequence, until, latest, .. }, .. }) =
+            &mut leading.numbering.pending
+        {
             if may_ask {
                 *sequence = last + 1;
             }
@@ -134,9 +138,12 @@ impl Election {
         let Some(base) = self.base().filter(|_| self.awaits_own_disk()).cloned() else { return };
         self.ballot.accepted = Some(base);
         self.persist();
-        let Some(PendingChange { stage: ChangeStage::InFlight { change, .. }, .. }) = self.change_under_way() else { return };
+        let Some(PendingChange { stage: ChangeStage::InFlight { change, .. }, .. }) = self.change_under_way() else {
+            return;
+        };
         let error = ChangeError::OwnDisk { id: self.me.clone() };
-        let error = self.change_under_way().map_or(ChangeError::Interrupted, |pending| pending.unfinished(change, error));
+        let error =
+            self.change_under_way().map_or(ChangeError::Interrupted, |pending| pending.unfinished(change, error));
         self.drop_wish(error);
     }
 
@@ -152,8 +159,10 @@ impl Election {
         let Role::Leading(leading) = &mut self.role else { return };
         if leading.is_leaving {
             self.resign_for(context, None);
-        } else if let Some(PendingChange { stage: ChangeStage::InFlight { until, .. } | ChangeStage::TakenBack { until, .. }, .. }) =
-            &mut leading.numbering.pending
+        } else if let Some(PendingChange {
+            stage: ChangeStage::InFlight { until, .. } | ChangeStage::TakenBack { until, .. },
+            ..
+        }) = &mut leading.numbering.pending
         {
             *until = context.now + CHANGE_TIMEOUT;
         }

@@ -63,7 +63,7 @@
 
 mod asking;
 mod in_flight;
-mod sounding;
 mod pending;
+mod sounding;
 
 pub(super) use pending::{ChangeStage, PendingChange};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::pending::{ChangeStage, PendingChange};
 use crate::core::election::electorate::{Electorate, Voter, VoterChange};
 use crate::core::election::view::NumberedView;
-use crate::core::election::{ChangeError, Election, Role, Context, Unchanged};
+use crate::core::election::{ChangeError, Context, Election, Role, Unchanged};
 use crate::core::limits::{SLOW_DISK_TIMEOUT, SOUNDING_TIMEOUT};
 
 impl Election {
@@ -33,7 +33,9 @@ impl Election {
     /// Returns true if enough of those that would vote after the change have answered, and the claim rests on those that vote now.
     pub(in crate::core::election) fn is_change_backed(&self) -> bool {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return false };
-        let Some(PendingChange { stage: ChangeStage::Sounding { change, sequence, .. }, .. }) = &leading.numbering.pending else {
+        let Some(PendingChange { stage: ChangeStage::Sounding { change, sequence, .. }, .. }) =
+            &leading.numbering.pending
+        else {
             return false;
         };
         let has_answered = |identity| leading.has_acknowledged(identity, *sequence);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::state::Held;
 use crate::core::election::electorate::Electorate;
 use crate::core::election::raw::Identity;
-use crate::core::election::{Action, Election, LossReason, Role, Context};
+use crate::core::election::{Action, Context, Election, LossReason, Role};
 use crate::core::time::Time;
 
 impl Election {
@@ -43,8 +43,11 @@ impl Election {
         let is_news = leading.claim.is_none_or(|claim| claim.sequence < sequence);
         let sent = leading.sent_at(sequence);
         #[cfg(test)]
-        let sent =
-            if self.has(crate::core::election::flaw::Flaw::LeaseFromReceipt) { sent.map(|_| context.now) } else { sent };
+        let sent = if self.has(crate::core::election::flaw::Flaw::LeaseFromReceipt) {
+            sent.map(|_| context.now)
+        } else {
+            sent
+        };
         if let Some(sent) = sent.filter(|_| is_news && !leading.is_resigning()) {
             self.claim(context, sequence, sent);
         }

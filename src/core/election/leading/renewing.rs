@@ -11,7 +11,7 @@ use crate::core::election::message::Body;
 use crate::core::election::raw::Identity;
 use crate::core::election::term::Term;
 use crate::core::election::view::{NumberedView, ViewRef};
-use crate::core::election::{Election, Role, Context};
+use crate::core::election::{Context, Election, Role};
 use crate::core::limits::MAX_RENEWALS_IN_FLIGHT;
 use crate::core::member::NodeId;
 use crate::core::time::Time;

@@ -8,7 +8,7 @@ use super::state::{Heard, Resigning};
 use crate::core::election::message::Body;
 use crate::core::election::raw::Identity;
 use crate::core::election::term::Term;
-use crate::core::election::{Action, ChangeError, Election, LossReason, OnResign, Role, Context};
+use crate::core::election::{Action, ChangeError, Context, Election, LossReason, OnResign, Role};
 use crate::core::limits::{PREFERENCE_LEASES, RELEASE_PAUSE, RELEASES};
 use crate::core::member::NodeId;
 
@@ -67,11 +67,7 @@ impl Election {
         Ok(Some(voter.identity))
     }
 
-    pub(in crate::core::election) fn resign_for(
-        &mut self,
-        context: &Context<'_>,
-        successor: Option<Identity>,
-    ) -> bool {
+    pub(in crate::core::election) fn resign_for(&mut self, context: &Context<'_>, successor: Option<Identity>) -> bool {
         self.expire(context);
         let Role::Leading(leading) = &mut self.role else { return false };
         if leading.resigning.is_some() {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::cluster::{LEASE, Cluster, id};
+use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
-use crate::core::election::{Alarm, Body, Term, ElectionMessage};
+use crate::core::election::{Alarm, Body, ElectionMessage, Term};
 use crate::core::limits::MAX_TERMS_BEHIND;
 
 /// Returns true if all voters that run follow the one leader.
@@ -70,10 +70,7 @@ fn nobody_leads_for_a_moment_only_while_a_leader_goes_on_above_its_term() {
     cluster.run_for(SECOND);
     raise(&mut cluster, (leader + 1) % 5, 3);
     assert!(cluster.run_until(LEASE * 2, |p| p.leader().is_none()));
-    assert!(
-        cluster.run_until(Duration::from_millis(100), |p| p.leader() == Some(leader)),
-        "no promise is waited for"
-    );
+    assert!(cluster.run_until(Duration::from_millis(100), |p| p.leader() == Some(leader)), "no promise is waited for");
     cluster.assert_safe();
 }
 
@@ -83,8 +80,7 @@ fn a_leader_moves_for_no_absurd_term_nor_for_a_single_word() {
     cluster.run_for(SECOND);
     let voter = (leader + 1) % 3;
     let say = |cluster: &mut Cluster, term: u64| {
-        let (from, lineage) =
-            (cluster.nodes[voter].identity, cluster.election(leader).lineage().expect("formed"));
+        let (from, lineage) = (cluster.nodes[voter].identity, cluster.election(leader).lineage().expect("formed"));
         let word = ElectionMessage { from, lineage, body: Body::Behind { term: Term(term) } };
         cluster.with(leader, |election, context| election.receive(context, &id(voter), word));
     };

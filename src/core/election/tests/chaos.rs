@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::cluster::{LEASE, MS, Cluster, id};
+use super::cluster::{Cluster, LEASE, MS, id};
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{Election, LeaseTiming};
 
@@ -195,8 +195,7 @@ fn is_kept(plan: FaultPlan) {
 #[track_caller]
 fn is_caught(plan: FaultPlan, seeds: u64) {
     // An assertion of the machine catches the bug as well.
-    let attempt =
-        |seed| std::panic::catch_unwind(|| run(seed, plan)).unwrap_or_else(|_| vec!["it asserts".to_owned()]);
+    let attempt = |seed| std::panic::catch_unwind(|| run(seed, plan)).unwrap_or_else(|_| vec!["it asserts".to_owned()]);
     let is_unsafe = |why: &String| !why.contains("nobody leads");
     let first = (0..seeds).find_map(|seed| attempt(seed).into_iter().find(is_unsafe).map(|why| (seed, why)));
     let (seed, why) = first.expect("the planted bug is found");

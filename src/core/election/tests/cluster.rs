@@ -12,8 +12,8 @@ use rand_chacha::ChaCha8Rng;
 use super::watch::Watch;
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{
-    Action, Alarm, Ballot, ChangeError, Confirmed, Election, ElectionInit, Electorate, Identity, LeaderPolicy,
-    LeaseTiming, LossReason, NumberedView, Context, Term, Unconfirmed, ElectionMessage,
+    Action, Alarm, Ballot, ChangeError, Confirmed, Context, Election, ElectionInit, ElectionMessage, Electorate,
+    Identity, LeaderPolicy, LeaseTiming, LossReason, NumberedView, Term, Unconfirmed,
 };
 use crate::core::member::NodeId;
 use crate::core::time::Time;
@@ -279,11 +279,7 @@ impl Cluster {
     }
 
     /// Calls a machine with its surroundings, and carries out its actions.
-    pub(super) fn with<T>(
-        &mut self,
-        node: usize,
-        act: impl FnOnce(&mut Election, &Context<'_>) -> T,
-    ) -> Option<T> {
+    pub(super) fn with<T>(&mut self, node: usize, act: impl FnOnce(&mut Election, &Context<'_>) -> T) -> Option<T> {
         let random = self.rng.random();
         let now = self.local(node, self.now);
         let members = self.members.clone();

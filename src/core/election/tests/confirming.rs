@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cluster::{LEASE, MS, Nanos, Cluster};
+use super::cluster::{Cluster, LEASE, MS, Nanos};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{Confirmed, Election, Unconfirmed};

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cluster::{MS, Cluster, id};
+use super::cluster::{Cluster, MS, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::{
-    Alarm, Ballot, Body, Election, Electorate, Identity, Lineage, NumberedView, Renewal, Term, Voter, VoterChange, ElectionMessage,
+    Alarm, Ballot, Body, Election, ElectionMessage, Electorate, Identity, Lineage, NumberedView, Renewal, Term, Voter,
+    VoterChange,
 };
 
 #[test]

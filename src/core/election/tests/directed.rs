@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::cluster::{LEASE, MS, Cluster, id};
+use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
-use crate::core::election::{Body, Election, NumberedView, Role, Term, ViewRef, ElectionMessage};
+use crate::core::election::{Body, Election, ElectionMessage, NumberedView, Role, Term, ViewRef};
 
 const MOMENT: Duration = Duration::from_micros(100);
 
@@ -161,8 +161,7 @@ fn outlives_refused_candidates(flaw: Option<Flaw>) -> bool {
         if let Some(flaw) = flaw {
             cluster.nodes[node].election.as_mut().expect("runs").plant(flaw);
         }
-        let (from, lineage) =
-            (cluster.nodes[stranger].identity, cluster.election(node).lineage().expect("formed"));
+        let (from, lineage) = (cluster.nodes[stranger].identity, cluster.election(node).lineage().expect("formed"));
         for body in [Body::PreVote { attempt: 1, term, newest }, Body::Vote { term, newest }] {
             let word = ElectionMessage { from, lineage, body };
             cluster.with(node, |election, context| election.receive(context, &id(stranger), word));
@@ -212,8 +211,7 @@ fn asked_while_its_promise_stands(flaw: Option<Flaw>) -> bool {
     let [candidate, follower] = (0..3).filter(|node| *node != leader).collect::<Vec<_>>()[..] else { panic!("two") };
     let term = Term(cluster.election(leader).term().0 + 1);
     let newest = cluster.election(follower).newest().expect("it has formed");
-    let (from, lineage) =
-        (cluster.nodes[candidate].identity, cluster.election(follower).lineage().expect("formed"));
+    let (from, lineage) = (cluster.nodes[candidate].identity, cluster.election(follower).lineage().expect("formed"));
     let word = ElectionMessage { from, lineage, body: Body::Vote { term, newest } };
     cluster.with(follower, |election, context| election.receive(context, &id(candidate), word));
     cluster.election(follower).ballot().vote == Some(from)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cluster::{LEASE, MS, Cluster, id};
+use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{ChangeError, Election};
@@ -222,8 +222,6 @@ fn where_as_many_vote_as_may_nobody_is_added_and_a_replacement_is_refused_with_t
     give(&mut cluster, leader, 7, 3, Command::Remove);
     assert!(cluster.run_until(SECOND * 3, |p| p.answers.len() == 3));
     give(&mut cluster, leader, 7, 4, Command::Add);
-    assert!(
-        cluster.run_until(SECOND * 3, |p| matches!(&p.answers[3..], [(4, Ok(seven))] if seven.voters.len() == 7))
-    );
+    assert!(cluster.run_until(SECOND * 3, |p| matches!(&p.answers[3..], [(4, Ok(seven))] if seven.voters.len() == 7)));
     cluster.assert_safe();
 }

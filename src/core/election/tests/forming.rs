@@ -64,11 +64,7 @@ fn a_rumour_of_an_electorate_keeps_voters_from_forming_one_until_it_is_over() {
         knows(&mut cluster, 1, None, None);
         assert!(cluster.run_until(SECOND * 5, |p| p.leader().is_some()));
         assert_eq!(lineages(&cluster).len(), 1);
-        assert!(
-            !cluster.alarms.iter().any(|(_, alarm)| *alarm == Alarm::ElectorateExists),
-            "{:?}",
-            cluster.alarms
-        );
+        assert!(!cluster.alarms.iter().any(|(_, alarm)| *alarm == Alarm::ElectorateExists), "{:?}", cluster.alarms);
     }
 }
 
@@ -125,11 +121,7 @@ fn a_voter_whose_disk_is_lost_while_all_form_keeps_nobody_from_leading() {
         cluster.wipe(2);
         cluster.run_for(Duration::from_millis(seed % 7));
         cluster.start(2);
-        assert!(
-            cluster.run_until(SECOND * 60, |p| p.leader().is_some()),
-            "seed {seed}: {:?}",
-            lineages(&cluster)
-        );
+        assert!(cluster.run_until(SECOND * 60, |p| p.leader().is_some()), "seed {seed}: {:?}", lineages(&cluster));
         cluster.assert_safe();
     }
 }

@@ -8,8 +8,8 @@ use proptest::sample::select;
 
 use super::cluster::{LEASE, id};
 use crate::core::election::{
-    Action, Ballot, Body, Claim, Delta, Descent, Digest, Election, ElectionInit, Electorate, ElectorateReport, Identity,
-    LeaseTiming, Lineage, NumberedView, Renewal, Roster, Context, Term, ViewRef, Voter, VoterChange, ElectionMessage,
+    Action, Ballot, Body, Claim, Context, Delta, Descent, Digest, Election, ElectionInit, ElectionMessage, Electorate,
+    ElectorateReport, Identity, LeaseTiming, Lineage, NumberedView, Renewal, Roster, Term, ViewRef, Voter, VoterChange,
 };
 use crate::core::member::NodeId;
 use crate::core::time::Time;
@@ -139,7 +139,13 @@ fn some_electorate_report() -> impl Strategy<Value = Option<ElectorateReport>> {
 fn some_body() -> impl Strategy<Value = Body> {
     let attempt = || prop_oneof![0..4u32, any::<u32>()];
     prop_oneof![
-        (any::<u64>(), prop::option::of(some_identity()), any::<bool>(), some_electorate_report(), prop::option::of(some_ref()))
+        (
+            any::<u64>(),
+            prop::option::of(some_identity()),
+            any::<bool>(),
+            some_electorate_report(),
+            prop::option::of(some_ref())
+        )
             .prop_map(|(names, holds, asks, founded, newest)| Body::Roster(Roster {
                 names,
                 holds,
@@ -229,7 +235,11 @@ fn endure(begin: Ballot, blows: Vec<Input>, is_lonely: bool) {
         let mut context = Context { now, random: 0.3, is_up: true, members: &members };
         let (term, is_restart) = (election.term(), matches!(blow, Input::Restart));
         match blow {
-            Input::ElectionMessage(_, ElectionMessage { body: Body::RenewalAck { .. } | Body::Recovered { .. }, .. }) | Input::Contents(_)
+            Input::ElectionMessage(
+                _,
+                ElectionMessage { body: Body::RenewalAck { .. } | Body::Recovered { .. }, .. },
+            )
+            | Input::Contents(_)
                 if is_lonely => {}
             Input::ElectionMessage(from, word) => election.receive(&context, &from, word),
             Input::Contents(view) => election.contents(&context, &view),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::cluster::{LEASE, Cluster};
+use super::cluster::{Cluster, LEASE};
 use super::scenarios::{SECOND, led};
 
 const VOTERS: usize = 5;

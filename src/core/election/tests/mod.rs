@@ -3,6 +3,7 @@
 mod ahead;
 mod blank;
 mod chaos;
+mod cluster;
 mod confirming;
 mod corners;
 mod directed;
@@ -12,7 +13,6 @@ mod hostile;
 mod learners;
 mod links;
 mod model;
-mod cluster;
 mod preferring;
 mod promises;
 mod recoveries;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cluster::{LEASE, Cluster};
+use super::cluster::{Cluster, LEASE};
 use super::scenarios::{SECOND, led};
 use crate::core::election::{Election, LeaderPolicy, OnResign};
 use crate::core::limits::PREFERENCE_LEASES;

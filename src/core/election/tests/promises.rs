@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::cluster::{LEASE, MS, Cluster, id};
+use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
-use crate::core::election::{Body, Election, LeaseTiming, ElectionMessage};
+use crate::core::election::{Body, Election, ElectionMessage, LeaseTiming};
 
 /// Lets a node leave: it hands over what it leads, says farewell, and is gone with all its writes on disk.
 fn leave(cluster: &mut Cluster, node: usize) {
@@ -19,8 +19,7 @@ fn leave(cluster: &mut Cluster, node: usize) {
 }
 
 fn restart_all(cluster: &mut Cluster, within: Duration, what: &str) {
-    let disks: Vec<_> =
-        cluster.nodes.iter().map(|node| (node.disk.term, node.disk.vote, node.disk.promise)).collect();
+    let disks: Vec<_> = cluster.nodes.iter().map(|node| (node.disk.term, node.disk.vote, node.disk.promise)).collect();
     cluster.start_all();
     assert!(cluster.run_until(within, |p| p.leader().is_some()), "{what}: nobody leads in time, with {disks:?}");
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::cluster::{LEASE, Cluster, id};
+use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::core::election::{Alarm, Body, ChangeError, Descent, Electorate, Lineage, Term, Voter, ElectionMessage};
+use crate::core::election::{Alarm, Body, ChangeError, Descent, ElectionMessage, Electorate, Lineage, Term, Voter};
 
 /// Returns the voters other than these.
 fn others(n: usize, not: &[usize]) -> Vec<usize> {
@@ -44,11 +44,7 @@ fn two_recoveries_on_two_sides_of_a_cut_share_no_term_and_one_of_them_stands_aft
         }
         assert!(cluster.run_until(SECOND * 30, |p| is_one(p, &[0, 1, 2, 3, 4])), "seed {seed}: both stay");
         // While they were apart both sides had a leader, but not in one term.
-        assert!(
-            cluster.violations.iter().all(|broken| broken.contains("valid claims")),
-            "{:?}",
-            cluster.violations
-        );
+        assert!(cluster.violations.iter().all(|broken| broken.contains("valid claims")), "{:?}", cluster.violations);
         cluster.violations.clear();
         cluster.run_for(SECOND * 30);
         assert!(is_one(&cluster, &[0, 1, 2, 3, 4]), "seed {seed}");
@@ -228,7 +224,11 @@ fn who_knows_of_a_later_generation_is_not_taken_into_an_earlier_one() {
     p.with(0, |election, context| election.knows_of(context, Some(later), None));
     let voters = vec![Voter { id: id(0), identity: p.nodes[0].identity }];
     let electorate = Electorate { lineage: Lineage(8), root: Lineage(7), began: Term::beginning_of(1, 5), voters };
-    let word = ElectionMessage { from: p.nodes[1].identity, lineage: Lineage(8), body: Body::Recovered { electorate, number: 3 } };
+    let word = ElectionMessage {
+        from: p.nodes[1].identity,
+        lineage: Lineage(8),
+        body: Body::Recovered { electorate, number: 3 },
+    };
     p.with(0, |election, context| election.receive(context, &id(1), word));
     p.run_for(SECOND * 10);
     assert_eq!(p.election(0).lineage(), None);

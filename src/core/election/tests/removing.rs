@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::cluster::{LEASE, MS, Cluster, id};
+use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{ChangeError, Election, LeaseTiming, VoterChange};
@@ -334,8 +334,7 @@ fn a_leader_that_dies_while_a_removal_is_in_flight_is_succeeded_by_two_of_three_
         }
         cluster.crash(leader);
         cluster.run_for(LEASE);
-        let holds =
-            cluster.nodes[third].disk.accepted.as_ref().is_some_and(|view| view.electorate.voters.len() == 2);
+        let holds = cluster.nodes[third].disk.accepted.as_ref().is_some_and(|view| view.electorate.voters.len() == 2);
         let is_led = cluster.run_until(LEASE * 2, |p| p.leader().is_some());
         assert_eq!(is_led, !holds, "seed {seed}, after {after} ms");
         [succeeded, stuck] = [succeeded + u32::from(is_led), stuck + u32::from(!is_led)];

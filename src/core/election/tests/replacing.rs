@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cluster::{LEASE, Cluster, id};
+use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::{ChangeError, Election, Unchanged};
 
@@ -32,11 +32,7 @@ fn one_command_puts_a_voter_in_the_place_of_another_and_never_lets_the_majority_
         let old = if old_leads { leader } else { (leader + 1) % 3 };
         replace(&mut cluster, leader, 1, old, 3);
         assert!(cluster.run_until(SECOND * 3, |p| !p.answers.is_empty()));
-        assert!(
-            matches!(&cluster.answers[..], [(1, Ok(three))] if three.voters.len() == 3),
-            "{:?}",
-            cluster.answers
-        );
+        assert!(matches!(&cluster.answers[..], [(1, Ok(three))] if three.voters.len() == 3), "{:?}", cluster.answers);
         let fewest = cluster.agreed.values().map(|view| view.electorate.voters.len()).min();
         assert_eq!(fewest, Some(3));
         cluster.run_for(SECOND * 2);
@@ -73,12 +69,7 @@ fn a_voter_without_which_nobody_could_be_elected_stays() {
         }
         replace(&mut cluster, leader, 3, other, dead[0]);
         let is_refused = |answer: &(u64, Result<_, ChangeError>)| matches!(&answer.1, Err(ChangeError::NoMajorityLeft { there, needed, .. }) if there < needed);
-        assert_eq!(
-            cluster.answers.iter().filter(|answer| is_refused(answer)).count(),
-            3,
-            "{:?}",
-            cluster.answers
-        );
+        assert_eq!(cluster.answers.iter().filter(|answer| is_refused(answer)).count(), 3, "{:?}", cluster.answers);
         // The dead may be removed, one after the other, and then the living.
         cluster.answers.clear();
         for (ticket, node) in (4..).zip(dead.iter().chain([&other])) {
@@ -119,11 +110,7 @@ fn a_replacement_cut_short_after_its_first_half_says_so_and_is_completed_when_gi
     let next = cluster.leader().expect("led");
     replace(&mut cluster, next, 2, old, 3);
     cluster.run_for(SECOND * 2);
-    assert!(
-        matches!(&cluster.answers[1..], [(2, Ok(three))] if three.voters.len() == 3),
-        "{:?}",
-        cluster.answers
-    );
+    assert!(matches!(&cluster.answers[1..], [(2, Ok(three))] if three.voters.len() == 3), "{:?}", cluster.answers);
     cluster.assert_safe();
 }
 

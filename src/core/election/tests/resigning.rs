@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cluster::{LEASE, Cluster, id};
+use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
 use crate::core::election::{ChangeError, Election, LossReason, Term};
 use crate::core::member::NodeId;

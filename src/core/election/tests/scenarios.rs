@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cluster::{LEASE, MS, Cluster, id};
+use super::cluster::{Cluster, LEASE, MS, id};
 use crate::core::election::{Alarm, ChangeError, Election, LossReason, Term};
 use crate::core::time::Time;
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use super::cluster::{Cluster, LEASE, MS, Nanos, id};
 use super::disks::{COMMANDS, Command, give, with_newcomer};
-use super::cluster::{LEASE, MS, Nanos, Cluster, id};
 use super::scenarios::SECOND;
 use crate::core::election::{ChangeError, Election};
 use crate::core::limits::{

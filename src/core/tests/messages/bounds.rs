@@ -44,7 +44,7 @@ fn programs_that_outrun_the_others_are_told_to_wait_and_nothing_that_was_taken_i
             assert_eq!(heard, *taken, "of n{origin} at {}", node.core.me().id);
         }
     }
-    assert!(net.nodes[0].core.counters().messages.removed_runs > 0, "what gives way is counted");
+    assert!(net.nodes[0].core.counters().messages.evicted > 0, "what gives way is counted");
     assert_sums(&net);
 }
 

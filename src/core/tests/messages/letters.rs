@@ -117,7 +117,10 @@ fn an_answer_on_its_way_at_the_deadline_is_dropped_and_answers_no_later_request(
     net.run(ms(100));
     assert_eq!(net.nodes[0].replies.len(), 1, "the next one waits for its own answer");
     let counters = net.nodes[0].core.counters();
-    assert_eq!((counters.dropped(DropReason::Unasked), counters.messages.dropped, counters.messages.delivered), (1, 1, 0));
+    assert_eq!(
+        (counters.dropped(DropReason::Unasked), counters.messages.dropped, counters.messages.delivered),
+        (1, 1, 0)
+    );
     // Whoever answers in the last moment is told that nobody knows whether it came in time.
     assert_eq!(net.nodes[1].replies, [Reply::Refused(CommandError::NoAnswer { id: id("n0") })]);
     let second = net.nodes[1].messages[1].1.id;

@@ -156,8 +156,10 @@ fn taken_at(flaw: Option<Flaw>) -> u64 {
     let (mut database, lease) = (Database::new(), LeaseName::default());
     // The round is handed out before the report of term 1, and its answer comes after it.
     let round = contender.begin(Time::ORIGIN).expect("due");
-    let early =
-        Round { steps: round.steps.iter().map(|step| Step { request: StepRequest::Watch, ..step.clone() }).collect(), ..round };
+    let early = Round {
+        steps: round.steps.iter().map(|step| Step { request: StepRequest::Watch, ..step.clone() }).collect(),
+        ..round
+    };
     contender.heard(Time::ORIGIN + SECOND, &lease, &name(1), 1, false);
     contender.answered(Time::ORIGIN + SECOND, &database.execute(Duration::ZERO, &early).expect("it takes writes"));
     // The leader of term 1 may have renewed until now, when all of it is lost.

@@ -9,7 +9,7 @@ use crate::lease::contender::timing::MAX_TOLD_AGAIN;
 use crate::lease::contender::{
     Contender, ContenderAlarm, ContenderInit, ContenderTiming, MAX_DRAWN, MAX_HEARD_TERM, MAX_TERM, Output,
 };
-use crate::lease::{Answer, Holder, LeaseName, MAX_LEASES, Outcome, Round, Seen, Token, StepRequest};
+use crate::lease::{Answer, Holder, LeaseName, MAX_LEASES, Outcome, Round, Seen, StepRequest, Token};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(15);

@@ -97,7 +97,8 @@ async fn connect_to(parameters: &Parameters, host: &Host) -> Result<Connection, 
     // The files may lie on a disk that hangs.
     let (for_files, of_host) = (parameters.clone(), host.clone());
     let files = move || (password::password(&for_files, &of_host), tls::config(&for_files));
-    let (password, tls) = tokio::task::spawn_blocking(files).await.map_err(|error| ConnectFailure::Away(error.to_string()))?;
+    let (password, tls) =
+        tokio::task::spawn_blocking(files).await.map_err(|error| ConnectFailure::Away(error.to_string()))?;
     let config = config(parameters, host, password);
     let connected = config.connect(MakeRustlsConnect::new(tls.map_err(ConnectFailure::Down)?)).await;
     let (client, connection) = connected.map_err(|error| classify(&error))?;

@@ -23,12 +23,12 @@ mod connect;
 mod parameters;
 mod password;
 mod pipeline;
+mod request_error;
 mod round;
 mod session;
 mod statements;
 mod tables;
 mod tls;
-mod request_error;
 mod url;
 
 use std::time::{Duration, Instant};
@@ -43,9 +43,9 @@ use super::{StoreError, StoreOptions, millis};
 use crate::lease::{Answer, NodeRow, Round};
 use connect::Connection;
 use parameters::{Environment, Parameters};
+use request_error::{Remedy, RequestError};
 use session::{Reply, Request, Session};
 use statements::Statements;
-use request_error::{Remedy, RequestError};
 
 /// A store of leases on a server.
 pub struct PostgresStore {
@@ -77,7 +77,15 @@ impl PostgresStore {
         let place = format!("postgres://{}/{}", hosts.collect::<Vec<_>>().join(","), parameters.database);
         let place = crate::text::visible(&place, crate::text::MAX_SHOWN * 2);
         let statements = Statements::new(&options);
-        Ok(Self { place, options, parameters, statements, limit, connection: None, unchanged: UnchangedRows::default() })
+        Ok(Self {
+            place,
+            options,
+            parameters,
+            statements,
+            limit,
+            connection: None,
+            unchanged: UnchangedRows::default(),
+        })
     }
 
     pub(super) async fn prepare(&mut self) -> Result<(), StoreError> {

@@ -21,9 +21,9 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::pipeline::{Statement, Value, run};
+use super::request_error::{RequestError, Stage, classify, late};
 use super::session::Session;
 use super::statements::{CLOCK, Statements};
-use super::request_error::{Stage, RequestError, classify, late};
 use crate::lease::store::rows::{self, LeaderRow, LeaseRows};
 use crate::lease::store::schema::MAX_TERM;
 use crate::lease::store::{StoreError, millis};
@@ -103,7 +103,12 @@ impl Session<'_> {
         }
     }
 
-    async fn acquire(&self, asking: &Asking<'_>, lease: &LeaseName, request: &StepRequest) -> Result<Outcome, RequestError> {
+    async fn acquire(
+        &self,
+        asking: &Asking<'_>,
+        lease: &LeaseName,
+        request: &StepRequest,
+    ) -> Result<Outcome, RequestError> {
         let StepRequest::Acquire { drawn, above, expired, missing } = request else { return Ok(Outcome::Held) };
         let Some(above) = i64::try_from(*above).ok().filter(|above| *above < MAX_TERM.cast_signed()) else {
             return Ok(Outcome::Exhausted);
@@ -176,7 +181,8 @@ fn read(row: &Row) -> Result<LeaseRows, tokio_postgres::Error> {
 /// Returns the acquisitions, in the order in which locks are taken.
 fn acquisitions(round: &Round) -> Vec<(&LeaseName, &StepRequest)> {
     let is_acquisition = |step: &&Step| matches!(step.request, StepRequest::Acquire { .. });
-    let mut found: Vec<_> = round.steps.iter().filter(is_acquisition).map(|step| (&step.lease, &step.request)).collect();
+    let mut found: Vec<_> =
+        round.steps.iter().filter(is_acquisition).map(|step| (&step.lease, &step.request)).collect();
     found.sort_unstable_by_key(|(lease, _)| *lease);
     found
 }

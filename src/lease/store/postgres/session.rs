@@ -9,8 +9,8 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 
 use super::pipeline::{Statement, Value, run};
+use super::request_error::{RequestError, Stage, classify, late};
 use super::statements::{BEGIN, CLOCK, LIMITS, Statements};
-use super::request_error::{Stage, RequestError, classify, late};
 use crate::lease::store::unchanged::Expired;
 use crate::lease::store::{StoreError, StoreOptions, rows};
 use crate::lease::{Answer, NodeRow, Round};

@@ -10,8 +10,8 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error};
 
 use super::pipeline::{Statement, run};
+use super::request_error::{Making, RequestError, Stage, classify, classify_making, late};
 use super::statements::{BEGIN, LIMITS};
-use super::request_error::{Making, Stage, RequestError, classify, classify_making, late};
 use crate::lease::store::schema::{self, VERSION};
 use crate::lease::store::{StoreError, StoreKind, StoreOptions};
 

@@ -9,7 +9,7 @@ use super::{Happening, LeaseEvent};
 use crate::core::election::Term;
 use crate::core::wire::LeaseUpdate;
 use crate::core::{Command, NodeId, Time};
-use crate::lease::{ConnectOutcome, Contender, LeaseName, Output, Seen};
+use crate::lease::{Answer, Contender, LeaseName, Output, Seen};
 use crate::sim::network::Nanos;
 use crate::sim::random::nanos;
 use crate::sim::world::{Event, Waiting};
@@ -35,7 +35,7 @@ impl World {
                     return;
                 }
             }
-            Happening::ConnectOutcome { number, answer } => {
+            Happening::Answer { number, answer } => {
                 let Some(names) = self.ends_round(node, number) else { return };
                 self.deliver(node, &names, &answer);
             }
@@ -83,7 +83,7 @@ impl World {
         Some(result)
     }
 
-    fn deliver(&mut self, node: usize, names: &[LeaseName], answer: &ConnectOutcome) {
+    fn deliver(&mut self, node: usize, names: &[LeaseName], answer: &Answer) {
         let led = |world: &Self, lease: &LeaseName| {
             world.checker.as_ref().and_then(|checker| checker.leases.led(node, lease))
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::super::{Event, World};
 use super::{Happening, LeaseEvent};
-use crate::lease::{Outcome, Round, Wish};
+use crate::lease::{Outcome, Round, StepRequest};
 use crate::sim::network::Nanos;
 use crate::sim::random::{Random, nanos};
 
@@ -111,7 +111,7 @@ impl World {
         let is_lost = is_cut || leases.way.is_drawn(now, &mut leases.random, |fault| fault.lost_answers);
         let is_broken = !is_lost && leases.way.is_drawn(now, &mut leases.random, |fault| fault.broken);
         for ((step, seen), before) in round.steps.iter().zip(&answer.steps).zip(before) {
-            let asked = (before, matches!(step.wish, Wish::Acquire { .. }));
+            let asked = (before, matches!(step.request, StepRequest::Acquire { .. }));
             self.watch_leases(node, |watch| watch.answers(node, process, &step.lease, asked, seen));
         }
         self.watch_leases(node, |watch| {
@@ -121,7 +121,7 @@ impl World {
         if is_broken {
             self.push(now + delay, happens(Happening::Fail { number, is_known: false }));
         } else if !is_lost {
-            self.push(now + delay + late, happens(Happening::ConnectOutcome { number, answer }));
+            self.push(now + delay + late, happens(Happening::Answer { number, answer }));
         }
     }
 

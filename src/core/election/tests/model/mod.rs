@@ -20,8 +20,8 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use crate::core::election::flaw::Flaw;
 use crate::core::election::{
-    Action, Ballot, Body, Election, ElectionInit, Electorate, Identity, LeaseTiming, LossReason, NumberedView,
-    Context, Term, Voter, ElectionMessage,
+    Action, Ballot, Body, Context, Election, ElectionInit, ElectionMessage, Electorate, Identity, LeaseTiming,
+    LossReason, NumberedView, Term, Voter,
 };
 use crate::core::limits::IDENTITY_TIMEOUT;
 use crate::core::member::NodeId;
@@ -36,7 +36,10 @@ use rules::{Reached, Rules};
 use world::{Event, Letter, World, born, id};
 
 fn is_of_standing(letter: &Letter) -> bool {
-    matches!(letter.word.body, Body::Query { .. } | Body::QueryReply { .. } | Body::PreVote { .. } | Body::PreVoteReply { .. })
+    matches!(
+        letter.word.body,
+        Body::Query { .. } | Body::QueryReply { .. } | Body::PreVote { .. } | Body::PreVoteReply { .. }
+    )
 }
 
 /// Two ask for votes in the same term; the third one has not heard either yet.
@@ -81,7 +84,9 @@ fn led_once_and_voted_again(flaw: Option<Flaw>) -> World {
     let mut world = led_without_the_third(flaw);
     world.now = world.now + TIMING.lease_duration + STEP;
     world.wake(2);
-    world.let_through(|letter| letter.from != 0 && letter.to != 0 && !matches!(letter.word.body, Body::VoteReply { .. }));
+    world.let_through(|letter| {
+        letter.from != 0 && letter.to != 0 && !matches!(letter.word.body, Body::VoteReply { .. })
+    });
     world.letters.retain(|letter| matches!(letter.word.body, Body::VoteReply { .. }));
     assert_eq!((world.claimed.len(), world.nodes[2].election.term()), (1, Term(2)));
     world

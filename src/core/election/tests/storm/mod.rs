@@ -15,7 +15,7 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 
 use crate::core::election::flaw::Flaw;
-use crate::core::election::tests::cluster::{LEASE, MS, Cluster, id};
+use crate::core::election::tests::cluster::{Cluster, LEASE, MS, id};
 use crate::core::election::tests::watch::Moments;
 use crate::core::election::{Election, LeaseTiming, Role, Term};
 use crate::core::limits::IDENTITY_TIMEOUT;

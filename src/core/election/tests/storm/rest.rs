@@ -91,8 +91,7 @@ impl Run {
     pub(super) fn acknowledges(&self, node: usize, leader: usize) -> bool {
         let election = self.cluster.election(node);
         let leader = &self.cluster.nodes[leader];
-        election.leader == Some(leader.identity)
-            && election.promised_until > self.cluster.local(node, self.cluster.now)
+        election.leader == Some(leader.identity) && election.promised_until > self.cluster.local(node, self.cluster.now)
     }
 
     /// Every voter that runs, and has its disk, has promised its leader not to vote.

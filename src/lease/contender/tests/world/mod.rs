@@ -16,7 +16,7 @@ use crate::core::{NodeId, Time};
 use crate::lease::contender::flaw::Flaw;
 use crate::lease::contender::tests::watch::{Held, Reached};
 use crate::lease::contender::{Claim, Contender, ContenderAlarm, ContenderInit, ContenderTiming, Output};
-use crate::lease::{Answer, LeaseName, Outcome, Round, Token, StepRequest};
+use crate::lease::{Answer, LeaseName, Outcome, Round, StepRequest, Token};
 use crate::sim::lease::Database;
 
 /// Nanoseconds of true time.

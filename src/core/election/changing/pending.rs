@@ -50,7 +50,9 @@ impl PendingChange {
         match self.stage {
             ChangeStage::Ask { ask_at, until, .. } | ChangeStage::Teach { ask_at, until, .. } => ask_at.min(until),
             ChangeStage::Wanted(_) => self.look_at,
-            ChangeStage::Sounding { until, .. } | ChangeStage::InFlight { until, .. } | ChangeStage::TakenBack { until, .. } => until,
+            ChangeStage::Sounding { until, .. }
+            | ChangeStage::InFlight { until, .. }
+            | ChangeStage::TakenBack { until, .. } => until,
         }
     }
 
@@ -73,10 +75,9 @@ impl PendingChange {
     /// Returns the node that is to be added, before that is put to the voters.
     pub(in crate::core::election) fn learner(&self) -> Option<&Voter> {
         match &self.stage {
-            ChangeStage::Teach { learner, .. } => Some(learner),
-            ChangeStage::Wanted(VoterChange::Added(learner)) | ChangeStage::Sounding { change: VoterChange::Added(learner), .. } => {
-                Some(learner)
-            }
+            ChangeStage::Teach { learner, .. }
+            | ChangeStage::Wanted(VoterChange::Added(learner))
+            | ChangeStage::Sounding { change: VoterChange::Added(learner), .. } => Some(learner),
             _ => None,
         }
     }
