@@ -15,7 +15,7 @@ use crate::agent::directory::tests::{name, record};
 use crate::core::{Change, LeadershipState};
 use crate::journal::Journal;
 use crate::journal::tests::Kept;
-use crate::lease::ContenderBirth;
+use crate::lease::ContenderInit;
 use crate::sim::lease::Database;
 
 /// A lease that nothing ends within a test, however busy the machine is.
@@ -43,12 +43,12 @@ impl Bench {
         let shared = Arc::new(Shared::new(bus, clock, Arc::default(), Arc::default(), Arc::default(), journal));
         let timing = LeaseTiming::of_lease(LEASE);
         let (node, leases) = (name("me"), vec![lease.clone()]);
-        let birth = ContenderBirth { node, rpc_address: None, timing, leases, terms: terms.clone(), seed: [7; 32] };
+        let init = ContenderInit { node, rpc_address: None, timing, leases, terms: terms.clone(), seed: [7; 32] };
         let (leases, doors) = Leases::open(Arc::clone(&shared.office), clock, &[lease], terms);
         let (courier, ends) = courier::open();
         let (driver, told) = mpsc::channel(64);
         let task = Task::new(Parts {
-            contender: Contender::new(birth, clock.now()),
+            contender: Contender::new(init, clock.now()),
             clock,
             shared,
             leases: Arc::new(leases),
@@ -109,7 +109,7 @@ impl Bench {
     }
 
     /// What was told to other agents since this was asked last.
-    fn words(&mut self) -> Vec<LeaseWord> {
+    fn words(&mut self) -> Vec<LeaseUpdate> {
         let told = std::iter::from_fn(|| self.told.try_recv().ok());
         told.filter_map(|request| if let Request::TellLease(word) = request { Some(word) } else { None }).collect()
     }
@@ -117,7 +117,7 @@ impl Bench {
     /// Takes a word of another node.
     fn hear(&mut self, kind: u8, term: u64, is_of_elder: bool) {
         let (lease, node) = (name(LeaseName::DEFAULT), name("other"));
-        self.task.hear(&Heard { word: LeaseWord { lease, node, term, kind, nonce: 0 }, is_of_elder });
+        self.task.hear(&Heard { word: LeaseUpdate { lease, node, term, kind, nonce: 0 }, is_of_elder });
     }
 
     fn claim(&self) -> Claim {
@@ -160,8 +160,8 @@ impl Bench {
 fn led_by_another() -> Database {
     let mut database = Database::new();
     let drawn = crate::lease::Token(7);
-    let wish = Wish::Acquire { drawn, above: 0, expired: None, missing: None };
-    let steps = vec![Step { lease: LeaseName::default(), wish }];
+    let request = StepRequest::Acquire { drawn, above: 0, expired: None, missing: None };
+    let steps = vec![Step { lease: LeaseName::default(), request }];
     let round = Round { node: name("other"), rpc_address: None, lease_duration: LEASE, steps };
     database.execute(Duration::ZERO, &round).expect("it takes writes");
     database
@@ -174,14 +174,14 @@ fn known(term: u64) -> BTreeMap<LeaseName, u64> {
 #[tokio::test]
 async fn a_leader_resigns_on_the_word_of_an_elder_about_its_own_term_and_on_no_other() {
     let mut bench = Bench::leader().await;
-    bench.hear(LeaseWord::RESIGN, 1, false);
+    bench.hear(LeaseUpdate::RESIGN, 1, false);
     assert!(bench.leads(1), "a newcomer says so");
     for term in [0, 2, u64::MAX] {
-        bench.hear(LeaseWord::RESIGN, term, true);
+        bench.hear(LeaseUpdate::RESIGN, term, true);
         assert!(bench.leads(1), "of term {term}");
     }
     assert_eq!(bench.lines("asked to give").await, 0);
-    bench.hear(LeaseWord::RESIGN, 1, true);
+    bench.hear(LeaseUpdate::RESIGN, 1, true);
     assert!(!bench.claim().is_me);
     assert_eq!(bench.lines("asked to give the lease default up").await, 1);
 }
@@ -189,12 +189,12 @@ async fn a_leader_resigns_on_the_word_of_an_elder_about_its_own_term_and_on_no_o
 #[tokio::test]
 async fn a_newcomer_is_not_believed_that_anybody_leads_or_that_a_term_beyond_the_known_one_was_given_up() {
     let mut bench = Bench::leader().await;
-    for (kind, term) in [(LeaseWord::LED, 1), (LeaseWord::LED, 9), (LeaseWord::KNOWN, 9), (LeaseWord::RELEASED, 9)] {
+    for (kind, term) in [(LeaseUpdate::LED, 1), (LeaseUpdate::LED, 9), (LeaseUpdate::KNOWN, 9), (LeaseUpdate::RELEASED, 9)] {
         bench.hear(kind, term, false);
         assert!(bench.leads(1), "kind {kind} of term {term}");
     }
     // An elder is.
-    bench.hear(LeaseWord::LED, 9, true);
+    bench.hear(LeaseUpdate::LED, 9, true);
     assert_eq!((bench.claim().is_me, bench.claim().term), (false, 9));
 }
 
@@ -202,9 +202,9 @@ async fn a_newcomer_is_not_believed_that_anybody_leads_or_that_a_term_beyond_the
 async fn a_newcomer_is_believed_that_the_known_term_was_given_up_and_the_database_is_asked_at_once() {
     let mut bench = Bench::follower().await;
     assert_eq!(bench.claim().leader, Some(name("other")));
-    bench.hear(LeaseWord::RELEASED, 2, false);
+    bench.hear(LeaseUpdate::RELEASED, 2, false);
     assert!(!bench.asks_within(MOST_LOOK_SPREAD), "that is not the term that is known");
-    bench.hear(LeaseWord::RELEASED, 1, false);
+    bench.hear(LeaseUpdate::RELEASED, 1, false);
     assert!(bench.asks_within(MOST_LOOK_SPREAD));
     assert_eq!(bench.claim().leader, None);
 }
@@ -212,9 +212,9 @@ async fn a_newcomer_is_believed_that_the_known_term_was_given_up_and_the_databas
 #[tokio::test]
 async fn who_merely_knows_of_the_leaders_own_term_is_no_rival_of_it_and_who_leads_in_it_is() {
     let mut bench = Bench::leader().await;
-    bench.hear(LeaseWord::KNOWN, 1, true);
+    bench.hear(LeaseUpdate::KNOWN, 1, true);
     assert!(bench.leads(1));
-    bench.hear(LeaseWord::LED, 1, true);
+    bench.hear(LeaseUpdate::LED, 1, true);
     assert!(!bench.claim().is_me);
     assert_eq!(bench.lines("two databases").await, 1);
 }
@@ -222,9 +222,9 @@ async fn who_merely_knows_of_the_leaders_own_term_is_no_rival_of_it_and_who_lead
 #[tokio::test]
 async fn a_new_leader_that_is_heard_of_is_looked_up_soon() {
     let mut bench = Bench::follower().await;
-    bench.hear(LeaseWord::LED, 1, true);
+    bench.hear(LeaseUpdate::LED, 1, true);
     assert!(!bench.asks_within(MOST_LOOK_SPREAD), "it is known");
-    bench.hear(LeaseWord::LED, 2, true);
+    bench.hear(LeaseUpdate::LED, 2, true);
     assert!(bench.asks_within(MOST_LOOK_SPREAD));
 }
 
@@ -232,7 +232,7 @@ async fn a_new_leader_that_is_heard_of_is_looked_up_soon() {
 async fn a_leader_below_a_known_term_is_told_of_that_term_with_every_new_row_of_its_own() {
     let mut bench = Bench::member(known(5), led_by_another()).await;
     let words = bench.words();
-    assert_eq!(words.iter().map(|word| (word.kind, word.term)).collect::<Vec<_>>(), [(LeaseWord::KNOWN, 5)]);
+    assert_eq!(words.iter().map(|word| (word.kind, word.term)).collect::<Vec<_>>(), [(LeaseUpdate::KNOWN, 5)]);
     assert!(words[0].nonce != 0, "words about another row are others");
     // A leader of the known term is left alone.
     let mut bench = Bench::member(known(1), led_by_another()).await;
@@ -266,7 +266,7 @@ async fn who_stops_gives_up_after_two_goodbyes_that_the_database_does_not_answer
         bench.task.parts.contender.hurry(now, &lease, now);
         bench.task.turn();
         let round = bench.carried().expect("it is due");
-        assert!(matches!(round.steps[0].wish, Wish::Release { .. }), "{round:?}");
+        assert!(matches!(round.steps[0].request, StepRequest::Release { .. }), "{round:?}");
         assert!(!bench.task.is_over);
         let gone = StoreError::Unreachable { place: "x".into(), reason: "y".into() };
         bench.task.brought(Brought::Round(Err(gone)));
@@ -322,7 +322,7 @@ async fn who_is_no_member_yet_asks_for_no_lease() {
     bench.task.look_at_status();
     bench.task.turn();
     let round = bench.carried().expect("its row is written");
-    assert_eq!(round.steps[0].wish, Wish::Watch);
+    assert_eq!(round.steps[0].request, StepRequest::Watch);
     bench.answer(&round);
     assert_eq!(bench.claim().state, LeadershipState::Vacant);
 }

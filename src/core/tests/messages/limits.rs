@@ -47,7 +47,7 @@ fn two_that_relay_numbers_far_from_each_other_carry_no_window_away() {
         forge(&mut net, by, 0, &[broadcast(run, number, Duration::ZERO)]);
     }
     assert_eq!(net.nodes[0].messages.len(), 1);
-    assert_eq!(net.nodes[0].core.counters().dropped(Drop::Jumped), 3);
+    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::Jumped), 3);
     forge(&mut net, 1, 0, &[broadcast(run, 2, Duration::ZERO)]);
     assert_eq!(net.nodes[0].messages.len(), 2, "the window is where it was");
     assert_sums(&net);
@@ -172,7 +172,7 @@ fn requests_of_all_members_together_have_a_bound_and_those_whose_time_is_over_ta
     }
     assert_eq!(net.nodes[0].messages.len(), MAX_OPEN_REQUESTS);
     let beyond = 5 * each - MAX_OPEN_REQUESTS as u64;
-    assert_eq!(net.nodes[0].core.counters().dropped(Drop::TableFull), beyond);
+    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::TableFull), beyond);
     // Nobody answers, and the programs that asked wait no more.
     net.run(ms(1_001));
     for by in [1, 5] {
@@ -191,7 +191,7 @@ fn an_answer_to_what_asked_nothing_is_nobodys() {
     let answer = Letter { number: 70, purpose: Purpose::Answer { to: 1 }, payload: payload(b"?") };
     hand_in(&mut net, 0, "n1", &answer);
     assert!(net.nodes[0].replies.is_empty());
-    assert_eq!(net.nodes[0].core.counters().dropped(Drop::Unasked), 1);
+    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::Unasked), 1);
     net.pause(1, false);
     net.run(Duration::from_secs(1));
     assert!(matches!(net.nodes[0].replies[..], [Reply::Delivered { .. }]), "{:?}", net.nodes[0].replies);
@@ -239,7 +239,7 @@ fn what_one_member_fetches_has_an_allowance() {
     }
     let copies = net.nodes[0].core.counters().messages.copies_sent - before;
     assert_eq!(copies, u64::from(MAX_MESSAGES_PER_MEMBER));
-    assert!(net.nodes[0].core.counters().dropped(Drop::RateLimited) > 0);
+    assert!(net.nodes[0].core.counters().dropped(DropReason::RateLimited) > 0);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn what_is_kept_of_others_has_a_bound_in_bytes_and_what_gives_way_is_counted() {
         core.heard_broadcast(slot, &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() });
         net.drain(0);
     }
-    assert_eq!(net.nodes[0].core.counters().messages.evicted, 3);
+    assert_eq!(net.nodes[0].core.counters().messages.removed_runs, 3);
     assert_eq!(net.nodes[0].messages.len() as u64, most + 3, "all were delivered");
 }
 

@@ -7,7 +7,7 @@ use super::world::{World, name};
 use crate::core::election::LossReason;
 use crate::core::{LeadershipState, Time};
 use crate::lease::contender::Output;
-use crate::lease::{LeaseName, Round, Wish};
+use crate::lease::{LeaseName, Round, StepRequest};
 use crate::sim::lease::Database;
 
 #[test]
@@ -66,7 +66,7 @@ fn a_row_that_was_given_up_and_not_released_yet_is_shown_as_nobodys() {
     contender.resign(now, &lease);
     contender.hurry(now, &lease, now);
     let round = contender.begin(now).expect("due");
-    assert_eq!(round.steps[0].wish, Wish::Watch, "its work goes on");
+    assert_eq!(round.steps[0].request, StepRequest::Watch, "its work goes on");
     contender.answered(now, &database.execute(SECOND, &round).expect("it takes writes"));
     let claim = contender.claims().next().expect("one lease");
     assert_eq!((claim.state, &claim.leader, claim.term), (LeadershipState::Vacant, &None, 1));
@@ -85,5 +85,5 @@ fn an_acquisition_that_surely_did_not_happen_leaves_nothing_to_release() {
     contender.stop(Time::ORIGIN);
     assert!(!outputs(&mut contender).contains(&Output::Stopped), "it may have");
     let look = contender.begin(Time::ORIGIN + RENEWAL).expect("due");
-    assert_eq!(look.steps[0].wish, Wish::Watch, "and that is looked at first");
+    assert_eq!(look.steps[0].request, StepRequest::Watch, "and that is looked at first");
 }
