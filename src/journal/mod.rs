@@ -177,7 +177,7 @@ pub(crate) mod tests {
             self.lines.lock().expect("not poisoned").push(text.0);
         }
 
-        fn all(&self) -> Vec<String> {
+        pub(crate) fn all(&self) -> Vec<String> {
             self.lines.lock().expect("not poisoned").clone()
         }
     }

@@ -50,13 +50,13 @@ pub(super) fn start(store: Store) -> Courier {
 }
 
 /// The courier's ends of the channels.
-struct Ends {
-    rounds: mpsc::Receiver<Round>,
-    errands: mpsc::Receiver<Errand>,
+pub(super) struct Ends {
+    pub(super) rounds: mpsc::Receiver<Round>,
+    pub(super) errands: mpsc::Receiver<Errand>,
     bring: mpsc::Sender<Brought>,
 }
 
-fn open() -> (Courier, Ends) {
+pub(super) fn open() -> (Courier, Ends) {
     let (rounds, round_door) = mpsc::channel(1);
     let (errands, errand_door) = mpsc::channel(MAX_ERRANDS);
     let (bring, brought) = mpsc::channel(2);

@@ -183,3 +183,27 @@ impl Agent {
         }
     }
 }
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use super::*;
+    use crate::{Config, Profile};
+
+    #[tokio::test]
+    async fn who_has_a_lease_given_up_is_answered_when_it_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let config = Config::new("a").expect("a name").with_profile(Profile::Local);
+        let mut config = config.with_lease(&format!("sqlite://{}", directory.path().join("a.db").display()));
+        // Nobody loses it because the machine is busy.
+        config.leadership.timing.lease_duration = Duration::from_secs(60);
+        config.leadership.timing.renewal_interval = Duration::from_secs(4);
+        let agent = Agent::start(config.with_bind(([127, 0, 0, 1], 0).into())).await.expect("it starts");
+        let lease = agent.lease("billing").expect("a lease");
+        assert_eq!(lease.resign().await, Err(AgentError::NobodyLeads));
+        let mut watch = lease.leadership();
+        let led = watch.wait_for(|seen| seen.is_me);
+        tokio::time::timeout(Duration::from_secs(30), led).await.expect("in time").expect("it lives");
+        assert_eq!(lease.resign().await, Ok(()));
+        assert!(!lease.leadership().get().is_me);
+    }
+}

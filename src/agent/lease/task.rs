@@ -477,3 +477,6 @@ async fn due(clock: Clock, deadline: Option<Time>) {
         tokio::time::sleep(remaining.min(MAX_NAP)).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

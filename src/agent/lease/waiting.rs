@@ -148,4 +148,15 @@ mod tests {
         assert!(all.iter_mut().all(|answer| answer.try_recv() == Ok(Err(Unproven::TimedOut))));
         assert!(waiting.is_empty() && waiting.deadline().is_none());
     }
+
+    #[test]
+    fn whoever_waits_no_more_leaves_its_place() {
+        let mut waiting = Waiting::default();
+        let gone: Vec<_> = (0..MAX_WAITING).map(|_| ask(&mut waiting, at(5), Some(&claim(3, true)))).collect();
+        drop(gone);
+        let mut answered = ask(&mut waiting, at(5), Some(&claim(3, true)));
+        assert!(answered.try_recv().is_err(), "it waits");
+        assert_eq!(waiting.answered(at(6), &[claim(3, true)]), []);
+        assert_eq!(answered.try_recv(), Ok(Ok((3, at(99)))));
+    }
 }

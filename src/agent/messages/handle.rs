@@ -206,3 +206,16 @@ impl Agent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_it_is_unknown_whether_a_message_arrived_is_not_taken_for_a_refusal() {
+        let id = NodeId::new("b").expect("a name");
+        let unknown = MessageError::from(CommandError::NoAnswer { id: id.clone() });
+        assert_eq!(unknown, MessageError::NoAnswer { id });
+        assert_eq!(MessageError::from(CommandError::Busy), MessageError::Refused(CommandError::Busy));
+    }
+}

@@ -146,6 +146,8 @@ impl Mailroom {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::inbox::ReceiveError;
     use super::*;
     use crate::core::{DeliveryKind, MessageId, NodeId, Payload, Run};
@@ -216,5 +218,34 @@ mod tests {
         room.deliver(delivery(7, "t", 1), SystemTime::now());
         assert_eq!(waiting.await.expect("no panic"), Ok(7));
         assert_eq!(room.figures().0, 0, "dropped with its task");
+    }
+
+    #[test]
+    fn a_listener_that_keeps_up_loses_nothing_however_much_is_said() {
+        let room = Arc::new(Mailroom::default());
+        let mut quick = room.listen(topics(&[]));
+        for sequence in 0..2 * (MAX_WAITING_BYTES / 65_536) as u64 {
+            room.deliver(delivery(sequence, "t", 65_536), SystemTime::now());
+            assert_eq!(sequences(&mut quick), [sequence]);
+        }
+        assert_eq!(room.figures(), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn who_waits_when_the_agent_stops_is_told_and_a_stream_ends() {
+        let room = Arc::new(Mailroom::default());
+        let (mut inbox, mut stream) = (room.listen(topics(&[])), room.listen(topics(&[])));
+        let waiting = tokio::spawn(async move { inbox.recv().await });
+        let next = tokio::spawn(async move {
+            std::future::poll_fn(|context| futures_core::Stream::poll_next(std::pin::Pin::new(&mut stream), context))
+                .await
+        });
+        tokio::task::yield_now().await;
+        room.close();
+        let in_time = Duration::from_secs(30);
+        let waiting = tokio::time::timeout(in_time, waiting).await.expect("it is woken");
+        assert_eq!(waiting.expect("no panic"), Err(ReceiveError::Closed));
+        let next = tokio::time::timeout(in_time, next).await.expect("it is woken");
+        assert_eq!(next.expect("no panic"), None);
     }
 }

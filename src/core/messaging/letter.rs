@@ -379,3 +379,23 @@ impl Core {
         self.send_letters(run);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_senders_are_recognised_and_the_next_waits_until_one_was_silent_for_long() {
+        let (mut letters, mut now) = (Letters::default(), Time::ORIGIN);
+        for run in 0..MAX_ORIGINS as u64 {
+            assert!(letters.window(Run(run), 1, now).is_some());
+        }
+        assert!(letters.window(Run(1 << 40), 1, now).is_none());
+        assert!(letters.window(Run(0), 2, now).is_some(), "it is known");
+        now = now + ORIGIN_MEMORY - Duration::from_millis(1);
+        assert!(letters.window(Run(1), 2, now).is_some());
+        assert!(letters.window(Run(1 << 40), 1, now).is_none());
+        assert!(letters.window(Run(1 << 40), 1, now + Duration::from_millis(1)).is_some());
+        assert_eq!(letters.size(), 2);
+    }
+}

@@ -137,3 +137,54 @@ impl Dispatcher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::test_said;
+    use crate::{Config, Profile};
+
+    fn at(port: usize) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port as u16))
+    }
+
+    async fn dispatcher() -> Dispatcher {
+        let config = Config::new("me").expect("a name").with_profile(Profile::Local).with_bind(at(0));
+        let agent = Agent::start(config).await.expect("it starts");
+        Dispatcher {
+            me: agent.config().name.clone(),
+            caller: Arc::new(Caller::new(agent.clone(), None)),
+            outbox: agent.outbox(),
+            nodes: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            crowd: Trouble::default(),
+        }
+    }
+
+    fn rows(count: usize) -> Vec<(NodeId, SocketAddr)> {
+        (1..=count).map(|row| (NodeId::new(&format!("n{row}")).expect("a name"), at(row))).collect()
+    }
+
+    #[tokio::test]
+    async fn so_many_nodes_are_called_and_one_more_has_failed_and_this_node_is_none_of_them() {
+        let mut dispatcher = dispatcher().await;
+        let mut listed = rows(MAX_CALLED_NODES);
+        listed.push((dispatcher.me.clone(), at(9)));
+        dispatcher.hand_out(test_said(), listed.clone().into_iter());
+        assert_eq!((dispatcher.nodes.len(), dispatcher.outbox.figures().failed), (MAX_CALLED_NODES, 0));
+        dispatcher.hand_out(test_said(), rows(MAX_CALLED_NODES + 1).into_iter());
+        assert_eq!((dispatcher.nodes.len(), dispatcher.outbox.figures().failed), (MAX_CALLED_NODES, 1));
+    }
+
+    #[tokio::test]
+    async fn a_node_that_moved_or_is_listed_no_more_is_called_at_its_old_address_no_more() {
+        let mut dispatcher = dispatcher().await;
+        dispatcher.hand_out(test_said(), rows(3).into_iter());
+        let mut listed = rows(2);
+        listed[1].1 = at(77);
+        dispatcher.retain(&listed);
+        assert_eq!(dispatcher.nodes.keys().map(NodeId::as_str).collect::<Vec<_>>(), ["n1"]);
+        dispatcher.hand_out(test_said(), listed.into_iter());
+        assert_eq!(dispatcher.nodes.values().map(Node::address).collect::<Vec<_>>(), [at(1), at(77)]);
+    }
+}

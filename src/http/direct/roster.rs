@@ -126,4 +126,13 @@ mod tests {
         tokio::time::advance(moment).await;
         assert!(roster.is_due());
     }
+
+    #[tokio::test]
+    async fn a_table_that_cannot_be_read_is_not_asked_again_for_each_message() {
+        let config = crate::Config::new("me").expect("a name").with_profile(crate::Profile::Local);
+        let agent = Agent::start(config.with_bind(([127, 0, 0, 1], 0).into())).await.expect("it starts");
+        let mut roster = Roster::new(&agent);
+        assert_eq!(roster.active(&agent).await, []);
+        assert!(!roster.is_due(), "there is no table");
+    }
 }

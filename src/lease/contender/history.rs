@@ -432,4 +432,23 @@ mod tests {
         assert_eq!((history.may_take(at(21), LEASE), history.may_take(at(22), LEASE)), (Taking::No, Taking::Free));
         assert_eq!(history.known(), 3);
     }
+
+    #[test]
+    fn a_row_with_a_lease_of_a_century_is_waited_for_as_long_as_the_longest_that_is_allowed() {
+        let mut history = history();
+        see(&mut history, 0, &held("a", 1, 1, LEASE * 1_000_000));
+        let longest = MAX_LEASE.as_secs() as u32;
+        assert_eq!(history.may_take(at(longest - 1), LEASE), Taking::No);
+        assert_eq!(history.may_take(at(longest), LEASE), Taking::FreeOrExpired(Token(1)));
+    }
+
+    #[test]
+    fn an_expiry_further_off_than_the_lease_is_long_shows_nobody_for_longer_and_delays_nobody() {
+        let mut history = history();
+        let mut seen = held("a", 1, 1, LEASE);
+        seen.holder.as_mut().expect("held").expires_in = LEASE * 1_000;
+        see(&mut history, 0, &seen);
+        assert_eq!(history.shown().map(|(_, term, until)| (term, until)), Some((1, at(15))));
+        assert_eq!(history.opens_at(at(1), LEASE), Some(at(15)));
+    }
 }

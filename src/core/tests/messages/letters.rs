@@ -205,7 +205,7 @@ fn letters_and_requests_have_their_bounds() {
 }
 
 /// A letter that comes to a node over the link from another.
-fn hand_in(net: &mut Net, to: usize, from: &str, letter: &Letter) {
+pub(super) fn hand_in(net: &mut Net, to: usize, from: &str, letter: &Letter) {
     let core = &mut net.nodes[to].core;
     let slot = core.view.slot_of(from).expect("a member");
     let way = core.best_way(slot);

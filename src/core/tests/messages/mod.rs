@@ -3,6 +3,7 @@
 mod bounds;
 mod broadcasts;
 mod letters;
+mod limits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

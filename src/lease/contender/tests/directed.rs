@@ -21,7 +21,7 @@ pub(super) fn usual() -> ContenderTiming {
 }
 
 /// Returns a world of this many nodes, and the one that leads.
-fn led(seed: u64, nodes: usize, flaw: Option<Flaw>) -> (World, usize) {
+pub(super) fn led(seed: u64, nodes: usize, flaw: Option<Flaw>) -> (World, usize) {
     let mut world = World::new(seed, nodes, usual());
     world.flaw = flaw;
     world.start_all();
@@ -33,7 +33,7 @@ fn led(seed: u64, nodes: usize, flaw: Option<Flaw>) -> (World, usize) {
 }
 
 /// Returns a contender that is asked by hand.
-fn alone(timing: ContenderTiming) -> Contender {
+pub(super) fn alone(timing: ContenderTiming) -> Contender {
     let init = ContenderInit {
         node: name(0),
         rpc_address: None,
@@ -45,7 +45,7 @@ fn alone(timing: ContenderTiming) -> Contender {
     Contender::new(init, Time::ORIGIN)
 }
 
-fn outputs(contender: &mut Contender) -> Vec<Output> {
+pub(super) fn outputs(contender: &mut Contender) -> Vec<Output> {
     std::iter::from_fn(|| contender.poll()).collect()
 }
 

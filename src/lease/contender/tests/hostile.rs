@@ -94,9 +94,11 @@ fn beside_a_sound_one(contender: &mut Contender, outcome: Outcome, term: u64) {
 
 #[test]
 fn what_is_wrong_with_one_lease_is_told_and_leaves_the_others_alone() {
-    for (outcome, term, told) in
-        [(Outcome::Unreadable, 0, "row unreadable"), (Outcome::Exhausted, MAX_TERM, "terms exhausted")]
-    {
+    for (outcome, term, told) in [
+        (Outcome::Unreadable, 0, "row unreadable"),
+        (Outcome::Exhausted, MAX_TERM, "terms exhausted"),
+        (Outcome::Held, MAX_TERM, "terms exhausted"),
+    ] {
         let mut contender = contender(2);
         beside_a_sound_one(&mut contender, outcome, term);
         assert_eq!(contender.claims().map(|claim| claim.is_me).collect::<Vec<_>>(), [false, true]);
@@ -117,6 +119,22 @@ fn whoever_led_by_a_row_that_cannot_be_read_leads_no_more_and_has_nothing_to_rel
     assert!(!leads(&contender));
     contender.work_ended(now, &lease, 1);
     contender.stop(now);
+    assert!(std::iter::from_fn(|| contender.poll()).any(|output| output == Output::Stopped));
+}
+
+#[test]
+fn a_release_of_a_row_that_cannot_be_read_is_not_tried_for_ever() {
+    let mut contender = contender(1);
+    let lease = LeaseName::new("lease-0").expect("a name");
+    let round = contender.begin(Time::ORIGIN).expect("due");
+    contender.answered(Time::ORIGIN, &seen(Outcome::Acquired, 1, drawn(&round), 1));
+    let now = Time::ORIGIN + SECOND;
+    contender.stop(now);
+    contender.work_ended(now, &lease, 1);
+    let round = contender.begin(now).expect("due at once");
+    assert!(matches!(round.steps[0].request, StepRequest::Release { .. }));
+    let unreadable = Seen { outcome: Outcome::Unreadable, term: 0, holder: None, is_released: false };
+    contender.answered(now, &Answer { steps: vec![unreadable] });
     assert!(std::iter::from_fn(|| contender.poll()).any(|output| output == Output::Stopped));
 }
 

@@ -5,5 +5,6 @@ mod chaos;
 mod directed;
 mod hostile;
 mod model;
+mod told;
 mod watch;
 mod world;
