@@ -41,7 +41,7 @@ impl Bench {
         let nowhere = terms::open(None, "c", &journal).await.expect("nothing is read");
         let bus = Bus::new(Directory::new(name("me"), clock));
         let shared = Arc::new(Shared::new(bus, clock, Arc::default(), Arc::default(), Arc::default(), journal));
-        let timing = LeaseTiming::of_lease(LEASE);
+        let timing = ContenderTiming::of_lease(LEASE);
         let (node, leases) = (name("me"), vec![lease.clone()]);
         let init = ContenderInit { node, rpc_address: None, timing, leases, terms: terms.clone(), seed: [7; 32] };
         let (leases, doors) = Leases::open(Arc::clone(&shared.office), clock, &[lease], terms);
@@ -189,7 +189,9 @@ async fn a_leader_resigns_on_the_word_of_an_elder_about_its_own_term_and_on_no_o
 #[tokio::test]
 async fn a_newcomer_is_not_believed_that_anybody_leads_or_that_a_term_beyond_the_known_one_was_given_up() {
     let mut bench = Bench::leader().await;
-    for (kind, term) in [(LeaseUpdate::LED, 1), (LeaseUpdate::LED, 9), (LeaseUpdate::KNOWN, 9), (LeaseUpdate::RELEASED, 9)] {
+    for (kind, term) in
+        [(LeaseUpdate::LED, 1), (LeaseUpdate::LED, 9), (LeaseUpdate::KNOWN, 9), (LeaseUpdate::RELEASED, 9)]
+    {
         bench.hear(kind, term, false);
         assert!(bench.leads(1), "kind {kind} of term {term}");
     }

@@ -297,7 +297,7 @@ fn what_is_kept_of_others_has_a_bound_in_bytes_and_what_gives_way_is_counted() {
         core.heard_broadcast(slot, &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() });
         net.drain(0);
     }
-    assert_eq!(net.nodes[0].core.counters().messages.removed_runs, 3);
+    assert_eq!(net.nodes[0].core.counters().messages.evicted, 3);
     assert_eq!(net.nodes[0].messages.len() as u64, most + 3, "all were delivered");
 }
 
