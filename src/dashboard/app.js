@@ -23,7 +23,6 @@ const PULSE_PATIENCE_MS = 2_500;
 const FACTS_MS = 5_000;
 // Silence is noticed by the pulse, whose patience is shorter than that of other calls.
 const link = { state: "connecting", heardAt: 0, lostAt: 0, retryAt: 0, reason: "" };
-let isDenied = false;
 // The run of the agent's process whose events are shown.
 let shownRun = "";
 
@@ -39,7 +38,7 @@ const stream = new Stream({
       health.reset();
     }
     drawLink();
-    verdict.setLink({ isLive: true, lostAt: 0 });
+    verdict.setLink({ isLive: true, isDenied: false, lostAt: 0 });
     pollSoon();
   },
   lost(reason, wait) {
@@ -51,6 +50,7 @@ const stream = new Stream({
   },
   denied(refusal) {
     link.state = "denied";
+    verdict.setLink({ isLive: false, isDenied: true });
     drawLink();
     askForToken(refusal.status === 403 ? `${refusal.title}: ${refusal.message}` : "");
   },
@@ -66,6 +66,8 @@ function takeFrame(kind, data) {
     const run = data.id.split("-")[0];
     const isNew = run !== shownRun;
     shownRun = run;
+    // What another process suspected is not known of this one; its history tells.
+    if (isNew) store.facts.partition = null;
     store.takeSnapshot(data.members);
     if (isNew) readHistory(data.id).catch(() => {});
     readLeft().catch(() => {});
@@ -134,7 +136,7 @@ async function pulse() {
   if (pulsing) return void (pulseTimer = setTimeout(pulse, 200));
   pulsing = true;
   try {
-    if (!isDenied && link.state === "live" && !document.hidden) await poll();
+    if (link.state === "live" && !document.hidden) await poll();
   } catch (error) {
     if (error instanceof api.Refused) {
       if (error.status === 401) stream.start();
@@ -207,7 +209,6 @@ addEventListener("online", () => link.state === "lost" && stream.start());
 // The token.
 
 function askForToken(why) {
-  isDenied = true;
   showToken(true);
   actions.allow(false);
   write($("token-why"), why || "It is sent to this agent only, and forgotten when this page is closed.");
@@ -225,7 +226,6 @@ $("token-cancel").addEventListener("click", () => $("token").close());
 $("token").addEventListener("close", () => {
   $("token-input").value = "";
   write($("token-outcome"), "");
-  isDenied = link.state === "denied";
 });
 $("forget-token").addEventListener("click", () => {
   api.holdToken(null);
@@ -245,7 +245,7 @@ $("token-form").addEventListener("submit", async (event) => {
     return;
   }
   api.holdToken(secret, $("token-keep").checked);
-  isDenied = false;
+  link.state = "connecting";
   showToken(false);
   $("token").close();
   stream.start();

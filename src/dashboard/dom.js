@@ -34,7 +34,7 @@ export function shape(name) {
 
 /** Changes the shape that an icon made by `shape` shows. */
 export function reshape(svg, name) {
-  const href = `#shape-${name}`;
+  const href = document.getElementById(`shape-${name}`) ? `#shape-${name}` : "#shape-unknown";
   if (svg.firstChild.getAttribute("href") === href) return;
   svg.firstChild.setAttribute("href", href);
   svg.setAttribute("class", `shape tone-${name}`);

@@ -107,7 +107,23 @@ function renderChips(statuses) {
   }
 }
 
+/** Scrolls along with the member that the keyboard is on, when others move above it. */
+function follow() {
+  const at = body.contains(document.activeElement) && document.activeElement.matches(":focus-visible") ? shown.findIndex((member) => member.id === current) : -1;
+  if (at >= 0 && followed.id === current && followed.at !== at) {
+    const top = Math.max(0, size.top + (at - followed.at) * size.row);
+    // The list has to be tall enough before it can be scrolled that far.
+    pad("paddingBottom", shown.length * size.row);
+    scroll.scrollTop = top;
+    size.top = scroll.scrollTop;
+  }
+  followed = { id: current, at };
+}
+
+let followed = { id: "", at: -1 };
+
 function renderWindow() {
+  follow();
   mark($("members-table"), "aria-rowcount", shown.length + 1);
   const first = Math.max(0, Math.min(Math.floor(size.top / size.row) - SPARE_ROWS, shown.length - 1));
   const end = Math.min(shown.length, Math.ceil((size.top + Math.max(size.view, MOST_VIEW)) / size.row) + SPARE_ROWS);

@@ -10,7 +10,8 @@ export const KEPT_EVENTS = 1_000;
 
 /** The statuses, worst first: the order of the list. */
 export const STATUSES = ["down", "suspect", "leaving", "joining", "up", "left"];
-const RANK = new Map(STATUSES.map((status, rank) => [status, rank]));
+const RANKS = new Map(STATUSES.map((status, rank) => [status, rank]));
+const rank = (member) => RANKS.get(member.status) ?? 0;
 
 /** The members by name. */
 export const members = new Map();
@@ -121,7 +122,8 @@ export function refresh(list) {
 export const counts = () => derive("counts", () => {
   const counted = { up: 0, suspect: 0, down: 0, leaving: 0, joining: 0, left: 0, draining: 0 };
   for (const member of members.values()) {
-    counted[member.status] += 1;
+    // A newer agent may know a status that this page does not.
+    counted[member.status] = (counted[member.status] ?? 0) + 1;
     if (member.draining) counted.draining += 1;
   }
   return counted;
@@ -135,7 +137,7 @@ function noteMost() {
 }
 
 const ORDERS = {
-  worst: (a, b) => RANK.get(a.status) - RANK.get(b.status)
+  worst: (a, b) => rank(a) - rank(b)
     || (a.status === "up" ? Number(Boolean(b.draining)) - Number(Boolean(a.draining)) : b.sinceMs - a.sinceMs),
   name: () => 0,
   heard: (a, b) => (b.last_heard_ms ?? -1) - (a.last_heard_ms ?? -1),

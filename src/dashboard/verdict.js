@@ -10,7 +10,7 @@ import * as store from "./store.js";
 // Views differ for a moment after each change; for longer, something keeps nodes apart.
 const SETTLING_MS = 10_000;
 
-const link = { isLive: false, lostAt: 0, heardAt: 0 };
+const link = { isLive: false, isDenied: false, lostAt: 0, heardAt: 0 };
 // Times since when, for each way of comparing.
 const differs = { prints: 0, view: 0 };
 
@@ -50,6 +50,7 @@ function expected() {
 export function judge() {
   const counted = store.counts();
   const want = expected();
+  if (link.isDenied) return { level: "unknown", text: "Sign in to see", why: "This agent tells its view to whoever has its token." };
   if (!store.members.size) return { level: "unknown", text: link.lostAt ? "The agent is silent" : "Looking around", why: "Waiting for the agent's first answer." };
   const extra = counted.up > want.number;
   const line = extra ? `${count(counted.up)} up, ${count(want.number)} expected` : `${count(counted.up)} of ${count(want.number)} up`;
@@ -59,18 +60,23 @@ export function judge() {
   const reasons = [];
   for (const [status, one, many] of [["down", "is down", "are down"], ["suspect", "is suspected", "are suspected"], ["leaving", "is leaving", "are leaving"], ["joining", "asks to join", "ask to join"]]) {
     if (!counted[status]) continue;
-    const those = store.inOrder("worst").filter((member) => member.status === status);
-    const cause = those.length === 1 && those[0].method ? ` (${plain(those[0].method)})` : "";
+    const those = store.inOrder("name").filter((member) => member.status === status);
+    const causes = new Set(those.map((member) => member.method));
+    const cause = causes.size === 1 && those[0].method ? ` (${plain(those[0].method)})` : "";
     reasons.push(`${names(those.map((member) => member.id))} ${those.length === 1 ? one : many}${cause}`);
   }
   const missing = want.number - counted.up - counted.suspect - counted.down - counted.leaving - counted.joining;
-  if (missing > 0) reasons.push(counted.left ? `${some(missing, "member")} expected that left or never came` : `${some(missing, "member")} expected that never came`);
+  if (missing > 0) {
+    const left = store.select("", ["left"], "since").slice(0, missing).map((member) => member.id);
+    reasons.push(`${count(missing)} fewer than expected${left.length ? `: ${names(left)} left` : ""}`);
+  }
   if (extra) reasons.push("more members than expected");
   if (counted.draining) reasons.push(`${counted.draining} draining`);
   const leader = store.facts.leader;
   const leaderless = leader && leader.state !== "led" && leader.state !== "disabled";
   if (leaderless) reasons.push("nobody leads");
-  const isDown = counted.down > 0 || missing > 0;
+  // Who left said so, or was removed by somebody: that is to be seen, and no failure.
+  const isDown = counted.down > 0 || missing > counted.left;
   const level = isDown || leader?.state === "unavailable" ? "down" : counted.up < want.number || counted.suspect || counted.joining || counted.leaving || extra || leaderless ? "suspect" : "up";
   const why = reasons.length ? `${reasons.join("; ")}.` : "Every expected member is up.";
   return { level, text: line, why: why[0].toUpperCase() === why[0] || store.members.has(why.split(/[ ,]/)[0]) ? why : why[0].toUpperCase() + why.slice(1) };
@@ -159,6 +165,7 @@ function toleranceFact() {
 /** Says whether peers share this view: by their fingerprints, if the agent tells them, else by the agreed view. */
 function agreementFact() {
   const groups = store.facts.info?.agreement?.fingerprints;
+  if (!store.facts.info) return { level: "unknown", value: "unknown", note: "" };
   if (!Array.isArray(groups)) return agreedView() ?? { level: "unknown", value: "unknown", note: "this agent does not tell its peers' fingerprints" };
   const sizeOf = (group) => group.count ?? group.members?.length ?? 0;
   const mine = store.facts.info.fingerprint;

@@ -54,7 +54,7 @@ export function tell(event) {
   switch (event.event) {
     case "node_joining": return { shape: "joining", who, what: "asks to join" };
     case "node_joined": return { shape: "up", who, what: "is up" };
-    case "node_suspected": return { shape: "suspect", who, what: "is suspected to be down" };
+    case "node_suspected": return { shape: "suspect", who, what: "is suspected" };
     case "node_recovered": return { shape: "up", who, what: "is up again: it refuted the suspicion" };
     case "node_detected_down": return { shape: "down", who, what: "is down" };
     case "node_leaving": return { shape: "leaving", who, what: "is leaving" };
