@@ -14,7 +14,7 @@ import * as store from "./store.js";
 import { Frames, Stream } from "./stream.js";
 import * as timeline from "./timeline.js";
 import * as verdict from "./verdict.js";
-import { causeOf, sentence } from "./words.js";
+import { sentence } from "./words.js";
 
 // The number of events of before the page was opened that the timeline begins with.
 const HISTORY = 200;
@@ -75,7 +75,7 @@ function takeFrame(kind, data) {
     say(data.missed ? `${data.missed} events were missed; the members are as of now.` : "The agent started again; the members are as of now.");
   } else if (data.event && store.takeEvent(data)) {
     if (data.event !== "node_updated" && data.event !== "view_agreed") say(sentence(data));
-    if (data.event.startsWith("leader_") || data.event.startsWith("quorum_") || causeOf(data) === "quorum_lost") pollSoon();
+    if (/^(leader|quorum|view)_/.test(data.event)) pollSoon();
   }
   drawAll();
 }

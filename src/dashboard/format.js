@@ -17,6 +17,7 @@ export const some = (value, noun, plural = `${noun}s`) => `${count(value)} ${val
 /** Writes a length of time, in milliseconds, with two digits that matter. */
 export function span(ms) {
   if (ms === null || ms === undefined || Number.isNaN(ms)) return NONE;
+  if (ms === 0) return "0 ms";
   if (ms < 1) return `${ms.toFixed(2)} ms`;
   if (ms < 10) return `${ms.toFixed(1)} ms`;
   if (ms < 1000) return `${Math.round(ms)} ms`;

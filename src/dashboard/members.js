@@ -88,7 +88,7 @@ function render() {
   shown = store.select(address.get("q"), statuses, address.get("order"));
   renderChips(statuses);
   renderWindow();
-  const all = store.members.size - store.counts().left;
+  const all = store.members.size - (statuses.includes("left") ? 0 : store.counts().left);
   const filtered = shown.length !== all;
   write($("members-shown"), filtered ? `${count(shown.length)} of ${count(all)} shown` : some(all, "member"));
   show($("members-empty"), shown.length === 0 && store.facts.info !== null);

@@ -166,6 +166,7 @@ function toleranceFact() {
 function agreementFact() {
   const groups = store.facts.info?.agreement?.fingerprints;
   if (!store.facts.info) return { level: "unknown", value: "unknown", note: "" };
+  if (!link.isLive) return { level: "unknown", value: "unknown", note: "nothing is known while the agent is silent" };
   if (!Array.isArray(groups)) return agreedView() ?? { level: "unknown", value: "unknown", note: "this agent does not tell its peers' fingerprints" };
   const sizeOf = (group) => group.count ?? group.members?.length ?? 0;
   const mine = store.facts.info.fingerprint;
