@@ -196,7 +196,9 @@ const drawLink = onFrame(() => {
   const isLost = link.state === "lost";
   if (isLost) {
     const known = store.members.size > 0;
-    write($("banner-title"), known ? `${name || "The agent"} is silent.` : "The agent cannot be reached.");
+    const hasLeft = ["leaving", "left"].includes(store.members.get(name)?.status);
+    const title = hasLeft ? `${name} has left, and its process ended.` : `${name || "The agent"} is silent.`;
+    write($("banner-title"), known ? title : "The agent cannot be reached.");
     const since = link.heardAt ? `Heard last at ${time(new Date(link.heardAt))}, ${age(Date.now() - link.heardAt)} ago` : `Tried for ${age(Date.now() - link.lostAt)}`;
     write($("banner-text"), `${since} (${link.reason}). ${known ? "What you see is old. " : ""}Trying again.`);
   }
