@@ -80,6 +80,9 @@ mod descriptors;
 mod event;
 #[doc = include_str!("glossary.md")]
 pub mod glossary {}
+
+#[doc = include_str!("operations.md")]
+pub mod operations {}
 #[cfg(feature = "agent")]
 pub mod http;
 mod journal;

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, SystemTime};
 
+use super::agreement::Agreement;
 use super::clock::Clock;
 use super::translate::event_kind;
 use crate::core::{Change, ChangeKind, DetectionMethod, NodeId, Record, Status, Time};
@@ -43,11 +44,14 @@ struct Entry {
     heard: AtomicU64,
     /// Microseconds, 0 for never measured.
     rtt: AtomicU32,
+    /// Of its view, in its last packet.
+    fingerprint: AtomicU64,
 }
 
 impl Entry {
     fn new(record: Arc<Record>, method: Option<DetectionMethod>, since: SystemTime) -> Self {
-        Self { record, method, since, heard: AtomicU64::new(0), rtt: AtomicU32::new(0) }
+        let (heard, rtt, fingerprint) = Default::default();
+        Self { record, method, since, heard, rtt, fingerprint }
     }
 
     fn member(&self, me: &NodeId, now: Time) -> Member {
@@ -66,6 +70,7 @@ impl Entry {
         if self.record.run == change.record.run {
             next.heard.store(self.heard.load(Ordering::Relaxed), Ordering::Relaxed);
             next.rtt.store(self.rtt.load(Ordering::Relaxed), Ordering::Relaxed);
+            next.fingerprint.store(self.fingerprint.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         next
     }
@@ -105,10 +110,27 @@ impl Directory {
         std::array::from_fn(|index| self.by_status[index].load(Ordering::Relaxed))
     }
 
-    /// A packet of this member was a sign of life.
-    pub(crate) fn heard(&self, id: &NodeId, now: Time, rtt: Option<Duration>) {
+    /// Returns the views of this node, with its own fingerprint, and of the live members that it heard within this time.
+    pub(super) fn agreement(&self, own: u64, within: Duration) -> Agreement {
+        let entries: Vec<_> = self.entries().values().map(Arc::clone).collect();
+        let now = self.clock.now();
+        let mut agreement = Agreement::of(own, self.me.clone());
+        for entry in entries.iter().filter(|entry| entry.record.id != self.me && entry.record.status.is_live()) {
+            let heard = entry.heard.load(Ordering::Relaxed);
+            if heard != 0 && now.since(Time::from_nanos(heard)) <= within {
+                agreement.add(entry.fingerprint.load(Ordering::Relaxed), &entry.record.id);
+            } else {
+                agreement.unheard += 1;
+            }
+        }
+        agreement
+    }
+
+    /// A packet of this member was a sign of life, and carried the fingerprint of its view.
+    pub(crate) fn heard(&self, id: &NodeId, now: Time, rtt: Option<Duration>, fingerprint: Option<u64>) {
         if let Some(entry) = self.entries().get(id) {
             entry.heard.store(now.as_nanos(), Ordering::Relaxed);
+            entry.fingerprint.store(fingerprint.unwrap_or_default(), Ordering::Relaxed);
             if let Some(rtt) = rtt {
                 let micros = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
                 entry.rtt.store(micros, Ordering::Relaxed);
@@ -215,13 +237,32 @@ pub(super) mod tests {
         directory.apply(&changes(None, &first)[0], at(1));
         let listed = || directory.member(&name("a")).expect("listed");
         assert_eq!((listed().last_heard, listed().rtt), (None, None));
-        directory.heard(&name("a"), directory.clock.now(), Some(Duration::from_millis(3)));
+        directory.heard(&name("a"), directory.clock.now(), Some(Duration::from_millis(3)), None);
         assert!(listed().last_heard.is_some_and(|age| age < Duration::from_secs(60)));
         assert_eq!(listed().rtt, Some(Duration::from_millis(3)));
         for change in changes(Some(&first), &record("a", 2, 2, Status::Up)) {
             directory.apply(&change, at(2));
         }
         assert_eq!((listed().last_heard, listed().rtt), (None, None));
+    }
+
+    #[test]
+    fn views_are_compared_of_the_living_that_were_heard_lately() {
+        let directory = directory();
+        for (place, id) in ["me", "a", "b", "c", "d", "e"].into_iter().enumerate() {
+            let status = if id == "d" { Status::Down } else { Status::Up };
+            directory.apply(&changes(None, &record(id, place as u64 + 1, 1, status))[0], at(1));
+        }
+
+        let then = directory.clock.now() - Duration::from_secs(1);
+        for (id, fingerprint) in [("a", 7), ("b", 8), ("c", 7), ("d", 9)] {
+            directory.heard(&name(id), then, None, Some(fingerprint));
+        }
+        let agreement = directory.agreement(7, Duration::from_secs(60));
+        let groups: Vec<_> = agreement.groups.iter().map(|group| (group.fingerprint, group.count)).collect();
+        assert_eq!((groups, agreement.unheard), (vec![(7, 3), (8, 1)], 1), "{agreement:?}");
+        assert_eq!(agreement.groups[0].members, [name("me"), name("a"), name("c")]);
+        assert_eq!(directory.agreement(7, Duration::ZERO).unheard, 4, "they were heard before");
     }
 
     #[test]

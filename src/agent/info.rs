@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Agent, Inner};
+use super::{Agent, Agreement, Inner};
 use crate::core::{Counters, NodeId, Profile, Settings};
 use crate::member::Member;
 
@@ -121,6 +121,12 @@ impl Agent {
             direct,
             log_lines_lost: shared.journal.lost(),
         }
+    }
+
+    /// Compares the views of the live members that this node hears with its own.
+    pub fn agreement(&self) -> Agreement {
+        let Inner { shared, config, .. } = &*self.inner;
+        shared.directory().agreement(shared.figures().fingerprint, config.settings.suspect_timeout)
     }
 
     /// Leaders of the cluster's lease that this node saw.

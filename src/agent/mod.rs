@@ -20,6 +20,7 @@
 //! Must not know: the protocol (that is the core's), command lines, HTTP.
 
 mod address;
+mod agreement;
 mod bus;
 mod clock;
 mod directory;
@@ -55,6 +56,7 @@ use crate::core::{NodeId, Reply, Run, Status, Tags};
 use crate::member::Member;
 use crate::transport::resolve::Resolver;
 
+pub use self::agreement::{Agreement, SameView};
 pub use self::bus::{KEPT_EVENTS, Snapshot};
 #[cfg(feature = "agent")]
 pub(crate) use self::clock::Clock;

@@ -72,6 +72,12 @@ impl Core {
         self.view.slot_of(id.as_str()).and_then(|slot| self.view.entry(slot).peer.rtt())
     }
 
+    /// Returns the fingerprint of a member's view in the last packet that it sent to this node.
+    pub fn fingerprint_of(&self, id: &NodeId) -> Option<u64> {
+        let slot = self.view.slot_of(id.as_str())?;
+        self.view.entry(slot).peer.session.as_ref().map(|session| session.fingerprint)
+    }
+
     /// Returns what was counted.
     pub fn counters(&self) -> &Counters {
         &self.counters

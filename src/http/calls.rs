@@ -24,7 +24,8 @@ use crate::core::{Status, Tags};
 use crate::json;
 
 pub(super) async fn info(State(app): State<App>, _: NoQuery) -> Result<Json<json::Info>, Refusal> {
-    Ok(Json(json::Info::new(&app.agent.info(), Some(app.address), super::health::tasks(&app.agent))))
+    let info = json::Info::new(&app.agent.info(), Some(app.address), super::health::tasks(&app.agent));
+    Ok(Json(info.with_agreement(&app.agent.agreement())))
 }
 
 pub(super) async fn members(

@@ -21,6 +21,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt as _;
 
 use super::body::{self, Whole};
+use super::dashboard;
 use super::host::Names;
 use super::problem::Refusal;
 use super::table::{ConnectionState, Kind};
@@ -104,7 +105,7 @@ fn count_answer(app: &App, line: Option<Arc<ConnectionState>>, response: Respons
 
 fn check_token(app: &App, request: &Request) -> Result<(), Refusal> {
     let Some(token) = &app.token else { return Ok(()) };
-    if OPEN.contains(&request.uri().path()) {
+    if OPEN.contains(&request.uri().path()) || dashboard::is_open(request.uri().path()) {
         return Ok(());
     }
     let refuse = |detail: &str| {

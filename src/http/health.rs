@@ -13,7 +13,7 @@ use crate::config::LeadershipMode;
 use crate::core::{LeadershipState, Status};
 
 /// Method, path with its parameters or body, and description of each call.
-const CALLS: [(&str, &str, &str); 29] = [
+const CALLS: [(&str, &str, &str); 30] = [
     ("GET", "/v1/members?status=&tag=", "all members"),
     ("GET", "/v1/members/{id}", "one member"),
     ("DELETE", "/v1/members/{id}?force=", "take a member out"),
@@ -39,13 +39,14 @@ const CALLS: [(&str, &str, &str); 29] = [
     ("POST", "/v1/reply/{id}", "answer a request; those come with GET /v1/events?kind=message&topic="),
     ("POST", r#"/v1/deliver {"id":"","topic":"","payload":""}"#, "a broadcast of another agent, past all gossip"),
     ("GET", "/v1/info", "this node"),
+    ("GET", "/dashboard", "the same for people, in a browser"),
     ("GET", "/metrics", "OpenMetrics"),
     ("GET", "/healthz", "are all parts alive?"),
     ("GET", "/leaderz?lease=", "200 on the leader, 503 elsewhere"),
     ("GET", "/readyz", "has it joined, is it reached, and can somebody lead?"),
 ];
 
-pub(super) async fn index() -> String {
+pub(super) fn index() -> String {
     let width = |column: fn(&(&str, &str, &str)) -> usize| CALLS.iter().map(column).max().unwrap_or(0);
     let (method, path) = (width(|call| call.0.len()), width(|call| call.1.len()));
     let row = |(name, what, does): (&str, &str, &str)| format!("{name:method$} {what:path$}    {does}\n");
@@ -111,9 +112,9 @@ mod tests {
         assert_eq!(why_not_ready(Status::Leaving, true, Led), Some("leaving"));
     }
 
-    #[tokio::test]
-    async fn all_lines_of_the_list_are_aligned() {
-        let index = index().await;
+    #[test]
+    fn all_lines_of_the_list_are_aligned() {
+        let index = index();
         let rows: Vec<&str> = index.lines().skip(2).collect();
         assert_eq!(rows.len(), CALLS.len());
         let begin = rows[0].find(CALLS[0].2).expect("a description");

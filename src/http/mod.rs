@@ -38,6 +38,7 @@
 mod body;
 mod calls;
 mod connection;
+mod dashboard;
 mod direct;
 mod events;
 mod frames;
@@ -231,7 +232,10 @@ fn router(
     });
     let guarded = axum::middleware::from_fn_with_state(Arc::clone(&app), guard::guard);
     Router::new()
-        .route("/", get(health::index))
+        .route("/", get(dashboard::index))
+        .route(dashboard::PATH, get(dashboard::page))
+        .route("/dashboard/", get(dashboard::redirect))
+        .route("/dashboard/{part}", get(dashboard::part))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::metrics))

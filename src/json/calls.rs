@@ -46,6 +46,42 @@ pub struct Info {
     pub uptime_ms: u64,
     /// `ok`, or the task that died.
     pub tasks: String,
+    /// The views of the members that it hears, compared with its own; `null` if they were not compared.
+    #[serde(default)]
+    pub agreement: Option<Agreement>,
+}
+
+/// The views of a node and of the live members that it hears.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Agreement {
+    /// The groups of the same fingerprint, the node's own first.
+    pub fingerprints: Vec<SameView>,
+    /// The number of live members of which nothing was heard lately.
+    pub unheard: usize,
+}
+
+/// The members whose views have the same fingerprint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SameView {
+    /// The fingerprint of the view.
+    pub fingerprint: String,
+    /// The number of members.
+    pub count: usize,
+    /// Their names, the first 16 of them.
+    pub members: Vec<String>,
+}
+
+impl From<&crate::agent::Agreement> for Agreement {
+    fn from(agreement: &crate::agent::Agreement) -> Self {
+        let same_view = |group: &crate::agent::SameView| SameView {
+            fingerprint: format!("{:016x}", group.fingerprint),
+            count: group.count,
+            members: group.members.iter().map(ToString::to_string).collect(),
+        };
+        Self { fingerprints: agreement.groups.iter().map(same_view).collect(), unheard: agreement.unheard }
+    }
 }
 
 /// A range of wire protocol versions, both ends included.
@@ -127,7 +163,15 @@ impl Info {
             timing: Pace::from(&info.settings),
             uptime_ms: millis(info.uptime),
             tasks,
+            agreement: None,
         }
+    }
+
+    /// Adds what a comparison of views found.
+    #[must_use]
+    pub fn with_agreement(mut self, agreement: &crate::agent::Agreement) -> Self {
+        self.agreement = Some(agreement.into());
+        self
     }
 }
 

@@ -64,7 +64,7 @@ impl Driver {
             Output::ViewAgreed(view) => {
                 self.announce(EventKind::ViewAgreed { term: view.term.0, number: view.number });
             }
-            Output::Heard(id) => shared.directory().heard(&id, now, core.rtt(&id)),
+            Output::Heard(id) => shared.directory().heard(&id, now, core.rtt(&id), core.fingerprint_of(&id)),
             Output::Persist(durable) => {
                 state_writer.persist(durable);
                 self.is_unwritten |= self.writer_died;
