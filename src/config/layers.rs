@@ -18,8 +18,9 @@ use super::given::Item;
 use super::keys::{Key, PREFIX, UNAVAILABLE, find, keys, nearest};
 use super::problem::{LoadError, Problem, Source, printable};
 use super::token::{TokenFile, TokenFileError};
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, LeadershipMode};
 use crate::core::NodeId;
+use crate::lease::LeaseName;
 
 /// Variables with our prefix that are not part of the configuration: the agent that client commands talk to, the file
 /// with its token, and what `headcount lead` passes to its command.
@@ -259,7 +260,7 @@ impl Merge {
             match key.set(&mut self.agent, item) {
                 Ok(()) => {
                     self.sources.insert(key.name(), item.source.clone());
-                    self.written.insert(key.name(), key.showable(&item.found));
+                    self.written.insert(key.name(), key.showable(item));
                 }
                 Err(problems) => {
                     self.failed.insert(key.name());
@@ -397,6 +398,13 @@ impl Merge {
             let reason =
                 format!("are an even number: {voters} voters stand the loss of no more than {} do", voters - 1);
             warnings.push(about("leadership.voters", reason));
+        }
+        let lease = &config.leadership.lease;
+        let is_led = |name: &LeaseName| name.as_str() == LeaseName::DEFAULT;
+        if config.leadership.mode == LeadershipMode::Lease && !lease.leases.iter().any(is_led) {
+            let reason = "leaves \"default\" out, by which the cluster is led: this node never leads it";
+            let hint = "add \"default\" if it should; `headcount lead` needs --lease here";
+            warnings.push(about("leadership.lease.leases", reason.to_owned()).hint(hint));
         }
         self.warnings.extend(warnings);
     }

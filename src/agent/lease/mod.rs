@@ -47,7 +47,7 @@ use super::driver::Request;
 use super::error::{Failure, StartError};
 use super::shared::Shared;
 use crate::config::Config;
-use crate::lease::store::{Store, StoreOptions, StoreUrl};
+use crate::lease::store::{Store, StoreUrl};
 use crate::lease::{Contender, ContenderBirth};
 
 pub(super) use desk::Leases;
@@ -68,11 +68,7 @@ pub(super) async fn start(
     let timing = lease.timing(config.leadership.timing);
     let url = lease.url.as_ref().ok_or(crate::config::ConfigError::LeaseWithoutUrl)?;
     let url: StoreUrl = url.as_str().parse()?;
-    let mut options = StoreOptions::new(config.cluster.as_str())?.with_table_prefix(&lease.table_prefix)?;
-    options = options.with_statement_timeout(timing.statement_timeout)?;
-    if let Some(schema) = &lease.schema {
-        options = options.with_schema(schema)?;
-    }
+    let options = lease.options(config.cluster.as_str(), config.leadership.timing)?;
     let store = Store::new(&url, options)?;
     let terms = terms::open(config.data_dir.as_deref(), config.cluster.as_str(), &shared.journal).await?;
     let rpc_address = lease.rpc_address.and_then(|bound| reachable(bound, advertised));
