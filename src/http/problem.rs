@@ -81,7 +81,7 @@ impl Refusal {
     pub(super) fn no_such_request(id: &str) -> Self {
         let detail = format!("no request \"{}\" is waiting for an answer here", id.escape_debug());
         Self::new(StatusCode::NOT_FOUND, "no-such-request", "No such request", detail)
-            .hint("it was answered already, or is past its deadline")
+            .hint("it was answered already, is past its deadline, or came to another agent: name that one by --http")
     }
 
     /// Refuses a command that only the leader carries out, sent to another node.
@@ -185,7 +185,7 @@ impl From<AgentError> for Refusal {
                 Self::new(StatusCode::CONFLICT, "joining", "Not a member yet", detail).hint("see GET /readyz")
             }
             AgentError::Refused(CommandError::Busy | CommandError::Unconfirmed(_)) => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too many commands", detail)
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too much at once", detail)
             }
             AgentError::Refused(CommandError::Electorate(ChangeError::LeaderSilent { .. })) => {
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "leader-silent", "The leader did not answer", detail)
@@ -207,15 +207,26 @@ impl From<AgentError> for Refusal {
                 "nobody leads, so there is nobody to resign",
             )
             .hint("GET /v1/leader (`headcount leader`) says why; try again when somebody leads"),
-            AgentError::NotGivenUp => {
-                Self::new(StatusCode::GATEWAY_TIMEOUT, "leader-silent", "The leader did not give leadership up", detail)
-            }
+            AgentError::NotGivenUp { .. } => Self::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                "resigning",
+                "The leader has not given leadership up yet",
+                detail,
+            )
+            .hint("GET /v1/leader (`headcount leader`) says who follows; the leader's log names the work it waits for"),
             AgentError::NoSuccessor | AgentError::Refused(CommandError::NoBroadcast { .. }) => Self::value(detail),
             AgentError::TooManyAddresses { .. } | AgentError::Refused(CommandError::Unreachable { .. }) => {
                 Self::value(detail)
             }
             AgentError::Refused(CommandError::NoLink { .. } | CommandError::NoLinks) => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "no-link", "No link", detail)
+            }
+            AgentError::Refused(CommandError::NotLive { .. }) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-live", "Member is not live", detail)
+                    .hint("GET /v1/members/{id} (`headcount members`) says since when")
+            }
+            AgentError::Refused(CommandError::TooFast) => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "too-fast", "Too many broadcasts", detail)
             }
             AgentError::Refused(CommandError::NoAnswer { .. }) => {
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "no-answer", "No answer in time", detail)
