@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::config::ConfigError;
 use crate::core::limits::MAX_SEEDS;
@@ -105,9 +106,15 @@ pub enum AgentError {
     NobodyLeads,
     /// The leader of a lease was asked to give it up, and did not in time.
     #[error(
-        "the leader has not given the lease up within five seconds: does its led work end? see its log, and try again"
+        "{leader} was asked and gives the lease up once its led work has ended, within {} at the latest: do not ask again, \
+         which would depose the next leader; ask who leads", humantime::format_duration(*within)
     )]
-    NotGivenUp,
+    NotGivenUp {
+        /// The leader that was asked.
+        leader: NodeId,
+        /// The time after which its lease has run out, if its work does not end.
+        within: Duration,
+    },
     /// A lease goes to whoever takes it first.
     #[error("a lease goes to whoever takes it first: leave the successor's name out")]
     NoSuccessor,

@@ -81,8 +81,13 @@ fn leader_of(seen: &Leader) -> String {
 
 fn leader_rows(leader: &Leader) -> Vec<[String; 2]> {
     let meaning = match leader.state.as_str() {
+        "vacant" if leader.contends == Some(false) => {
+            " (this node does not contend for this lease: see `headcount info`)"
+        }
         "vacant" if leader.mode == "lease" => " (nobody holds the lease)",
-        "unavailable" if leader.mode == "lease" => " (the database does not answer: see the agent's log)",
+        "unavailable" if leader.mode == "lease" => {
+            " (the database cannot be used: `headcount leader --nodes` says why)"
+        }
         "disabled" => " (nobody is elected here: leadership.mode = \"none\")",
         "vacant" => " (an election is due)",
         "unavailable" => " (too few voters can be reached: see `headcount voters list`)",

@@ -17,7 +17,7 @@ const CALLS: [(&str, &str, &str); 29] = [
     ("GET", "/v1/members?status=&tag=", "all members"),
     ("GET", "/v1/members/{id}", "one member"),
     ("DELETE", "/v1/members/{id}?force=", "take a member out"),
-    ("GET", "/v1/events?after=&kind=&node=&snapshot=&topic=", "server-sent events"),
+    ("GET", "/v1/events?after=&kind=&node=&lease=&snapshot=&topic=", "server-sent events"),
     ("POST", r#"/v1/join {"addresses":["host:port"]}"#, "contact other nodes"),
     ("POST", "/v1/leave", "leave and stop"),
     ("PUT", r#"/v1/tags {"tags":{"key":"value"}}"#, "replace this node's tags"),

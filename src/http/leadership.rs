@@ -28,7 +28,8 @@ pub(super) async fn leader(State(app): State<App>, query: Pairs) -> Result<Json<
             None => app.agent.confirm_leadership().await?,
         };
         let mode = app.agent.config().leadership.mode;
-        return Ok(Json(json::Leader::confirmed(app.agent.me().id.as_str(), &confirmed, mode)));
+        let leader = json::Leader::confirmed(app.agent.me().id.as_str(), &confirmed, mode);
+        return Ok(Json(leader.contending(contends(&app, lease.as_ref()))));
     }
     Ok(Json(who_leads(&app, lease.as_ref())))
 }
@@ -126,7 +127,13 @@ fn told(app: &App, permit: Permit) -> json::LedWork {
 
 fn who_leads(app: &App, lease: Option<&Lease>) -> json::Leader {
     let leadership = lease.map_or_else(|| app.agent.leadership(), Lease::leadership).get();
-    json::Leader::new(&leadership, app.agent.config().leadership.mode)
+    json::Leader::new(&leadership, app.agent.config().leadership.mode).contending(contends(app, lease))
+}
+
+/// Returns true if this node contends for the lease, or for the cluster's; `None` where no lease leads.
+fn contends(app: &App, lease: Option<&Lease>) -> Option<bool> {
+    let name = lease.map_or_else(LeaseName::default, |lease| lease.name().clone());
+    app.agent.leases_contended_for().map(|leases| leases.contains(&name))
 }
 
 pub(super) async fn voters(State(app): State<App>, _: NoQuery) -> Result<Json<json::Voters>, Refusal> {

@@ -29,6 +29,9 @@ pub struct Leader {
     /// then another node may lead at once. A caller that acts on it for longer than a moment uses
     /// `POST /v1/leader/work`, for which a hand-over waits.
     pub lease_remaining_ms: Option<u64>,
+    /// True if the node that was asked contends for the lease; `null` where none leads.
+    #[serde(default)]
+    pub contends: Option<bool>,
 }
 
 impl Leader {
@@ -42,6 +45,7 @@ impl Leader {
             mode: mode.name().to_owned(),
             state: now.state.name().to_owned(),
             lease_remaining_ms: now.valid_until.map(|until| millis(until.remaining())),
+            contends: None,
         }
     }
 }
@@ -57,7 +61,14 @@ impl Leader {
             mode: mode.name().to_owned(),
             state: crate::agent::LeadershipState::Led.name().to_owned(),
             lease_remaining_ms: Some(millis(confirmed.valid_until.remaining())),
+            contends: None,
         }
+    }
+
+    /// Adds that the node contends for the lease, or that it does not.
+    pub fn contending(mut self, contends: Option<bool>) -> Self {
+        self.contends = contends;
+        self
     }
 }
 

@@ -170,6 +170,13 @@ impl Leases {
         }
     }
 
+    /// Returns the leases that are contended for, sorted.
+    pub(super) fn wanted(&self) -> BTreeSet<LeaseName> {
+        let offices = self.lock();
+        let held = offices.iter().filter(|(_, seat)| seat.holds > 0).map(|(lease, _)| lease);
+        held.chain(&self.configured).cloned().collect()
+    }
+
     /// Returns true if a lease is to be contended for.
     pub(super) fn is_wanted(&self, lease: &LeaseName) -> bool {
         self.configured.contains(lease) || self.lock().get(lease).is_some_and(|seat| seat.holds > 0)

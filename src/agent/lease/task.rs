@@ -43,6 +43,8 @@ const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
 const MAX_FAREWELLS: u32 = 2;
 /// Within this time after word of a new leader all look who it is.
 const MOST_LOOK_SPREAD: Duration = Duration::from_secs(1);
+/// Led work that ends sooner than this after its leadership is not reported as awaited.
+const WORK_ENDS_WITHIN: Duration = Duration::from_secs(1);
 /// Whoever leads sweeps at most so often.
 const MIN_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -386,9 +388,16 @@ impl Task {
         self.ending += 1;
         let asker = self.parts.leases.asker();
         let office = self.parts.leases.office(&lease);
+        let (journal, within) = (self.parts.shared.journal.clone(), self.parts.timing.lease_duration);
         tokio::spawn(async move {
             if let Some(office) = office {
-                let _ = office.running().wait_for(|running| *running == 0).await;
+                let mut running = office.running();
+                // Work that ends at once is not worth a word.
+                if tokio::time::timeout(WORK_ENDS_WITHIN, running.wait_for(|running| *running == 0)).await.is_err() {
+                    let text = awaited(&lease, term, *running.borrow(), within);
+                    journal.say(Level::INFO, text);
+                    let _ = running.wait_for(|running| *running == 0).await;
+                }
             }
             let _ = asker.send(Ask::WorkEnded(lease, term)).await;
         });
@@ -458,6 +467,16 @@ impl Task {
     fn counted(&self) -> std::sync::MutexGuard<'_, super::figures::Counted> {
         self.parts.leases.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns what is said of led work that goes on although its leadership was given up.
+fn awaited(lease: &LeaseName, term: u64, running: usize, within: Duration) -> String {
+    let (pieces, ends) = if running == 1 { ("piece", "ends") } else { ("pieces", "end") };
+    format!(
+        "the lease {lease} (term {term}) is released once {running} {pieces} of led work {ends}; until then nobody else leads \
+         by it, for {} at the most, when it runs out",
+        humantime::format_duration(within)
+    )
 }
 
 fn sweep_interval(timing: &LeaseTiming) -> Duration {
