@@ -2,6 +2,8 @@
 //!
 //! Invariant: this is the only place that writes an error's body, so that all errors have the same form.
 
+use std::collections::BTreeSet;
+
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -68,12 +70,17 @@ impl Refusal {
         .hint("its time has run out, or it was ended: end what it does, then begin anew with POST /v1/leader/work")
     }
 
-    pub(super) fn no_such_lease(lease: &LeaseName) -> Self {
+    pub(super) fn no_such_lease(lease: &LeaseName, contended: &BTreeSet<LeaseName>) -> Self {
+        // As many as fit into a line.
+        let mut names: Vec<String> = contended.iter().take(8).map(ToString::to_string).collect();
+        if contended.len() > names.len() {
+            names.push("…".to_owned());
+        }
         Self::new(
             StatusCode::NOT_FOUND,
             "no-such-lease",
             "No such lease",
-            format!("this node does not contend for the lease {lease}"),
+            format!("this node does not contend for the lease {lease}, but for {}", names.join(", ")),
         )
         .hint("name it in leadership.lease.leases, or have the program ask for it (Agent::lease)")
     }

@@ -271,8 +271,7 @@ mod tests {
     #[test]
     fn nobody_leading_has_all_keys() {
         let nobody = Leader::new(&crate::agent::Leadership::disabled(), LeadershipMode::None);
-        let expected =
-            r#"{"leader":null,"term":0,"is_me":false,"mode":"none","state":"disabled","lease_remaining_ms":null}"#;
+        let expected = r#"{"leader":null,"term":0,"is_me":false,"mode":"none","state":"disabled","lease_remaining_ms":null,"contends":null}"#;
         assert_eq!(json(&nobody), expected);
     }
 

@@ -20,8 +20,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tracing::Level;
 
+use super::ONE_MODE;
 use super::courier::{Brought, Courier, Errand};
-use super::desk::{Ask, Doors, Heard, Leases};
+use super::desk::{Ask, Doors, Heard, Leases, VotersHeard};
 use super::nodes::{LeaseNodes, LeaseNodesError};
 use super::terms::Terms;
 use super::waiting::Waiting;
@@ -38,7 +39,7 @@ use crate::lease::{Answer, Claim, Contender, ContenderAlarm, LeaseName, LeaseTim
 /// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended.
 const MAX_NAP: Duration = Duration::from_secs(1);
 /// The same alarm, or the same trouble with the database, is told at most so often.
-const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
+const TOLD_AGAIN_AFTER: Duration = super::OTHER_MODE_TOLD_AGAIN_AFTER;
 /// Whoever leaves tries so often to release what it holds, where the database does not answer.
 const MAX_FAREWELLS: u32 = 2;
 /// Within this time after word of a new leader all look who it is.
@@ -91,6 +92,7 @@ pub(super) struct Task {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     Alarm(&'static str),
+    OtherMode,
     Error(Discriminant<StoreError>),
 }
 
@@ -192,6 +194,10 @@ impl Task {
     fn look_at_status(&mut self) {
         let status = *self.status.borrow_and_update();
         if matches!(status, Status::Up | Status::Suspect) {
+            // What was said to the joiner comes first.
+            while let Ok(heard) = self.parts.doors.words.try_recv() {
+                self.hear(&heard);
+            }
             self.is_member = true;
             let now = self.parts.clock.now();
             self.parts.contender.set_draining(now, false);
@@ -321,12 +327,42 @@ impl Task {
     /// Hands a word of another agent to the contender, if it counts. That a lease is free is believed of anybody if it is the
     /// term that is known: the database is asked, and knows better.
     fn hear(&mut self, heard: &Heard) {
-        let Heard { word, is_of_elder } = heard;
+        match heard {
+            Heard::Word { word, is_of_elder } => self.hear_word(word, *is_of_elder),
+            Heard::Voters(heard) => self.hear_voters(heard),
+        }
+        self.carry_out();
+    }
+
+    /// Has the contender wait, for as long as somebody is heard to lead the cluster by voters, and tells the operator.
+    fn hear_voters(&mut self, heard: &VotersHeard) {
+        let VotersHeard { by, is_led, leader } = heard;
+        // Once it is a member, this node hears of the leader itself.
+        if !is_led && self.is_member {
+            return;
+        }
+        let (now, lease) = (self.parts.clock.now(), LeaseName::default());
+        self.parts.contender.led_elsewhere(now, &lease, now + self.parts.timing.lease_duration);
+        let Some(by) = by.as_ref().filter(|_| *is_led) else { return };
+        if self.may_tell(Told::OtherMode) {
+            let who = match leader {
+                Some((leader, term)) => format!("{leader} leads by voters (leadership.mode = \"quorum\", term {term})"),
+                None => format!("a leader by voters (leadership.mode = \"quorum\") is told of by {by}"),
+            };
+            let leads = self.claim(&lease).is_some_and(|claim| claim.is_me);
+            let then = if leads { "leads as well" } else { "does not begin to lead until that ends" };
+            let text =
+                format!("{who}, and {} is set to lead by a lease (\"lease\") and {then}: {ONE_MODE}", self.parts.node);
+            self.parts.shared.journal.say(Level::WARN, text);
+        }
+    }
+
+    fn hear_word(&mut self, word: &LeaseWord, is_of_elder: bool) {
         let Ok(lease) = LeaseName::new(word.lease.as_str()) else { return };
         let now = self.parts.clock.now();
         let known = self.claim(&lease).map(|claim| (claim.term, claim.is_me));
         match word.kind {
-            LeaseWord::LED | LeaseWord::KNOWN if *is_of_elder => {
+            LeaseWord::LED | LeaseWord::KNOWN if is_of_elder => {
                 // Whoever merely knows of a term is no rival of its leader.
                 let by = if word.kind == LeaseWord::LED { &word.node } else { &self.parts.node };
                 self.parts.contender.heard(now, &lease, by, word.term, false);
@@ -338,16 +374,15 @@ impl Task {
                     self.parts.contender.hurry(now, &lease, by);
                 }
             }
-            LeaseWord::RELEASED if *is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
+            LeaseWord::RELEASED if is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
                 self.parts.contender.heard(now, &lease, &word.node, word.term, true);
             }
-            LeaseWord::RESIGN if *is_of_elder && known == Some((word.term, true)) => {
+            LeaseWord::RESIGN if is_of_elder && known == Some((word.term, true)) => {
                 self.parts.shared.journal.say(Level::INFO, format!("asked to give the lease {lease} up"));
                 self.parts.contender.resign(now, &lease);
             }
             _ => {}
         }
-        self.carry_out();
     }
 
     /// Carries out everything that the contender wants done.

@@ -123,7 +123,8 @@ pub(in crate::cli) enum LeaderCommand {
 pub(in crate::cli) struct ResignArgs {
     #[command(flatten)]
     pub(in crate::cli) target: TargetArgs,
-    /// The voter that is to lead instead; refused if it has not kept up with the leader
+    /// The voter that is to lead instead; refused if it has not kept up with the leader, and with leases in a database, which
+    /// go to whoever takes them first
     #[arg(long, value_name = "NODE")]
     pub(in crate::cli) to: Option<NodeId>,
     /// The leader by this lease in a database [default: the cluster's]
