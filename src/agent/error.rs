@@ -266,6 +266,17 @@ mod tests {
         assert!(error.to_string().contains("127.0.0.1:7117") && error.to_string().contains("--bind"), "{error}");
     }
 
+    #[test]
+    fn a_leader_that_has_not_resigned_yet_is_named_and_nobody_is_told_to_ask_it_again() {
+        let leader = NodeId::new("a").expect("a name");
+        let text = AgentError::NotGivenUp { leader, within: Duration::from_secs(15) }.to_string();
+        assert!(
+            text.starts_with("a was asked") && text.contains("within 15s") && text.contains("do not ask again"),
+            "{text}"
+        );
+        assert!(!text.contains("try again"), "{text}");
+    }
+
     #[tokio::test]
     async fn a_panic_is_named_with_its_message() {
         let ended = tokio::spawn(async { panic!("by the test") }).await.expect_err("it panics");

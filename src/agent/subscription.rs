@@ -254,6 +254,23 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_by_leases_passes_events_about_their_leaders_alone() {
+        let name_of = |text: &str| LeaseName::new(text).expect("a name");
+        let elected = |lease: Option<&str>| EventKind::LeaderElected {
+            leader: name("a"),
+            member: None,
+            term: 1,
+            lease: lease.map(name_of),
+        };
+        let filter = Filter::all().leases([name_of("billing")]);
+        assert!(filter.matches(&elected(Some("billing"))));
+        for other in [elected(Some("default")), elected(None), EventKind::QuorumLost { term: 1 }] {
+            assert!(!filter.matches(&other), "{other:?}");
+            assert!(Filter::all().matches(&other));
+        }
+    }
+
+    #[test]
     fn replay_reaches_back_to_the_edge_and_not_beyond() {
         let bus = bus();
         publish_many(&bus, KEPT + 5);

@@ -272,6 +272,17 @@ mod tests {
             assert_eq!(rows[0], ["leader", "-"]);
             assert!(rows[2][1].contains(why), "{rows:?}");
         }
+        for (state, contends, why) in [
+            ("vacant", "false", "does not contend for this lease"),
+            ("vacant", "true", "nobody holds the lease"),
+            ("unavailable", "true", "`headcount leader --nodes` says why"),
+        ] {
+            let json = format!(
+                r#"{{"leader":null,"term":3,"is_me":false,"mode":"lease","state":"{state}","lease_remaining_ms":null,"contends":{contends}}}"#
+            );
+            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"));
+            assert!(rows[2][1].contains(why), "{rows:?}");
+        }
     }
 
     #[test]

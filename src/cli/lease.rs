@@ -60,6 +60,6 @@ pub(super) fn nodes(args: &LeaderArgs, out: &mut impl Write) -> Result<Exit, Fai
             or_nothing(node.rpc_address.as_deref().map(plain)),
         ]
     });
-    table::write(out, ["NODE", "ACTIVE", "HEARD", "TERM", "LEASE", "CALLS AT"], rows)?;
+    table::write(out, ["NODE", "ACTIVE", "HEARD", "TERM", "LEASE", "RPC ADDRESS"], rows)?;
     Ok(Exit::DONE)
 }

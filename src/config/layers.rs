@@ -491,6 +491,25 @@ mod tests {
         assert_eq!(loaded.agent, Loader::new().host_name("h").load().expect("defaults").agent);
     }
 
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn a_node_that_never_leads_the_cluster_is_warned_of() {
+        let warned = |leases: &[&str]| {
+            let with = Loader::new().host_name("h").flag("leadership.mode", "--lease-url", "lease");
+            let with = with.flag("leadership.lease.url", "--lease-url", "sqlite://a.db");
+            let given = leases.iter().map(|lease| (*lease).to_owned());
+            let variable = ("HEADCOUNT_LEADERSHIP__LEASE__LEASES".to_owned(), given.collect::<Vec<_>>().join(","));
+            let loaded = with.environment([variable]).load().expect("good");
+            loaded.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert!(warned(&["default", "billing"]).is_empty());
+        let told = warned(&["billing"]);
+        assert!(
+            told.len() == 1 && told[0].contains("leadership.lease.leases") && told[0].contains("--lease"),
+            "{told:?}"
+        );
+    }
+
     #[test]
     fn a_flag_for_a_key_that_does_not_exist_is_refused() {
         let error = Loader::new().host_name("h").flag("nmae", "--name", "a").load().expect_err("no such key");

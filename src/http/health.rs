@@ -22,7 +22,11 @@ const CALLS: [(&str, &str, &str); 29] = [
     ("POST", "/v1/leave", "leave and stop"),
     ("PUT", r#"/v1/tags {"tags":{"key":"value"}}"#, "replace this node's tags"),
     ("GET", "/v1/leader?confirm=&lease=", "who leads; confirmed now, if asked for"),
-    ("POST", r#"/v1/leader/resign?lease= {"to":"node"}"#, "have the leader give leadership up"),
+    (
+        "POST",
+        r#"/v1/leader/resign?lease= {"to":"node"}"#,
+        "have the leader give leadership up (no body: to anybody; a lease goes to whoever takes it)",
+    ),
     ("GET", "/v1/lease/nodes?lease=", "nodes in the table of a database, the leader first"),
     ("POST", "/v1/leader/work?lease=", "begin work that is done only while this node leads"),
     ("POST", "/v1/leader/work/{id}", "for how long it may go on; ask often"),

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::App;
-use super::input::{Body, Named, NoBody, Text};
+use super::input::{Body, BodyOrNone, Named, NoBody, Text};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
 use crate::agent::{Agent, AgentError, Lease, LeaseNodesError, Permit};
@@ -68,11 +68,11 @@ fn named_lease(query: &Pairs) -> Result<Option<LeaseName>, Refusal> {
 pub(super) async fn resign(
     State(app): State<App>,
     query: Pairs,
-    body: Body<json::Resign>,
+    body: BodyOrNone<json::Resign>,
 ) -> Result<Json<json::Leader>, Refusal> {
     query.only(&["lease"])?;
     let lease = lease_of(&app, &query)?;
-    let Json(json::Resign { to }) = body?;
+    let BodyOrNone(json::Resign { to }) = body;
     let to = to.map(|to| named(&to)).transpose()?;
     match &lease {
         Some(_) if to.is_some() => return Err(AgentError::NoSuccessor.into()),

@@ -68,7 +68,7 @@ fn log_leadership(kind: &EventKind) -> bool {
                     info!(node = %leader, term, lease, reason = why, "{leader} leads{by} no more (term {term}, {why})");
                 }
                 _ => {
-                    warn!(node = %leader, term, lease, reason = why, "{leader} leads{by} no more (term {term}, {why})")
+                    warn!(node = %leader, term, lease, reason = why, "{leader} leads{by} no more (term {term}, {why})");
                 }
             }
         }

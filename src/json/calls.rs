@@ -135,6 +135,7 @@ impl Info {
     }
 
     /// Adds the leases that the node contends for.
+    #[must_use]
     pub fn contending_for(mut self, leases: Option<Vec<String>>) -> Self {
         self.leases = leases;
         self

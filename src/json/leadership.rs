@@ -66,6 +66,7 @@ impl Leader {
     }
 
     /// Adds that the node contends for the lease, or that it does not.
+    #[must_use]
     pub fn contending(mut self, contends: Option<bool>) -> Self {
         self.contends = contends;
         self
@@ -95,7 +96,7 @@ impl LedWork {
 }
 
 /// The request that the leader give leadership up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resign {
     /// The voter to hand over to; `null` for any.

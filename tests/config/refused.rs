@@ -104,12 +104,6 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
         "port is none from 1 to 65535",
     ),
     (
-        "leadership = { mode = \"lease\", lease = { url = [\"postgres://u:s3cret@h/d\"] } }",
-        "leadership.lease.url",
-        "…",
-        "is a list",
-    ),
-    (
         "leadership = { mode = \"lease\", lease = { url = \"sqlite://a.db\", schema = \"s\" } }",
         "leadership.lease.schema",
         "\"s\"",
@@ -326,6 +320,9 @@ fn a_file_that_cannot_be_read_is_named() {
 
 #[test]
 fn no_message_holds_a_piece_of_a_password() {
+    let listed = "leadership = { mode = \"lease\", lease = { url = [\"postgres://u:S3cret@h/d\"] } }";
+    let problems = refused(&Written::new(listed).loader());
+    assert!(!format!("{problems:?}").contains("S3c"), "{problems:?}");
     let long = "S3cret".repeat(40);
     for url in [
         "postgres://hc:S3c@ret/w#S3cret@127.0.0.1:15499/app".to_owned(),
@@ -333,7 +330,6 @@ fn no_message_holds_a_piece_of_a_password() {
         "postgres://hc:S3cret/app".to_owned(),
         "postgres://h/d?pasword=S3cret".to_owned(),
         "postgres://h/d?Password=S3cret&sslmode=requir".to_owned(),
-        "postgres://h/d?sslmode=S3cret".to_owned(),
         "postgres:/u:S3cret@h".to_owned(),
         "sqlite://u:S3cret@h/d".to_owned(),
         "mysql://u:S3cret@h/d".to_owned(),

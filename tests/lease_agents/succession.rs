@@ -40,6 +40,22 @@ fn a_killed_leader_is_succeeded_in_the_next_term_on_a_server() {
     }
 }
 
+#[test]
+fn whoever_asks_a_leader_at_work_to_resign_is_told_to_wait_and_its_log_says_for_what() {
+    let database = Database::file();
+    let agents = database.agents(2, LONG);
+    let led = wait_for_leader(&agents, 0);
+    let (leader, other) = (&agents[led.at], &agents[1 - led.at]);
+    assert!(leader.post("/v1/leader/work", &serde_json::json!({})).contains(" 200 "));
+    let answer = other.post("/v1/leader/resign", &serde_json::json!({}));
+    let problem = body(&answer);
+    let detail = problem["detail"].as_str().expect("a text");
+    assert!(detail.starts_with(&format!("{} was asked", led.name)) && detail.contains("do not ask again"), "{answer}");
+    wait_for("it says what it waits for", || {
+        leader.log().contains("is released once 1 piece of led work ends").then_some(())
+    });
+}
+
 fn a_goodbye_is_heard(database: &Database) {
     let mut agents = database.agents(3, LONG);
     let old = wait_for_leader(&agents, 0);

@@ -93,6 +93,7 @@ pub(super) struct Task {
 enum Told {
     Alarm(&'static str),
     OtherMode,
+    OtherLease,
     Error(Discriminant<StoreError>),
 }
 
@@ -225,6 +226,7 @@ impl Task {
                 self.parts.contender.answered(now, &answer);
                 self.carry_out();
                 self.correct(&round, &answer);
+                self.compare_leases(&answer);
                 let claims = self.claims();
                 for lease in self.waiting.answered(sent, &claims) {
                     self.parts.contender.hurry(now, &lease, now);
@@ -236,7 +238,7 @@ impl Task {
                 if !self.stopping.is_empty() && self.ending == 0 {
                     // What cannot be released runs out.
                     self.failed_farewells += 1;
-                    self.is_over |= self.failed_farewells >= MAX_FAREWELLS;
+                    self.is_over |= self.failed_farewells >= MAX_FAREWELLS || error.needs_people();
                 }
             }
         }
@@ -446,6 +448,27 @@ impl Task {
             if let Some(nonce) = seen.nonce().filter(|_| seen.term < known) {
                 self.tell_word(&step.lease, known, LeaseWord::KNOWN, nonce);
             }
+        }
+    }
+
+    /// Tells of a holder with a lease of another length than this node's: those that only hear of it wait by their own.
+    fn compare_leases(&mut self, answer: &Answer) {
+        let Parts { node, timing, .. } = &self.parts;
+        let holders = answer.steps.iter().filter_map(|seen| seen.holder.as_ref());
+        let other = holders.filter(|holder| holder.node != *node).find_map(|holder| {
+            (holder.lease_duration != timing.lease_duration).then(|| {
+                let duration = humantime::format_duration;
+                format!(
+                    "leases: {} has a lease_duration of {}, and {node} one of {}: set the same on all nodes \
+                     (leadership.lease_duration), since others wait for a lease by their own",
+                    holder.node,
+                    duration(holder.lease_duration),
+                    duration(timing.lease_duration)
+                )
+            })
+        });
+        if let Some(text) = other.filter(|_| self.may_tell(Told::OtherLease)) {
+            self.parts.shared.journal.say(Level::WARN, text);
         }
     }
 

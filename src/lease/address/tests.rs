@@ -99,7 +99,7 @@ proptest! {
             let told = without_password(&format!("{scheme}://{rest}")).into_owned();
             prop_assert!(!tells(&told), "{rest}: {told}");
         }
-        let told = Parts::of(&rest).map(|parts| parts.options().err().unwrap_or_default()).unwrap_or_else(|error| error);
+        let told = Parts::of(&rest).map_or_else(|error| error, |parts| parts.options().err().unwrap_or_default());
         prop_assert!(!tells(&told), "{rest}: {told}");
     }
 }

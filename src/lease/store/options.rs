@@ -99,16 +99,16 @@ impl StoreOptions {
     pub(super) fn schema_command(&self) -> String {
         let mut command = String::from("headcount lease schema");
         if let Some(schema) = &self.schema {
-            command += &format!(" --schema {schema}");
+            command.extend([" --schema ", schema]);
         }
         if self.table_prefix != Self::DEFAULT_PREFIX {
-            command += &format!(" --table-prefix {}", self.table_prefix);
+            command.extend([" --table-prefix ", &self.table_prefix]);
         }
         if let Some(role) = &self.role {
             let is_plain = role.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
             // In single quotes nothing but they themselves means anything to a shell.
             let role = if is_plain { role.clone() } else { format!("'{}'", role.replace('\'', "'\\''")) };
-            command += &format!(" --role {role}");
+            command.extend([" --role ", &role]);
         }
         command
     }

@@ -108,15 +108,12 @@ pub fn schema(kind: StoreKind, options: &StoreOptions) -> String {
         text.push_str(";\n");
     }
     if kind == StoreKind::Postgres {
-        let mark = match options.role() {
-            Some(_) => "",
-            None => {
-                text.push_str(
-                    "-- For the role that agents connect as, here called headcount (--role NAME writes them out):\n",
-                );
-                "-- "
-            }
-        };
+        let mark = if options.role().is_some() { "" } else { "-- " };
+        if options.role().is_none() {
+            text.push_str(
+                "-- For the role that agents connect as, here called headcount (--role NAME writes them out):\n",
+            );
+        }
         for grant in grants(options) {
             text.push_str(mark);
             text.push_str(&grant);

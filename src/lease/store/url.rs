@@ -63,7 +63,9 @@ impl FromStr for StoreUrl {
 /// Returns the reason for which an address without `://` is refused: what to write, where it is clear what was meant.
 fn without_scheme(text: &str) -> String {
     let file = text.strip_prefix("sqlite:").unwrap_or(text);
-    let is_file = file.ends_with(".db") && !file.contains(['@', ':', '?', '=']) && !file.starts_with('~');
+    let is_file = std::path::Path::new(file).extension().is_some_and(|end| end == "db")
+        && !file.contains(['@', ':', '?', '='])
+        && !file.starts_with('~');
     if is_file {
         let shown = crate::text::visible(file, crate::text::MAX_SHOWN * 2);
         return format!("has no \"://\": write sqlite://{shown}");

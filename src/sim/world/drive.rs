@@ -389,8 +389,6 @@ impl World {
                 self.judge_loss(node, &output);
                 self.elections_saw(node, output);
             }
-            // A simulated cluster leads in one way.
-            Output::VotersHeard { .. } => {}
             Output::LeaseWord { word, is_of_elder } => self.hear_lease_word(node, word, is_of_elder),
             Output::PartitionSuspected { .. } | Output::PartitionHealed { .. } => self.saw_partition(node, output),
             Output::ResolveSeeds => {

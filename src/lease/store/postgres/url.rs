@@ -20,22 +20,25 @@ impl PostgresUrl {
     /// Parses the text that follows `postgres://`.
     pub(in crate::lease::store) fn parse(rest: &str) -> Result<Self, StoreError> {
         let mut values = BTreeMap::new();
-        let parts = Parts::of(rest).map_err(|reason| refused(&reason))?;
-        let (hosts, ports) = split_hosts(parts.hosts)?;
+        let written = Parts::of(rest).map_err(|reason| refused(&reason))?;
+        let (hosts, ports) = split_hosts(written.hosts)?;
         let ports = if ports.iter().all(String::is_empty) { String::new() } else { ports.join(",") };
         for (keyword, value) in [
-            ("user", decode(parts.user)?),
-            ("password", parts.password.map(decode).transpose()?.unwrap_or_default()),
+            ("user", decode(written.user)?),
+            ("password", written.password.map(decode).transpose()?.unwrap_or_default()),
             ("host", hosts.join(",")),
             ("port", ports),
-            ("dbname", decode(parts.database)?),
+            ("dbname", decode(written.database)?),
         ] {
             if !value.is_empty() {
                 values.insert(keyword, value);
             }
         }
-        for (keyword, value) in parts.options().map_err(|reason| refused(&reason))? {
-            values.insert(keyword, decode(value)?);
+        for (keyword, value) in written.options().map_err(|reason| refused(&reason))? {
+            // A password that is not written as it should be may go on like another option.
+            if values.insert(keyword, decode(value)?).is_some() {
+                return Err(refused(&format!("says {keyword} twice: once is enough")));
+            }
         }
         Ok(Self(values))
     }
@@ -65,7 +68,8 @@ impl fmt::Display for PostgresUrl {
             f.write_str(&shown(host))?;
             let port = ports.get(place).or(ports.last().filter(|_| ports.len() == 1)).copied().unwrap_or("");
             if !port.is_empty() {
-                write!(f, ":{}", shown(port))?;
+                let is_one = port.parse::<u16>().is_ok();
+                write!(f, ":{}", if is_one { port } else { "…" })?;
             }
         }
         write!(f, "/{}", shown(value("dbname")))
@@ -166,7 +170,7 @@ mod tests {
 
     #[test]
     fn no_password_is_shown() {
-        let url = parse("a:secret@h1:1,h2/db?password=secret&sslmode=disable");
+        let url = parse("a:secret@h1:1,h2/db?sslmode=disable");
         assert_eq!(url.to_string(), "postgres://a@h1:1,h2/db");
         assert_eq!(format!("{url:?}"), "postgres://a@h1:1,h2/db");
     }
@@ -177,6 +181,8 @@ mod tests {
             ("h/db?ssl=true", "unknown keyword as option 1"),
             ("h/db?sslmode=require&pasword=x", "did you mean \"password\"?"),
             ("a:b/c@h/db", "written as %2F"),
+            ("h/db?host=i", "says host twice"),
+            ("h/db?port=1&port=2", "says port twice"),
             ("h/db?sslmode", "KEYWORD=VALUE"),
             ("h/%zz", "two hex digits"),
             ("h/%2", "two hex digits"),
