@@ -201,7 +201,7 @@ pub(super) fn recover(args: &RecoverArgs, out: &mut impl Write) -> Result<Exit, 
     let client = Client::new(&args.target.agent)?;
     // Not asked about what would be refused.
     let leader: Leader = client.get("/v1/leader")?;
-    if leader.mode != "quorum" {
+    if leader.mode == "lease" {
         return Err(no_voters(&leader));
     }
     if !args.yes {

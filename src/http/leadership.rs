@@ -11,7 +11,7 @@ use super::App;
 use super::input::{Body, BodyOrNone, Named, NoBody, Text};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
-use crate::agent::{Agent, AgentError, Lease, LeaseNodesError, Permit};
+use crate::agent::{Agent, AgentError, Lease, Permit};
 use crate::core::NodeId;
 use crate::core::election::Electorate;
 use crate::core::limits::MAX_VOTERS;
@@ -53,7 +53,7 @@ pub(super) async fn lease_nodes(State(app): State<App>, query: Pairs) -> Result<
 /// Returns the lease that the query names; `None` if it is the one that the cluster is led by, in any mode.
 fn lease_of(app: &App, query: &Pairs) -> Result<Option<Lease>, Refusal> {
     let Some(name) = named_lease(query)?.filter(|name| name.as_str() != LeaseName::DEFAULT) else { return Ok(None) };
-    let Some(contended) = app.agent.leases_contended_for() else { return Err(LeaseNodesError::NotLeaseMode.into()) };
+    let Some(contended) = app.agent.leases_contended_for() else { return Err(Refusal::no_leases()) };
     app.agent.contended_lease(&name).map(Some).ok_or_else(|| Refusal::no_such_lease(&name, &contended))
 }
 
@@ -68,11 +68,11 @@ fn named_lease(query: &Pairs) -> Result<Option<LeaseName>, Refusal> {
 pub(super) async fn resign(
     State(app): State<App>,
     query: Pairs,
-    body: BodyOrNone<json::Resign>,
+    body: Result<BodyOrNone<json::Resign>, Refusal>,
 ) -> Result<Json<json::Leader>, Refusal> {
     query.only(&["lease"])?;
     let lease = lease_of(&app, &query)?;
-    let BodyOrNone(json::Resign { to }) = body;
+    let BodyOrNone(json::Resign { to }) = body?;
     let to = to.map(|to| named(&to)).transpose()?;
     match &lease {
         Some(_) if to.is_some() => return Err(AgentError::NoSuccessor.into()),

@@ -70,6 +70,13 @@ impl Refusal {
         .hint("its time has run out, or it was ended: end what it does, then begin anew with POST /v1/leader/work")
     }
 
+    /// Refuses a question about a lease where leaders do not come by one.
+    pub(super) fn no_leases() -> Self {
+        let detail = "leaders do not come by leases in a database here";
+        Self::new(StatusCode::NOT_FOUND, "no-such-lease", "No such lease", detail)
+            .hint("leave the lease out, or set leadership.mode = \"lease\" and leadership.lease.url")
+    }
+
     pub(super) fn no_such_lease(lease: &LeaseName, contended: &BTreeSet<LeaseName>) -> Self {
         // As many as fit into a line.
         let mut names: Vec<String> = contended.iter().take(8).map(ToString::to_string).collect();

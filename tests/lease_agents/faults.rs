@@ -38,7 +38,7 @@ fn a_server_that_is_stopped_ends_all_leadership_and_begins_another_when_it_is_ba
     server.run();
     let new = wait_for_leader(&agents, old.term);
     assert_eq!(new.term, old.term + 1);
-    assert!(agents[0].log().contains("the store answers again"), "{}", agents[0].log());
+    assert!(agents[0].log().contains("the database can be used again"), "{}", agents[0].log());
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn what_cannot_be_meant_is_refused_by_name() {
         ("h:0", "port is none"),
         ("h:x", "port is none"),
         ("a:1,h:x", "port (of host 2)"),
-        ("h?host=a%40b", "name hosts alone"),
+        ("?host=a%40b", "name hosts alone"),
         ("h/a%40b", "as if it were an address"),
         ("h?dbname=postgres://h", "as if it were an address"),
         ("a,b?port=1,2,3", "one for all hosts"),
