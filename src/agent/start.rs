@@ -106,7 +106,9 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
     })?;
 
     // What the one way of leading knows bounds the other from below, where the mode was changed.
-    let (floor, led_by_voters) = (led_by_lease(&config).await?, memory.highest_term);
+    let floor = led_by_lease(&config).await?;
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    let led_by_voters = memory.highest_term;
     let clock = Clock::start();
     let birth = Birth {
         leadership: memory.ballot.map(|ballot| quorum(&config, ballot, floor)),
@@ -213,6 +215,7 @@ struct Memory {
     /// In quorum mode.
     ballot: Option<Ballot>,
     /// The highest term that voters gave, as the ballot on the disk knows it, in any mode.
+    #[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), allow(dead_code))]
     highest_term: u64,
     /// What an operator should know of the data directory.
     warnings: Vec<StoreWarning>,

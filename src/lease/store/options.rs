@@ -96,6 +96,7 @@ impl StoreOptions {
     }
 
     /// Returns the command that prints the statements for these options, ready for a shell.
+    #[cfg(any(feature = "postgres", test))]
     pub(super) fn schema_command(&self) -> String {
         let mut command = String::from("headcount lease schema");
         if let Some(schema) = &self.schema {

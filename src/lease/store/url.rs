@@ -10,6 +10,7 @@ use std::str::FromStr;
 #[cfg(feature = "postgres")]
 use super::PostgresUrl;
 use super::{StoreError, StoreKind};
+#[cfg(feature = "sqlite")]
 use crate::lease::address::{is_like_a_server, without_password};
 
 /// The longest address, in bytes.
