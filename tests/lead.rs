@@ -8,6 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -106,6 +107,9 @@ struct Lead {
 
 impl Lead {
     fn start(http: &str, directory: &Path, options: &[&str], script: &str) -> Self {
+        // A shell that starts the tests in the background lets them ignore SIGQUIT, which programs would inherit, and no
+        // shell among them could trap it. A signal that is handled here is at its default in programs.
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGQUIT, Arc::default());
         let mut command = Command::new(HEADCOUNT);
         command.arg("lead").args(["--http", http]).args(options).args(["--", "sh", "-c", script]);
         command.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null());
@@ -284,7 +288,8 @@ fn signals_that_are_the_commands_alone_are_passed_on_as_they_are() {
     let (at, _) = cluster.leader_above(0);
     let traps = ["HUP", "QUIT", "USR1", "USR2", "WINCH"].map(|name| format!("trap 'echo {name} >>told' {name}\n"));
     let traps = traps.concat();
-    let mut lead = Lead::start(&cluster.agents[at].http, cluster.data.path(), &[], &format!("{traps}{BEATS}"));
+    let script = format!("{traps}{BEATS}");
+    let mut lead = Lead::start(&cluster.agents[at].http, cluster.data.path(), &["--keep"], &script);
     let told = || std::fs::read_to_string(cluster.data.path().join("told")).unwrap_or_default();
     wait_for("it runs", || (!cluster.beats().is_empty()).then_some(()));
     for (signal, name) in [

@@ -120,7 +120,7 @@ use membership::Claims;
 use membership::Confirmations;
 use membership::Departures;
 use membership::Incarnation;
-use membership::{Acquaintance, Removals};
+use membership::{Acquaintance, Homes, Removals};
 use messaging::Messaging;
 use packet::{Expected, NoticeRate, Questions};
 use packet::{Inbox, Versions};
@@ -202,6 +202,7 @@ pub struct Core {
     expected: Expected,
     standings: Standings,
     keepsakes: Keepsakes,
+    homes: Homes,
     notices: NoticeRate,
     lease_words: LeaseWords,
     messaging: Messaging,
@@ -296,6 +297,7 @@ impl Core {
             expected: Expected::default(),
             standings: Standings::default(),
             keepsakes: Keepsakes::default(),
+            homes: Homes::default(),
             claims: Claims::default(),
             departures: Departures::default(),
             rivals: Rivals::default(),
@@ -373,6 +375,7 @@ impl Core {
         self.acquaintance.forget(slot);
         self.removals.forget(run);
         self.keepsakes.forget(run);
+        self.homes.forget(run);
         self.timers.cancel(Timer::Judge(run));
         self.timers.cancel(Timer::Heartbeat(run));
         self.drop_link(run);

@@ -49,7 +49,7 @@ impl Core {
             inquiries: self.inquiries.size() + self.departures.size(),
             name_probes: self.name_probes.size(),
             confirmations: self.confirmations.size(),
-            aliases: self.standings.size() + self.reunion.size() + self.keepsakes.size(),
+            aliases: self.standings.size() + self.reunion.size() + self.keepsakes.size() + self.homes.size(),
             strangers: self.questions.size() + self.introductions.size() + self.burials.size(),
             evicted: self.evicted.len(),
             messages: self.messaging.size(),

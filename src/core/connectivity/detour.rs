@@ -2,11 +2,15 @@
 //!
 //! ```text
 //! no datagram of a linked member for 3/4 of its suspect timeout ─▶ in doubt: all goes both ways, and says "unheard"
-//!        a frame answers ─▶ degraded: the operator is told          a datagram comes ─▶ over
+//!        a frame answers, and no datagram ─▶ degraded: the operator is told          a datagram comes ─▶ over
 //! ```
 //!
+//! A process that stands still for a moment, or gets no processor, sends neither: silence alone is no blocked datagram. So
+//! only frames count that come after the doubt began, when everything goes both ways.
+//!
 //! A firewall may drop the datagrams of one direction alone, so that whoever is not heard does not know it: each packet to a
-//! member in doubt carries [`Message::Unheard`], and whoever gets that sends everything both ways, too.
+//! member in doubt carries [`Message::Unheard`], and whoever gets that sends everything both ways, too. It may have been
+//! silent itself: it sends something at once, and is sure only if it is still told so after that.
 //!
 //! Invariants:
 //! - While datagrams pass, nothing is sent, kept or looked up because of this.
@@ -21,7 +25,7 @@ use std::time::Duration;
 use crate::core::Core;
 use crate::core::doors::{Notice, Output};
 use crate::core::limits::{DETOUR_HEARTBEATS, LINK_LINGER, MAX_PARTNERS};
-use crate::core::member::Run;
+use crate::core::member::{Record, Run};
 use crate::core::time::Time;
 use crate::core::timers::Timer;
 use crate::core::view::{Slot, View, is_due};
@@ -42,12 +46,23 @@ pub(in crate::core) struct Detours {
 #[derive(Debug)]
 struct Detour {
     until: Time,
-    /// Its datagrams do not come here.
-    is_unheard: bool,
+    /// The time at which this node noticed that the member's datagrams do not come here.
+    unheard_since: Option<Time>,
+    /// The member's word that this node's datagrams do not come there.
+    told: Option<Told>,
     /// Frames come, and datagrams do not.
     is_certain: bool,
     /// The operator was told.
     is_told: bool,
+}
+
+/// A member's word, said again and again, that datagrams do not come.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    since: Time,
+    last: Time,
+    /// The time of the last answer to it.
+    answered: Time,
 }
 
 #[derive(Debug)]
@@ -67,7 +82,12 @@ impl Detours {
 
     /// Whether a member must be told that its datagrams do not come.
     pub(in crate::core) fn is_unheard(&self, run: Run) -> bool {
-        self.of.get(&run).is_some_and(|detour| detour.is_unheard)
+        self.unheard_since(run).is_some()
+    }
+
+    /// Returns when this node noticed that a member's datagrams do not come.
+    fn unheard_since(&self, run: Run) -> Option<Time> {
+        self.of.get(&run).and_then(|detour| detour.unheard_since)
     }
 
     /// Whether all that goes to a member goes by its link, too.
@@ -105,15 +125,21 @@ impl Core {
             // A neighbour says something with every heartbeat.
             None => (timing.heartbeat_interval() * DETOUR_HEARTBEATS).min(timing.suspect_timeout() * 3 / 4),
         };
-        let awake_since = self.attention.awake_since();
+        let (now, awake_since) = (self.now, self.attention.awake_since());
         let since = match (datagram, self.links.open_since(run)) {
             (_, None) => return self.end_detour(slot),
             (Some(datagram), Some(_)) => datagram.max(awake_since),
             (None, Some(opened)) => opened.max(awake_since),
         };
         if self.now.since(since) >= patience {
-            let is_alive = heard.is_some_and(|heard| heard > since && self.now.since(heard) < timing.suspect_timeout());
-            self.take_detour(slot, true, is_alive);
+            // The datagram may be on its way that goes with the frame.
+            let patience = timing.heartbeat_interval().min(timing.suspect_timeout() / 4);
+            let doubted = self.detours.unheard_since(run).filter(|doubted| now.since(*doubted) >= patience);
+            let is_answer = |heard: &Time| doubted.is_some_and(|doubted| *heard > doubted.max(since));
+            let is_alive =
+                heard.filter(is_answer).is_some_and(|heard| self.now.since(heard) < timing.suspect_timeout());
+            self.take_detour(slot, is_alive).unheard_since.get_or_insert(now);
+            self.tell_of_detour(slot);
         } else {
             self.end_detour(slot);
         }
@@ -124,44 +150,67 @@ impl Core {
     pub(super) fn doubt_datagrams_at_once(&mut self, slot: Slot) {
         let session = self.view.entry(slot).peer.session.as_ref();
         if session.is_none_or(|session| session.datagram.is_none()) && self.are_datagrams_in_doubt() {
-            self.take_detour(slot, true, false);
+            let now = self.now;
+            self.take_detour(slot, false).unheard_since.get_or_insert(now);
         }
     }
 
-    /// A member says that our datagrams do not come.
+    /// A member says that our datagrams do not come. If this node was merely silent, it hears what is said to it at once, and
+    /// says so no more.
     pub(in crate::core) fn told_unheard(&mut self, slot: Slot) {
-        if self.is_linked(self.view.record(slot).run) {
-            self.take_detour(slot, false, true);
+        if !self.is_linked(self.view.record(slot).run) {
+            return;
         }
+        // With each of its heartbeats at least; and a doubt that begins anew is not that soon.
+        let (now, pause) = (self.now, self.slower_heartbeat(slot) * 5 / 4);
+        let patience = self.settings.suspect_timeout / 4;
+        let detour = self.take_detour(slot, false);
+        let before = detour.told.filter(|told| now.since(told.last) < pause);
+        let says_something = before.is_none_or(|told| now.since(told.answered) >= patience / 2);
+        let since = before.map_or(now, |told| told.since);
+        let answered = before.filter(|_| !says_something).map_or(now, |told| told.answered);
+        detour.told = Some(Told { since, last: now, answered });
+        detour.is_certain |= now.since(since) >= patience;
+        if says_something {
+            self.gossip_to(slot);
+        }
+        self.tell_of_detour(slot);
     }
 
-    fn take_detour(&mut self, slot: Slot, is_unheard: bool, is_certain: bool) {
-        let record = self.view.record(slot);
-        let (run, id) = (record.run, record.id.clone());
+    /// Sends everything both ways for a while from now on.
+    fn take_detour(&mut self, slot: Slot, is_certain: bool) -> &mut Detour {
         let until = self.now + self.detour_lasts(slot);
-        let detour = self.detours.of.entry(run).or_insert(Detour { until, is_unheard, is_certain, is_told: false });
+        let new = Detour { until, unheard_since: None, told: None, is_certain, is_told: false };
+        let detour = self.detours.of.entry(self.view.record(slot).run).or_insert(new);
         detour.until = until;
-        detour.is_unheard |= is_unheard;
         detour.is_certain |= is_certain;
-        if detour.is_certain && !detour.is_told {
-            detour.is_told = true;
-            if self.notice_if_allowed("datagrams", Notice::DatagramsBlocked { id }) {
-                return;
-            }
+        detour
+    }
+
+    /// Tells the operator, once, that a member's datagrams do not pass.
+    fn tell_of_detour(&mut self, slot: Slot) {
+        let Record { run, ref id, .. } = **self.view.record(slot);
+        let is_news = |detour: &Detour| detour.is_certain && !detour.is_told;
+        if self.detours.of.get(&run).is_some_and(is_news) {
+            let notice = Notice::DatagramsBlocked { id: id.clone() };
+            let is_told = self.notice_if_allowed("datagrams", notice);
             if let Some(detour) = self.detours.of.get_mut(&run) {
-                detour.is_told = false;
+                detour.is_told = is_told;
             }
         }
     }
 
     /// How long a detour lasts that is not renewed.
     fn detour_lasts(&self, slot: Slot) -> Duration {
-        let theirs = self.view.record(slot).timing.heartbeat_interval();
-        theirs.max(self.settings.heartbeat_interval) * (DETOUR_HEARTBEATS + 1)
+        self.slower_heartbeat(slot) * (DETOUR_HEARTBEATS + 1)
+    }
+
+    fn slower_heartbeat(&self, slot: Slot) -> Duration {
+        self.view.record(slot).timing.heartbeat_interval().max(self.settings.heartbeat_interval)
     }
 
     /// The member's datagrams come: the detour is over, unless it keeps saying that ours do not.
-    fn end_detour(&mut self, slot: Slot) {
+    pub(in crate::core) fn end_detour(&mut self, slot: Slot) {
         if self.detours.of.is_empty() {
             return;
         }
@@ -169,7 +218,7 @@ impl Core {
         let (run, id) = (record.run, record.id.clone());
         let is_linked = self.is_linked(run);
         let Some(detour) = self.detours.of.get_mut(&run) else { return };
-        detour.is_unheard = false;
+        detour.unheard_since = None;
         if is_linked && detour.until > self.now {
             return;
         }

@@ -1,8 +1,10 @@
 //! Never islands: seeds are contacted for ever, and the lost are looked for until they are reaped.
 //!
-//! Every `retry_interval` a node contacts one seed that is not Up in its view, the most recently lost Down member, and
-//! one other Down member in turn. Two halves that declared each other Down find each other again that way: the first
-//! packet across is answered by what is held of its sender, and everybody refutes. Strangers introduce themselves:
+//! Every `retry_interval` a node contacts one seed that is not Up in its view, the most recently lost Down member,
+//! one other Down member in turn, and one member that appeared elsewhere in turn, where it was before (see `homes`). Two
+//! halves that declared each other Down find each other again that way: the first packet across is answered by what is
+//! held of its sender, and everybody refutes. Whoever introduces itself by an older record than the one that is held is
+//! told what is held, so that it can refute that, too. Strangers introduce themselves:
 //!
 //! ```text
 //! A ─ WhoAreYou(a) ─▶ B        B ─ WhoAreYou(b, echo a) ─▶ A        (B's address is proven to A)
@@ -194,6 +196,12 @@ impl Core {
                 self.call(self.view.record(slot).address);
             }
         }
+        if let Some(home) = self.homes.next() {
+            self.ask_who(home);
+            if self.reunion.next_seed.is_multiple_of(CALL_ONE_IN) {
+                self.call(home);
+            }
+        }
         self.remember_addresses();
     }
 
@@ -375,6 +383,8 @@ impl Core {
         {
             // Who is heard from where it was and reads what is sent to where it says it is, at once or in turn, is there.
             has_moved |= sender.standing == Standing::Member(slot) || self.has_announced(slot, record.address);
+            // Whoever is where a stray was before it was gone is its owner, whoever answers where the stray is.
+            has_moved |= self.homes.of(record.run) == Some(record.address);
             let held = self.view.record(slot);
             let is_held_live = matches!(held.status, Status::Up | Status::Suspect | Status::Leaving);
             if has_moved && !record.supersedes(held) {
@@ -405,6 +415,14 @@ impl Core {
             return Introduction::Ignored;
         }
         let (run, id) = (record.run, record.id.clone());
+        if let Some(slot) = self.view.slot_of_run(run).filter(|_| !has_moved)
+            && (self.homes.of(run).is_some() || self.view.record(slot).address != record.address)
+            && self.doubts_incarnation(slot, &record)
+        {
+            // It may be somebody else: its owner must be able to refute it.
+            self.counters.drop(Drop::Implausible);
+            return Introduction::Ignored;
+        }
         if has_moved && let Some(slot) = self.view.slot_of_run(run) {
             self.view.peer_mut(slot).tie = Tie::Reminded;
         }

@@ -18,6 +18,8 @@
 //! | a known run at another address, if it is observed | never: it is asked there, and proves it (see `keepsakes`) |
 //! | the same, if it is not observed | if two elders report it |
 //! | a member's own report that it is at another address | if its run answers there, too |
+//! | a gone run's own report, without a proof, that it is elsewhere | as others' word: its owner can refute it |
+//! | a run that was forgotten (a tombstone covers it) is live | never: it is asked itself, and refutes |
 //! | a run that is gone is live again | if an elder reports it; else it is asked itself, at its old address |
 //!
 //! Invariants:
@@ -91,7 +93,8 @@ impl Core {
         let voice = self.view.record(from).run;
         let is_own_word = voice == record.run || from == slot;
         if is_own_word {
-            return self.doubts_own_move(slot, record);
+            let is_stray = self.homes.of(record.run).is_some();
+            return (is_stray && self.doubts_incarnation(slot, record)) || self.doubts_own_move(slot, record);
         }
         if self.doubts_incarnation(slot, record) {
             self.counters.drop(Drop::Implausible);
@@ -118,7 +121,8 @@ impl Core {
         }
     }
 
-    fn doubts_incarnation(&mut self, slot: Slot, record: &Record) -> bool {
+    /// Returns true if a record is farther ahead of the held one than another's word may put it.
+    pub(in crate::core) fn doubts_incarnation(&mut self, slot: Slot, record: &Record) -> bool {
         let held = self.view.record(slot);
         let is_same_run = held.run == record.run;
         let jump = record.incarnation.saturating_sub(held.incarnation);
@@ -150,6 +154,11 @@ impl Core {
     /// Asks the run that is reported live, which can say so itself.
     fn ask_claimant(&mut self, record: &Record) {
         self.counters.drop(Drop::Implausible);
+        self.ask_if_live(record);
+    }
+
+    /// Asks a run for its own record, if it is reported live.
+    pub(super) fn ask_if_live(&mut self, record: &Record) {
         let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
         if is_said_to_live && self.questions.allow(self.now, record.address, false) {
             self.ask_who(record.address);

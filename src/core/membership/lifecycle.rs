@@ -57,7 +57,7 @@ impl Incarnation {
 
 impl Core {
     /// Returns true if the word of others about this very run may raise its incarnation so far.
-    pub(super) fn is_plausible(&self, incarnation: u64) -> bool {
+    pub(in crate::core) fn is_plausible(&self, incarnation: u64) -> bool {
         let idle = self.incarnation.raised_at.map_or(0, |at| self.now.since(at).as_secs());
         let jump = MAX_TOLD_JUMP.saturating_mul(idle + 1).min(MAX_INCARNATION_JUMP);
         incarnation <= self.me().incarnation.saturating_add(jump)

@@ -56,6 +56,10 @@ impl Core {
         let is_old = note.is_some_and(|note| note.age() >= self.settings.reap_after);
         if is_old || self.tombstones.cover(&record) {
             self.counters.drop(Drop::Outdated);
+            if !is_old && from.is_some() {
+                // After a cut this node may be the only one that forgot it: it is told how it was buried, and refutes.
+                self.ask_if_live(&record);
+            }
             return None;
         }
         match self.view.slot_of_member(hint, &record) {
@@ -175,6 +179,7 @@ impl Core {
             self.timers.cancel(Timer::Heartbeat(held.run));
             self.acquaintance.meet(self.now, slot);
             self.keepsakes.forget(held.run);
+            self.homes.forget(held.run);
             let mut peer = Peer::new(sign);
             peer.proven = self.joiners.take(&record).proven;
             if let Some(jump) = self.view.entry(slot).peer.errands().last_jump {
@@ -224,14 +229,21 @@ impl Core {
         if peer.errands().announced.is_some() {
             peer.errands_mut().announced = None;
         }
+        let is_home = self.homes.of(held.run) == Some(record.address);
+        if is_proven || is_home {
+            self.homes.forget(held.run);
+        }
         if is_proven {
             peer.tie = Tie::Plain;
             self.keepsakes.moved(held.run, record.address);
-            return None;
+            return is_home.then(|| Peer::new(sign));
         }
         self.keepsakes.forget(held.run);
         self.acquaintance.meet(self.now, slot);
         let was_gone = matches!(held.status, Status::Down | Status::Left(_));
+        if was_gone && !is_home {
+            self.homes.leave(held.run, held.address);
+        }
         was_gone.then(|| {
             let mut peer = Peer::new(sign);
             peer.tie = Tie::Stray;

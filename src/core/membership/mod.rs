@@ -6,6 +6,7 @@
 //! | updates that are not believed on one member's word | `belief` |
 //! | this node's own record: incarnations, refutation, leaving; reports of departures | `lifecycle`, `departures` |
 //! | removing others, and being told that one was removed | `remove`, `removal` |
+//! | the addresses where strays were held before | `homes` |
 //! | confirmations that peers hold a record | `confirm` |
 //! | forgetting dead members | `reap` |
 //!
@@ -16,6 +17,7 @@
 mod belief;
 mod confirm;
 mod departures;
+mod homes;
 mod lifecycle;
 mod merge;
 mod reap;
@@ -25,5 +27,6 @@ mod remove;
 pub(in crate::core) use belief::Claims;
 pub(in crate::core) use confirm::Confirmations;
 pub(in crate::core) use departures::Departures;
+pub(in crate::core) use homes::Homes;
 pub(in crate::core) use lifecycle::Incarnation;
 pub(in crate::core) use removal::{Acquaintance, Removals};

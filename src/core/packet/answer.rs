@@ -246,7 +246,13 @@ impl Core {
                     let nonce = self.prover.nonce(sender.from, self.now);
                     packet.push(&Message::WhoAreYou { nonce, echo: None });
                 }
-                self.push_update(&mut packet, newer);
+                let Record { run, incarnation, status, .. } = **self.view.record(newer);
+                if run == sender.run {
+                    // It may hold this node at another address, too, and then takes no news from here.
+                    packet.push(&Message::Told { run, incarnation, status, age_ms: 0 });
+                } else {
+                    self.push_update(&mut packet, newer);
+                }
             }
             _ => {}
         }

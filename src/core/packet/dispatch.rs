@@ -14,7 +14,7 @@ use super::receive::Sender;
 use super::stranger::Introduction;
 use crate::core::counters::Drop;
 use crate::core::election::Word;
-use crate::core::member::Status;
+use crate::core::member::{LeaveReason, Status};
 use crate::core::view::Slot;
 use crate::core::wire::{Confirmation, Heartbeat, Led, Message, Nonce, ViewPart};
 use crate::core::{Core, Phase};
@@ -80,7 +80,8 @@ impl Core {
             Message::Holds { nonce, run } => self.told_holder(sender.from, nonce, run),
             Message::Pull { after, pages } => self.serve(*sender, after.as_ref(), pages),
             Message::Told { run, incarnation, status, age_ms }
-                if answer.introduction.is_some_and(Introduction::is_unlisted) && !matches!(status, Status::Left(_)) =>
+                if answer.introduction.is_some_and(Introduction::is_unlisted)
+                    && status != Status::Left(LeaveReason::Forced) =>
             {
                 // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
                 // Removals are only obeyed from members.
@@ -118,7 +119,10 @@ impl Core {
         let from = self.member(sender, answer);
         if answer.is_page && self.is_pulling_from(*sender) {
             answer.last_on_page = Some(self.subject(&news).id.clone());
-        } else if (from.is_none() || matches!(self.phase, Phase::Joining(_))) && !self.is_joiner_up(sender, &news) {
+        } else if (from.is_none() || matches!(self.phase, Phase::Joining(_)))
+            && !self.is_joiner_up(sender, &news)
+            && !self.is_objection(sender, &news, answer)
+        {
             answer.stranger = true;
             return;
         }
@@ -131,6 +135,18 @@ impl Core {
     /// A joiner of ours says that it is Up: its address is proven, it need not introduce itself again.
     fn is_joiner_up(&self, sender: &Sender, news: &News) -> bool {
         self.joiners.is_admitted(sender.run, sender.from, self.subject(news))
+    }
+
+    /// Returns true if a sender that proved its address, and is not listed, reports another run of this node's own name. Its
+    /// word counts as far as it can be refuted at once, like what it says of this run.
+    fn is_objection(&mut self, sender: &Sender, news: &News, answer: &Answer) -> bool {
+        let subject = self.subject(news);
+        let is_rival = subject.id == self.me().id && subject.run != self.run;
+        answer.introduction.is_some_and(Introduction::is_unlisted)
+            && matches!(self.phase, Phase::Up)
+            && is_rival
+            && self.is_plausible(subject.incarnation)
+            && self.objections.allow(self.now, sender.from, false)
     }
 
     fn dispatch_from_member(&mut self, slot: Slot, sender: Sender, message: &Message, answer: &mut Answer) {

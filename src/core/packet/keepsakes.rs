@@ -168,7 +168,8 @@ impl Core {
         let entry = self.view.entry(slot);
         let may_return = entry.peer.tie == Tie::Stray || self.is_unproven_here(slot);
         let is_for = |address| self.prover.keepsake(run, address) == keepsake;
-        is_for(entry.record.address) || (may_return && is_for(from))
+        let is_for_home = self.homes.of(run).is_some_and(is_for);
+        is_for(entry.record.address) || is_for_home || (may_return && is_for(from))
     }
 
     /// Returns true if a member came to its address a short while ago, and did not prove to this node that it did.

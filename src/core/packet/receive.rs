@@ -109,6 +109,10 @@ impl Core {
                 let arrived = self.arrived_at();
                 if sender.way == Way::Datagrams {
                     self.view.peer_mut(slot).heard_by_datagram(arrived);
+                    if self.detours.is_any() {
+                        // The later copy of a frame counts, too.
+                        self.end_detour(slot);
+                    }
                 }
                 let freshness = self.view.entry(slot).peer.freshness(arrived, header.sequence);
                 if freshness != Freshness::Fresh && !self.is_restarted(slot, sender, freshness, &messages, inbox) {
@@ -120,6 +124,10 @@ impl Core {
                     peer.restart_window(header.sequence);
                 }
                 peer.receive(arrived, header.sequence, header.fingerprint);
+                if sender.way == Way::Datagrams {
+                    // The first packet of all began the session just now.
+                    peer.heard_by_datagram(arrived);
+                }
                 self.sign_of_life(slot, arrived);
             }
             _ if self.is_awaited(sender) => self.read_whole(messages, inbox)?,

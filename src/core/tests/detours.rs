@@ -238,3 +238,82 @@ fn calls_are_bounded_in_all_and_of_one_host() {
     net.run(CALL_LASTS + SECOND);
     assert_eq!(net.nodes[0].core.calls.len(), 0, "they end by themselves");
 }
+
+fn is_told_of_blocked_datagrams(node: &Node) -> bool {
+    node.notices.iter().any(|said| matches!(said, Notice::DatagramsBlocked { .. }))
+}
+
+#[test]
+fn datagrams_that_come_late_are_not_called_blocked() {
+    for late in [0, 60, 120, 180] {
+        for seed in 0..3 {
+            let mut net = Net::new(Profile::Local);
+            net.lay_wires();
+            net.shuffle_losses(seed);
+            // A host with more to do than it can; what goes over connections is written at once.
+            net.jitter = ms(late);
+            for i in 0..12 {
+                net.add(&format!("n{i}"), i, &[0]);
+                net.run(ms(100));
+            }
+            net.run(SECOND * 30);
+            for (i, node) in net.nodes.iter().enumerate() {
+                assert!(!is_told_of_blocked_datagrams(node), "late by {late} ms, {seed}, n{i}: {:?}", node.notices);
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_stood_still_is_not_called_a_member_without_datagrams() {
+    for (profile, paused) in [(Profile::Local, 800), (Profile::Local, 1_300), (Profile::Default, 9_000)] {
+        for n in [2, 4, 12] {
+            let mut net = Net::linked(profile, n);
+            net.run(SECOND * 10);
+            for round in 0..10 {
+                net.pause(round % n, true);
+                net.run(ms(paused));
+                net.pause(round % n, false);
+                net.run(net.settings.suspect_timeout / 10 * (round as u32 + 1));
+            }
+            for (i, node) in net.nodes.iter().enumerate() {
+                assert!(!is_told_of_blocked_datagrams(node), "{profile}, {n}, {paused} ms, n{i}: {:?}", node.notices);
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_gets_no_processor_for_moments_is_not_called_a_member_without_datagrams() {
+    for n in [4, 12] {
+        let mut net = Net::linked(Profile::Local, n);
+        for round in 0..400 {
+            // Shorter than what a process calls a pause.
+            let one = round % n;
+            net.pause(one, true);
+            net.run(ms(180));
+            net.pause(one, false);
+            net.run(ms(if round % 2 == 0 { 1 } else { 15 }));
+        }
+        for (i, node) in net.nodes.iter().enumerate() {
+            assert!(!is_told_of_blocked_datagrams(node), "{n}, n{i}: {:?}", node.notices);
+        }
+    }
+}
+
+#[test]
+fn datagrams_that_do_not_pass_are_told_in_time_by_both_ends() {
+    for profile in Profile::ALL {
+        for is_one_way in [false, true] {
+            let mut net = Net::linked(profile, 4);
+            net.run(SECOND * 30);
+            net.block_datagrams(0, 1, true);
+            net.block_datagrams(1, 0, !is_one_way);
+            net.run(net.settings.suspect_timeout * 2);
+            for (node, other) in [(0, "n1"), (1, "n0")] {
+                let is_told = has_said(&net, node, &Notice::DatagramsBlocked { id: id(other) });
+                assert!(is_told, "{profile}, one way: {is_one_way}, n{node}: {}", net.describe());
+            }
+        }
+    }
+}

@@ -4,6 +4,7 @@ use super::net::{Net, address, id, ms};
 use crate::core::doors::{Command, Contacted, Reply, StopReason};
 use crate::core::member::{ChangeKind, Status};
 use crate::core::settings::Profile;
+use crate::core::view::{Slot, View};
 
 fn partition(net: &mut Net, side: usize, is_cut: bool) {
     for a in 0..side {
@@ -127,6 +128,21 @@ fn a_living_node_that_was_buried_refutes_its_tombstone() {
     assert_eq!(net.status(0, "n3"), None, "reaped");
     partition(&mut net, 3, false);
     net.run_until(net.settings.retry_interval * 2 + ms(2_000), "all agree", Net::all_agree);
+}
+
+#[test]
+fn a_living_node_that_one_member_alone_has_buried_is_asked_and_refutes() {
+    let mut net = Net::with_short_memory(40);
+    let core = &net.nodes[0].core;
+    let is_far = |slot: &Slot| *slot != View::ME && !core.observes(*slot);
+    let far = core.view.live().iter().copied().find(is_far).expect("not everybody observes everybody");
+    let name = core.view.record(far).id.clone();
+    net.nodes[0].core.reap(far);
+    net.drain(0);
+    assert_eq!(net.status(0, name.as_str()), None);
+    // The tombstone would let it in again after a minute; the two seldom speak to each other.
+    net.run_until(ms(2_500), "the others' word is followed up", Net::all_agree);
+    assert_eq!(net.status(0, name.as_str()), Some(Status::Up));
 }
 
 #[test]

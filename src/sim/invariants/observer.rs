@@ -194,10 +194,8 @@ impl Observer {
             return if before.run == record.run { falls(before, record) } else { None };
         }
         let (incarnation, until) = self.buried.get(&record.id)?;
-        // A clock may be a little fast: the last thousandth of the time does not count; where clocks are as bad as
-        // leases allow, the last fiftieth.
-        let share = if self.birth.leadership.is_some() { 50 } else { 1_000 };
-        let margin = crate::sim::random::nanos(self.birth.settings.reap_after / share);
+        // The node counts by its own clock, which may be wrong by 1 %: the last fiftieth of the time does not count.
+        let margin = crate::sim::random::nanos(self.birth.settings.reap_after / 50);
         (record.incarnation <= *incarnation && now + margin < *until)
             .then(|| (Invariant::NoResurrection, format!("{} was buried as {incarnation}", in_short(record))))
     }

@@ -9,7 +9,7 @@ use crate::core::{Change, ChangeKind, Command, Input, LinkEvent, NodeId, Output,
 use crate::sim::adversary::MOST_INVENTED;
 use crate::sim::invariants::Invariant;
 use crate::sim::network::{Arrival, NodeLoss};
-use crate::sim::node::Stored;
+use crate::sim::node::{Node, Stored};
 use crate::sim::streams::Answer;
 
 /// Number of wake-ups at one instant after which a core counts as stuck.
@@ -471,7 +471,10 @@ impl World {
     fn accused(&mut self, node: usize, subject: usize, id: &NodeId, healthy_for: Duration, before: &Before) {
         let Some(process) = &self.nodes[node].process else { return };
         let Some(untroubled_since) = self.nodes[node].untroubled() else { return };
-        if self.nodes[subject].shares_name {
+        // Of two live processes of one name, members hear the one that they hold, and the other one hears nobody.
+        let place = &self.nodes[node];
+        let is_rival = |at: &Node| at.id == place.id && at.address != place.address && at.process.is_some();
+        if self.nodes[subject].shares_name || (place.shares_name && self.nodes.iter().any(is_rival)) {
             return;
         }
         let has_raised = process.core.counters().suspicions_raised > before.suspicions_raised;

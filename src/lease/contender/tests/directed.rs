@@ -10,13 +10,13 @@ use crate::lease::contender::{Contender, ContenderAlarm, ContenderBirth, LeaseTi
 use crate::lease::{LeaseName, Outcome, Round, Step, Wish};
 use crate::sim::lease::Database;
 
-const LEASE: Duration = Duration::from_secs(15);
-const RENEWAL: Duration = Duration::from_secs(5);
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const LEASE: Duration = Duration::from_secs(15);
+pub(super) const RENEWAL: Duration = Duration::from_secs(5);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// The time that is left of a lease at least when all nodes have seen it, less a second or two.
 const MOST_OF_LEASE: Duration = Duration::from_secs(8);
 
-fn usual() -> LeaseTiming {
+pub(super) fn usual() -> LeaseTiming {
     LeaseTiming::of_lease(LEASE)
 }
 
@@ -55,7 +55,7 @@ fn outputs(contender: &mut Contender) -> Vec<Output> {
     std::iter::from_fn(|| contender.poll()).collect()
 }
 
-fn own_claim(contender: &Contender) -> Option<(u64, Time)> {
+pub(super) fn own_claim(contender: &Contender) -> Option<(u64, Time)> {
     let claim = contender.claims().next().expect("one lease").clone();
     claim.is_me.then(|| (claim.term, claim.valid_until.expect("it has an end")))
 }
@@ -563,129 +563,6 @@ fn the_usual_load_is_a_round_of_each_node_in_a_renewal_interval() {
     let rounds = world.rounds.len() - before;
     // Five nodes, twenty intervals, a tenth more for the jitter, and a little for successions.
     assert!((100..=125).contains(&rounds), "{rounds}");
-}
-
-/// Two nodes that gossip with each other and ask two databases, and a node more at the second one.
-struct Apart {
-    now: Time,
-    nodes: Vec<Contender>,
-    databases: [Database; 2],
-    /// The terms and times at which each began to lead.
-    begun: Vec<(usize, u64, Time)>,
-    /// True if two led at one time in one term.
-    led_together: bool,
-    alarms: Vec<(usize, &'static str)>,
-}
-
-impl Apart {
-    fn new(flaw: Option<Flaw>) -> Self {
-        let node = |at: usize| {
-            let birth = ContenderBirth {
-                node: name(at),
-                rpc_address: None,
-                timing: usual(),
-                leases: vec![LeaseName::default()],
-                terms: std::collections::BTreeMap::new(),
-                floors: std::collections::BTreeMap::new(),
-                seed: [at as u8; 32],
-            };
-            let mut contender = Contender::new(birth, Time::ORIGIN);
-            if let Some(flaw) = flaw {
-                contender.plant(flaw);
-            }
-            contender
-        };
-        Self {
-            now: Time::ORIGIN,
-            nodes: (0..3).map(node).collect(),
-            databases: [Database::new(), Database::new()],
-            begun: Vec::new(),
-            led_together: false,
-            alarms: Vec::new(),
-        }
-    }
-
-    fn drain(&mut self, at: usize) -> Vec<(u64, bool)> {
-        let mut told = Vec::new();
-        while let Some(output) = self.nodes[at].poll() {
-            match output {
-                Output::Tell { term, is_released, .. } => told.push((term, is_released)),
-                Output::Elected { term, is_me: true, .. } => self.begun.push((at, term, self.now)),
-                Output::AwaitWork { lease, term } => self.nodes[at].work_ended(self.now, &lease, term),
-                Output::Alarm(alarm) => self.alarms.push((at, alarm.kind())),
-                _ => {}
-            }
-        }
-        told
-    }
-
-    /// Lets time pass in steps of 50 ms. Words are heard at once, once `gossips`.
-    fn run(&mut self, duration: Duration, gossips: bool) {
-        let (end, lease) = (self.now + duration, LeaseName::default());
-        while self.now < end {
-            for at in 0..self.nodes.len() {
-                self.nodes[at].tick(self.now);
-                if let Some(round) = self.nodes[at].begin(self.now) {
-                    let clock = self.now.since(Time::ORIGIN);
-                    let answer = self.databases[at.min(1)].execute(clock, &round).expect("it takes writes");
-                    self.nodes[at].answered(self.now, &answer);
-                }
-                let mut words: Vec<_> = self.drain(at).into_iter().map(|word| (at, word)).collect();
-                while let Some((by, (term, is_released))) = words.pop().filter(|_| gossips) {
-                    for to in (0..self.nodes.len()).filter(|to| *to != by) {
-                        self.nodes[to].heard(self.now, &lease, &name(by), term, is_released);
-                        words.extend(self.drain(to).into_iter().map(|word| (to, word)));
-                    }
-                }
-            }
-            let terms: Vec<u64> = self.nodes.iter().filter_map(own_claim).map(|(term, _)| term).collect();
-            self.led_together |= gossips && terms.len() > 1 && terms[0] == terms[1];
-            self.now = self.now + MOMENT;
-        }
-    }
-
-    fn leaders(&self) -> usize {
-        self.nodes.iter().filter(|node| own_claim(node).is_some()).count()
-    }
-}
-
-const MOMENT: Duration = Duration::from_millis(50);
-
-#[test]
-fn of_two_leaders_in_one_term_by_two_databases_none_leads_on_and_one_leads_alone_in_a_higher_term() {
-    let mut apart = Apart::new(None);
-    // They do not know each other yet.
-    apart.run(LEASE, false);
-    assert_eq!(apart.leaders(), 2, "each database gives its first term");
-    apart.run(RENEWAL + SECOND, true);
-    assert_eq!(apart.leaders(), 0, "the next word of either ends both");
-    let told = |at| apart.alarms.contains(&(at, "two databases"));
-    assert!(told(0) && (told(1) || told(2)), "both say so: {:?}", apart.alarms);
-    (apart.led_together, apart.alarms) = (false, Vec::new());
-    let before = apart.begun.len();
-    apart.run(LEASE * 20, true);
-    let later = &apart.begun[before..];
-    assert_eq!((later.len(), apart.leaders()), (1, 1), "one leads on, for as long as it lives: {later:?}");
-    assert_eq!(later[0].1, 2, "in a term above");
-    assert!(!apart.led_together);
-}
-
-#[test]
-fn planted_leader_that_ignores_another_in_its_own_term_is_caught() {
-    let mut apart = Apart::new(Some(Flaw::IgnoresRivals));
-    apart.run(LEASE, false);
-    apart.run(LEASE * 20, true);
-    assert!(apart.leaders() == 2 && apart.alarms.is_empty(), "two lead for ever, and nobody says so");
-}
-
-#[test]
-fn planted_wait_for_the_first_word_alone_is_caught() {
-    let mut apart = Apart::new(Some(Flaw::WaitsForFirstWordOnly));
-    apart.run(LEASE, false);
-    apart.run(RENEWAL + SECOND, true);
-    let before = apart.begun.len();
-    apart.run(LEASE * 20, true);
-    assert!(apart.begun.len() - before > 10, "the databases take turns: {:?}", apart.begun);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The contender in virtual time, before a modelled database.
 
+mod apart;
 mod chaos;
 mod directed;
 mod hostile;

@@ -1,0 +1,119 @@
+//! What is kept, asked for and taken of broadcasts is bounded, and nothing that was taken is lost.
+
+use super::*;
+
+#[test]
+fn what_is_kept_is_bounded() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let run = net.nodes[1].core.me().run;
+    for number in 1..=MAX_KEPT_MESSAGES as u64 + 500 {
+        forge(&mut net, 1, 0, &[broadcast(run, number, Duration::ZERO)]);
+    }
+    let kept = net.nodes[0].core.sizes().messages;
+    assert!(kept <= MAX_KEPT_MESSAGES + MAX_UNSPREAD + 16, "{kept}");
+    assert_eq!(net.nodes[0].messages.len(), MAX_KEPT_MESSAGES + 500, "all were delivered");
+}
+
+#[test]
+fn programs_that_outrun_the_others_are_told_to_wait_and_nothing_that_was_taken_is_lost() {
+    let mut net = Net::linked(Profile::Local, 4);
+    let large = vec![7; MAX_PAYLOAD_BYTES];
+    let mut taken = [0; 3];
+    let mut refused = 0;
+    for _ in 0..500 {
+        for (node, taken) in taken.iter_mut().enumerate() {
+            net.nodes[node].replies.clear();
+            say(&mut net, node, &large);
+            match net.nodes[node].replies[..] {
+                [Reply::Broadcast { .. }] => *taken += 1,
+                [Reply::Refused(CommandError::TooFast)] => refused += 1,
+                _ => panic!("{:?}", net.nodes[node].replies),
+            }
+        }
+        net.run(ms(5));
+    }
+    assert!(refused > 0, "94 MiB in 2.5 s are more than is kept");
+    assert!(
+        taken.iter().all(|taken| taken * MAX_PAYLOAD_BYTES > MAX_KEPT_OWN_BYTES),
+        "{taken:?}: room is made in time"
+    );
+    net.run(Duration::from_secs(8));
+    for (origin, taken) in taken.iter().enumerate() {
+        for node in &net.nodes {
+            let heard = node.messages.iter().filter(|(_, message)| message.from == id(&format!("n{origin}"))).count();
+            assert_eq!(heard, *taken, "of n{origin} at {}", node.core.me().id);
+        }
+    }
+    assert!(net.nodes[0].core.counters().messages.evicted > 0, "what gives way is counted");
+    assert_sums(&net);
+}
+
+#[test]
+fn more_origins_than_there_is_room_for_wait_until_one_is_forgotten() {
+    let mut net = Net::cluster(Profile::Lan, 2);
+    let origins = MAX_ORIGINS + 1;
+    for n in 0..origins {
+        let mut record = crate::core::member::tests::record(&format!("m{n}"), 5, Status::Up);
+        (record.run, record.address) = (Run(0x10_0000 + n as u64), address(1_000 + n));
+        forge(&mut net, 1, 0, &[Message::Update(crate::core::wire::Update { note: None, record })]);
+    }
+    for n in 0..origins {
+        forge(&mut net, 1, 0, &[broadcast(Run(0x10_0000 + n as u64), 1, Duration::ZERO)]);
+    }
+    assert_eq!(net.nodes[0].messages.len(), MAX_ORIGINS);
+    assert_eq!(net.nodes[0].core.counters().dropped(Drop::TableFull), 1);
+    assert_sums(&net);
+}
+
+#[test]
+fn what_is_asked_for_in_one_question_is_bounded_and_unproven_addresses_get_nothing() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    for _ in 0..2_000 {
+        say(&mut net, 0, &[7; 700]);
+    }
+    let run = net.nodes[0].core.me().run;
+    net.sent = Some(Vec::new());
+    forge(&mut net, 1, 0, &[Message::WantBroadcasts(vec![Span { run, first: 1, last: 1 << 40 }])]);
+    let sent = net.sent.take().unwrap_or_default();
+    assert!(!sent.is_empty() && sent.len() <= 16, "{} packets", sent.len());
+    // The same question from an address that proved nothing.
+    let core = &mut net.nodes[0].core;
+    let slot = core.view.slot_of("n1").expect("a member");
+    core.view.peer_mut(slot).proven = false;
+    net.sent = Some(Vec::new());
+    net.nodes[0].core.asked_for_broadcasts(slot, &[Span { run, first: 1, last: 1 }]);
+    net.drain(0);
+    assert_eq!(net.sent.take().map(|sent| sent.len()), Some(0));
+    assert_eq!(net.nodes[0].core.counters().dropped(Drop::Unproven), 1);
+}
+
+#[test]
+fn broadcasts_beyond_the_allowance_of_who_relays_them_are_not_taken() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    let run = net.nodes[2].core.me().run;
+    let most = (MAX_BYTES_PER_MEMBER / MAX_PAYLOAD_BYTES) as u64;
+    let largest = payload(&vec![0; MAX_PAYLOAD_BYTES]);
+    let mut relay = |by: &str, number| {
+        let core = &mut net.nodes[0].core;
+        let slot = core.view.slot_of(by).expect("a member");
+        core.heard_broadcast(slot, &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() });
+        net.drain(0);
+    };
+    for number in 1..=most + 1 {
+        relay("n1", number);
+    }
+    relay("n2", most + 2);
+    assert_eq!(net.nodes[0].messages.len() as u64, most + 1, "and the last one, by another member");
+    assert_eq!(net.nodes[0].core.counters().dropped(Drop::RateLimited), 1);
+    assert_sums(&net);
+}
+
+#[test]
+fn a_broadcast_does_not_go_back_to_where_it_began_or_came_from() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    say(&mut net, 0, b"x");
+    net.run(ms(150));
+    assert_eq!(seen(&net), 3);
+    assert_eq!(net.nodes[0].core.counters().messages.received, 0, "nobody sends it to its origin");
+    assert_sums(&net);
+}
