@@ -49,6 +49,9 @@ pub struct Info {
     /// The views of the members that it hears, compared with its own; `null` if they were not compared.
     #[serde(default)]
     pub agreement: Option<Agreement>,
+    /// The leases in a database that it contends for, sorted; `null` where none leads.
+    #[serde(default)]
+    pub leases: Option<Vec<String>>,
 }
 
 /// The views of a node and of the live members that it hears.
@@ -164,7 +167,15 @@ impl Info {
             uptime_ms: millis(info.uptime),
             tasks,
             agreement: None,
+            leases: None,
         }
+    }
+
+    /// Adds the leases that the node contends for.
+    #[must_use]
+    pub fn contending_for(mut self, leases: Option<Vec<String>>) -> Self {
+        self.leases = leases;
+        self
     }
 
     /// Adds what a comparison of views found.

@@ -79,6 +79,10 @@ impl Core {
     pub(in crate::core) fn receive_electorate_report(&mut self, by: Run, founded: ElectorateReport) {
         let (now, known) = (self.now, self.founded());
         let weight = self.weight_of(by);
+        if self.tracker.is_none() && matches!(self.phase, Phase::Joining(_)) {
+            // Whoever leads is heard of soon.
+            self.outputs.push_back(super::Output::VotersHeard { by: None, is_led: false, leader: None });
+        }
         let Some(tracker) = &mut self.tracker else { return self.counters.drop(DropReason::WrongState) };
         if known.is_some_and(|known| !founded.descent.succeeds(&known)) {
             return;

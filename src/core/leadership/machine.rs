@@ -37,6 +37,7 @@ impl Core {
         let renewal_interval = init.timing.renewal_interval;
         let mut election = Election::new(init, &context);
         election.set_policy(quorum.policy);
+        election.set_floor(quorum.floor);
         let term = election.term();
         self.tracker = Some(Box::new(LeaderTracker {
             election: Some(election),

@@ -107,6 +107,9 @@ impl Core {
 
     /// Takes a peer's renewal of the leader.
     pub(in crate::core) fn receive_leader_renewal(&mut self, from: Slot, renewal: &LeaderRenewal) {
+        if self.tracker.is_none() {
+            return self.hear_voters(from, None);
+        }
         let Some(tracker) = &mut self.tracker else { return };
         let Some(agreed) = &tracker.agreed else { return self.ask(from) };
         if agreed.electorate.lineage.0 as u32 != renewal.lineage || renewal.term > tracker.term {
@@ -124,6 +127,15 @@ impl Core {
         }
         if is_behind {
             self.ask(from);
+        }
+    }
+
+    /// Tells the driver of a leader by voters, where this node takes no part in electing one: it may be meant to lead in
+    /// another way, which makes two leaders.
+    fn hear_voters(&mut self, from: Slot, leader: Option<(super::NodeId, Term)>) {
+        if self.counts_in_leadership(from) {
+            let by = Some(self.view.record(from).id.clone());
+            self.outputs.push_back(super::Output::VotersHeard { by, is_led: true, leader });
         }
     }
 
@@ -168,11 +180,14 @@ impl Core {
 
     /// Takes a member's report of who leads, or that nobody does any more.
     pub(in crate::core) fn receive_leader_claim(&mut self, from: Slot, led: LeaderClaim) {
-        if self.tracker.is_none() {
-            return self.counters.drop(DropReason::WrongState);
-        }
         if !is_plausible(&led) {
             return self.counters.drop(DropReason::Malformed);
+        }
+        if self.tracker.is_none() {
+            if let Some(leader) = led.leader.filter(|_| led.age_ms < led.lease_ms) {
+                self.hear_voters(from, Some((leader, led.term)));
+            }
+            return self.counters.drop(DropReason::WrongState);
         }
         let descent = Descent { lineage: led.lineage, root: led.root, began: led.began };
         let counts = self.counts_in_leadership(from);

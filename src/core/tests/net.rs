@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::core::Core;
 use crate::core::doors::{Command, CoreInit, Delivery, Durable, Input, Notice, Output, QuorumInit, Reply, StopReason};
-use crate::core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming};
+use crate::core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming, Term};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::member::{Change, ChangeKind, NodeId, Run, Status, Tags};
 use crate::core::settings::{Profile, Settings};
@@ -31,6 +31,8 @@ pub(super) struct Node {
     /// What it gave out about leaders.
     pub(super) leadership: Vec<(Time, Output)>,
     pub(super) lease_updates: Vec<LeaseUpdate>,
+    /// Words of leaders by voters, where none are elected here.
+    pub(super) voters_heard: Vec<(bool, Option<(NodeId, Term)>)>,
     pub(super) stopped: Option<StopReason>,
     seeds: Vec<SocketAddr>,
     paused: bool,
@@ -219,6 +221,7 @@ impl Net {
             partitions: Vec::new(),
             leadership: Vec::new(),
             lease_updates: Vec::new(),
+            voters_heard: Vec::new(),
             stopped: None,
             seeds,
             paused: false,
@@ -241,6 +244,7 @@ impl Net {
             policy: LeaderPolicy::default(),
             voters: self.voters.clone(),
             ballot: self.disks.get(name).cloned().unwrap_or(blank),
+            floor: Term(0),
         }
     }
 
@@ -327,6 +331,7 @@ impl Net {
                 Output::Change(change) => node.changes.push((self.now, change)),
                 Output::Heard(_) => {}
                 Output::LeaseUpdate { word, .. } => node.lease_updates.push(word),
+                Output::VotersHeard { is_led, leader, .. } => node.voters_heard.push((is_led, leader)),
                 // Unless wires are laid, this is a network without TCP: everything must work without links.
                 Output::OpenLink { link, to } => {
                     self.opened.push(to);

@@ -40,6 +40,7 @@
 //! | a leader says so again and again; one that hears of another in its own term stops | two lead for ever by two databases | `answering`, `mod` |
 //! | a leader that the store does not know is waited for as long as it is heard | two databases take turns | `history` |
 //! | led work has ended before a lease is released | two at work at once | `asking` |
+//! | a lease is taken above the highest term that voters gave, and not while somebody is heard to lead by voters | terms that fall, two leaders, where the mode is changed | `asking` |
 //! | a release is announced, and followed by a try at once | nobody leads for up to a renewal interval | `history`, `asking` |
 //!
 //! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that the tests notice. Exploration that
@@ -60,6 +61,7 @@
 //! | nobody leads in a term that is not above all known | `TermOfStoreAlone`, `LeadsBelowKnownTerm` | chaos |
 //! | a missing row is waited for | `TakesWhatIsMissing` | chaos |
 //! | of two leaders in one term none leads on, and one that is heard is waited for | `IgnoresRivals`, `WaitsForFirstWordOnly` | `directed` alone |
+//! | above the terms of voters, and not beside a leader of theirs | `TermOfStoreAlone`, `LeadsBesideVoters` | `directed` alone |
 //! | led work ends before a release; a drained node never leads | `ReleasesBeforeWorkEnds`, `LeadsWhenDraining` | chaos |
 //! | a release is announced, and followed by a try at once | `DeafToReleases` | `directed` alone |
 //!
@@ -144,6 +146,8 @@ pub struct Contender {
     contests: BTreeMap<LeaseName, Contest>,
     /// The highest terms on disk, of leases that are not contended for.
     terms: BTreeMap<LeaseName, u64>,
+    /// The highest terms that were led in another way.
+    floors: BTreeMap<LeaseName, u64>,
     flight: Option<Flight>,
     /// The time at which this node's liveness row is written again, whatever its leases need.
     heartbeat_at: Time,
@@ -164,7 +168,7 @@ impl Contender {
     /// # Panics
     /// If the timing does not fit together, or there are too many leases: its maker checks both.
     pub fn new(init: ContenderInit, now: Time) -> Self {
-        let ContenderInit { node, rpc_address, timing, leases, terms, seed } = init;
+        let ContenderInit { node, rpc_address, timing, leases, terms, floors, seed } = init;
         timing.check().expect("the timing is checked before the machine is born");
         let mut contender = Self {
             node,
@@ -173,6 +177,7 @@ impl Contender {
             rng: ContenderRng::new(seed),
             contests: BTreeMap::new(),
             terms,
+            floors,
             flight: None,
             heartbeat_at: now,
             failures: 0,
@@ -199,7 +204,8 @@ impl Contender {
                 return Err(TooManyLeases);
             }
             let known = self.terms.remove(&lease).unwrap_or(0).min(MAX_TERM);
-            let contest = Contest::new(lease.clone(), known, &self.timing, now, self.planted);
+            let mut contest = Contest::new(lease.clone(), known, &self.timing, now, self.planted);
+            contest.floor = self.floors.get(&lease).copied().unwrap_or(0);
             self.contests.insert(lease, contest);
         }
         self.publish(now);
@@ -265,6 +271,16 @@ impl Contender {
             if is_released && !planted.has(Flaw::DeafToReleases) {
                 contest.due = contest.due.min(now + delay);
             }
+        }
+        self.publish(now);
+    }
+
+    /// Takes the report that somebody leads in another way than by this lease: until then this node does not begin to lead.
+    /// What it leads already stays.
+    pub fn led_elsewhere(&mut self, now: Time, lease: &LeaseName, until: Time) {
+        self.expire(now);
+        if let Some(contest) = self.contests.get_mut(lease) {
+            contest.led_elsewhere_until = contest.led_elsewhere_until.max(Some(until));
         }
         self.publish(now);
     }

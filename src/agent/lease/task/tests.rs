@@ -8,14 +8,16 @@ use tracing::dispatcher::{self, Dispatch};
 use super::super::courier::{self, Ends};
 use super::super::desk::Hold;
 use super::super::terms;
+use super::talk::{MOST_LOOK_SPREAD, TOLD_AGAIN_AFTER};
 use super::*;
 use crate::agent::bus::Bus;
 use crate::agent::directory::Directory;
 use crate::agent::directory::tests::{name, record};
+use crate::agent::lease::desk::Heard;
 use crate::core::{Change, LeadershipState};
 use crate::journal::Journal;
 use crate::journal::tests::Kept;
-use crate::lease::ContenderInit;
+use crate::lease::{ContenderAlarm, ContenderInit};
 use crate::sim::lease::Database;
 
 /// A lease that nothing ends within a test, however busy the machine is.
@@ -43,7 +45,9 @@ impl Bench {
         let shared = Arc::new(Shared::new(bus, clock, Arc::default(), Arc::default(), Arc::default(), journal));
         let timing = ContenderTiming::of_lease(LEASE);
         let (node, leases) = (name("me"), vec![lease.clone()]);
-        let init = ContenderInit { node, rpc_address: None, timing, leases, terms: terms.clone(), seed: [7; 32] };
+        let floors = BTreeMap::new();
+        let init =
+            ContenderInit { node, rpc_address: None, timing, leases, terms: terms.clone(), floors, seed: [7; 32] };
         let (leases, doors) = Leases::open(Arc::clone(&shared.office), clock, &[lease], terms);
         let (courier, ends) = courier::open();
         let (driver, told) = mpsc::channel(64);
@@ -117,7 +121,8 @@ impl Bench {
     /// Takes a word of another node.
     fn hear(&mut self, kind: u8, term: u64, is_of_elder: bool) {
         let (lease, node) = (name(LeaseName::DEFAULT), name("other"));
-        self.task.hear(&Heard { word: LeaseUpdate { lease, node, term, kind, nonce: 0 }, is_of_elder });
+        let word = LeaseUpdate { lease, node, term, kind, nonce: 0 };
+        self.task.hear(&Heard::Word { word, is_of_elder });
     }
 
     fn claim(&self) -> Claim {

@@ -38,6 +38,37 @@ fn five(flaw: Option<Flaw>, voters: usize) -> (Cluster, usize) {
     (cluster, leader)
 }
 
+#[test]
+fn voters_lead_above_the_terms_that_were_led_in_another_way() {
+    // Of another generation, or at its end: not of this electorate's terms, and no reason to elect nobody.
+    for (floor, first) in [(12, 13), (Term::beginning_of(1, 5).0, 1), ((1 << 40) - 1, 1), (0, 1)] {
+        let mut cluster = Cluster::new(1, 3);
+        cluster.floor = Term(floor);
+        cluster.start_all();
+        assert!(cluster.run_until(SECOND * 2, |cluster| cluster.leader().is_some()));
+        let leader = cluster.leader().expect("leads");
+        assert_eq!(cluster.leaders.iter().next(), Some((&Term(first), &leader)), "above {floor}");
+        assert!(cluster.violations.is_empty(), "{:?}", cluster.violations);
+    }
+}
+
+#[test]
+fn a_voter_that_knows_of_terms_led_in_another_way_does_not_depose_a_leader() {
+    let (mut cluster, leader) = five(None, 3);
+    cluster.floor = Term(12);
+    let follower = (leader + 1) % 3;
+    cluster.crash(follower);
+    cluster.start(follower);
+    cluster.run_for(SECOND * 5);
+    assert_eq!((cluster.leader(), cluster.leaders.len()), (Some(leader), 1));
+    // Whoever follows is that voter or another one.
+    cluster.crash(leader);
+    assert!(cluster.run_until(SECOND * 20, |cluster| cluster.leader().is_some_and(|now| now != leader)));
+    let last = *cluster.leaders.keys().last().expect("somebody leads");
+    let is_of_follower = cluster.leader() == Some(follower);
+    assert!(last == Term(if is_of_follower { 13 } else { 2 }), "{last}");
+}
+
 /// Plays figure 8 of Raft with this machine.
 fn figure_eight(flaw: Option<Flaw>) -> Vec<String> {
     let (mut cluster, one) = five(flaw, 5);

@@ -126,6 +126,7 @@ fn born(node: usize, init: u8, now: Time, flaw: Option<Flaw>) -> Contender {
         timing: ContenderTiming::of_lease(LEASE),
         leases: vec![LeaseName::default()],
         terms: BTreeMap::new(),
+        floors: BTreeMap::new(),
         seed: [node as u8 * 16 + init; 32],
     };
     let mut contender = Contender::new(init, now);
