@@ -31,6 +31,7 @@ pub(super) struct Node {
     /// What it gave out about leaders.
     pub(super) leadership: Vec<(Time, Output)>,
     pub(super) lease_words: Vec<LeaseWord>,
+    pub(super) believed_words: Vec<LeaseWord>,
     pub(super) stopped: Option<StopReason>,
     seeds: Vec<SocketAddr>,
     paused: bool,
@@ -219,6 +220,7 @@ impl Net {
             partitions: Vec::new(),
             leadership: Vec::new(),
             lease_words: Vec::new(),
+            believed_words: Vec::new(),
             stopped: None,
             seeds,
             paused: false,
@@ -326,7 +328,10 @@ impl Net {
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
                 Output::Heard(_) => {}
-                Output::LeaseWord { word, .. } => node.lease_words.push(word),
+                Output::LeaseWord { word, is_of_elder } => {
+                    node.believed_words.extend(Some(&word).filter(|_| is_of_elder).cloned());
+                    node.lease_words.push(word);
+                }
                 // Unless wires are laid, this is a network without TCP: everything must work without links.
                 Output::OpenLink { link, to } => {
                     self.opened.push(to);
