@@ -56,6 +56,8 @@ pub(super) struct Contest {
     pub(super) fell_below: Option<u64>,
     /// A token under this node's name that was not drawn here.
     pub(super) namesake: Option<Token>,
+    /// The time at which the claim was last contradicted by a member whose word does not count.
+    pub(super) doubted: Option<Time>,
 }
 
 impl Contest {
@@ -76,6 +78,7 @@ impl Contest {
             told,
             fell_below: None,
             namesake: None,
+            doubted: None,
         }
     }
 
