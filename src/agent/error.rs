@@ -108,6 +108,15 @@ pub enum AgentError {
         "the leader has not given the lease up within five seconds: does its led work end? see its log, and try again"
     )]
     NotGivenUp,
+    /// The leader of a lease does not take this node's word yet.
+    #[error(
+        "{leader} leads, and does not take the word of this node, which came less than a minute ago and was not there before at \
+         this address: ask {leader} itself or a node that has been there for longer, or try again in a minute"
+    )]
+    NotBelieved {
+        /// The leader that was asked.
+        leader: NodeId,
+    },
     /// A lease goes to whoever takes it first.
     #[error("a lease goes to whoever takes it first: leave the successor's name out")]
     NoSuccessor,

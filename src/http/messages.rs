@@ -56,7 +56,7 @@ pub(super) async fn request(
 ) -> Result<Response, Refusal> {
     let Path((node, topic)) = path?;
     query.only(&["timeout_ms"])?;
-    let timeout = query.last("timeout_ms").map_or(Ok(REQUEST_TIMEOUT), patience)?;
+    let timeout = query.word("timeout_ms")?.map_or(Ok(REQUEST_TIMEOUT), patience)?;
     let answer = app.agent.request(&named(&node)?, &topic, &body, timeout).await?;
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response())
 }

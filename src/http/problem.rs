@@ -210,6 +210,9 @@ impl From<AgentError> for Refusal {
             AgentError::NotGivenUp => {
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "leader-silent", "The leader did not give leadership up", detail)
             }
+            AgentError::NotBelieved { .. } => {
+                Self::new(StatusCode::CONFLICT, "not-believed", "The leader does not believe this node yet", detail)
+            }
             AgentError::NoSuccessor | AgentError::Refused(CommandError::NoBroadcast { .. }) => Self::value(detail),
             AgentError::TooManyAddresses { .. } | AgentError::Refused(CommandError::Unreachable { .. }) => {
                 Self::value(detail)

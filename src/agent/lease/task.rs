@@ -110,6 +110,9 @@ impl Task {
         };
         let now = task.parts.clock.now();
         task.parts.contender.set_draining(now, true);
+        for (lease, term) in task.parts.terms.known.clone() {
+            task.keep_term(&lease, term);
+        }
         task.carry_out();
         task
     }
@@ -192,6 +195,9 @@ impl Task {
         if matches!(status, Status::Up | Status::Suspect) {
             self.is_member = true;
             let now = self.parts.clock.now();
+            if !self.parts.shared.has_begun_alone() {
+                self.parts.contender.arrive(now);
+            }
             self.parts.contender.set_draining(now, false);
             for claim in self.claims() {
                 self.parts.contender.hurry(now, &claim.lease, now);
@@ -324,7 +330,7 @@ impl Task {
         let now = self.parts.clock.now();
         let known = self.claim(&lease).map(|claim| (claim.term, claim.is_me));
         match word.kind {
-            LeaseWord::LED | LeaseWord::KNOWN if *is_of_elder => {
+            LeaseWord::LED | LeaseWord::KNOWN | LeaseWord::TAUGHT if *is_of_elder => {
                 // Whoever merely knows of a term is no rival of its leader.
                 let by = if word.kind == LeaseWord::LED { &word.node } else { &self.parts.node };
                 self.parts.contender.heard(now, &lease, by, word.term, false);
@@ -334,6 +340,12 @@ impl Task {
                     let part = SysRng.try_next_u32().unwrap_or_default();
                     let by = now + spread.mul_f64(f64::from(part) / f64::from(u32::MAX));
                     self.parts.contender.hurry(now, &lease, by);
+                }
+            }
+            LeaseWord::LED => self.parts.contender.doubted(now, &lease, &word.node, word.term),
+            LeaseWord::DECLINED if *is_of_elder => {
+                if self.claim(&lease).is_some_and(|claim| claim.leader.as_ref() == Some(&word.node)) {
+                    self.parts.leases.decline(word.nonce);
                 }
             }
             LeaseWord::RELEASED if *is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
@@ -352,7 +364,10 @@ impl Task {
     fn carry_out(&mut self) {
         while let Some(output) = self.parts.contender.poll() {
             match output {
-                Output::Persist { lease, term } => self.parts.terms.keep(lease, term),
+                Output::Persist { lease, term } => {
+                    self.keep_term(&lease, term);
+                    self.parts.terms.keep(lease, term);
+                }
                 Output::Tell { lease, term, is_released } => {
                     let kind = if is_released { LeaseWord::RELEASED } else { LeaseWord::LED };
                     self.tell_others(&lease, term, kind);
@@ -413,9 +428,20 @@ impl Task {
     fn tell_word(&self, lease: &LeaseName, term: u64, kind: u8, nonce: u64) {
         let Ok(lease) = NodeId::new(lease.as_str()) else { return };
         let word = LeaseWord { lease, node: self.parts.node.clone(), term, kind, nonce };
+        self.request(Request::TellLease(word));
+    }
+
+    /// Keeps a term for the newcomers that this node brings in.
+    fn keep_term(&self, lease: &LeaseName, term: u64) {
+        if let Ok(lease) = NodeId::new(lease.as_str()) {
+            self.request(Request::KeepLeaseTerm { lease, term });
+        }
+    }
+
+    fn request(&self, request: Request) {
         let Some(driver) = self.parts.driver.upgrade() else { return };
         // At once if there is room, so that the goodbye comes after it.
-        if let Err(mpsc::error::TrySendError::Full(request)) = driver.try_send(Request::TellLease(word)) {
+        if let Err(mpsc::error::TrySendError::Full(request)) = driver.try_send(request) {
             tokio::spawn(async move { driver.send(request).await });
         }
     }
