@@ -190,6 +190,10 @@ impl Task {
         self.parts.contender.claims().find(|claim| claim.lease == *lease)
     }
 
+    fn is_leader(&self, lease: &LeaseName, node: &NodeId) -> bool {
+        self.claim(lease).is_some_and(|claim| claim.leader.as_ref() == Some(node))
+    }
+
     fn look_at_status(&mut self) {
         let status = *self.status.borrow_and_update();
         if matches!(status, Status::Up | Status::Suspect) {
@@ -343,10 +347,8 @@ impl Task {
                 }
             }
             LeaseWord::LED => self.parts.contender.doubted(now, &lease, &word.node, word.term),
-            LeaseWord::DECLINED if *is_of_elder => {
-                if self.claim(&lease).is_some_and(|claim| claim.leader.as_ref() == Some(&word.node)) {
-                    self.parts.leases.decline(word.nonce);
-                }
+            LeaseWord::DECLINED if *is_of_elder && self.is_leader(&lease, &word.node) => {
+                self.parts.leases.decline(word.nonce);
             }
             LeaseWord::RELEASED if *is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
                 self.parts.contender.heard(now, &lease, &word.node, word.term, true);

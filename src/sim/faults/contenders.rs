@@ -281,7 +281,6 @@ mod tests {
         planted_leader_whose_claim_does_not_end_is_caught: NoExpiry from 0 by LeaseClaimsEndInTime;
         planted_takeover_at_the_stores_expiry_is_caught: TakesAtExpiry from 4 by OneLeaseClaimAtATime;
         planted_trust_in_what_looks_free_is_caught: TakesWhatLooksFree from 100 by OneLeaseClaimAtATime;
-        planted_trust_in_the_own_name_is_caught: TakesBackOwnName from 200 by OneLeaderPerLeaseTerm, OneLeaseClaimAtATime;
         planted_leader_that_ignores_rejections_is_caught: IgnoresRejection from 0 by DeposedLeadersStop;
         planted_leader_that_ignores_higher_terms_is_caught: IgnoresHigherTerms from 3 by DeposedLeadersStop;
         planted_leader_that_leads_on_in_its_term_is_caught: LeadsOnInItsTerm from 3 by OneLeaderPerLeaseTerm;

@@ -267,7 +267,7 @@ impl LeaseWatch {
         }
         let rivals = self.processes.iter().filter(|(other, _)| **other != node);
         for (other, rival) in rivals.filter_map(|(other, process)| Some((other, process.holds(now, lease)?))) {
-            if self.are_apart(&held.grant, &rival.grant) {
+            if self.are_apart(held.grant, rival.grant) {
                 self.reached.apart += 1;
             } else if self.is_beyond(process, *other, lease, held, rival) {
                 self.reached.beyond += 1;
@@ -279,7 +279,7 @@ impl LeaseWatch {
         let is_erased = |grant: &Option<Token>| grant.is_some_and(|grant| self.erased.get(&grant) == Some(&true));
         match self.leaders.get(&key) {
             Some((first, number, grant)) if (*first, *number) != (node, process.number) => {
-                if !is_erased(grant) && !is_erased(&held.grant) && !self.are_apart(grant, &held.grant) {
+                if !is_erased(grant) && !is_erased(&held.grant) && !self.are_apart(*grant, held.grant) {
                     let detail = format!("term {} of {lease} is led by {first} and by {node}", held.term);
                     found = broken(Invariant::OneLeaderPerLeaseTerm, detail);
                 }
@@ -295,9 +295,9 @@ impl LeaseWatch {
     }
 
     /// Returns true if two databases made these grants. At most one claim stands by each.
-    fn are_apart(&self, one: &Option<Token>, other: &Option<Token>) -> bool {
-        let by = |grant: &Option<Token>| grant.and_then(|grant| self.granted_by.get(&grant));
-        by(one) != by(other)
+    fn are_apart(&self, one: Option<Token>, other: Option<Token>) -> bool {
+        let by = |grant: Option<Token>| self.granted_by.get(&grant?);
+        by(one).zip(by(other)).is_some_and(|(one, other)| one != other)
     }
 
     /// The rules reach whoever saw a grant, or heard of the term that it began, as the highest; nobody else's claim is held

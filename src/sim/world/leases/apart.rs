@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use super::LeaseOptions;
-use crate::lease::{LeaseName, LeaseTiming};
+use crate::lease::{Flaw, LeaseName, LeaseTiming};
 use crate::sim::campaign::campaign_settings;
 use crate::sim::faults::LeaseFault;
+use crate::sim::invariants::Invariant;
 use crate::sim::world::{World, WorldOptions};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -136,4 +137,27 @@ fn a_terms_row_that_is_deleted_changes_nothing() {
         assert!(reigns.iter().any(|reign| reign.1 == term + 1), "{reigns:?}");
         assert_eq!(world.violations(), []);
     }
+}
+
+/// The promises that a node breaks which is alone, leads, dies, and comes back without its disk while its row stands.
+fn broken_by_coming_back(flaw: Option<Flaw>) -> Vec<Invariant> {
+    let mut leases = LeaseOptions::new(1, LeaseTiming::of_lease(SECOND * 20));
+    leases.flaw = flaw;
+    let mut world = World::new(WorldOptions { leases: Some(leases), ..WorldOptions::new(7, 1, campaign_settings()) });
+    world.run_for(SECOND * 8);
+    assert_eq!(leaders(&world), [(0, 1)]);
+    assert!(world.crash(0));
+    world.lose_disk(0);
+    assert!(world.start(0));
+    world.run_for(SECOND * 8);
+    assert!(flaw.is_some() || leaders(&world).is_empty(), "its own row is waited for like any other's");
+    world.violations().iter().map(|violation| violation.invariant).collect()
+}
+
+/// Among others it is told of its own term before it can take the row for its own, so that random faults hardly find it.
+#[test]
+fn planted_trust_in_the_own_name_is_caught() {
+    assert_eq!(broken_by_coming_back(None), []);
+    let found = broken_by_coming_back(Some(Flaw::TakesBackOwnName));
+    assert!(found.contains(&Invariant::OneLeaderPerLeaseTerm), "{found:?}");
 }
