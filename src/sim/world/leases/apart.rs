@@ -139,17 +139,19 @@ fn a_terms_row_that_is_deleted_changes_nothing() {
     }
 }
 
-/// The promises that a node breaks which is alone, leads, dies, and comes back without its disk while its row stands.
+/// The promises that a node breaks which is alone, leads, dies, and comes back without its disk while its row stands. It sees
+/// that row once it may lead.
 fn broken_by_coming_back(flaw: Option<Flaw>) -> Vec<Invariant> {
-    let mut leases = LeaseOptions::new(1, LeaseTiming::of_lease(SECOND * 20));
+    let mut leases = LeaseOptions::new(1, LeaseTiming::of_lease(SECOND * 60));
     leases.flaw = flaw;
     let mut world = World::new(WorldOptions { leases: Some(leases), ..WorldOptions::new(7, 1, campaign_settings()) });
     world.run_for(SECOND * 8);
     assert_eq!(leaders(&world), [(0, 1)]);
     assert!(world.crash(0));
     world.lose_disk(0);
+    world.cut_from_store(0, SECOND * 8);
     assert!(world.start(0));
-    world.run_for(SECOND * 8);
+    world.run_for(SECOND * 40);
     assert!(flaw.is_some() || leaders(&world).is_empty(), "its own row is waited for like any other's");
     world.violations().iter().map(|violation| violation.invariant).collect()
 }
