@@ -208,6 +208,14 @@ impl EventKind {
         }
     }
 
+    /// Returns the lease that the event is about, if there is one.
+    pub const fn lease(&self) -> Option<&LeaseName> {
+        match self {
+            EventKind::LeaderElected { lease, .. } | EventKind::LeaderLost { lease, .. } => lease.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Returns true if the event concerns this node: as its member, or on either side of a partition.
     pub fn concerns(&self, id: &NodeId) -> bool {
         match self {

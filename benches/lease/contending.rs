@@ -43,7 +43,15 @@ pub async fn contend(
     let mut bytes = [7; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let node = NodeId::new(&name).expect("a name");
-    let birth = ContenderBirth { node, rpc_address: None, timing, leases, terms: BTreeMap::new(), seed: bytes };
+    let birth = ContenderBirth {
+        node,
+        rpc_address: None,
+        timing,
+        leases,
+        terms: BTreeMap::new(),
+        floors: BTreeMap::new(),
+        seed: bytes,
+    };
     let mut contender = Contender::new(birth, now());
     loop {
         contender.tick(now());

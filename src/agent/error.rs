@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::config::ConfigError;
 use crate::core::limits::MAX_SEEDS;
@@ -105,9 +106,15 @@ pub enum AgentError {
     NobodyLeads,
     /// The leader of a lease was asked to give it up, and did not in time.
     #[error(
-        "the leader has not given the lease up within five seconds: does its led work end? see its log, and try again"
+        "{leader} was asked and gives the lease up once its led work has ended, within {} at the latest: do not ask again, \
+         which would depose the next leader; ask who leads", humantime::format_duration(*within)
     )]
-    NotGivenUp,
+    NotGivenUp {
+        /// The leader that was asked.
+        leader: NodeId,
+        /// The time after which its lease has run out, if its work does not end.
+        within: Duration,
+    },
     /// The leader of a lease does not take this node's word yet.
     #[error(
         "{leader} leads, and does not take the word of this node, which came less than a minute ago and was not there before at \
@@ -266,6 +273,17 @@ mod tests {
         let error = StartError::Bind { protocol: "UDP", address, source: io::ErrorKind::AddrInUse.into() };
         assert_eq!(error.exit_code(), 3);
         assert!(error.to_string().contains("127.0.0.1:7117") && error.to_string().contains("--bind"), "{error}");
+    }
+
+    #[test]
+    fn a_leader_that_has_not_resigned_yet_is_named_and_nobody_is_told_to_ask_it_again() {
+        let leader = NodeId::new("a").expect("a name");
+        let text = AgentError::NotGivenUp { leader, within: Duration::from_secs(15) }.to_string();
+        assert!(
+            text.starts_with("a was asked") && text.contains("within 15s") && text.contains("do not ask again"),
+            "{text}"
+        );
+        assert!(!text.contains("try again"), "{text}");
     }
 
     #[tokio::test]

@@ -27,7 +27,7 @@ use super::driver::{Driver, MAX_QUEUED_REQUESTS, Parts};
 use super::error::{Failure, StartError};
 use super::shared::Shared;
 use crate::config::{Config, DEFAULT_GOSSIP_PORT, LeadershipMode};
-use crate::core::election::{Ballot, Identity};
+use crate::core::election::{Ballot, Identity, Term};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::{Birth, Core, Durable, NodeId, QuorumBirth, Run};
 use crate::descriptors::{self, MAX_LINK_DESCRIPTORS};
@@ -105,9 +105,13 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         source,
     })?;
 
+    // What the one way of leading knows bounds the other from below, where the mode was changed.
+    let floor = led_by_lease(&config).await?;
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    let led_by_voters = memory.highest_term;
     let clock = Clock::start();
     let birth = Birth {
-        leadership: memory.ballot.map(|ballot| quorum(&config, ballot)),
+        leadership: memory.ballot.map(|ballot| quorum(&config, ballot, floor)),
         id: config.name.clone(),
         run,
         cluster: config.cluster.clone(),
@@ -139,7 +143,8 @@ pub(super) async fn begin(config: Config, journal: Journal) -> Result<Newborn, S
         for part in seed.chunks_exact_mut(8) {
             part.copy_from_slice(&random()?.to_le_bytes());
         }
-        super::lease::start(&config, clock, &shared, requests.downgrade(), advertised.address, seed).await?;
+        super::lease::start(&config, clock, &shared, requests.downgrade(), advertised.address, seed, led_by_voters)
+            .await?;
     }
     let driver = Driver::new(Parts {
         core,
@@ -173,9 +178,32 @@ fn random() -> Result<u64, StartError> {
 }
 
 /// What this run is born with as one that takes part in electing leaders.
-fn quorum(config: &Config, ballot: Ballot) -> QuorumBirth {
+fn quorum(config: &Config, ballot: Ballot, floor: Term) -> QuorumBirth {
     let leadership = &config.leadership;
-    QuorumBirth { timing: leadership.timing, policy: leadership.policy, voters: leadership.voters.clone(), ballot }
+    QuorumBirth {
+        timing: leadership.timing,
+        policy: leadership.policy,
+        voters: leadership.voters.clone(),
+        ballot,
+        floor,
+    }
+}
+
+/// Returns the highest term that was led by the cluster's lease, as the data directory of a node that elects leaders knows it.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+async fn led_by_lease(config: &Config) -> Result<Term, StartError> {
+    match (&config.data_dir, config.leadership.mode) {
+        (Some(directory), LeadershipMode::Quorum) => {
+            super::lease::highest_term(directory, config.cluster.as_str()).await.map(Term)
+        }
+        _ => Ok(Term(0)),
+    }
+}
+
+#[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+#[allow(clippy::unused_async, reason = "as elsewhere")]
+async fn led_by_lease(_config: &Config) -> Result<Term, StartError> {
+    Ok(Term(0))
 }
 
 /// What this run is born with.
@@ -186,6 +214,9 @@ struct Memory {
     addresses: Vec<SocketAddr>,
     /// In quorum mode.
     ballot: Option<Ballot>,
+    /// The highest term that voters gave, as the ballot on the disk knows it, in any mode.
+    #[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), allow(dead_code))]
+    highest_term: u64,
     /// What an operator should know of the data directory.
     warnings: Vec<StoreWarning>,
 }
@@ -200,6 +231,7 @@ async fn recall(config: &Config) -> Result<Memory, StartError> {
             stored_bound: NO_BOUND,
             addresses: Vec::new(),
             ballot: None,
+            highest_term: 0,
             warnings: Vec::new(),
         });
     };
@@ -225,12 +257,13 @@ fn open(
     // A clock that went back, or a node that refuted more than once a millisecond: the stored figure knows better.
     let incarnation = remembered.incarnation_bound.map_or(now, |bound| now.max(bound + 1));
     let stored_bound = incarnation + INCARNATION_STEP;
+    let highest_term = remembered.ballot.as_ref().map_or(0, |ballot| ballot.highest_term().0);
     let ballot = identity.map(|identity| remembered.ballot.unwrap_or_else(|| Ballot::blank(identity)));
     let addresses = remembered.addresses;
     let durable = Durable { incarnation_bound: stored_bound, addresses, ballot };
     store.write(&durable)?;
     let Durable { addresses, ballot, .. } = durable;
-    Ok(Memory { store: Some(store), incarnation, stored_bound, addresses, ballot, warnings })
+    Ok(Memory { store: Some(store), incarnation, stored_bound, addresses, ballot, highest_term, warnings })
 }
 
 fn unix_milliseconds() -> u64 {
@@ -266,6 +299,25 @@ mod tests {
         assert_eq!(start(Some(7)), Some(7));
         assert_eq!(start(None), None, "without elections it has no ballot, and keeps it");
         assert_eq!(start(Some(8)), Some(7));
+    }
+
+    #[test]
+    fn the_highest_term_that_voters_gave_is_known_in_any_mode() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().to_owned();
+        let start =
+            |identity: Option<u64>| open(&path, &name("c"), &name("a"), 1, identity.map(Identity)).expect("opens");
+        assert_eq!(start(None).highest_term, 0);
+        let memory = start(Some(7));
+        assert_eq!(memory.highest_term, 0, "nothing was voted");
+        let ballot = memory.ballot.map(|ballot| Ballot { version: 1, term: Term(6), ..ballot });
+        let store = memory.store.expect("a directory");
+        let durable = Durable { incarnation_bound: memory.stored_bound, addresses: Vec::new(), ballot };
+        store.write(&durable).expect("written");
+        drop(store);
+        for identity in [None, Some(8), None] {
+            assert_eq!(start(identity).highest_term, 6);
+        }
     }
 
     #[tokio::test]

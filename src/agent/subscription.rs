@@ -16,6 +16,7 @@ use futures_core::Stream;
 use super::bus::{Bus, Position, Snapshot};
 use crate::core::NodeId;
 use crate::event::{Event, EventKind};
+use crate::lease::LeaseName;
 
 /// Events were dropped before they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -136,6 +137,7 @@ impl Drop for Subscription {
 pub struct Filter {
     kinds: Option<BTreeSet<&'static str>>,
     nodes: Option<BTreeSet<NodeId>>,
+    leases: Option<BTreeSet<LeaseName>>,
 }
 
 impl Filter {
@@ -162,10 +164,19 @@ impl Filter {
         self
     }
 
+    /// Only events about leaders by these leases.
+    #[must_use]
+    pub fn leases(mut self, leases: impl IntoIterator<Item = LeaseName>) -> Self {
+        self.leases = Some(leases.into_iter().collect());
+        self
+    }
+
     /// Whether an event passes.
     pub fn matches(&self, kind: &EventKind) -> bool {
+        let is_of = |leases: &BTreeSet<LeaseName>| kind.lease().is_some_and(|lease| leases.contains(lease));
         self.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind.name()))
             && self.nodes.as_ref().is_none_or(|nodes| nodes.iter().any(|node| kind.concerns(node)))
+            && self.leases.as_ref().is_none_or(is_of)
     }
 }
 
@@ -240,6 +251,23 @@ mod tests {
         assert_eq!(recv(&mut slow).await.map(|event| event.sequence), Err(RecvError::Lagged { missed: 1 }));
         assert_eq!(recv(&mut slow).await.map(|event| event.sequence), Ok(2), "and goes on with the oldest kept");
         assert_eq!(recv(&mut subscription).await.map(|event| event.sequence), Ok(2), "who kept up is not concerned");
+    }
+
+    #[test]
+    fn a_filter_by_leases_passes_events_about_their_leaders_alone() {
+        let name_of = |text: &str| LeaseName::new(text).expect("a name");
+        let elected = |lease: Option<&str>| EventKind::LeaderElected {
+            leader: name("a"),
+            member: None,
+            term: 1,
+            lease: lease.map(name_of),
+        };
+        let filter = Filter::all().leases([name_of("billing")]);
+        assert!(filter.matches(&elected(Some("billing"))));
+        for other in [elected(Some("default")), elected(None), EventKind::QuorumLost { term: 1 }] {
+            assert!(!filter.matches(&other), "{other:?}");
+            assert!(Filter::all().matches(&other));
+        }
     }
 
     #[test]

@@ -81,8 +81,13 @@ fn leader_of(seen: &Leader) -> String {
 
 fn leader_rows(leader: &Leader) -> Vec<[String; 2]> {
     let meaning = match leader.state.as_str() {
+        "vacant" if leader.contends == Some(false) => {
+            " (this node does not contend for this lease: see `headcount info`)"
+        }
         "vacant" if leader.mode == "lease" => " (nobody holds the lease)",
-        "unavailable" if leader.mode == "lease" => " (the database does not answer: see the agent's log)",
+        "unavailable" if leader.mode == "lease" => {
+            " (the database cannot be used: `headcount leader --nodes` says why)"
+        }
         "disabled" => " (nobody is elected here: leadership.mode = \"none\")",
         "vacant" => " (an election is due)",
         "unavailable" => " (too few voters can be reached: see `headcount voters list`)",
@@ -147,6 +152,10 @@ fn refuse_twins(nodes: &[NodeId]) -> Result<(), Failure> {
 
 /// Returns the failure that explains why there are no voters to list.
 fn no_voters(leader: &Leader) -> Failure {
+    if leader.mode == "lease" {
+        return Failure::failed("there are no voters here: this agent runs with leadership.mode = \"lease\"")
+            .hint("`headcount leader --nodes` lists the nodes in the database");
+    }
     if leader.state == "disabled" {
         return Failure::failed("leaders are not elected here: this agent runs with leadership.mode = \"none\"")
             .hint("start it with --voters (leadership.voters and mode = \"quorum\") to have one elected");
@@ -177,8 +186,8 @@ pub(super) fn view(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Fail
         json_line(out, &view)?;
     }
     let (Some(number), Some(term), Some(members)) = (view.number, view.term, &view.members) else {
-        return Err(Failure::failed("this agent knows no agreed view")
-            .hint("views are agreed where leaders are elected, see `headcount leader`"));
+        let hint = "views are agreed by voters (leadership.mode = \"quorum\"), once they have elected a leader";
+        return Err(Failure::failed("this agent knows no agreed view").hint(hint));
     };
     if args.format == Format::Table {
         let names = members.iter().map(|id| plain(id)).collect::<Vec<_>>().join(", ");
@@ -190,6 +199,11 @@ pub(super) fn view(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Fail
 pub(super) fn recover(args: &RecoverArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     refuse_twins(&args.voters)?;
     let client = Client::new(&args.target.agent)?;
+    // Not asked about what would be refused.
+    let leader: Leader = client.get("/v1/leader")?;
+    if leader.mode == "lease" {
+        return Err(no_voters(&leader));
+    }
     if !args.yes {
         let info: Info = client.get("/v1/info")?;
         let old: Voters = client.get("/v1/voters")?;
@@ -205,8 +219,7 @@ pub(super) fn recover(args: &RecoverArgs, out: &mut impl Write) -> Result<Exit, 
 fn confirm(node: &str, old: &Voters, args: &RecoverArgs) -> Result<(), Failure> {
     let old = old.voters.iter().map(|voter| plain(&voter.id)).collect::<Vec<_>>().join(", ");
     let old = if old.is_empty() { "before".to_owned() } else { old };
-    let others = args.voters.iter().map(ToString::to_string).filter(|name| name != node);
-    let named = std::iter::once(plain(node)).chain(others).collect::<Vec<_>>().join(", ");
+    let named = named(node, &args.voters);
     let mut terminal = io::stderr();
     if args.anew {
         writeln!(
@@ -225,6 +238,12 @@ Voters that are not named, and come back later, count no more; never recover on 
 While a majority of the old electorate answers it is refused."
     )?;
     ask()
+}
+
+/// Returns the names as they were given, and the agent's own behind them if it was left out.
+fn named(node: &str, voters: &[NodeId]) -> String {
+    let own = (!voters.iter().any(|voter| voter.as_str() == node)).then(|| plain(node));
+    voters.iter().map(ToString::to_string).chain(own).collect::<Vec<_>>().join(", ")
 }
 
 fn ask() -> Result<(), Failure> {
@@ -253,17 +272,37 @@ mod tests {
             assert_eq!(rows[0], ["leader", "-"]);
             assert!(rows[2][1].contains(why), "{rows:?}");
         }
+        for (state, contends, why) in [
+            ("vacant", "false", "does not contend for this lease"),
+            ("vacant", "true", "nobody holds the lease"),
+            ("unavailable", "true", "`headcount leader --nodes` says why"),
+        ] {
+            let json = format!(
+                r#"{{"leader":null,"term":3,"is_me":false,"mode":"lease","state":"{state}","lease_remaining_ms":null,"contends":{contends}}}"#
+            );
+            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"));
+            assert!(rows[2][1].contains(why), "{rows:?}");
+        }
     }
 
     #[test]
     fn no_voters_is_told_apart_from_no_elections() {
-        let leader = |state: &str| {
-            let json = format!(
+        let json = |state: &str| {
+            format!(
                 r#"{{"leader":null,"term":0,"is_me":false,"mode":"none","state":"{state}","lease_remaining_ms":null}}"#
-            );
-            no_voters(&serde_json::from_str(&json).expect("a leader")).to_string()
+            )
         };
+        let leader = |state: &str| no_voters(&serde_json::from_str(&json(state)).expect("a leader")).to_string();
         assert!(leader("disabled").contains("not elected here") && leader("disabled").contains("--voters"));
         assert!(leader("vacant").contains("no voters yet"));
+        let leased = Leader { mode: "lease".to_owned(), ..serde_json::from_str(&json("vacant")).expect("a leader") };
+        assert!(no_voters(&leased).to_string().contains("headcount leader --nodes"), "{}", no_voters(&leased));
+    }
+
+    #[test]
+    fn the_voters_of_a_recovery_are_listed_in_the_order_given() {
+        let voters = ["a", "b"].map(|name| NodeId::new(name).expect("a name"));
+        assert_eq!(named("b", &voters), "a, b");
+        assert_eq!(named("c", &voters), "a, b, c");
     }
 }

@@ -22,12 +22,18 @@ pub(super) fn schema(args: &SchemaArgs, out: &mut impl Write) -> Result<Exit, Fa
     if kind == StoreKind::Sqlite && args.schema.is_some() {
         return Err(Failure::usage("SQLite files have no schemas").hint("use --table-prefix"));
     }
+    if kind == StoreKind::Sqlite && args.role.is_some() {
+        return Err(Failure::usage("SQLite files have no roles").hint("leave --role out"));
+    }
     let refused = |error: StoreError| Failure::usage(error.to_string());
     // The statements are the same for all clusters.
     let mut options = StoreOptions::new(crate::config::DEFAULT_CLUSTER).map_err(refused)?;
     options = options.with_table_prefix(&args.table_prefix).map_err(refused)?;
     if let Some(schema) = &args.schema {
         options = options.with_schema(schema).map_err(refused)?;
+    }
+    if let Some(role) = &args.role {
+        options = options.with_role(role).map_err(refused)?;
     }
     out.write_all(crate::lease::store::schema(kind, &options).as_bytes())?;
     Ok(Exit::DONE)
@@ -54,6 +60,6 @@ pub(super) fn nodes(args: &LeaderArgs, out: &mut impl Write) -> Result<Exit, Fai
             or_nothing(node.rpc_address.as_deref().map(plain)),
         ]
     });
-    table::write(out, ["NODE", "ACTIVE", "HEARD", "TERM", "LEASE", "CALLS AT"], rows)?;
+    table::write(out, ["NODE", "ACTIVE", "HEARD", "TERM", "LEASE", "RPC ADDRESS"], rows)?;
     Ok(Exit::DONE)
 }

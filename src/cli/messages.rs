@@ -28,14 +28,30 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Returns the bytes to send: the text itself, or for `-` those on standard input, up to one byte more than may be
 /// sent.
 fn payload(text: Option<&str>) -> Result<Vec<u8>, Failure> {
-    match text {
+    let mut input = io::stdin().lock();
+    payload_of(text, &mut input)
+}
+
+/// Returns the bytes to send, or refuses more of them than a message has.
+fn payload_of(text: Option<&str>, input: &mut impl io::Read) -> Result<Vec<u8>, Failure> {
+    let too_large = |has: String| {
+        Failure::failed(format!(
+            "the payload has {has}; a message has at most {MAX_PAYLOAD_BYTES} bytes: nothing was sent"
+        ))
+        .hint("send where the data is instead")
+    };
+    let bytes = match text {
         Some("-") => {
             let mut bytes = Vec::new();
-            io::stdin().lock().take(MAX_PAYLOAD_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-            Ok(bytes)
+            input.take(MAX_PAYLOAD_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+            if bytes.len() > MAX_PAYLOAD_BYTES {
+                return Err(too_large(format!("more than {MAX_PAYLOAD_BYTES} bytes")));
+            }
+            bytes
         }
-        text => Ok(text.unwrap_or_default().as_bytes().to_vec()),
-    }
+        text => text.unwrap_or_default().as_bytes().to_vec(),
+    };
+    if bytes.len() > MAX_PAYLOAD_BYTES { Err(too_large(format!("{} bytes", bytes.len()))) } else { Ok(bytes) }
 }
 
 pub(super) fn broadcast(args: &SayArgs, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -159,4 +175,22 @@ fn print(frame: &Frame, format: LineFormat, out: &mut impl Write) -> Result<(), 
 fn read<T: DeserializeOwned>(frame: &Frame) -> Result<T, Failure> {
     serde_json::from_str(&frame.data)
         .map_err(|error| Failure::failed(format!("cannot read what the agent sent: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_that_is_too_large_is_told_with_its_size_before_anything_is_sent() {
+        let most = "x".repeat(MAX_PAYLOAD_BYTES);
+        let of = |text: &str, input: &str| payload_of(Some(text), &mut input.as_bytes());
+        assert_eq!(of(&most, "").map(|bytes| bytes.len()).ok(), Some(MAX_PAYLOAD_BYTES));
+        assert_eq!(of("-", &most).map(|bytes| bytes.len()).ok(), Some(MAX_PAYLOAD_BYTES));
+        let one_more = format!("{most}x");
+        for (failure, size) in [(of(&one_more, ""), "has 65537 bytes"), (of("-", &one_more), "more than 65536 bytes")] {
+            let told = failure.expect_err("too large").to_string();
+            assert!(told.contains(size) && told.contains("nothing was sent"), "{told}");
+        }
+    }
 }

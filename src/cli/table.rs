@@ -94,8 +94,10 @@ pub(super) fn info(out: &mut impl Write, info: &Info) -> io::Result<()> {
         ("tasks", info.tasks.clone()),
         ("version", format!("{} (protocol {} to {})", info.version, info.protocol.min, info.protocol.max)),
     ];
+    // No row where leaders do not come by a lease.
+    let leases = info.leases.iter().map(|leases| ("leases", leases.join(", ")));
     let cell = |(key, value): (&str, String)| [key.to_owned(), human::plain(&value)];
-    write(out, ["WHAT", "VALUE"], rows.map(cell))
+    write(out, ["WHAT", "VALUE"], rows.into_iter().chain(leases).map(cell))
 }
 
 fn count_of(number: u64) -> usize {

@@ -17,6 +17,7 @@ use super::human::{self, plain};
 use super::sse::Frame;
 use super::table;
 use crate::json::{Event, Lagged, Snapshot};
+use crate::lease::LeaseName;
 
 /// Pause before the agent is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -25,7 +26,9 @@ pub(super) fn run(args: &WatchArgs, out: &mut impl Write) -> Result<Exit, Failur
     let client = Client::new(&args.agent)?;
     let nodes: Vec<_> = args.node.iter().map(ToString::to_string).collect();
     let flag: &[String] = if args.snapshot { &["true".to_owned()] } else { &[] };
-    let path = with_query("/v1/events", &[("kind", &args.kind), ("node", &nodes), ("snapshot", flag)]);
+    let leases: Vec<_> = args.lease.iter().map(ToString::to_string).collect();
+    let asked = [("kind", &*args.kind), ("node", &*nodes), ("lease", &*leases), ("snapshot", flag)];
+    let path = with_query("/v1/events", &asked);
     let last = args.after.map(|id| id.to_string());
     let mut printer = Printer { out, format: args.format, ids: args.ids, last };
     #[cfg(unix)]
@@ -160,6 +163,9 @@ pub(super) fn line(event: &Event) -> String {
     for (what, number) in [("term", event.term), ("view", event.number)] {
         parts.extend(number.map(|number| format!("{what} {number}")));
     }
+    // That by which the cluster is led is not named, as in the log.
+    let further = event.lease.as_deref().filter(|lease| *lease != LeaseName::DEFAULT);
+    parts.extend(further.map(|lease| format!("lease {}", plain(lease))));
     for (what, names) in [("unreachable", &event.unreachable), ("reachable", &event.reachable)] {
         if let Some(names) = names {
             parts.push(format!("{} {what}{}", names.len(), some_of(names)));
@@ -255,6 +261,11 @@ mod tests {
         );
         let (text, _) = printed(LineFormat::Text, &format!("event: leader_lost\ndata: {data}\n\n"));
         assert!(text.ends_with("  leader_lost         b  10.0.0.2:7117  (expired)  term 4\n"), "{text}");
+        for (lease, end) in [("billing", "  term 4  lease billing\n"), ("default", "  term 4\n")] {
+            let data = data.replace(r#""term":4"#, &format!(r#""term":4,"lease":"{lease}""#));
+            let (text, _) = printed(LineFormat::Text, &format!("event: leader_lost\ndata: {data}\n\n"));
+            assert!(text.ends_with(end), "{text}");
+        }
     }
 
     #[test]

@@ -18,8 +18,9 @@ use super::given::Item;
 use super::keys::{Key, PREFIX, UNAVAILABLE, find, keys, nearest};
 use super::problem::{LoadError, Problem, Source, printable};
 use super::token::{TokenFile, TokenFileError};
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, LeadershipMode};
 use crate::core::NodeId;
+use crate::lease::LeaseName;
 
 /// Variables with our prefix that are not part of the configuration: the agent that client commands talk to, the file
 /// with its token, and what `headcount lead` passes to its command.
@@ -259,7 +260,7 @@ impl Merge {
             match key.set(&mut self.agent, item) {
                 Ok(()) => {
                     self.sources.insert(key.name(), item.source.clone());
-                    self.written.insert(key.name(), key.showable(&item.found));
+                    self.written.insert(key.name(), key.showable(item));
                 }
                 Err(problems) => {
                     self.failed.insert(key.name());
@@ -398,6 +399,13 @@ impl Merge {
                 format!("are an even number: {voters} voters stand the loss of no more than {} do", voters - 1);
             warnings.push(about("leadership.voters", reason));
         }
+        let lease = &config.leadership.lease;
+        let is_led = |name: &LeaseName| name.as_str() == LeaseName::DEFAULT;
+        if config.leadership.mode == LeadershipMode::Lease && !lease.leases.iter().any(is_led) {
+            let reason = "leaves \"default\" out, by which the cluster is led: this node never leads it";
+            let hint = "add \"default\" if it should; `headcount lead` needs --lease here";
+            warnings.push(about("leadership.lease.leases", reason.to_owned()).hint(hint));
+        }
         self.warnings.extend(warnings);
     }
 
@@ -481,6 +489,25 @@ mod tests {
             assert!(told.contains("enableServiceLinks"), "{told}");
         }
         assert_eq!(loaded.agent, Loader::new().host_name("h").load().expect("defaults").agent);
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn a_node_that_never_leads_the_cluster_is_warned_of() {
+        let warned = |leases: &[&str]| {
+            let with = Loader::new().host_name("h").flag("leadership.mode", "--lease-url", "lease");
+            let with = with.flag("leadership.lease.url", "--lease-url", "sqlite://a.db");
+            let given = leases.iter().map(|lease| (*lease).to_owned());
+            let variable = ("HEADCOUNT_LEADERSHIP__LEASE__LEASES".to_owned(), given.collect::<Vec<_>>().join(","));
+            let loaded = with.environment([variable]).load().expect("good");
+            loaded.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert!(warned(&["default", "billing"]).is_empty());
+        let told = warned(&["billing"]);
+        assert!(
+            told.len() == 1 && told[0].contains("leadership.lease.leases") && told[0].contains("--lease"),
+            "{told:?}"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::ConfigError;
 use crate::core::OutOfRange;
 use crate::core::election::LeaseTiming as Pace;
-use crate::lease::{LeaseName, LeaseTiming, MAX_LEASES, TimingError};
+use crate::lease::{LeaseName, LeaseTiming, MAX_LEASES, TimingError, without_password};
 use crate::text::{MAX_SHOWN, visible};
 
 /// The greatest statement timeout that is chosen by default.
@@ -76,17 +76,54 @@ impl LeaseConfig {
     /// Returns the problems of this section if the mode is `lease`.
     pub(super) fn problems(&self, pace: Pace) -> Vec<ConfigError> {
         let mut problems = Vec::new();
+        let names = self.names();
         match &self.url {
             None => problems.push(ConfigError::LeaseWithoutUrl),
-            Some(url) => problems.extend(url.check().err()),
+            Some(url) => match url.check() {
+                Ok(()) if names.is_empty() => problems.extend(self.check_store(url, pace).err()),
+                Ok(()) => {}
+                Err(error) => problems.push(error),
+            },
         }
         problems.extend(check_leases(&self.leases).err());
-        problems.extend(self.names());
+        problems.extend(names);
         // The lease's own timing is checked for all modes.
         if pace.check().is_ok() {
             problems.extend(self.timing(pace).check().err().map(of_timing));
         }
         problems
+    }
+
+    /// Makes the checks that an agent's store makes at its start: what the address says, and what the environment adds to
+    /// it.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    fn check_store(&self, url: &DatabaseUrl, pace: Pace) -> Result<(), ConfigError> {
+        use crate::lease::store::{Store, StoreUrl};
+        let (Ok(parsed), Ok(options)) = (url.0.parse::<StoreUrl>(), self.options(super::DEFAULT_CLUSTER, pace)) else {
+            return Ok(());
+        };
+        Store::check(&parsed, &options).map_err(|error| url.refused(&error))
+    }
+
+    #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "there is nothing to look at without a database")]
+    fn check_store(&self, _url: &DatabaseUrl, _pace: Pace) -> Result<(), ConfigError> {
+        Ok(())
+    }
+
+    /// Returns the options of the store for a cluster of this name.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn options(
+        &self,
+        cluster: &str,
+        pace: Pace,
+    ) -> Result<crate::lease::store::StoreOptions, crate::lease::store::StoreError> {
+        let options = crate::lease::store::StoreOptions::new(cluster)?.with_table_prefix(&self.table_prefix)?;
+        let options = options.with_statement_timeout(self.timing(pace).statement_timeout)?;
+        match &self.schema {
+            Some(schema) => options.with_schema(schema),
+            None => Ok(options),
+        }
     }
 
     /// Returns the problems of the tables' names and of the statement timeout.
@@ -187,26 +224,6 @@ impl fmt::Debug for DatabaseUrl {
     }
 }
 
-/// Returns the text with all that may be a password taken out: between the first colon and the last `@` behind the
-/// scheme, and behind `password=`. Works on valid and invalid addresses alike.
-fn without_password(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
-    let (user, place) = rest.rsplit_once('@').map_or((None, rest), |(user, place)| (Some(user), place));
-    let mut shown = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
-    shown += &user.map_or_else(String::new, |user| match user.split_once(':') {
-        Some((name, _)) => format!("{name}:…@"),
-        None => format!("{user}@"),
-    });
-    let mut rest = place;
-    while let Some(at) = rest.to_ascii_lowercase().find("password=") {
-        let end = at + "password=".len();
-        shown.push_str(&rest[..end]);
-        shown.push('…');
-        rest = rest[end..].find(['&', ' ']).map_or("", |next| &rest[end + next..]);
-    }
-    shown + rest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,17 +234,13 @@ mod tests {
         for (url, shown) in [
             ("sqlite://a b.db", "sqlite://a b.db"),
             ("postgres://u:s3cret@h/d", "postgres://u:…@h/d"),
-            ("postgres://u:s3c@ret@h,i:1/d?sslmode=require", "postgres://u:…@h,i:1/d?sslmode=require"),
-            (
-                "postgres://h/d?user=u&Password=s3cret&sslmode=disable",
-                "postgres://h/d?user=u&Password=…&sslmode=disable",
-            ),
-            ("postgres:/u:s3cret@h", "postgres:…@h"),
-            ("u:s3cret@h", "u:…@h"),
+            ("postgres://u:s3c/ret@h/d", "postgres://…"),
+            ("postgres://h/d?pasword=s3cret", "postgres://h/d?…"),
+            ("postgres:/u:s3cret@h", "…"),
         ] {
             let url = DatabaseUrl::new(url);
             assert_eq!((url.to_string(), format!("{url:?}")), (shown.to_owned(), shown.to_owned()));
-            assert!(!url.check().err().is_some_and(|error| format!("{error} {error:?}").contains("s3cret")));
+            assert!(!url.check().err().is_some_and(|error| format!("{error} {error:?}").contains("s3c")));
         }
     }
 

@@ -171,10 +171,7 @@ impl Key {
         for (name, item) in entries {
             let key = format!("{}.{}", self.name(), super::problem::printable(name));
             let refuse = |reason: String| {
-                Problem::new(item.source.clone(), reason)
-                    .key(&*key)
-                    .found(self.showable(&item.found))
-                    .allowed(self.range())
+                Problem::new(item.source.clone(), reason).key(&*key).found(self.showable(item)).allowed(self.range())
             };
             match &item.value {
                 // Each tag is checked alone first, so that a malformed one is reported with its own line.
@@ -207,10 +204,7 @@ impl Key {
     }
 
     fn problem(&self, item: &Item, reason: impl AsRef<str>) -> Problem {
-        Problem::new(item.source.clone(), reason)
-            .key(self.name())
-            .found(self.showable(&item.found))
-            .allowed(self.range())
+        Problem::new(item.source.clone(), reason).key(self.name()).found(self.showable(item)).allowed(self.range())
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Whole {
 pub(super) async fn whole(body: Body, most: usize, permits: &Arc<Semaphore>) -> Result<Whole, Refusal> {
     let announced = body.size_hint().lower();
     if announced > most as u64 {
-        return Err(Refusal::body_too_large("the header `Content-Length` says so"));
+        return Err(Refusal::body_too_large(format!("the body has {announced} bytes")));
     }
     let mut permit = None;
     let mut bytes = Vec::new();
@@ -50,7 +50,7 @@ pub(super) async fn whole(body: Body, most: usize, permits: &Arc<Semaphore>) -> 
         })?;
         let length = bytes.len() + piece.len();
         if length > most {
-            return Err(Refusal::body_too_large("more bytes came than any body may have"));
+            return Err(Refusal::body_too_large(format!("the body has more than {most} bytes")));
         }
         if length > SMALL_BODY_BYTES && permit.is_none() {
             permit = acquire(permits).await;

@@ -24,7 +24,10 @@ use crate::core::{Status, Tags};
 use crate::json;
 
 pub(super) async fn info(State(app): State<App>, _: NoQuery) -> Result<Json<json::Info>, Refusal> {
-    Ok(Json(json::Info::new(&app.agent.info(), Some(app.address), super::health::tasks(&app.agent))))
+    let leases = app.agent.leases_contended_for();
+    let leases = leases.map(|leases| leases.iter().map(ToString::to_string).collect());
+    let info = json::Info::new(&app.agent.info(), Some(app.address), super::health::tasks(&app.agent));
+    Ok(Json(info.contending_for(leases)))
 }
 
 pub(super) async fn members(

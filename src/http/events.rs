@@ -29,6 +29,7 @@ use crate::agent::{Filter, Inbox, KEPT_EVENTS, Message, ReceiveError, RecvError,
 use crate::core::{NodeId, Run};
 use crate::event::EventKind;
 use crate::json::{self, EventId};
+use crate::lease::LeaseName;
 
 /// The header with the id of the event after which a stream starts.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -41,7 +42,7 @@ pub(super) async fn events(
     headers: HeaderMap,
     query: Pairs,
 ) -> Result<Response, Refusal> {
-    query.only(&["after", "kind", "node", "snapshot", "topic"])?;
+    query.only(&["after", "kind", "node", "snapshot", "topic", "lease"])?;
     let nodes = query.nodes("node")?;
     let kinds = query.words("kind", &KINDS)?;
     let events: Vec<&'static str> = kinds.iter().copied().filter(|kind| *kind != MESSAGE).collect();
@@ -50,7 +51,7 @@ pub(super) async fn events(
         return Err(Refusal::query("topics are those of messages").hint("ask for them: kind=message"));
     }
     let wants_events = kinds.is_empty() || !events.is_empty();
-    let filter = filter(&events, &nodes)?;
+    let filter = filter(&events, &nodes, &query.leases("lease")?)?;
     let start = start(&headers, &query)?;
     let hold = app.table.enter(&line, Kind::Stream);
     let hold = hold.ok_or_else(|| Refusal::too_many_streams(app.table.limits().streams))?;
@@ -131,13 +132,16 @@ fn start(headers: &HeaderMap, query: &Pairs) -> Result<Start, Refusal> {
 }
 
 /// Returns the filter that the query describes; empty lists admit everything.
-fn filter(kinds: &[&'static str], nodes: &[NodeId]) -> Result<Filter, Refusal> {
+fn filter(kinds: &[&'static str], nodes: &[NodeId], leases: &[LeaseName]) -> Result<Filter, Refusal> {
     let mut filter = Filter::all();
     if !kinds.is_empty() {
         filter = filter.kinds(kinds).map_err(|error| Refusal::query(error.to_string()))?;
     }
     if !nodes.is_empty() {
         filter = filter.nodes(nodes.iter().cloned());
+    }
+    if !leases.is_empty() {
+        filter = filter.leases(leases.iter().cloned());
     }
     Ok(filter)
 }

@@ -4,17 +4,38 @@
 //! 404. A call that takes no body refuses one: what it says would be ignored.
 
 use axum::Json;
-use axum::body::to_bytes;
+use axum::body::{Bytes, to_bytes};
 use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
 
 use super::problem::Refusal;
 use crate::core::NodeId;
 
 /// A body parsed as JSON, or the reason why it could not be parsed.
 pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
+
+/// A body parsed as JSON; what it says by default, where there is none.
+#[derive(Debug)]
+pub(super) struct BodyOrNone<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for BodyOrNone<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        let (parts, body) = request.into_parts();
+        let bytes = Bytes::from_request(Request::new(body), state)
+            .await
+            .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, "syntax", "Malformed body", error.body_text()))?;
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Self(T::default()));
+        }
+        let Json(said) = Json::from_request(Request::from_parts(parts, bytes.into()), state).await?;
+        Ok(Self(said))
+    }
+}
 
 /// The node name in the path, whether there is such a member or not.
 #[derive(Debug)]
@@ -76,6 +97,26 @@ mod tests {
     use axum::body::Body;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_body_that_may_be_left_out_is_parsed_where_it_is_not() {
+        let taken = async |body: &str, media: Option<&str>| {
+            let mut request = Request::builder();
+            if let Some(media) = media {
+                request = request.header("content-type", media);
+            }
+            let request = request.body(Body::from(body.to_owned())).expect("a request");
+            BodyOrNone::<Option<u8>>::from_request(request, &()).await.map(|body| body.0).ok()
+        };
+        let json = Some("application/json");
+        for media in [None, json] {
+            assert_eq!(taken("", media).await, Some(None));
+            assert_eq!(taken(" \n", media).await, Some(None));
+        }
+        assert_eq!(taken("7", json).await, Some(Some(7)));
+        assert_eq!(taken("7", None).await, None, "it does not say what it is");
+        assert_eq!(taken("x", json).await, None);
+    }
 
     #[tokio::test]
     async fn a_body_that_says_something_is_refused_where_none_is_taken() {

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::App;
-use super::input::{Body, Named, NoBody, Text};
+use super::input::{Body, BodyOrNone, Named, NoBody, Text};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
 use crate::agent::{Agent, AgentError, Lease, Permit};
@@ -28,7 +28,8 @@ pub(super) async fn leader(State(app): State<App>, query: Pairs) -> Result<Json<
             None => app.agent.confirm_leadership().await?,
         };
         let mode = app.agent.config().leadership.mode;
-        return Ok(Json(json::Leader::confirmed(app.agent.me().id.as_str(), &confirmed, mode)));
+        let leader = json::Leader::confirmed(app.agent.me().id.as_str(), &confirmed, mode);
+        return Ok(Json(leader.contending(contends(&app, lease.as_ref()))));
     }
     Ok(Json(who_leads(&app, lease.as_ref())))
 }
@@ -52,7 +53,8 @@ pub(super) async fn lease_nodes(State(app): State<App>, query: Pairs) -> Result<
 /// Returns the lease that the query names; `None` if it is the one that the cluster is led by, in any mode.
 fn lease_of(app: &App, query: &Pairs) -> Result<Option<Lease>, Refusal> {
     let Some(name) = named_lease(query)?.filter(|name| name.as_str() != LeaseName::DEFAULT) else { return Ok(None) };
-    app.agent.contended_lease(&name).map(Some).ok_or_else(|| Refusal::no_such_lease(&name))
+    let Some(contended) = app.agent.leases_contended_for() else { return Err(Refusal::no_leases()) };
+    app.agent.contended_lease(&name).map(Some).ok_or_else(|| Refusal::no_such_lease(&name, &contended))
 }
 
 fn named_lease(query: &Pairs) -> Result<Option<LeaseName>, Refusal> {
@@ -66,11 +68,11 @@ fn named_lease(query: &Pairs) -> Result<Option<LeaseName>, Refusal> {
 pub(super) async fn resign(
     State(app): State<App>,
     query: Pairs,
-    body: Body<json::Resign>,
+    body: Result<BodyOrNone<json::Resign>, Refusal>,
 ) -> Result<Json<json::Leader>, Refusal> {
     query.only(&["lease"])?;
     let lease = lease_of(&app, &query)?;
-    let Json(json::Resign { to }) = body?;
+    let BodyOrNone(json::Resign { to }) = body?;
     let to = to.map(|to| named(&to)).transpose()?;
     match &lease {
         Some(_) if to.is_some() => return Err(AgentError::NoSuccessor.into()),
@@ -126,7 +128,13 @@ fn told(app: &App, permit: Permit) -> json::LedWork {
 
 fn who_leads(app: &App, lease: Option<&Lease>) -> json::Leader {
     let leadership = lease.map_or_else(|| app.agent.leadership(), Lease::leadership).get();
-    json::Leader::new(&leadership, app.agent.config().leadership.mode)
+    json::Leader::new(&leadership, app.agent.config().leadership.mode).contending(contends(app, lease))
+}
+
+/// Returns true if this node contends for the lease, or for the cluster's; `None` where no lease leads.
+fn contends(app: &App, lease: Option<&Lease>) -> Option<bool> {
+    let name = lease.map_or_else(LeaseName::default, |lease| lease.name().clone());
+    app.agent.leases_contended_for().map(|leases| leases.contains(&name))
 }
 
 pub(super) async fn voters(State(app): State<App>, _: NoQuery) -> Result<Json<json::Voters>, Refusal> {

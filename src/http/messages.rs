@@ -57,7 +57,14 @@ pub(super) async fn request(
     let Path((node, topic)) = path?;
     query.only(&["timeout_ms"])?;
     let timeout = query.word("timeout_ms")?.map_or(Ok(REQUEST_TIMEOUT), patience)?;
-    let answer = app.agent.request(&named(&node)?, &topic, &body, timeout).await?;
+    let asked = named(&node)?;
+    let answer = app.agent.request(&asked, &topic, &body, timeout).await.map_err(|error| match error {
+        // The topic is a good one, or nothing would have been sent.
+        error @ MessageError::NoAnswer { .. } => {
+            Refusal::from(error).hint(format!("does a program at {asked} listen to \"{topic}\" and reply?"))
+        }
+        error => error.into(),
+    })?;
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response())
 }
 

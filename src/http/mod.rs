@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! GET    /v1/members?status=&tag=     GET  /v1/members/{id}     DELETE /v1/members/{id}?force=
-//! GET    /v1/events?after=&kind=&node=&snapshot=&topic=         (server-sent events)
+//! GET    /v1/events?after=&kind=&node=&lease=&snapshot=&topic=  (server-sent events)
 //! POST   /v1/join                     POST /v1/leave            PUT    /v1/tags
 //! GET    /v1/leader?confirm=          POST /v1/leader/resign    GET    /v1/view
 //! POST   /v1/leader/work              POST /v1/leader/work/{id}  DELETE /v1/leader/work/{id}

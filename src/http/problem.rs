@@ -2,6 +2,8 @@
 //!
 //! Invariant: this is the only place that writes an error's body, so that all errors have the same form.
 
+use std::collections::BTreeSet;
+
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -68,12 +70,24 @@ impl Refusal {
         .hint("its time has run out, or it was ended: end what it does, then begin anew with POST /v1/leader/work")
     }
 
-    pub(super) fn no_such_lease(lease: &LeaseName) -> Self {
+    /// Refuses a question about a lease where leaders do not come by one.
+    pub(super) fn no_leases() -> Self {
+        let detail = "leaders do not come by leases in a database here";
+        Self::new(StatusCode::NOT_FOUND, "no-such-lease", "No such lease", detail)
+            .hint("leave the lease out, or set leadership.mode = \"lease\" and leadership.lease.url")
+    }
+
+    pub(super) fn no_such_lease(lease: &LeaseName, contended: &BTreeSet<LeaseName>) -> Self {
+        // As many as fit into a line.
+        let mut names: Vec<String> = contended.iter().take(8).map(ToString::to_string).collect();
+        if contended.len() > names.len() {
+            names.push("…".to_owned());
+        }
         Self::new(
             StatusCode::NOT_FOUND,
             "no-such-lease",
             "No such lease",
-            format!("this node does not contend for the lease {lease}"),
+            format!("this node does not contend for the lease {lease}, but for {}", names.join(", ")),
         )
         .hint("name it in leadership.lease.leases, or have the program ask for it (Agent::lease)")
     }
@@ -81,7 +95,7 @@ impl Refusal {
     pub(super) fn no_such_request(id: &str) -> Self {
         let detail = format!("no request \"{}\" is waiting for an answer here", id.escape_debug());
         Self::new(StatusCode::NOT_FOUND, "no-such-request", "No such request", detail)
-            .hint("it was answered already, or is past its deadline")
+            .hint("it was answered already, is past its deadline, or came to another agent: name that one by --http")
     }
 
     /// Refuses a command that only the leader carries out, sent to another node.
@@ -185,7 +199,7 @@ impl From<AgentError> for Refusal {
                 Self::new(StatusCode::CONFLICT, "joining", "Not a member yet", detail).hint("see GET /readyz")
             }
             AgentError::Refused(CommandError::Busy | CommandError::Unconfirmed(_)) => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too many commands", detail)
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too much at once", detail)
             }
             AgentError::Refused(CommandError::Electorate(ChangeError::LeaderSilent { .. })) => {
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "leader-silent", "The leader did not answer", detail)
@@ -207,9 +221,13 @@ impl From<AgentError> for Refusal {
                 "nobody leads, so there is nobody to resign",
             )
             .hint("GET /v1/leader (`headcount leader`) says why; try again when somebody leads"),
-            AgentError::NotGivenUp => {
-                Self::new(StatusCode::GATEWAY_TIMEOUT, "leader-silent", "The leader did not give leadership up", detail)
-            }
+            AgentError::NotGivenUp { .. } => Self::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                "resigning",
+                "The leader has not given leadership up yet",
+                detail,
+            )
+            .hint("GET /v1/leader (`headcount leader`) says who follows; the leader's log names the work it waits for"),
             AgentError::NotBelieved { .. } => {
                 Self::new(StatusCode::CONFLICT, "not-believed", "The leader does not believe this node yet", detail)
             }
@@ -219,6 +237,13 @@ impl From<AgentError> for Refusal {
             }
             AgentError::Refused(CommandError::NoLink { .. } | CommandError::NoLinks) => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "no-link", "No link", detail)
+            }
+            AgentError::Refused(CommandError::NotLive { .. }) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-live", "Member is not live", detail)
+                    .hint("GET /v1/members/{id} (`headcount members`) says since when")
+            }
+            AgentError::Refused(CommandError::TooFast) => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "too-fast", "Too many broadcasts", detail)
             }
             AgentError::Refused(CommandError::NoAnswer { .. }) => {
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "no-answer", "No answer in time", detail)

@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 
 use super::problem::Refusal;
 use crate::core::NodeId;
+use crate::lease::LeaseName;
 
 /// The pairs of a query string, in order.
 #[derive(Debug, Default)]
@@ -102,6 +103,14 @@ impl Pairs {
             NodeId::new(item).map_err(|error| Refusal::query(format!("{key} \"{}\": {error}", item.escape_debug())))
         };
         self.items(key).map(node).collect()
+    }
+
+    /// Parses a list of names of leases.
+    pub(super) fn leases(&self, key: &str) -> Result<Vec<LeaseName>, Refusal> {
+        let lease = |item: &str| {
+            LeaseName::new(item).map_err(|error| Refusal::query(format!("{key} \"{}\": {error}", item.escape_debug())))
+        };
+        self.items(key).map(lease).collect()
     }
 
     /// Parses a list of tags: `key=value`, or `key` for any value.

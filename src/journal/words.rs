@@ -2,6 +2,7 @@
 //!
 //! All of this calls the user's subscriber, so only the journal's own thread may call it.
 
+use tracing::field::display;
 use tracing::{Level, debug, info, warn};
 
 use crate::core::election::LossReason;
@@ -57,16 +58,18 @@ fn by(lease: Option<&LeaseName>) -> String {
 fn log_leadership(kind: &EventKind) -> bool {
     match kind {
         EventKind::LeaderElected { leader, term, lease, .. } => {
-            let by = by(lease.as_ref());
-            info!(node = %leader, term, "{leader} leads{by} in term {term}");
+            let (by, lease) = (by(lease.as_ref()), lease.as_ref().map(display));
+            info!(node = %leader, term, lease, "{leader} leads{by} in term {term}");
         }
         EventKind::LeaderLost { leader, term, reason, lease, .. } => {
-            let (why, by) = (reason.name(), by(lease.as_ref()));
+            let (why, by, lease) = (reason.name(), by(lease.as_ref()), lease.as_ref().map(display));
             match reason {
                 LossReason::Resigned | LossReason::Superseded => {
-                    info!(node = %leader, term, reason = why, "{leader} leads{by} no more (term {term}, {why})");
+                    info!(node = %leader, term, lease, reason = why, "{leader} leads{by} no more (term {term}, {why})");
                 }
-                _ => warn!(node = %leader, term, reason = why, "{leader} leads{by} no more (term {term}, {why})"),
+                _ => {
+                    warn!(node = %leader, term, lease, reason = why, "{leader} leads{by} no more (term {term}, {why})");
+                }
             }
         }
         EventKind::QuorumLost { term } => warn!(

@@ -46,6 +46,9 @@ pub struct Info {
     pub uptime_ms: u64,
     /// `ok`, or the task that died.
     pub tasks: String,
+    /// The leases in a database that it contends for, sorted; `null` where none leads.
+    #[serde(default)]
+    pub leases: Option<Vec<String>>,
 }
 
 /// A range of wire protocol versions, both ends included.
@@ -127,7 +130,15 @@ impl Info {
             timing: Pace::from(&info.settings),
             uptime_ms: millis(info.uptime),
             tasks,
+            leases: None,
         }
+    }
+
+    /// Adds the leases that the node contends for.
+    #[must_use]
+    pub fn contending_for(mut self, leases: Option<Vec<String>>) -> Self {
+        self.leases = leases;
+        self
     }
 }
 

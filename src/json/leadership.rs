@@ -29,6 +29,9 @@ pub struct Leader {
     /// then another node may lead at once. A caller that acts on it for longer than a moment uses
     /// `POST /v1/leader/work`, for which a hand-over waits.
     pub lease_remaining_ms: Option<u64>,
+    /// True if the node that was asked contends for the lease; `null` where none leads.
+    #[serde(default)]
+    pub contends: Option<bool>,
 }
 
 impl Leader {
@@ -42,6 +45,7 @@ impl Leader {
             mode: mode.name().to_owned(),
             state: now.state.name().to_owned(),
             lease_remaining_ms: now.valid_until.map(|until| millis(until.remaining())),
+            contends: None,
         }
     }
 }
@@ -57,7 +61,15 @@ impl Leader {
             mode: mode.name().to_owned(),
             state: crate::agent::LeadershipState::Led.name().to_owned(),
             lease_remaining_ms: Some(millis(confirmed.valid_until.remaining())),
+            contends: None,
         }
+    }
+
+    /// Adds that the node contends for the lease, or that it does not.
+    #[must_use]
+    pub fn contending(mut self, contends: Option<bool>) -> Self {
+        self.contends = contends;
+        self
     }
 }
 
@@ -84,7 +96,7 @@ impl LedWork {
 }
 
 /// The request that the leader give leadership up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resign {
     /// The voter to hand over to; `null` for any.
@@ -260,8 +272,7 @@ mod tests {
     #[test]
     fn nobody_leading_has_all_keys() {
         let nobody = Leader::new(&crate::agent::Leadership::disabled(), LeadershipMode::None);
-        let expected =
-            r#"{"leader":null,"term":0,"is_me":false,"mode":"none","state":"disabled","lease_remaining_ms":null}"#;
+        let expected = r#"{"leader":null,"term":0,"is_me":false,"mode":"none","state":"disabled","lease_remaining_ms":null,"contends":null}"#;
         assert_eq!(json(&nobody), expected);
     }
 

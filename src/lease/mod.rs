@@ -13,12 +13,14 @@
 //! | idea | file |
 //! |---|---|
 //! | names of leases; the secret that proves which contender wrote a row | `name`, `token` |
+//! | the form of a database's address, shown without its password | `address` |
 //! | the requests to a store, and its answers | `round` |
 //! | one agent's part in it, as a pure machine | `contender` |
 //! | SQLite and PostgreSQL, behind one face | `store` (features `sqlite`, `postgres`) |
 //!
 //! Sources: Gray & Cheriton, "Leases" (1989); Kleppmann, "How to do distributed locking" (2016), for fencing tokens.
 
+mod address;
 mod contender;
 mod name;
 mod round;
@@ -26,6 +28,7 @@ mod round;
 pub mod store;
 mod token;
 
+pub(crate) use address::without_password;
 #[cfg(test)]
 pub(crate) use contender::flaw::Flaw;
 pub use contender::{

@@ -88,8 +88,20 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     (
         "leadership = { mode = \"lease\", lease = { url = \"postgres://u:s3cret@h/d?nonsense=1\" } }",
         "leadership.lease.url",
-        "postgres://u:…@h/d?nonsense=1",
-        "unknown keyword",
+        "\"postgres://u:…@h/d?…\"",
+        "unknown keyword as option 1",
+    ),
+    (
+        "leadership = { mode = \"lease\", lease = { url = \"postgres://u@h/d?sslmode=requir\" } }",
+        "leadership.lease.url",
+        "\"postgres://u@h/d?sslmode=requir\"",
+        "sslmode \"requir\" is unknown; allowed is disable, prefer",
+    ),
+    (
+        "leadership = { mode = \"lease\", lease = { url = \"postgres://u@h:x/d\" } }",
+        "leadership.lease.url",
+        "\"postgres://u@h:…/d\"",
+        "port is none from 1 to 65535",
     ),
     (
         "leadership = { mode = \"lease\", lease = { url = \"sqlite://a.db\", schema = \"s\" } }",
@@ -304,4 +316,37 @@ fn a_file_that_cannot_be_read_is_named() {
     }
     std::fs::write(&broken, vec![b'#'; (1 << 20) + 1]).expect("a file");
     assert!(check_file(&broken).expect_err("too large").to_string().contains("more than 1 MiB"));
+}
+
+#[test]
+fn no_message_holds_a_piece_of_a_password() {
+    let listed = "leadership = { mode = \"lease\", lease = { url = [\"postgres://u:S3cret@h/d\"] } }";
+    let problems = refused(&Written::new(listed).loader());
+    assert!(!format!("{problems:?}").contains("S3c"), "{problems:?}");
+    let long = "S3cret".repeat(40);
+    for url in [
+        "postgres://hc:S3c@ret/w#S3cret@127.0.0.1:15499/app".to_owned(),
+        "postgres://hc:S3c?S3cret@h/app".to_owned(),
+        "postgres://hc:S3cret/app".to_owned(),
+        "postgres://h/d?pasword=S3cret".to_owned(),
+        "postgres://h/d?Password=S3cret&sslmode=requir".to_owned(),
+        "postgres:/u:S3cret@h".to_owned(),
+        "sqlite://u:S3cret@h/d".to_owned(),
+        "mysql://u:S3cret@h/d".to_owned(),
+        // Longer than what messages repeat of a value.
+        format!("postgres://hc:p/{long}@h/app?nonsense=1"),
+        format!("postgres://hc:{long}@h/app?nonsense=1"),
+    ] {
+        let text = format!("leadership = {{ mode = \"lease\", lease = {{ url = \"{url}\" }} }}\n");
+        let error = Written::new(&text).loader().load().expect_err(&url);
+        assert!(!format!("{error} {error:?}").contains("S3c"), "{url}: {error}");
+        assert!(error.to_string().contains("leadership.lease.url"), "{url}: {error}");
+        for loader in [
+            Loader::new().host_name("h").flag("leadership.lease.url", "--lease-url", &url),
+            Loader::new().host_name("h").environment(variables(&[("HEADCOUNT_LEADERSHIP__LEASE__URL", &*url)])),
+        ] {
+            let error = loader.flag("leadership.mode", "--mode", "lease").load().expect_err(&url);
+            assert!(!format!("{error} {error:?}").contains("S3c"), "{url}: {error}");
+        }
+    }
 }

@@ -43,6 +43,11 @@ async fn a_node_tells_about_itself() {
         assert!(!info[key].is_null(), "{key} in {info}");
     }
     assert_eq!((&info["node"], &info["status"], &info["tasks"]), (&"a".into(), &"up".into(), &"ok".into()));
+    assert_eq!(
+        (&info["leases"], info.get("leases").is_some()),
+        (&serde_json::Value::Null, true),
+        "leaders come by no lease here"
+    );
     assert_eq!(info["http"], a.http.to_string());
     assert_eq!(info["members"]["up"], 1);
     assert_eq!((&info["profile"], &info["timing"]["heartbeat_interval_ms"]), (&"local".into(), &200.into()));

@@ -9,6 +9,7 @@ mod direct;
 mod faces;
 mod faults;
 mod library;
+mod modes;
 #[path = "../lease_store/pgbouncer.rs"]
 mod pgbouncer;
 mod pooler;

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::cluster::{Database, body, leader, wait_for_leader};
-use crate::support::wait_for;
+use crate::support::{HEADCOUNT, wait_for};
 
 /// A lease so long that nobody who only looks at the database from time to time would take over within a test.
 const LONG: &str = "lease_duration = \"60s\"\nrenewal_interval = \"25s\"";
@@ -38,6 +38,23 @@ fn a_killed_leader_is_succeeded_in_the_next_term_on_a_server() {
     if let Some(database) = Database::schema("killed") {
         a_killed_leader_is_succeeded(&database);
     }
+}
+
+#[test]
+fn whoever_asks_a_leader_at_work_to_resign_is_told_to_wait_and_its_log_says_for_what() {
+    let database = Database::file();
+    let agents = database.agents(2, LONG);
+    let led = wait_for_leader(&agents, 0);
+    let (leader, other) = (&agents[led.at], &agents[1 - led.at]);
+    assert!(leader.post("/v1/leader/work", &serde_json::json!({})).contains(" 200 "));
+    let mut resign = std::process::Command::new(HEADCOUNT);
+    let asked = resign.args(["leader", "resign", "--http", &other.http]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&asked.stderr);
+    assert_eq!(asked.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("{} was asked", led.name)) && said.contains("do not ask again"), "{said}");
+    wait_for("it says what it waits for", || {
+        leader.log().contains("is released once 1 piece of led work ends").then_some(())
+    });
 }
 
 fn a_goodbye_is_heard(database: &Database) {

@@ -91,6 +91,9 @@ pub(super) struct Driver {
     leaders_elected: u64,
     /// The time at which this node became a member.
     up_since: Option<Time>,
+    /// The time at which the operator was told last of a leader by a lease.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    told_of_lease: Option<Instant>,
     /// The electorate that was published last.
     electorate: Option<Arc<Electorate>>,
     end: Option<Stop>,
@@ -105,6 +108,8 @@ impl Driver {
             ending: None,
             leaders_elected: 0,
             up_since: None,
+            #[cfg(any(feature = "sqlite", feature = "postgres"))]
+            told_of_lease: None,
             electorate: None,
             seed_addresses: vec![Vec::new(); parts.seeds.len()],
             seeds_found: 0,

@@ -7,14 +7,22 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use tokio::time::Instant;
 use tracing::Level;
 
 use super::{Driver, Parts};
 use crate::agent::error::Stop;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use crate::agent::lease::{ONE_MODE, OTHER_MODE_TOLD_AGAIN_AFTER, VotersHeard};
 use crate::agent::shared::Figures;
 use crate::core::election::Election;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use crate::core::wire::LeaseWord;
 use crate::core::{Change, ChangeKind, Input, Output, Status, StopReason, Time};
 use crate::event::EventKind;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use crate::lease::LeaseName;
 
 impl Driver {
     /// Carries out everything that the core wants done.
@@ -84,10 +92,22 @@ impl Driver {
             Output::LeaseWord { word, is_of_elder } => {
                 if let Some(leases) = shared.leases() {
                     leases.hear(word, is_of_elder);
+                } else if is_of_elder && word.kind == LeaseWord::LED && word.lease.as_str() == LeaseName::DEFAULT {
+                    self.tell_led_by_lease(&word);
+                }
+            }
+            #[cfg(any(feature = "sqlite", feature = "postgres"))]
+            Output::VotersHeard { by, is_led, leader } => {
+                if let Some(leases) = shared.leases() {
+                    leases.hear_voters(VotersHeard {
+                        by,
+                        is_led,
+                        leader: leader.map(|(leader, term)| (leader, term.0)),
+                    });
                 }
             }
             #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
-            Output::LeaseWord { .. } => {}
+            Output::LeaseWord { .. } | Output::VotersHeard { .. } => {}
             Output::Message(message) => {
                 #[cfg(feature = "agent")]
                 shared.outbox.look_at(&message, core.me().run, now);
@@ -100,6 +120,25 @@ impl Driver {
                 self.end.get_or_insert(Stop::Core(reason));
             }
         }
+    }
+
+    /// Warns of a leader by a lease, where this node elects leaders by voters.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    fn tell_led_by_lease(&mut self, word: &LeaseWord) {
+        let Parts { core, shared, .. } = &self.parts;
+        let now = Instant::now();
+        if core.election().is_none() || self.told_of_lease.is_some_and(|told| now - told < OTHER_MODE_TOLD_AGAIN_AFTER)
+        {
+            return;
+        }
+        self.told_of_lease = Some(now);
+        let LeaseWord { node, term, .. } = word;
+        let text = format!(
+            "{node} leads by a lease in a database (leadership.mode = \"lease\", term {term}), and {} is set to have voters elect \
+             leaders (\"quorum\"): two nodes may lead at once; {ONE_MODE}",
+            shared.me
+        );
+        shared.journal.say(Level::WARN, text);
     }
 
     fn announce(&self, kind: EventKind) {

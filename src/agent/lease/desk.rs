@@ -17,8 +17,8 @@ use super::figures::{Counted, LeaseFigures};
 use super::nodes::{LeaseNodes, LeaseNodesError};
 use crate::agent::clock::Clock;
 use crate::agent::leadership::{Leadership, Office};
-use crate::core::LeadershipState;
 use crate::core::wire::LeaseWord;
+use crate::core::{LeadershipState, NodeId};
 use crate::lease::{LeaseName, MAX_LEASES, TooManyLeases};
 
 /// Asks that wait for the task; further askers wait for room.
@@ -55,11 +55,24 @@ pub(in crate::agent) enum Unproven {
     Busy,
 }
 
-/// A word of another agent, and whether it is of one whose word counts.
+/// Something that other agents say.
 #[derive(Debug)]
-pub(super) struct Heard {
-    pub(super) word: LeaseWord,
-    pub(super) is_of_elder: bool,
+pub(super) enum Heard {
+    /// A word about a lease, and whether it is of one whose word counts.
+    Word { word: LeaseWord, is_of_elder: bool },
+    /// Somebody leads by voters, who are none of this node's.
+    Voters(VotersHeard),
+}
+
+/// Word of one whose word counts that voters elect leaders in this cluster.
+#[derive(Debug)]
+pub(in crate::agent) struct VotersHeard {
+    /// The member that says so; `None` for the sponsor of a joiner.
+    pub(in crate::agent) by: Option<NodeId>,
+    /// Somebody leads now.
+    pub(in crate::agent) is_led: bool,
+    /// The leader and its term, if they are named.
+    pub(in crate::agent) leader: Option<(NodeId, u64)>,
 }
 
 /// The task's ends of the channels.
@@ -176,6 +189,13 @@ impl Leases {
         }
     }
 
+    /// Returns the leases that are contended for, sorted.
+    pub(super) fn wanted(&self) -> BTreeSet<LeaseName> {
+        let offices = self.lock();
+        let held = offices.iter().filter(|(_, seat)| seat.holds > 0).map(|(lease, _)| lease);
+        held.chain(&self.configured).cloned().collect()
+    }
+
     /// Returns true if a lease is to be contended for.
     pub(super) fn is_wanted(&self, lease: &LeaseName) -> bool {
         self.configured.contains(lease) || self.lock().get(lease).is_some_and(|seat| seat.holds > 0)
@@ -235,7 +255,12 @@ impl Leases {
 
     /// A member told something.
     pub(in crate::agent) fn hear(&self, word: LeaseWord, is_of_elder: bool) {
-        let _ = self.words.try_send(Heard { word, is_of_elder });
+        let _ = self.words.try_send(Heard::Word { word, is_of_elder });
+    }
+
+    /// A member told of a leader by voters.
+    pub(in crate::agent) fn hear_voters(&self, heard: VotersHeard) {
+        let _ = self.words.try_send(Heard::Voters(heard));
     }
 
     /// A leader does not take this request to resign of this node.

@@ -1,5 +1,6 @@
 //! [`Lease`]: one lease, as programs hold it.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,6 +116,11 @@ impl Agent {
         self.hold(leases, name).map_err(LeaseError::TooMany)
     }
 
+    /// Returns the names of the leases that this node contends for; `None` where no lease leads.
+    pub fn leases_contended_for(&self) -> Option<BTreeSet<LeaseName>> {
+        self.leases().map(|leases| leases.wanted())
+    }
+
     /// Returns a lease that is contended for here already. It counts as a handle like any other.
     pub fn contended_lease(&self, name: &LeaseName) -> Option<Lease> {
         let leases = self.leases().filter(|leases| leases.office(name).is_some())?;
@@ -193,7 +199,11 @@ impl Agent {
         match given_up {
             Ok(Some(_)) => Ok(()),
             Ok(None) => Err(AgentError::Stopped),
-            Err(_) => Err(AgentError::NotGivenUp),
+            Err(_) => {
+                let leader = now.leader.unwrap_or_else(|| self.inner.config.name.clone());
+                let within = self.inner.config.leadership.timing.lease_duration;
+                Err(AgentError::NotGivenUp { leader, within })
+            }
         }
     }
 }

@@ -36,8 +36,11 @@ mod task;
 mod terms;
 mod waiting;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tracing::Level;
@@ -47,15 +50,27 @@ use super::driver::Request;
 use super::error::{Failure, StartError};
 use super::shared::Shared;
 use crate::config::Config;
-use crate::lease::store::{Store, StoreOptions, StoreUrl};
-use crate::lease::{Contender, ContenderBirth};
+use crate::lease::store::{Store, StoreUrl};
+use crate::lease::{Contender, ContenderBirth, LeaseName};
 
-pub(super) use desk::Leases;
+pub(super) use desk::{Leases, VotersHeard};
 pub use figures::LeaseFigures;
 pub use handle::{Lease, LeaseError};
 pub use nodes::{LeaseNode, LeaseNodes, LeaseNodesError};
 
-/// Makes the task of a configuration that is checked, and runs it. Inside the agent's runtime.
+/// What to do where nodes of one cluster lead in different ways.
+pub(super) const ONE_MODE: &str =
+    "set the same mode on all nodes: stop all agents, then start them with it, with their data directories";
+/// Such nodes are told of at most so often.
+pub(super) const OTHER_MODE_TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// Returns the highest term that was led by the cluster's lease, as the data directory knows it; 0 if it knows none.
+pub(super) async fn highest_term(directory: &Path, cluster: &str) -> Result<u64, StartError> {
+    terms::highest(directory, cluster).await
+}
+
+/// Makes the task of a configuration that is checked, and runs it. Inside the agent's runtime. `floor` is the highest term that
+/// voters gave, as the data directory knows it.
 pub(super) async fn start(
     config: &Config,
     clock: Clock,
@@ -63,16 +78,13 @@ pub(super) async fn start(
     driver: mpsc::WeakSender<Request>,
     advertised: SocketAddr,
     seed: [u8; 32],
+    floor: u64,
 ) -> Result<(), StartError> {
     let lease = &config.leadership.lease;
     let timing = lease.timing(config.leadership.timing);
     let url = lease.url.as_ref().ok_or(crate::config::ConfigError::LeaseWithoutUrl)?;
     let url: StoreUrl = url.as_str().parse()?;
-    let mut options = StoreOptions::new(config.cluster.as_str())?.with_table_prefix(&lease.table_prefix)?;
-    options = options.with_statement_timeout(timing.statement_timeout)?;
-    if let Some(schema) = &lease.schema {
-        options = options.with_schema(schema)?;
-    }
+    let options = lease.options(config.cluster.as_str(), config.leadership.timing)?;
     let store = Store::new(&url, options)?;
     let terms = terms::open(config.data_dir.as_deref(), config.cluster.as_str(), &shared.journal).await?;
     let rpc_address = lease.rpc_address.and_then(|bound| reachable(bound, advertised));
@@ -89,6 +101,7 @@ pub(super) async fn start(
         timing,
         leases: lease.leases.clone(),
         terms: terms.known.clone(),
+        floors: BTreeMap::from([(LeaseName::default(), floor)]),
         seed,
     };
     let contender = Contender::new(birth, clock.now());

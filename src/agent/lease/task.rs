@@ -1,5 +1,7 @@
 //! The task: owns the contender, feeds it with time, answers and words, and carries out what it wants.
 //!
+//! The words that come from others and go to them, and the lines for the operator, are in `talk`.
+//!
 //! Invariants:
 //! - After every input the contender's outputs are carried out, and the clock is read once for each.
 //! - A round is handed to the courier in the moment in which it begins; one is under way at a time.
@@ -8,20 +10,19 @@
 //!
 //! Must not know: what a lease is worth, how a database is asked.
 
+mod talk;
+
 use std::collections::BTreeSet;
-use std::mem::Discriminant;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rand::TryRng;
-use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tracing::Level;
 
 use super::courier::{Brought, Courier, Errand};
-use super::desk::{Ask, Doors, Heard, Leases};
+use super::desk::{Ask, Doors, Leases};
 use super::nodes::{LeaseNodes, LeaseNodesError};
 use super::terms::Terms;
 use super::waiting::Waiting;
@@ -33,16 +34,15 @@ use crate::core::wire::LeaseWord;
 use crate::core::{NodeId, Status, Time};
 use crate::event::EventKind;
 use crate::lease::store::StoreError;
-use crate::lease::{Answer, Claim, Contender, ContenderAlarm, LeaseName, LeaseTiming, Output, Round, Step, Wish};
+use crate::lease::{Answer, Claim, Contender, LeaseName, LeaseTiming, Output, Round, Step, Wish};
+use talk::{Told, awaited};
 
 /// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended.
 const MAX_NAP: Duration = Duration::from_secs(1);
-/// The same alarm, or the same trouble with the database, is told at most so often.
-const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// Whoever leaves tries so often to release what it holds, where the database does not answer.
 const MAX_FAREWELLS: u32 = 2;
-/// Within this time after word of a new leader all look who it is.
-const MOST_LOOK_SPREAD: Duration = Duration::from_secs(1);
+/// Led work that ends sooner than this after its leadership is not reported as awaited.
+const WORK_ENDS_WITHIN: Duration = Duration::from_secs(1);
 /// Whoever leads sweeps at most so often.
 const MIN_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -84,12 +84,6 @@ pub(super) struct Task {
     /// Rounds that failed since then.
     failed_farewells: u32,
     is_over: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Alarm(&'static str),
-    Error(Discriminant<StoreError>),
 }
 
 impl Task {
@@ -190,13 +184,17 @@ impl Task {
         self.parts.contender.claims().find(|claim| claim.lease == *lease)
     }
 
-    fn is_leader(&self, lease: &LeaseName, node: &NodeId) -> bool {
+    pub(super) fn is_leader(&self, lease: &LeaseName, node: &NodeId) -> bool {
         self.claim(lease).is_some_and(|claim| claim.leader.as_ref() == Some(node))
     }
 
     fn look_at_status(&mut self) {
         let status = *self.status.borrow_and_update();
         if matches!(status, Status::Up | Status::Suspect) {
+            // What was said to the joiner comes first.
+            while let Ok(heard) = self.parts.doors.words.try_recv() {
+                self.hear(&heard);
+            }
             self.is_member = true;
             let now = self.parts.clock.now();
             if !self.parts.shared.has_begun_alone() {
@@ -227,6 +225,7 @@ impl Task {
                 self.parts.contender.answered(now, &answer);
                 self.carry_out();
                 self.correct(&round, &answer);
+                self.compare_leases(&answer);
                 let claims = self.claims();
                 for lease in self.waiting.answered(sent, &claims) {
                     self.parts.contender.hurry(now, &lease, now);
@@ -238,7 +237,7 @@ impl Task {
                 if !self.stopping.is_empty() && self.ending == 0 {
                     // What cannot be released runs out.
                     self.failed_farewells += 1;
-                    self.is_over |= self.failed_farewells >= MAX_FAREWELLS;
+                    self.is_over |= self.failed_farewells >= MAX_FAREWELLS || error.needs_people();
                 }
             }
         }
@@ -326,42 +325,6 @@ impl Task {
         });
     }
 
-    /// Hands a word of another agent to the contender, if it counts. That a lease is free is believed of anybody if it is the
-    /// term that is known: the database is asked, and knows better.
-    fn hear(&mut self, heard: &Heard) {
-        let Heard { word, is_of_elder } = heard;
-        let Ok(lease) = LeaseName::new(word.lease.as_str()) else { return };
-        let now = self.parts.clock.now();
-        let known = self.claim(&lease).map(|claim| (claim.term, claim.is_me));
-        match word.kind {
-            LeaseWord::LED | LeaseWord::KNOWN | LeaseWord::TAUGHT if *is_of_elder => {
-                // Whoever merely knows of a term is no rival of its leader.
-                let by = if word.kind == LeaseWord::LED { &word.node } else { &self.parts.node };
-                self.parts.contender.heard(now, &lease, by, word.term, false);
-                if known.is_some_and(|(term, _)| term < word.term) {
-                    // Who leads is in the database; not everybody looks there in the same moment.
-                    let spread = (self.parts.timing.renewal_interval / 4).min(MOST_LOOK_SPREAD);
-                    let part = SysRng.try_next_u32().unwrap_or_default();
-                    let by = now + spread.mul_f64(f64::from(part) / f64::from(u32::MAX));
-                    self.parts.contender.hurry(now, &lease, by);
-                }
-            }
-            LeaseWord::LED => self.parts.contender.doubted(now, &lease, &word.node, word.term),
-            LeaseWord::DECLINED if *is_of_elder && self.is_leader(&lease, &word.node) => {
-                self.parts.leases.decline(word.nonce);
-            }
-            LeaseWord::RELEASED if *is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
-                self.parts.contender.heard(now, &lease, &word.node, word.term, true);
-            }
-            LeaseWord::RESIGN if *is_of_elder && known == Some((word.term, true)) => {
-                self.parts.shared.journal.say(Level::INFO, format!("asked to give the lease {lease} up"));
-                self.parts.contender.resign(now, &lease);
-            }
-            _ => {}
-        }
-        self.carry_out();
-    }
-
     /// Carries out everything that the contender wants done.
     fn carry_out(&mut self) {
         while let Some(output) = self.parts.contender.poll() {
@@ -403,84 +366,24 @@ impl Task {
         self.ending += 1;
         let asker = self.parts.leases.asker();
         let office = self.parts.leases.office(&lease);
+        let (journal, within) = (self.parts.shared.journal.clone(), self.parts.timing.lease_duration);
         tokio::spawn(async move {
             if let Some(office) = office {
-                let _ = office.running().wait_for(|running| *running == 0).await;
+                let mut running = office.running();
+                // Work that ends at once is not worth a word.
+                if tokio::time::timeout(WORK_ENDS_WITHIN, running.wait_for(|running| *running == 0)).await.is_err() {
+                    let text = awaited(&lease, term, *running.borrow(), within);
+                    journal.say(Level::INFO, text);
+                    let _ = running.wait_for(|running| *running == 0).await;
+                }
             }
             let _ = asker.send(Ask::WorkEnded(lease, term)).await;
         });
     }
 
-    /// Tells whoever holds a lease in a term below the one that is known here, because its database lost that: it is to give
-    /// the lease up, and terms go on above. Said for every row anew, since words may be lost.
-    fn correct(&self, round: &Round, answer: &Answer) {
-        for (step, seen) in round.steps.iter().zip(&answer.steps) {
-            let known = self.claim(&step.lease).map_or(0, |claim| claim.term);
-            if let Some(nonce) = seen.nonce().filter(|_| seen.term < known) {
-                self.tell_word(&step.lease, known, LeaseWord::KNOWN, nonce);
-            }
-        }
-    }
-
-    fn tell_others(&self, lease: &LeaseName, term: u64, kind: u8) {
-        // A leader says the same again and again; what was heard already is not passed on.
-        self.tell_word(lease, term, kind, SysRng.try_next_u64().unwrap_or_default());
-    }
-
-    fn tell_word(&self, lease: &LeaseName, term: u64, kind: u8, nonce: u64) {
-        let Ok(lease) = NodeId::new(lease.as_str()) else { return };
-        let word = LeaseWord { lease, node: self.parts.node.clone(), term, kind, nonce };
-        self.request(Request::TellLease(word));
-    }
-
-    /// Keeps a term for the newcomers that this node brings in.
-    fn keep_term(&self, lease: &LeaseName, term: u64) {
-        if let Ok(lease) = NodeId::new(lease.as_str()) {
-            self.request(Request::KeepLeaseTerm { lease, term });
-        }
-    }
-
-    fn request(&self, request: Request) {
-        let Some(driver) = self.parts.driver.upgrade() else { return };
-        // At once if there is room, so that the goodbye comes after it.
-        if let Err(mpsc::error::TrySendError::Full(request)) = driver.try_send(request) {
-            tokio::spawn(async move { driver.send(request).await });
-        }
-    }
-
     fn announce(&self, kind: EventKind) {
         let shared = &self.parts.shared;
         shared.journal.event(&shared.announce(kind, SystemTime::now()));
-    }
-
-    fn tell_alarm(&mut self, alarm: &ContenderAlarm) {
-        let is_good = matches!(alarm, ContenderAlarm::ReachableAgain);
-        let is_about_reach = is_good || matches!(alarm, ContenderAlarm::Unreachable { .. });
-        if is_good {
-            self.told.clear();
-        }
-        if is_about_reach || self.may_tell(Told::Alarm(alarm.kind())) {
-            let level = if is_good { Level::INFO } else { Level::WARN };
-            self.parts.shared.journal.say(level, format!("leases: {alarm}"));
-        }
-    }
-
-    fn tell_error(&mut self, error: &StoreError) {
-        if self.may_tell(Told::Error(std::mem::discriminant(error))) {
-            let level = if error.needs_people() { Level::ERROR } else { Level::WARN };
-            self.parts.shared.journal.say(level, format!("leases: {error}"));
-        }
-    }
-
-    /// Whether this was not told for a while.
-    fn may_tell(&mut self, what: Told) -> bool {
-        let now = Instant::now();
-        self.told.retain(|(_, at)| now.duration_since(*at) < TOLD_AGAIN_AFTER);
-        if self.told.iter().any(|(told, _)| *told == what) {
-            return false;
-        }
-        self.told.push((what, now));
-        true
     }
 
     fn counted(&self) -> std::sync::MutexGuard<'_, super::figures::Counted> {

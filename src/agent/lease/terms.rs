@@ -68,10 +68,19 @@ pub(super) async fn open(directory: Option<&Path>, cluster: &str, journal: &Jour
     let Some(directory) = directory.map(Path::to_owned) else {
         return Ok(Terms { known: Known::new(), writer: None });
     };
+    let known = known(&directory, cluster).await?;
+    Ok(begin(directory, cluster, known, journal).0)
+}
+
+/// Returns the highest term of the cluster's lease that an earlier run left; 0 if none did.
+pub(super) async fn highest(directory: &Path, cluster: &str) -> Result<u64, StartError> {
+    Ok(known(directory, cluster).await?.get(&LeaseName::default()).copied().unwrap_or(0))
+}
+
+async fn known(directory: &Path, cluster: &str) -> Result<Known, StartError> {
     let (path, named) = (directory.join(FILE), cluster.to_owned());
     let read = tokio::task::spawn_blocking(move || read(&path, &named)).await;
-    let known = read.map_err(|ended| StartError::Internal(Failure::of("reading the terms of leases", ended)))??;
-    Ok(begin(directory, cluster, known, journal).0)
+    Ok(read.map_err(|ended| StartError::Internal(Failure::of("reading the terms of leases", ended)))??)
 }
 
 /// Begins with these terms. The task writes newer ones, and ends when the last are written after the terms are dropped.
@@ -226,6 +235,7 @@ mod tests {
         let journal = Journal::start(&crate::NodeId::new("a").expect("a name")).expect("a thread");
         let first = open(Some(directory.path()), "c", &journal).await.expect("nothing there");
         assert!(first.known.is_empty());
+        assert_eq!(highest(directory.path(), "c").await.expect("nothing there"), 0);
         let (mut first, writing) = begin(directory.path().to_owned(), "c", Known::new(), &journal);
         for (lease, term) in terms() {
             first.keep(lease, term);
@@ -235,6 +245,8 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(30), writing).await.expect("in time").expect("written");
         let second = open(Some(directory.path()), "c", &journal).await.expect("a good file");
         assert_eq!(second.known, terms());
+        let highest_of_default = highest(directory.path(), "c").await.expect("a good file");
+        assert_eq!(highest_of_default, MAX_TERM, "what voters stand above");
         std::fs::write(&path, "headcount leases 1 c\nnonsense").expect("written");
         let error = open(Some(directory.path()), "c", &journal).await.expect_err("refused");
         assert!(error.exit_code() == 4 && error.to_string().contains(FILE), "{error}");

@@ -17,7 +17,7 @@ pub(in crate::cli) enum LeaseCommand {
     /// Print what an owner of the database runs for a role that may create nothing
     ///
     /// Agents whose role may, create the same by themselves.
-    #[command(after_help = "Example: headcount lease schema --kind postgres | psql mydb")]
+    #[command(after_help = "Example: headcount lease schema --kind postgres --role headcount | psql mydb")]
     Schema(SchemaArgs),
 }
 
@@ -32,6 +32,10 @@ pub(in crate::cli) struct SchemaArgs {
     /// The beginning of their names (leadership.lease.table_prefix)
     #[arg(long, value_name = "PREFIX", default_value = "cluster_")]
     pub(in crate::cli) table_prefix: String,
+    /// The role that agents connect as, to which the rights are granted (PostgreSQL only) [default: none, the grants are
+    /// comments]
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) role: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -119,7 +123,8 @@ pub(in crate::cli) enum LeaderCommand {
 pub(in crate::cli) struct ResignArgs {
     #[command(flatten)]
     pub(in crate::cli) target: TargetArgs,
-    /// The voter that is to lead instead; refused if it has not kept up with the leader
+    /// The voter that is to lead instead; refused if it has not kept up with the leader, and with leases in a database, which
+    /// go to whoever takes them first
     #[arg(long, value_name = "NODE")]
     pub(in crate::cli) to: Option<NodeId>,
     /// The leader by this lease in a database [default: the cluster's]

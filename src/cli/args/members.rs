@@ -11,6 +11,7 @@ use super::target::{AgentAddress, LineFormat, TargetArgs};
 use crate::core::{NodeId, Status};
 use crate::event::EventKind;
 use crate::json::EventId;
+use crate::lease::LeaseName;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct MembersArgs {
@@ -32,11 +33,14 @@ pub(in crate::cli) struct WatchArgs {
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) after: Option<EventId>,
     /// Only these kinds of events
-    #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(EventKind::NAMES))]
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kind)]
     pub(in crate::cli) kind: Vec<String>,
     /// Only events about these nodes
     #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
     pub(in crate::cli) node: Vec<NodeId>,
+    /// Only events about the leaders by these leases in a database
+    #[arg(long, value_name = "LEASE,…", value_delimiter = ',')]
+    pub(in crate::cli) lease: Vec<LeaseName>,
     /// Start with all members
     #[arg(long)]
     pub(in crate::cli) snapshot: bool,
@@ -99,6 +103,15 @@ impl WaitArgs {
     /// Returns the number of members that must be up; clap asks for one of the two ways to say it.
     pub(in crate::cli) fn wanted(&self) -> usize {
         self.count.or(self.members).unwrap_or_default()
+    }
+}
+
+/// Reads the name of a kind of events.
+fn kind(text: &str) -> Result<String, String> {
+    match text {
+        "message" => Err("messages are followed by `headcount listen TOPIC…`".to_owned()),
+        kind if EventKind::NAMES.contains(&kind) => Ok(kind.to_owned()),
+        _ => Err(format!("there are {}", EventKind::NAMES.join(", "))),
     }
 }
 

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::target::{AgentAddress, LineFormat, TargetArgs};
 use crate::core::{MessageId, NodeId, Topic};
+use crate::http::MAX_ANSWER_WAIT;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct SayArgs {
@@ -36,8 +37,15 @@ pub(in crate::cli) struct RequestArgs {
     #[command(flatten)]
     pub(in crate::cli) send: SendArgs,
     /// How long to wait for the answer; 25s at most
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = patience)]
     pub(in crate::cli) timeout: Duration,
+}
+
+/// Reads how long an answer is awaited, within what the agent takes.
+fn patience(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let range = Duration::from_millis(1)..=MAX_ANSWER_WAIT;
+    if range.contains(&time) { Ok(time) } else { Err("1ms to 25s".to_owned()) }
 }
 
 #[derive(Debug, Args)]

@@ -36,6 +36,9 @@ fn every_documented_command_line_is_understood() {
         "headcount remove b --force",
         "headcount tags zone=eu-1 role= --unset old --unset older",
         "headcount leader --format json",
+        "headcount watch --lease billing,default --kind leader_elected",
+        "headcount lease schema --schema app --table-prefix xx_ --role lim",
+        "headcount request b health --timeout 25s",
         "headcount leader --confirm --http :7128",
         "headcount leader resign",
         "headcount leader resign --to b --http :7128 --format json",
@@ -152,4 +155,17 @@ fn the_help_names_variables_precedence_and_exit_codes() {
 fn tags_keep_what_follows_the_first_equals_sign() {
     assert_eq!(pair("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
     assert_eq!(pair("a="), Ok(("a".to_owned(), String::new())));
+}
+
+#[test]
+fn what_is_refused_says_what_is_taken_instead() {
+    for (line, told) in [
+        ("headcount watch --kind message", "headcount listen TOPIC"),
+        ("headcount watch --kind node_jined", "node_joined"),
+        ("headcount request b ask --timeout 30s", "1ms to 25s"),
+        ("headcount request b ask --timeout 0s", "1ms to 25s"),
+    ] {
+        let error = parse(line).expect_err(line);
+        assert!(error.to_string().contains(told) && error.exit_code() == 2, "{line}: {error}");
+    }
 }

@@ -136,6 +136,14 @@ impl Lead<'_> {
                     return Err(Failure::failed("leaders are not elected here, so that this command would never run")
                         .hint("start agents with --voters (mode = \"quorum\") or --lease-url (mode = \"lease\")"));
                 }
+                Ok(leader) if leader.contends == Some(false) => {
+                    return Err(Failure::failed(format!(
+                        "the agent at {} does not contend for the lease {}, so that this command would never run",
+                        self.client.address(),
+                        self.args.lease.clone().unwrap_or_default()
+                    ))
+                    .hint("name it in leadership.lease.leases of that agent, or take another one with --lease: `headcount info` lists them"));
+                }
                 Ok(leader) if leader.is_me => match self.begin() {
                     Ok(Some(begun)) => return Ok(Some(begun)),
                     Ok(None) => {}

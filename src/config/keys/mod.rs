@@ -21,6 +21,7 @@ use serde_json::Value as Json;
 
 use super::DatabaseUrl;
 use super::agent::AgentConfig;
+use super::given::{Item, Value};
 
 /// One key of the configuration.
 #[derive(Debug)]
@@ -146,8 +147,13 @@ impl Key {
     }
 
     /// Returns a value as messages repeat it: without a password.
-    pub(in crate::config) fn showable(&self, found: &str) -> String {
-        if self.name == "leadership.lease.url" { DatabaseUrl::new(found).to_string() } else { found.to_owned() }
+    pub(in crate::config) fn showable(&self, item: &Item) -> String {
+        match &item.value {
+            _ if self.name != "leadership.lease.url" => item.found.clone(),
+            // Not from the text as it was written, which is cut: what ends a password may be behind its end.
+            Value::Text(url) => format!("\"{}\"", DatabaseUrl::new(url)),
+            _ => "…".to_owned(),
+        }
     }
 
     /// Returns the key whose value this one's bounds follow from.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 #[cfg(doc)]
 use super::{Input, Output};
-use crate::core::election::Ballot;
+use crate::core::election::{Ballot, Term};
 use crate::core::member::{NodeId, Run, Tags};
 use crate::core::settings::{LeaderPolicy, LeaseTiming, Settings};
 
@@ -53,4 +53,6 @@ pub struct QuorumBirth {
     /// The ballot on the disk; a [blank](Ballot::blank) one at the first start. The ballot in every [`Output::Persist`]
     /// must be made durable: a voter that forgets its votes is a danger.
     pub ballot: Ballot,
+    /// The highest term that was led in another way, by a lease: this node stands in terms above it.
+    pub floor: Term,
 }

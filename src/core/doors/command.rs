@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Direct;
 use crate::core::election::{ChangeError, Electorate, Term, Unconfirmed};
 use crate::core::envelope::{MessageId, Payload, Topic};
+use crate::core::limits::{FETCH_TIME, MAX_KEPT_OWN_BYTES};
 use crate::core::member::{NodeId, Tags};
 use crate::core::time::Time;
 use crate::core::wire::{LeaseWord, Refusal};
@@ -313,6 +314,14 @@ pub enum CommandError {
         /// The node.
         id: NodeId,
     },
+    /// That node is not live; nothing was sent.
+    #[error("{id:?} is {status}: nothing was sent")]
+    NotLive {
+        /// The node.
+        id: NodeId,
+        /// Its status.
+        status: crate::core::member::Status,
+    },
     /// There is no link to any member; nothing was sent.
     #[error(
         "there is no link to any member: a broadcast of more than 736 bytes needs TCP; see that the members' ports are open"
@@ -325,7 +334,9 @@ pub enum CommandError {
         id: NodeId,
     },
     /// No such request is waiting for an answer here.
-    #[error("no request {id} is waiting for an answer: it was answered already, or is past its deadline")]
+    #[error(
+        "no request {id} is waiting for an answer here: it was answered already, is past its deadline, or came to another agent"
+    )]
     NoSuchRequest {
         /// The request.
         id: MessageId,
@@ -345,6 +356,12 @@ pub enum CommandError {
         node: NodeId,
     },
     /// Too many commands are waiting for their answers.
-    #[error("too many commands are waiting for their answers: try again in a second")]
+    #[error("too many commands or messages are under way at this node: nothing was done; try again in a second")]
     Busy,
+    /// This node's own broadcasts are made faster than others can fetch them; nothing was sent.
+    #[error(
+        "this node keeps {} MiB of its own broadcasts for others to fetch, and that is full: nothing was sent; try again in \
+         {} seconds", MAX_KEPT_OWN_BYTES / (1024 * 1024), FETCH_TIME.as_secs()
+    )]
+    TooFast,
 }

@@ -102,6 +102,15 @@ pub enum Output {
         /// True if it came from an elder, and was passed on; false if it came from a newcomer.
         is_of_elder: bool,
     },
+    /// Leaders are elected by voters in this cluster, as a member says, and this node takes no part in that.
+    VotersHeard {
+        /// The member that says so; `None` for the sponsor of a joiner.
+        by: Option<NodeId>,
+        /// True if somebody is said to lead now.
+        is_led: bool,
+        /// The leader and its term, if they are named.
+        leader: Option<(NodeId, Term)>,
+    },
     /// The reply to a command.
     Reply {
         /// The ticket of the command.

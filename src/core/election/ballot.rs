@@ -54,6 +54,13 @@ impl Ballot {
         self.term == Term(0) && self.vote.is_none() && self.promise.is_zero() && self.accepted.is_none()
     }
 
+    /// Returns the highest term that this node knows by its ballot.
+    pub fn highest_term(&self) -> Term {
+        let accepted = self.accepted.as_ref().map(|view| view.term.max(view.electorate.began));
+        let known = self.known.map(|known| known.began);
+        [accepted, known].into_iter().flatten().fold(self.term, Term::max)
+    }
+
     /// Returns the electorate that this node knows of: its own, or the one that came after it.
     pub fn founded(&self) -> Option<Descent> {
         let own = self.accepted.as_ref().map(|view| view.electorate.descent());

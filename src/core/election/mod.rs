@@ -208,6 +208,8 @@ pub struct Election {
     heirs: BTreeSet<Identity>,
     /// The word of one member alone on an electorate; it says whether that member is sure of it.
     rumoured: Option<Founded>,
+    /// The highest term that was led in another way.
+    floor: Term,
     actions: VecDeque<Action>,
     /// Words that did not fit the own state, or came from nobody who counts.
     ignored: u64,
@@ -257,6 +259,7 @@ impl Election {
             confirms: Confirms::default(),
             heirs: BTreeSet::new(),
             rumoured: None,
+            floor: Term(0),
             actions: VecDeque::new(),
             ignored: 0,
             #[cfg(test)]
@@ -264,6 +267,11 @@ impl Election {
         };
         election.take_place(around);
         election
+    }
+
+    /// Sets the highest term that was led in another way, by a lease. To be called before the first input.
+    pub fn set_floor(&mut self, floor: Term) {
+        self.floor = floor;
     }
 
     /// Sets how it leads, if not as others do. To be called before the first input.

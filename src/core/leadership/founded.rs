@@ -79,6 +79,10 @@ impl Core {
     pub(in crate::core) fn hear_founded(&mut self, by: Run, founded: Founded) {
         let (now, known) = (self.now, self.founded());
         let weight = self.weight_of(by);
+        if self.leading.is_none() && matches!(self.phase, Phase::Joining(_)) {
+            // Whoever leads is heard of soon.
+            self.outputs.push_back(super::Output::VotersHeard { by: None, is_led: false, leader: None });
+        }
         let Some(leading) = &mut self.leading else { return self.counters.drop(Drop::WrongState) };
         if known.is_some_and(|known| !founded.descent.succeeds(&known)) {
             return;

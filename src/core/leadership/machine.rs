@@ -37,6 +37,7 @@ impl Core {
         let renewal_interval = birth.timing.renewal_interval;
         let mut election = Election::new(birth, &around);
         election.set_policy(quorum.policy);
+        election.set_floor(quorum.floor);
         let term = election.term();
         self.leading = Some(Box::new(Leading {
             election: Some(election),

@@ -107,6 +107,9 @@ impl Core {
 
     /// Takes a peer's pulse of the leader.
     pub(in crate::core) fn hear_pulse(&mut self, from: Slot, pulse: &Pulse) {
+        if self.leading.is_none() {
+            return self.hear_voters(from, None);
+        }
         let Some(leading) = &mut self.leading else { return };
         let Some(agreed) = &leading.agreed else { return self.ask(from) };
         if agreed.electorate.lineage.0 as u32 != pulse.lineage || pulse.term > leading.term {
@@ -124,6 +127,15 @@ impl Core {
         }
         if is_behind {
             self.ask(from);
+        }
+    }
+
+    /// Tells the driver of a leader by voters, where this node takes no part in electing one: it may be meant to lead in
+    /// another way, which makes two leaders.
+    fn hear_voters(&mut self, from: Slot, leader: Option<(super::NodeId, Term)>) {
+        if self.counts_in_leadership(from) {
+            let by = Some(self.view.record(from).id.clone());
+            self.outputs.push_back(super::Output::VotersHeard { by, is_led: true, leader });
         }
     }
 
@@ -168,11 +180,14 @@ impl Core {
 
     /// Takes a member's report of who leads, or that nobody does any more.
     pub(in crate::core) fn hear_led(&mut self, from: Slot, led: Led) {
-        if self.leading.is_none() {
-            return self.counters.drop(Drop::WrongState);
-        }
         if !is_plausible(&led) {
             return self.counters.drop(Drop::Malformed);
+        }
+        if self.leading.is_none() {
+            if let Some(leader) = led.leader.filter(|_| led.age_ms < led.lease_ms) {
+                self.hear_voters(from, Some((leader, led.term)));
+            }
+            return self.counters.drop(Drop::WrongState);
         }
         let descent = Descent { lineage: led.lineage, root: led.root, began: led.began };
         let counts = self.counts_in_leadership(from);

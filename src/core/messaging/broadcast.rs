@@ -279,7 +279,7 @@ impl Core {
             Some(error) => Some(error),
             None if self.messaging.spreading.size() >= MAX_UNSPREAD => Some(CommandError::Busy),
             None if others > 0 && self.messaging.broadcasts.is_ahead(payload.len(), self.now) => {
-                Some(CommandError::Busy)
+                Some(CommandError::TooFast)
             }
             None if is_large && others > 0 && self.linked_neighbours().is_empty() => Some(CommandError::NoLinks),
             None => None,

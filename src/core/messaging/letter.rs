@@ -157,7 +157,8 @@ impl Core {
             (Some(error), _) => return self.refuse_letter(ticket, error),
             (None, None) => return self.refuse_letter(ticket, CommandError::NoSuchMember { id: to.clone() }),
             (None, Some(slot)) if !self.view.record(slot).status.is_live() => {
-                return self.refuse_letter(ticket, CommandError::NoLink { id: to.clone() });
+                let status = self.view.record(slot).status;
+                return self.refuse_letter(ticket, CommandError::NotLive { id: to.clone(), status });
             }
             (None, Some(_)) if is_full => return self.refuse_letter(ticket, CommandError::Busy),
             (None, Some(slot)) => slot,

@@ -68,6 +68,23 @@ fn who_joins_later_learns_who_leads() {
 }
 
 #[test]
+fn a_node_that_takes_no_part_in_elections_hears_that_voters_elect_before_it_is_up_and_of_their_leader_soon() {
+    let mut net = cluster(4, 3);
+    let (elected, term) = leader(&net);
+    net.voters.clear();
+    let other = net.add("other", 50, &[0]);
+    net.run(SECOND * 3);
+    let heard = &net.nodes[other].voters_heard;
+    assert_eq!(heard.first(), Some(&(false, None)), "from its sponsor");
+    assert!(heard.iter().filter(|(is_led, _)| *is_led).count() > 1, "{heard:?}");
+    let leaders: Vec<_> = heard.iter().filter_map(|(_, leader)| leader.clone()).collect();
+    let named = net.nodes[elected].core.me().id.clone();
+    assert!(leaders.iter().all(|leader| *leader == (named.clone(), term)), "{leaders:?}");
+    // Those that elect hear nothing of the kind.
+    assert!(net.nodes[..4].iter().all(|node| node.voters_heard.is_empty()));
+}
+
+#[test]
 fn members_that_were_there_before_the_only_voter_learn_that_it_leads() {
     // Each knows no electorate, and nobody but the voter itself can say that it leads.
     for others in [1, 2, 3, 8] {

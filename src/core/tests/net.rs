@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::core::Core;
 use crate::core::doors::{Birth, Command, Delivery, Durable, Input, Notice, Output, QuorumBirth, Reply, StopReason};
-use crate::core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming};
+use crate::core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming, Term};
 use crate::core::limits::INCARNATION_STEP;
 use crate::core::member::{Change, ChangeKind, NodeId, Run, Status, Tags};
 use crate::core::settings::{Profile, Settings};
@@ -32,6 +32,8 @@ pub(super) struct Node {
     pub(super) leadership: Vec<(Time, Output)>,
     pub(super) lease_words: Vec<LeaseWord>,
     pub(super) believed_words: Vec<LeaseWord>,
+    /// Words of leaders by voters, where none are elected here.
+    pub(super) voters_heard: Vec<(bool, Option<(NodeId, Term)>)>,
     pub(super) stopped: Option<StopReason>,
     seeds: Vec<SocketAddr>,
     paused: bool,
@@ -221,6 +223,7 @@ impl Net {
             leadership: Vec::new(),
             lease_words: Vec::new(),
             believed_words: Vec::new(),
+            voters_heard: Vec::new(),
             stopped: None,
             seeds,
             paused: false,
@@ -243,6 +246,7 @@ impl Net {
             policy: LeaderPolicy::default(),
             voters: self.voters.clone(),
             ballot: self.disks.get(name).cloned().unwrap_or(blank),
+            floor: Term(0),
         }
     }
 
@@ -332,6 +336,7 @@ impl Net {
                     node.believed_words.extend(Some(&word).filter(|_| is_of_elder).cloned());
                     node.lease_words.push(word);
                 }
+                Output::VotersHeard { is_led, leader, .. } => node.voters_heard.push((is_led, leader)),
                 // Unless wires are laid, this is a network without TCP: everything must work without links.
                 Output::OpenLink { link, to } => {
                     self.opened.push(to);

@@ -33,6 +33,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use self::call::Caller;
 use self::node::Node;
@@ -68,10 +69,12 @@ const ROSTER_AGE: Duration = Duration::from_secs(1);
 /// write to the table can have it sent anywhere.
 pub async fn deliver_directly(agent: Agent, token: Option<Token>, shutdown: CancellationToken) {
     let Some(said) = agent.own_broadcasts() else { return };
+    // What is said here bears the agent's name, like all that it says.
+    let span = tracing::error_span!(target: "headcount", "headcount", agent = %agent.config().name);
     tokio::select! {
         () = shutdown.cancelled() => {}
         _ = agent.stopped() => {}
-        () = dispatch(&agent, token.as_ref(), said) => {}
+        () = dispatch(&agent, token.as_ref(), said).instrument(span) => {}
     }
 }
 
@@ -83,12 +86,14 @@ async fn dispatch(agent: &Agent, token: Option<&Token>, mut said: mpsc::Receiver
         nodes: BTreeMap::new(),
         tasks: JoinSet::new(),
         crowd: Trouble::default(),
+        mute: Trouble::default(),
     };
     let mut roster = Roster::new(agent);
     while let Some(said) = said.recv().await {
         let listed = roster.active(agent).await;
         dispatcher.retain(&listed);
         let is_up = |id: &NodeId| agent.member(id).is_some_and(|member| member.status == Status::Up);
+        dispatcher.tell_unreachable(roster.without_address().iter().find(|id| !is_up(id)));
         dispatcher.hand_out(said, listed.into_iter().filter(|(id, _)| !is_up(id)));
         while dispatcher.tasks.try_join_next().is_some() {}
     }
@@ -104,12 +109,28 @@ struct Dispatcher {
     tasks: JoinSet<()>,
     /// More nodes than are called.
     crowd: Trouble,
+    /// Nodes that neither gossip nor a call reaches.
+    mute: Trouble,
 }
 
 impl Dispatcher {
     /// Lets go of nodes that are listed no more; what waits for them is still tried.
     fn retain(&mut self, listed: &[(NodeId, SocketAddr)]) {
         self.nodes.retain(|id, node| listed.iter().any(|(other, address)| other == id && *address == node.address()));
+    }
+
+    /// Tells of a node that the table lists, the view lacks, and that has recorded no address; of one at a time.
+    fn tell_unreachable(&mut self, node: Option<&NodeId>) {
+        match node.filter(|id| **id != self.me) {
+            None => {
+                let _ = self.mute.is_over();
+            }
+            Some(id) if self.mute.begins() => tracing::warn!(
+                "broadcasts do not reach {id}: gossip does not, and it has recorded no address to be called at, since its HTTP \
+                 interface is off or on loopback alone (http.bind)"
+            ),
+            Some(_) => {}
+        }
     }
 
     /// Puts a message into the queue of each of these.

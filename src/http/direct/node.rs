@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tracing::Instrument as _;
 
 use super::call::{CallError, Caller, Connection};
 use super::{IDLE_TIMEOUT, MAX_TRIES, MAX_WAITING_CALLS, RETRY_PAUSE};
@@ -42,7 +43,7 @@ impl Node {
             trouble: Trouble::default(),
             is_failing: false,
         };
-        tasks.spawn(task.run(queue));
+        tasks.spawn(task.run(queue).in_current_span());
         node
     }
 

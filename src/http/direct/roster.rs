@@ -32,6 +32,8 @@ struct Listed {
 pub(super) struct Roster {
     window: Duration,
     listed: Vec<Listed>,
+    /// Active nodes that have recorded no address.
+    without_address: Vec<NodeId>,
     asked_at: Option<Instant>,
     trouble: Trouble,
 }
@@ -43,7 +45,7 @@ impl Roster {
     }
 
     fn with_window(window: Duration) -> Self {
-        Self { window, listed: Vec::new(), asked_at: None, trouble: Trouble::default() }
+        Self { window, listed: Vec::new(), without_address: Vec::new(), asked_at: None, trouble: Trouble::default() }
     }
 
     /// Nodes that are active now and have recorded an address, as far as is known.
@@ -67,11 +69,19 @@ impl Roster {
 
     fn read(&mut self, asked_at: Instant, nodes: LeaseNodes) {
         let _ = self.trouble.is_over();
-        let listed = nodes.nodes.into_iter().filter_map(|row| {
-            let left = self.window.checked_sub(row.heartbeat_age)?;
-            Some(Listed { node: row.node, address: row.rpc_address?, until: asked_at + left })
-        });
-        self.listed = listed.collect();
+        (self.listed, self.without_address) = Default::default();
+        for row in nodes.nodes {
+            let Some(left) = self.window.checked_sub(row.heartbeat_age) else { continue };
+            match row.rpc_address {
+                Some(address) => self.listed.push(Listed { node: row.node, address, until: asked_at + left }),
+                None => self.without_address.push(row.node),
+            }
+        }
+    }
+
+    /// Returns active nodes that have recorded no address, as the table listed them last.
+    pub(super) fn without_address(&self) -> &[NodeId] {
+        &self.without_address
     }
 
     fn tell(&mut self, why: &dyn std::fmt::Display) {
@@ -110,6 +120,7 @@ mod tests {
         roster.read(Instant::now(), LeaseNodes::for_tests(rows));
         let names = |roster: &Roster| roster.now().into_iter().map(|(node, _)| node).collect::<Vec<_>>();
         assert_eq!(names(&roster), [name("a"), name("d")]);
+        assert_eq!(roster.without_address(), [name("c")], "it cannot be called, which is told");
         tokio::time::advance(Duration::from_secs(8)).await;
         assert_eq!(names(&roster), [name("a")], "nobody could ask again");
         tokio::time::advance(Duration::from_millis(1)).await;

@@ -105,18 +105,18 @@ impl fmt::Display for ContenderAlarm {
         match self {
             Self::TermFell { lease, known, stored } => write!(
                 f,
-                "the store knows lease {lease:?} up to term {stored}, and term {known} was led already: it lost commits, or \
+                "the database knows lease {lease:?} up to term {stored}, and term {known} was led already: it lost commits, or \
                  is another database; terms go on above {known}, after one lease of waiting, while no other node is heard to lead; \
                  check that leadership.lease.url names the same database on all nodes, and that no commits are lost in \
                  fail-overs (synchronous replication)"
             ),
             Self::Unreachable { since } => write!(
                 f,
-                "the store has not answered for {}: whoever leads stops when its lease ends; check that the database runs \
-                 and takes writes",
+                "the database could not be used for {}: whoever leads stops when its lease ends; the log says why, \
+                 and `headcount leader --nodes` asks it now",
                 humantime::format_duration(Duration::from_millis(since.as_millis() as u64))
             ),
-            Self::ReachableAgain => f.write_str("the store answers again"),
+            Self::ReachableAgain => f.write_str("the database can be used again"),
             Self::ClockStepped { lease, by, is_forward } => write!(
                 f,
                 "the database server's clock was put {} by {} or more, as the expiry of lease {lease:?} shows: nobody leads \
@@ -157,7 +157,7 @@ impl fmt::Display for ContenderAlarm {
                  was ignored; find out which node or table it came from"
             ),
             Self::StrangeAnswer => f.write_str(
-                "the store's answer does not fit what it was asked: it counts as lost; check that nobody else writes to its \
+                "the database's answer does not fit what it was asked: it counts as lost; check that nobody else writes to its \
                  tables",
             ),
         }

@@ -82,8 +82,8 @@ impl Contender {
             contest.drawn.give_up();
             return (Wish::Release { held: contest.drawn.tokens() }, Asked::Release);
         }
-        let above = if planted.has(Flaw::TermOfStoreAlone) { 0 } else { contest.standing.known() };
-        let may_acquire = may_lead && contest.standing.known() < MAX_TERM;
+        let above = if planted.has(Flaw::TermOfStoreAlone) { 0 } else { contest.standing.known().max(contest.floor) };
+        let may_acquire = may_lead && above < MAX_TERM;
         let taking = if may_acquire { contest.standing.may_take(now, own_lease) } else { Taking::No };
         let (expired, missing) = match taking {
             Taking::No => return (Wish::Watch, Asked::Watch),
@@ -102,6 +102,7 @@ impl Contender {
             && contest.given_up.is_none()
             && contest.idle.is_none()
             && contest.held_off_until.is_none_or(|until| now >= until)
+            && contest.led_elsewhere_until.is_none_or(|until| now >= until || planted.has(Flaw::LeadsBesideVoters))
     }
 
     /// Notes that the round under way was not answered. If its outcome is known, nothing of it was carried out, nor
@@ -168,7 +169,8 @@ impl Contender {
         } else if contest.idle.is_some() || (!may_lead && !contest.drawn.is_empty()) {
             now + if asked == Asked::Release { again } else { jitter }
         } else if !may_lead {
-            contest.held_off_until.map_or(heartbeat, |until| heartbeat.min(until.max(now)))
+            let until = contest.held_off_until.max(contest.led_elsewhere_until);
+            until.map_or(heartbeat, |until| heartbeat.min(until.max(now)))
         } else {
             match (asked, outcome, contest.standing.opens_at(now, own_lease)) {
                 (_, Outcome::Conflict, _) => now + again,

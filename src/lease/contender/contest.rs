@@ -44,6 +44,10 @@ pub(super) struct Contest {
     pub(super) loss: Option<LossReason>,
     /// The time until which others come first, since this node has resigned.
     pub(super) held_off_until: Option<Time>,
+    /// The time until which somebody is said to lead in another way than by this lease: this node does not begin to.
+    pub(super) led_elsewhere_until: Option<Time>,
+    /// The highest term that was led in another way: this lease is taken in a term above it. Nobody is waited for.
+    pub(super) floor: u64,
     /// True if the lease is contended for no more, and forgotten once no row of it is held.
     pub(super) is_leaving: bool,
     /// The time at which it is asked about next.
@@ -72,6 +76,8 @@ impl Contest {
             idle: None,
             loss: None,
             held_off_until: None,
+            led_elsewhere_until: None,
+            floor: 0,
             is_leaving: false,
             due: now,
             persisted: known,

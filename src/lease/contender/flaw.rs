@@ -65,6 +65,8 @@ pub(crate) enum Flaw {
     RenewsLate,
     /// A drained node leads all the same.
     LeadsWhenDraining,
+    /// A leader by voters is no reason to wait.
+    LeadsBesideVoters,
 }
 
 /// The rule that is left out, if any.

@@ -43,6 +43,7 @@
 //! | a newcomer among others listens for a renewal interval before it begins at the first term | a term is led twice after the database was emptied | `standing`, `mod` |
 //! | terms count that were heard of before the lease was contended for | the same | `mod` |
 //! | led work has ended before a lease is released | two at work at once | `asking` |
+//! | a lease is taken above the highest term that voters gave, and not while somebody is heard to lead by voters | terms that fall, two leaders, where the mode is changed | `asking` |
 //! | a release is announced, and followed by a try at once | nobody leads for up to a renewal interval | `standing`, `asking` |
 //!
 //! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that the tests notice. Exploration that
@@ -64,6 +65,7 @@
 //! | a missing row is waited for | `TakesWhatIsMissing` | chaos |
 //! | of two leaders in one term none leads on, and one that is heard is waited for | `IgnoresRivals`, `WaitsForFirstWordOnly`, `TrustsTheRowsName` | `apart` alone |
 //! | a newcomer listens, and terms count that were heard of before | `DeafOnArrival`, `ForgetsOthersTerms` | `directed` alone |
+//! | above the terms of voters, and not beside a leader of theirs | `TermOfStoreAlone`, `LeadsBesideVoters` | `directed` alone |
 //! | led work ends before a release; a drained node never leads | `ReleasesBeforeWorkEnds`, `LeadsWhenDraining` | chaos |
 //! | a release is announced, and followed by a try at once | `DeafToReleases` | `directed` alone |
 //!
@@ -162,6 +164,8 @@ pub struct Contender {
     contests: BTreeMap<LeaseName, Contest>,
     /// The highest terms on disk, of leases that are not contended for.
     terms: BTreeMap<LeaseName, u64>,
+    /// The highest terms that were led in another way.
+    floors: BTreeMap<LeaseName, u64>,
     flight: Option<Flight>,
     /// The time at which this node's liveness row is written again, whatever its leases need.
     heartbeat_at: Time,
@@ -182,7 +186,7 @@ impl Contender {
     /// # Panics
     /// If the timing does not fit together, or there are too many leases: its maker checks both.
     pub fn new(birth: ContenderBirth, now: Time) -> Self {
-        let ContenderBirth { node, rpc_address, timing, leases, terms, seed } = birth;
+        let ContenderBirth { node, rpc_address, timing, leases, terms, floors, seed } = birth;
         timing.check().expect("the timing is checked before the machine is born");
         let mut contender = Self {
             node,
@@ -191,6 +195,7 @@ impl Contender {
             luck: Luck::new(seed),
             contests: BTreeMap::new(),
             terms,
+            floors,
             flight: None,
             heartbeat_at: now,
             failures: 0,
@@ -217,7 +222,8 @@ impl Contender {
                 return Err(TooManyLeases);
             }
             let known = self.terms.remove(&lease).unwrap_or(0).min(MAX_TERM);
-            let contest = Contest::new(lease.clone(), known, &self.timing, now, self.planted);
+            let mut contest = Contest::new(lease.clone(), known, &self.timing, now, self.planted);
+            contest.floor = self.floors.get(&lease).copied().unwrap_or(0);
             self.contests.insert(lease, contest);
         }
         self.publish(now);
@@ -304,6 +310,16 @@ impl Contender {
             contest.due = contest.due.min(now);
             let (lease, other) = (lease.clone(), by.clone());
             self.alarm(ContenderAlarm::OtherDatabase { lease, term, other });
+        }
+        self.publish(now);
+    }
+
+    /// Takes the report that somebody leads in another way than by this lease: until then this node does not begin to lead.
+    /// What it leads already stays.
+    pub fn led_elsewhere(&mut self, now: Time, lease: &LeaseName, until: Time) {
+        self.expire(now);
+        if let Some(contest) = self.contests.get_mut(lease) {
+            contest.led_elsewhere_until = contest.led_elsewhere_until.max(Some(until));
         }
         self.publish(now);
     }

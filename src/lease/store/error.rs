@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum StoreError {
     /// There is no connection to the database. Nothing was done.
-    #[error("{place} cannot be reached ({reason}): nothing was done; {}", if is_server(place) {
+    #[error("{place} cannot be reached ({reason}): {}", if is_server(place) {
         "check its address, and that the server runs"
     } else {
         "check the path, and the disk that it is on"
@@ -33,7 +33,7 @@ pub enum StoreError {
         reason: String,
     },
     /// Others hold a lock that is needed, or the database is slow. Nothing was done.
-    #[error("{place} is busy ({reason}): nothing was done; if it stays so, look for long transactions on its tables")]
+    #[error("{place} is busy ({reason}): if it stays so, look for long transactions on its tables")]
     Busy {
         /// The database.
         place: String,
@@ -57,7 +57,7 @@ pub enum StoreError {
     /// The tables are missing and this role may not create them.
     #[error(
         "{place} has no lease tables, and this role may not create them ({reason}): let the owner of the database run \
-         what `headcount lease schema` prints"
+         what `{command}` prints"
     )]
     NoSchema {
         /// The database.
@@ -66,11 +66,11 @@ pub enum StoreError {
         reason: String,
         /// The statements that an owner has to run.
         statements: String,
+        /// The command that prints them.
+        command: String,
     },
     /// The tables or the file are there, and this role or user may not use them.
-    #[error(
-        "{place} may not be used by this role ({reason}): let its owner grant what `headcount lease schema` ends with"
-    )]
+    #[error("{place} may not be used by this role ({reason}): let its owner grant what `{command}` ends with")]
     NoPermission {
         /// The database.
         place: String,
@@ -78,6 +78,8 @@ pub enum StoreError {
         reason: String,
         /// The statements that an owner has to run.
         statements: String,
+        /// The command that prints them.
+        command: String,
     },
     /// The server refused the connection: password, database, encryption.
     #[error("{place} turned the connection down ({reason}): {hint}")]
@@ -90,7 +92,7 @@ pub enum StoreError {
         hint: String,
     },
     /// The disk of the database is full. Nothing was done, nothing is lost.
-    #[error("{place} has no room left ({reason}): nothing was done; free some space")]
+    #[error("{place} has no room left ({reason}): free some space")]
     Full {
         /// The database.
         place: String,
@@ -164,7 +166,7 @@ pub enum StoreError {
         reason: String,
     },
     /// Another failure. Nothing was done.
-    #[error("{place} failed ({reason}): nothing was done; {}", if is_server(place) {
+    #[error("{place} failed ({reason}): {}", if is_server(place) {
         "the server's log may say more"
     } else {
         "look at the file and its disk"

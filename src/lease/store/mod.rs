@@ -89,6 +89,17 @@ impl Store {
         }
     }
 
+    /// Makes the checks of [`new`](Self::new), and starts nothing: whoever judges a configuration refuses what an agent
+    /// would refuse.
+    pub fn check(url: &StoreUrl, options: &StoreOptions) -> Result<(), StoreError> {
+        match url {
+            #[cfg(feature = "sqlite")]
+            StoreUrl::Sqlite(_) => SqliteStore::check(options),
+            #[cfg(feature = "postgres")]
+            StoreUrl::Postgres(url) => PostgresStore::check(url, options),
+        }
+    }
+
     /// Connects, and makes the tables if they are missing, so that problems are reported at the start.
     pub async fn prepare(&mut self) -> Result<(), StoreError> {
         each!(self, store => store.prepare().await)

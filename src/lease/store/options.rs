@@ -11,6 +11,8 @@ use crate::core::check_name;
 /// The longest schema or table prefix, in bytes: PostgreSQL cuts names after 63, and the rest of a name takes some
 /// twenty.
 pub const MAX_IDENTIFIER: usize = 40;
+/// The longest name of a role, in bytes.
+const MAX_ROLE: usize = 63;
 /// The shortest statement or connect timeout.
 pub const MIN_TIMEOUT: Duration = Duration::from_millis(100);
 /// The longest statement or connect timeout.
@@ -24,6 +26,7 @@ pub struct StoreOptions {
     table_prefix: String,
     statement_timeout: Duration,
     connect_timeout: Option<Duration>,
+    role: Option<String>,
 }
 
 impl StoreOptions {
@@ -43,6 +46,7 @@ impl StoreOptions {
             table_prefix: Self::DEFAULT_PREFIX.to_owned(),
             statement_timeout: Self::DEFAULT_STATEMENT_TIMEOUT,
             connect_timeout: None,
+            role: None,
         })
     }
 
@@ -72,6 +76,42 @@ impl StoreOptions {
         check_timeout("connect_timeout", timeout)?;
         self.connect_timeout = Some(timeout);
         Ok(self)
+    }
+
+    /// Sets the role that agents connect as (PostgreSQL only), for the grants that are printed for it.
+    pub fn with_role(mut self, role: &str) -> Result<Self, StoreError> {
+        if role.is_empty() || role.len() > MAX_ROLE || role.chars().any(char::is_control) {
+            return Err(StoreError::configuration(
+                "role",
+                "is no name of one: 1 to 63 bytes without control characters",
+            ));
+        }
+        self.role = Some(role.to_owned());
+        Ok(self)
+    }
+
+    /// Returns the role that agents connect as, if it is known.
+    pub fn role(&self) -> Option<&str> {
+        self.role.as_deref()
+    }
+
+    /// Returns the command that prints the statements for these options, ready for a shell.
+    #[cfg(any(feature = "postgres", test))]
+    pub(super) fn schema_command(&self) -> String {
+        let mut command = String::from("headcount lease schema");
+        if let Some(schema) = &self.schema {
+            command.extend([" --schema ", schema]);
+        }
+        if self.table_prefix != Self::DEFAULT_PREFIX {
+            command.extend([" --table-prefix ", &self.table_prefix]);
+        }
+        if let Some(role) = &self.role {
+            let is_plain = role.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
+            // In single quotes nothing but they themselves means anything to a shell.
+            let role = if is_plain { role.clone() } else { format!("'{}'", role.replace('\'', "'\\''")) };
+            command.extend([" --role ", &role]);
+        }
+        command
     }
 
     /// Returns the cluster whose leases are kept.

@@ -108,9 +108,14 @@ pub fn schema(kind: StoreKind, options: &StoreOptions) -> String {
         text.push_str(";\n");
     }
     if kind == StoreKind::Postgres {
-        text.push_str("-- For the role that agents connect as, here called headcount:\n");
+        let mark = if options.role().is_some() { "" } else { "-- " };
+        if options.role().is_none() {
+            text.push_str(
+                "-- For the role that agents connect as, here called headcount (--role NAME writes them out):\n",
+            );
+        }
         for grant in grants(options) {
-            text.push_str("-- ");
+            text.push_str(mark);
             text.push_str(&grant);
             text.push_str(";\n");
         }
@@ -125,17 +130,15 @@ pub(super) fn create_schema(schema: &str) -> String {
 /// Returns the grants that a role needs that does not own the tables.
 pub(super) fn grants(options: &StoreOptions) -> Vec<String> {
     let table = |name: &str| options.table(name);
+    let role =
+        options.role().map_or_else(|| "headcount".to_owned(), |role| format!("\"{}\"", role.replace('"', "\"\"")));
     let mut grants = Vec::new();
     if let Some(schema) = options.schema() {
-        grants.push(format!("grant usage on schema \"{schema}\" to headcount"));
+        grants.push(format!("grant usage on schema \"{schema}\" to {role}"));
     }
-    grants.push(format!(
-        "grant select, insert, update, delete on {}, {} to headcount",
-        table("nodes"),
-        table("leases")
-    ));
-    grants.push(format!("grant select, insert, update on {} to headcount", table("terms")));
-    grants.push(format!("grant select on {} to headcount", table("version")));
+    grants.push(format!("grant select, insert, update, delete on {}, {} to {role}", table("nodes"), table("leases")));
+    grants.push(format!("grant select, insert, update on {} to {role}", table("terms")));
+    grants.push(format!("grant select on {} to {role}", table("version")));
     grants
 }
 
@@ -164,6 +167,29 @@ mod tests {
         let plain = StoreOptions::new("c").expect("good");
         let text = schema(StoreKind::Sqlite, &plain);
         assert!(!text.contains("schema if") && !text.contains("grant") && !text.contains("timestamptz"), "{text}");
+    }
+
+    #[test]
+    fn grants_for_a_role_are_statements_of_its_own_name() {
+        let options = StoreOptions::new("c").and_then(|options| options.with_role("li\"m")).expect("good");
+        let text = schema(StoreKind::Postgres, &options);
+        let grants: Vec<_> = text.lines().filter(|line| line.contains("grant ")).collect();
+        assert_eq!(grants.len(), 3, "{text}");
+        assert!(grants.iter().all(|line| line.starts_with("grant ") && line.ends_with("to \"li\"\"m\";")), "{text}");
+        assert!(!schema(StoreKind::Sqlite, &options).contains("grant"));
+    }
+
+    #[test]
+    fn the_command_that_is_named_makes_the_tables_that_are_missing() {
+        let options = StoreOptions::new("c").expect("good");
+        assert_eq!(options.schema_command(), "headcount lease schema");
+        let options = options.with_schema("app").and_then(|options| options.with_table_prefix("xx_")).expect("good");
+        let of = |role: &str| options.clone().with_role(role).expect("a role").schema_command();
+        assert_eq!(of("lim"), "headcount lease schema --schema app --table-prefix xx_ --role lim");
+        assert!(of("o'x y").ends_with(r"--role 'o'\''x y'"), "{}", of("o'x y"));
+        for none in ["", "a\nb", &"x".repeat(64)] {
+            assert!(options.clone().with_role(none).is_err(), "{none:?}");
+        }
     }
 
     #[test]

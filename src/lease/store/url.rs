@@ -10,6 +10,8 @@ use std::str::FromStr;
 #[cfg(feature = "postgres")]
 use super::PostgresUrl;
 use super::{StoreError, StoreKind};
+#[cfg(feature = "sqlite")]
+use crate::lease::address::{is_like_a_server, without_password};
 
 /// The longest address, in bytes.
 const MAX_URL: usize = 4096;
@@ -49,7 +51,7 @@ impl FromStr for StoreUrl {
             return refused("holds a control character");
         }
         let Some((scheme, rest)) = text.split_once("://") else {
-            return refused("has no scheme: sqlite://FILE or postgres://HOST/DATABASE");
+            return refused(&without_scheme(text));
         };
         match scheme {
             "sqlite" => sqlite(rest),
@@ -59,13 +61,37 @@ impl FromStr for StoreUrl {
     }
 }
 
+/// Returns the reason for which an address without `://` is refused: what to write, where it is clear what was meant.
+fn without_scheme(text: &str) -> String {
+    let file = text.strip_prefix("sqlite:").unwrap_or(text);
+    let is_file = std::path::Path::new(file).extension().is_some_and(|end| end == "db")
+        && !file.contains(['@', ':', '?', '='])
+        && !file.starts_with('~');
+    if is_file {
+        let shown = crate::text::visible(file, crate::text::MAX_SHOWN * 2);
+        return format!("has no \"://\": write sqlite://{shown}");
+    }
+    String::from("has no scheme: sqlite://FILE or postgres://HOST/DATABASE")
+}
+
 #[cfg(feature = "sqlite")]
 fn sqlite(file: &str) -> Result<StoreUrl, StoreError> {
-    let refused = |reason: &str| Err(StoreError::configuration(format!("sqlite://{file}"), reason));
+    let refused = |reason: &str| {
+        let shown = without_password(&format!("sqlite://{file}")).into_owned();
+        Err(StoreError::configuration(crate::text::visible(&shown, crate::text::MAX_SHOWN * 2), reason))
+    };
     match file {
+        // It may hold a password, and would be the name of a file in every message.
+        _ if is_like_a_server(file) => Err(StoreError::configuration(
+            "the database's url",
+            "names a file like a server, with a colon and an '@': a server is postgres://USER@HOST/DATABASE",
+        )),
         "" => refused("names no file: sqlite://cluster.db, or sqlite:///var/lib/headcount/cluster.db"),
         _ if file.starts_with(":memory:") => refused("would be another database for every node: name a file"),
         _ if file.contains('?') => refused("takes no options: remove all from the question mark on"),
+        _ if file.starts_with('~') => refused(
+            "begins with a ~, which only a shell expands: write the whole path, as in sqlite:///home/me/cluster.db",
+        ),
         _ if file.ends_with('/') => refused("names a directory: name a file in it"),
         _ => Ok(StoreUrl::Sqlite(PathBuf::from(file))),
     }
@@ -122,8 +148,12 @@ mod tests {
         let endless = format!("sqlite://{}", "x".repeat(MAX_URL));
         for (text, reason) in [
             ("", "no scheme"),
-            ("cluster.db", "no scheme"),
-            ("sqlite:cluster.db", "no scheme"),
+            ("cluster", "no scheme"),
+            ("cluster.db", "write sqlite://cluster.db"),
+            ("sqlite:cluster.db", "write sqlite://cluster.db"),
+            ("sqlite:/var/cluster.db", "write sqlite:///var/cluster.db"),
+            ("sqlite://~/cluster.db", "only a shell expands"),
+            ("sqlite://me:secret@h/cluster.db", "like a server"),
             ("mysql://x", "unknown scheme"),
             ("sqlite://", "names no file"),
             ("sqlite://:memory:", "another database"),
@@ -134,6 +164,37 @@ mod tests {
         ] {
             let error = text.parse::<StoreUrl>().expect_err("refused").to_string();
             assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[cfg(all(feature = "postgres", feature = "sqlite"))]
+    mod passwords {
+        use proptest::prelude::*;
+
+        use super::super::*;
+        use crate::lease::address::tests::{tells, with_password};
+        use crate::lease::store::{Store, StoreOptions};
+
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+            #[test]
+            fn no_error_and_no_name_of_a_database_holds_a_piece_of_a_password(rest in with_password()) {
+                for scheme in ["postgres", "sqlite", "mysql"] {
+                    let told = match format!("{scheme}://{rest}").parse::<StoreUrl>() {
+                        Err(error) => format!("{error} {error:?}"),
+                        Ok(StoreUrl::Sqlite(_)) => String::new(),
+                        Ok(url) => {
+                            let options = StoreOptions::new("c").expect("a name");
+                            let store = match Store::new(&url, options) {
+                                Ok(store) => format!("{} {store:?}", store.place()),
+                                Err(error) => format!("{error} {error:?}"),
+                            };
+                            format!("{url} {url:?} {store}")
+                        }
+                    };
+                    prop_assert!(!tells(&told), "{rest}: {told}");
+                }
+            }
         }
     }
 }

@@ -198,7 +198,15 @@ impl World {
         }
         let LeaseOptions { timing, leases: names, .. } = leases.options.clone();
         let terms = leases.places[node].disk.clone();
-        let birth = ContenderBirth { node: id, rpc_address: None, timing, leases: names, terms: terms.clone(), seed };
+        let birth = ContenderBirth {
+            node: id,
+            rpc_address: None,
+            timing,
+            leases: names,
+            terms: terms.clone(),
+            floors: BTreeMap::new(),
+            seed,
+        };
         let local = clock.local(self.now);
         #[cfg_attr(not(test), expect(unused_mut, reason = "only tests plant"))]
         let mut contender = Contender::new(birth, local);

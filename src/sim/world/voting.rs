@@ -66,7 +66,13 @@ impl World {
         let stored = self.nodes[node].disk.stored().and_then(|stored| stored.ballot.clone());
         let ballot = stored.unwrap_or_else(|| Ballot::blank(Identity(self.elections.bits())));
         let voters = (0..self.options.voters).map(name_of).collect();
-        Some(QuorumBirth { timing: self.options.lease, policy: LeaderPolicy::default(), voters, ballot })
+        Some(QuorumBirth {
+            timing: self.options.lease,
+            policy: LeaderPolicy::default(),
+            voters,
+            ballot,
+            floor: Term(0),
+        })
     }
 
     /// Draws a clock error, in parts per million, mostly as large as is allowed, because that is where promises break.

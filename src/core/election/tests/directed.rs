@@ -38,6 +38,37 @@ fn five(flaw: Option<Flaw>, voters: usize) -> (Parliament, usize) {
     (parliament, leader)
 }
 
+#[test]
+fn voters_lead_above_the_terms_that_were_led_in_another_way() {
+    // Of another generation, or at its end: not of this electorate's terms, and no reason to elect nobody.
+    for (floor, first) in [(12, 13), (Term::beginning_of(1, 5).0, 1), ((1 << 40) - 1, 1), (0, 1)] {
+        let mut parliament = Parliament::new(1, 3);
+        parliament.floor = Term(floor);
+        parliament.start_all();
+        assert!(parliament.run_until(SECOND * 2, |parliament| parliament.leader().is_some()));
+        let leader = parliament.leader().expect("leads");
+        assert_eq!(parliament.leaders.iter().next(), Some((&Term(first), &leader)), "above {floor}");
+        assert!(parliament.violations.is_empty(), "{:?}", parliament.violations);
+    }
+}
+
+#[test]
+fn a_voter_that_knows_of_terms_led_in_another_way_does_not_depose_a_leader() {
+    let (mut parliament, leader) = five(None, 3);
+    parliament.floor = Term(12);
+    let follower = (leader + 1) % 3;
+    parliament.crash(follower);
+    parliament.start(follower);
+    parliament.run_for(SECOND * 5);
+    assert_eq!((parliament.leader(), parliament.leaders.len()), (Some(leader), 1));
+    // Whoever follows is that voter or another one.
+    parliament.crash(leader);
+    assert!(parliament.run_until(SECOND * 20, |parliament| parliament.leader().is_some_and(|now| now != leader)));
+    let last = *parliament.leaders.keys().last().expect("somebody leads");
+    let is_of_follower = parliament.leader() == Some(follower);
+    assert!(last == Term(if is_of_follower { 13 } else { 2 }), "{last}");
+}
+
 /// Plays figure 8 of Raft with this machine.
 fn figure_eight(flaw: Option<Flaw>) -> Vec<String> {
     let (mut parliament, one) = five(flaw, 5);

@@ -83,6 +83,8 @@ pub(super) struct Parliament {
     pub(super) cut: BTreeSet<(usize, usize)>,
     pub(super) members: Vec<NodeId>,
     pub(super) flaw: Option<Flaw>,
+    /// The highest term that was led in another way, as those know that start from now on.
+    pub(super) floor: Term,
     /// The voter that had a claim in each term.
     pub(super) leaders: BTreeMap<Term, usize>,
     pub(super) agreed: BTreeMap<(Term, u64), NumberedView>,
@@ -127,6 +129,7 @@ impl Parliament {
             cut: BTreeSet::new(),
             members: vec![id(0)],
             flaw: None,
+            floor: Term(0),
             leaders: BTreeMap::new(),
             agreed: BTreeMap::new(),
             answers: Vec::new(),
@@ -196,6 +199,7 @@ impl Parliament {
         let around = Surroundings { now: Time::ORIGIN, luck, is_up: place.is_up, members: &members };
         let mut election = Election::new(birth, &around);
         election.set_policy(place.policy);
+        election.set_floor(self.floor);
         if let Some(flaw) = flaw {
             election.plant(flaw);
         }

@@ -26,7 +26,7 @@ fn programs_that_outrun_the_others_are_told_to_wait_and_nothing_that_was_taken_i
             say(&mut net, node, &large);
             match net.nodes[node].replies[..] {
                 [Reply::Broadcast { .. }] => *taken += 1,
-                [Reply::Refused(CommandError::Busy)] => refused += 1,
+                [Reply::Refused(CommandError::TooFast)] => refused += 1,
                 _ => panic!("{:?}", net.nodes[node].replies),
             }
         }

@@ -46,6 +46,16 @@ fn errors_tell_what_is_known() {
     assert_eq!(net.nodes[0].core.counters().messages.failed, 2);
 
     let mut net = Net::linked(Profile::Local, 2);
+    net.kill(1);
+    net.run(Duration::from_secs(30));
+    send(&mut net, 0, "n1", b"x");
+    let [Reply::Refused(error @ CommandError::NotLive { .. })] = &net.nodes[0].replies[..] else {
+        panic!("{:?}", net.nodes[0].replies)
+    };
+    assert_eq!(error.to_string(), "\"n1\" is down: nothing was sent");
+    assert_eq!(net.nodes[0].core.counters().messages.failed, 1);
+
+    let mut net = Net::linked(Profile::Local, 2);
     net.pause(1, true);
     send(&mut net, 0, "n1", b"x");
     net.run(SEND_TIMEOUT + ms(1));

@@ -31,6 +31,7 @@ impl Apart {
                 timing: usual(),
                 leases: vec![LeaseName::default()],
                 terms: std::collections::BTreeMap::new(),
+                floors: std::collections::BTreeMap::new(),
                 seed: [at as u8; 32],
             };
             let mut contender = Contender::new(birth, Time::ORIGIN);

@@ -34,12 +34,18 @@ fn led(seed: u64, nodes: usize, flaw: Option<Flaw>) -> (World, usize) {
 
 /// Returns a contender that is asked by hand.
 fn alone(timing: LeaseTiming) -> Contender {
+    alone_above(timing, 0)
+}
+
+/// The same, where voters gave terms up to this one.
+fn alone_above(timing: LeaseTiming, floor: u64) -> Contender {
     let birth = ContenderBirth {
         node: name(0),
         rpc_address: None,
         timing,
         leases: vec![LeaseName::default()],
         terms: std::collections::BTreeMap::new(),
+        floors: std::collections::BTreeMap::from([(LeaseName::default(), floor)]),
         seed: [7; 32],
     };
     Contender::new(birth, Time::ORIGIN)
@@ -92,6 +98,59 @@ fn a_lease_that_somebody_waits_for_is_asked_about_at_once_and_a_claim_is_worth_n
     let answer = database.execute(SECOND, &renewal).expect("it takes writes");
     contender.answered(now, &answer);
     assert_eq!(own_claim(&contender), Some((1, now + LEASE * 98 / 100)));
+}
+
+/// Returns the term in which a lease of an empty database is led where voters led up to term 6, and the alarms raised.
+fn first_term_after_voters(flaw: Option<Flaw>) -> (u64, usize) {
+    let (mut contender, mut database) = (alone_above(usual(), 6), Database::new());
+    if let Some(flaw) = flaw {
+        contender.plant(flaw);
+    }
+    let round = contender.begin(Time::ORIGIN).expect("due");
+    let answer = database.execute(Duration::ZERO, &round).expect("it takes writes");
+    contender.answered(Time::ORIGIN, &answer);
+    let (term, _) = own_claim(&contender).expect("nobody is waited for");
+    let alarms = outputs(&mut contender).iter().filter(|output| matches!(output, Output::Alarm(_))).count();
+    (term, alarms)
+}
+
+#[test]
+fn a_lease_is_taken_above_the_terms_that_voters_gave_and_nobody_is_waited_for() {
+    assert_eq!(first_term_after_voters(None), (7, 0));
+    assert_eq!(first_term_after_voters(Some(Flaw::TermOfStoreAlone)).0, 1, "planted");
+}
+
+/// Returns true if a lease is taken although somebody leads by voters.
+fn takes_beside_voters(flaw: Option<Flaw>) -> bool {
+    let (mut contender, lease, until) = (alone(usual()), LeaseName::default(), Time::ORIGIN + SECOND * 3);
+    if let Some(flaw) = flaw {
+        contender.plant(flaw);
+    }
+    contender.led_elsewhere(Time::ORIGIN, &lease, until);
+    contender.led_elsewhere(Time::ORIGIN, &lease, until - SECOND);
+    let round = contender.begin(Time::ORIGIN).expect("the liveness row is written");
+    matches!(round.steps[0].wish, Wish::Acquire { .. })
+}
+
+#[test]
+fn nobody_begins_to_lead_while_a_leader_by_voters_is_heard_and_who_leads_goes_on() {
+    assert!(!takes_beside_voters(None));
+    assert!(takes_beside_voters(Some(Flaw::LeadsBesideVoters)), "planted");
+    let (mut contender, mut database, lease) = (alone(usual()), Database::new(), LeaseName::default());
+    let until = Time::ORIGIN + SECOND;
+    contender.led_elsewhere(Time::ORIGIN, &lease, until);
+    let round = contender.begin(Time::ORIGIN).expect("due");
+    let answer = database.execute(Duration::ZERO, &round).expect("it takes writes");
+    contender.answered(Time::ORIGIN, &answer);
+    let next = contender.next_deadline().expect("there is a next round");
+    assert!(next <= until.max(Time::ORIGIN + RENEWAL), "{next:?}");
+    let round = contender.begin(next.max(until)).expect("due");
+    assert!(matches!(round.steps[0].wish, Wish::Acquire { .. }), "it is heard no more");
+    let answer = database.execute(SECOND, &round).expect("it takes writes");
+    contender.answered(next.max(until), &answer);
+    assert!(own_claim(&contender).is_some());
+    contender.led_elsewhere(next.max(until), &lease, until + SECOND * 9);
+    assert!(own_claim(&contender).is_some(), "what is led already is not given up");
 }
 
 #[test]

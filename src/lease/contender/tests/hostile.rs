@@ -21,6 +21,7 @@ fn contender(leases: usize) -> Contender {
         timing: LeaseTiming::of_lease(LEASE),
         leases: (0..leases).map(|lease| LeaseName::new(&format!("lease-{lease}")).expect("a name")).collect(),
         terms: BTreeMap::new(),
+        floors: BTreeMap::new(),
         seed: [1; 32],
     };
     Contender::new(birth, Time::ORIGIN)

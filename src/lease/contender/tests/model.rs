@@ -126,6 +126,7 @@ fn born(node: usize, birth: u8, now: Time, flaw: Option<Flaw>) -> Contender {
         timing: LeaseTiming::of_lease(LEASE),
         leases: vec![LeaseName::default()],
         terms: BTreeMap::new(),
+        floors: BTreeMap::new(),
         seed: [node as u8 * 16 + birth; 32],
     };
     let mut contender = Contender::new(birth, now);

@@ -98,9 +98,17 @@ async fn connect_to(parameters: &Parameters, host: &Host) -> Result<Connection, 
     let (for_files, of_host) = (parameters.clone(), host.clone());
     let files = move || (password::password(&for_files, &of_host), tls::config(&for_files));
     let (password, tls) = tokio::task::spawn_blocking(files).await.map_err(|error| Turned::Away(error.to_string()))?;
+    // Said where it matters: with the refusal of a server that wanted a password.
+    let (password, unused) = match password {
+        Ok(password) => (password, None),
+        Err(unused) => (None, Some(unused)),
+    };
     let config = config(parameters, host, password);
     let connected = config.connect(MakeRustlsConnect::new(tls.map_err(Turned::Down)?)).await;
-    let (client, connection) = connected.map_err(|error| judge(&error))?;
+    let (client, connection) = connected.map_err(|error| match (judge(&error), unused) {
+        (Turned::Down(said), Some(unused)) => Turned::Down(format!("{said}; {unused}")),
+        (turned, _) => turned,
+    })?;
     let run = async move {
         if let Err(error) = connection.await {
             tracing::debug!(error = %with_causes(&error), "a connection to the database ended");
@@ -153,13 +161,22 @@ fn config(parameters: &Parameters, host: &Host, password: Option<String>) -> Con
     config
 }
 
+/// Returns true if a pooler says that people have to change something. PgBouncer has one code for all that it says itself, also
+/// for a server that is away.
+fn is_refused_by_a_pooler(code: &str, said: &str) -> bool {
+    let refusals =
+        ["authentication failed", "no such database", "no such user", "login rejected", "not allowed", "unsupported"];
+    code == "08P01" && refusals.iter().any(|refusal| said.contains(refusal))
+}
+
 fn judge(error: &tokio_postgres::Error) -> Turned {
     let said = with_causes(error);
     if let Some(code) = error.code() {
         let class = &code.code()[..2];
         // Authentication, no such database, too old a protocol. All other errors pass: starting, stopping, too many
         // clients.
-        return if class == "28" || class == "3D" || *code == SqlState::INSUFFICIENT_PRIVILEGE {
+        let is_refused = class == "28" || class == "3D" || *code == SqlState::INSUFFICIENT_PRIVILEGE;
+        return if is_refused || is_refused_by_a_pooler(code.code(), &said) {
             Turned::Down(said)
         } else {
             Turned::Away(said)
@@ -186,6 +203,20 @@ fn judge(error: &tokio_postgres::Error) -> Turned {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pooler_that_refuses_is_told_from_one_whose_server_is_away() {
+        for said in ["FATAL: password authentication failed", "FATAL: no such database: app", "FATAL: no such user: hc"]
+        {
+            assert!(is_refused_by_a_pooler("08P01", said), "{said}");
+            assert!(!is_refused_by_a_pooler("57P03", said), "{said}");
+        }
+        for said in
+            ["server conn crashed?", "pgbouncer cannot connect to server", "query_wait_timeout", "database is paused"]
+        {
+            assert!(!is_refused_by_a_pooler("08P01", said), "{said}");
+        }
+    }
 
     #[test]
     fn who_may_come_back_goes_before_what_needs_people() {

@@ -66,18 +66,29 @@ impl std::fmt::Debug for PostgresStore {
     }
 }
 
+/// Returns the parameters as this process's environment completes them.
+fn here(url: &PostgresUrl, options: &StoreOptions) -> Result<Parameters, StoreError> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let exists = |path: &std::path::Path| path.exists();
+    Parameters::new(url, options, &Environment { variable: &variable, user: user(), exists: &exists })
+}
+
 impl PostgresStore {
     pub(super) fn new(url: &PostgresUrl, options: StoreOptions) -> Result<Self, StoreError> {
-        let variable = |name: &str| std::env::var(name).ok();
-        let exists = |path: &std::path::Path| path.exists();
-        let environment = Environment { variable: &variable, user: user(), exists: &exists };
-        let parameters = Parameters::new(url, &options, &environment)?;
+        let parameters = here(url, &options)?;
+        // So that what an owner is told to run is for the role that connects. A server turns down other names.
+        let options = options.clone().with_role(&parameters.user).unwrap_or(options);
         let limit = millis(options.statement_timeout() * 3 / 4).to_string();
         let hosts = parameters.hosts.iter().map(|host| format!("{}:{}", host.name, host.port));
         let place = format!("postgres://{}/{}", hosts.collect::<Vec<_>>().join(","), parameters.database);
         let place = crate::text::visible(&place, crate::text::MAX_SHOWN * 2);
         let statements = Statements::new(&options);
         Ok(Self { place, options, parameters, statements, limit, connection: None, standing: Standing::default() })
+    }
+
+    /// Makes the checks of [`new`](Self::new) and nothing else.
+    pub(super) fn check(url: &PostgresUrl, options: &StoreOptions) -> Result<(), StoreError> {
+        here(url, options).map(|_| ())
     }
 
     pub(super) async fn prepare(&mut self) -> Result<(), StoreError> {

@@ -104,6 +104,11 @@ impl Parameters {
             (environment.exists)(&path).then_some(path)
         };
         let hosts = hosts(value("host"), value("port"), environment.exists)?;
+        let database = value("dbname");
+        if database.as_deref().is_some_and(|name| name.contains(['@', '=']) || name.contains("://")) {
+            let reason = "has an '@', '=' or \"://\", as if it were an address; if it belongs to a password, write / and @ as %2F and %40";
+            return Err(StoreError::configuration("the database's name", reason));
+        }
         let user = value("user").or_else(|| environment.user.clone());
         let user =
             user.ok_or_else(|| StoreError::configuration("user", "is not known: postgres://USER@…, or PGUSER"))?;
@@ -143,7 +148,7 @@ impl Parameters {
         Ok(Self {
             needs_primary: needs_primary(value("target_session_attrs").as_deref(), hosts.len())?,
             hosts,
-            database: value("dbname").unwrap_or_else(|| user.clone()),
+            database: database.unwrap_or_else(|| user.clone()),
             user,
             password: value("password"),
             password_file: value("passfile").map(PathBuf::from).or_else(|| home.map(|home| home.join(".pgpass"))),
@@ -179,9 +184,17 @@ fn hosts(
         let text = ports.get(place).copied().unwrap_or(ports[0]);
         let port = if text.is_empty() { Some(DEFAULT_PORT) } else { text.parse().ok().filter(|port| *port > 0) };
         let Some(port) = port else {
-            let shown = crate::text::visible(text, crate::text::MAX_SHOWN);
-            return Err(StoreError::configuration("port", format!("'{shown}' is none: from 1 to 65535")));
+            // It is not repeated: behind USER: without a host stands a password.
+            let which = if names.len() > 1 { format!("port (of host {})", place + 1) } else { String::from("port") };
+            return Err(StoreError::configuration(
+                which,
+                "is none from 1 to 65535; if a user and a password stand there, an '@' and the host follow them",
+            ));
         };
+        // It would be shown wherever the database is named.
+        if !name.starts_with('/') && name.contains(['@', '=', '?']) {
+            return Err(StoreError::configuration("host", "has an '@', '=' or '?': name hosts alone"));
+        }
         Ok(Host { name: if name.is_empty() { usual() } else { (*name).to_owned() }, port })
     };
     names.iter().enumerate().map(host).collect()
@@ -223,8 +236,11 @@ fn number(keyword: &str, text: Option<String>) -> Result<Option<u64>, StoreError
 }
 
 fn unknown(keyword: &str, found: &str, range: &str) -> StoreError {
-    let shown = crate::text::visible(found, crate::text::MAX_SHOWN);
-    StoreError::configuration(keyword, format!("'{shown}': {range}"))
+    // Only what looks like such a word is repeated: it may be a password in the wrong place.
+    let is_word =
+        (1..=20).contains(&found.len()) && found.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    let shown = if is_word { format!("\"{found}\" ") } else { String::new() };
+    StoreError::configuration(keyword, format!("{shown}is unknown; allowed is {range}"))
 }
 
 #[cfg(test)]

@@ -2,42 +2,48 @@
 //!
 //! Invariants: a file that others may read is not used, and that is reported; the first line that fits counts.
 
-use std::fs::File;
+use std::fmt;
+use std::fs::{File, Metadata};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::parameters::{Host, Parameters};
 
 /// The longest password file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Returns the password for a host: that of the parameters, else that of the password file.
-pub(super) fn password(parameters: &Parameters, host: &Host) -> Option<String> {
-    if parameters.password.is_some() {
-        return parameters.password.clone();
+/// A password file that is not used, because others may read it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct OpenToOthers(PathBuf);
+
+impl fmt::Display for OpenToOthers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the password file {} is not used, since others may read it: chmod 0600", self.0.display())
     }
-    let path = parameters.password_file.as_deref()?;
-    let text = read(path)?;
-    find(&text, host, &parameters.database, &parameters.user)
 }
 
-fn read(path: &Path) -> Option<String> {
-    let file = File::open(path).ok()?;
-    let metadata = file.metadata().ok()?;
-    if !metadata.is_file() {
-        return None;
-    }
+/// Returns the password for a host: that of the parameters, else that of the password file.
+pub(super) fn password(parameters: &Parameters, host: &Host) -> Result<Option<String>, OpenToOthers> {
+    let (None, Some(path)) = (&parameters.password, parameters.password_file.as_deref()) else {
+        return Ok(parameters.password.clone());
+    };
+    let text = read(path)?;
+    Ok(text.and_then(|text| find(&text, host, &parameters.database, &parameters.user)))
+}
+
+fn read(path: &Path) -> Result<Option<String>, OpenToOthers> {
+    let Ok(file) = File::open(path) else { return Ok(None) };
+    let Some(metadata) = file.metadata().ok().filter(Metadata::is_file) else { return Ok(None) };
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         if metadata.permissions().mode() & 0o077 != 0 {
-            tracing::warn!(file = %path.display(), "the password file is not used: others may read it; chmod 0600");
-            return None;
+            return Err(OpenToOthers(path.to_owned()));
         }
     }
     let mut text = String::new();
-    file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
-    Some(text)
+    let read = file.take(MAX_BYTES).read_to_string(&mut text);
+    Ok(read.ok().map(|_| text))
 }
 
 fn find(text: &str, host: &Host, database: &str, user: &str) -> Option<String> {
@@ -128,10 +134,10 @@ mod tests {
         std::fs::write(&path, "*:*:*:*:secret").expect("written");
         for (mode, is_used) in [(0o644, false), (0o640, false), (0o600, true)] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("set");
-            assert_eq!(read(&path).is_some(), is_used, "{mode:o}");
+            assert_eq!(read(&path).is_ok(), is_used, "{mode:o}");
         }
-        assert!(read(directory.path()).is_none(), "no file");
+        assert_eq!(read(directory.path()), Ok(None), "no file");
         std::fs::write(&path, vec![b'#'; 2 * MAX_BYTES as usize]).expect("written");
-        assert_eq!(read(&path).map(|text| text.len() as u64), Some(MAX_BYTES), "no more is read");
+        assert_eq!(read(&path).map(|text| text.map(|text| text.len() as u64)), Ok(Some(MAX_BYTES)), "no more is read");
     }
 }

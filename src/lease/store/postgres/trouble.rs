@@ -51,6 +51,11 @@ pub(super) fn judge(error: &Error, stage: Stage, place: &str, options: &StoreOpt
     let Some(database) = error.as_db_error() else { return lost(reason, stage, place) };
     let code = database.code();
     let is_servers = database.parsed_severity() == Some(Severity::Error) && !code.code().starts_with("08");
+    // PgBouncer says so at the beginning of each transaction, and ends the session: nothing was done.
+    if reason.contains("statement pooling mode") {
+        let hint = String::from("leases need transactions: set pool_mode = transaction (or session) for this database");
+        return StoreError::Refused { place, reason, hint }.into();
+    }
     if !is_servers {
         return lost(reason, stage, place);
     }
@@ -61,7 +66,7 @@ pub(super) fn judge(error: &Error, stage: Stage, place: &str, options: &StoreOpt
         &SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::ReadOnly { place, reason },
         &SqlState::INSUFFICIENT_PRIVILEGE => {
             let statements = schema::grants(options).join(";\n");
-            StoreError::NoPermission { place, reason, statements }
+            StoreError::NoPermission { place, reason, statements, command: options.schema_command() }
         }
         &SqlState::DISK_FULL => StoreError::Full { place, reason },
         &SqlState::QUERY_CANCELED
@@ -116,7 +121,8 @@ pub(super) fn judge_making(error: &Error, place: &str, options: &StoreOptions) -
     if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
         let (place, reason) = (place.to_owned(), with_causes(error));
         let statements = schema::schema(StoreKind::Postgres, options);
-        return Making::Failed(StoreError::NoSchema { place, reason, statements }.into());
+        let command = options.schema_command();
+        return Making::Failed(StoreError::NoSchema { place, reason, statements, command }.into());
     }
     // Making the same tables again does no harm: whether these were committed does not matter.
     Making::Failed(judge(error, Stage::Before, place, options))

@@ -8,30 +8,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::lease::address::{KEYWORDS, Parts};
 use crate::lease::store::StoreError;
-
-/// The keywords, and the environment variables that stand in for them.
-const KEYWORDS: [(&str, &str); 19] = [
-    ("host", "PGHOST"),
-    ("port", "PGPORT"),
-    ("user", "PGUSER"),
-    ("password", "PGPASSWORD"),
-    ("passfile", "PGPASSFILE"),
-    ("dbname", "PGDATABASE"),
-    ("sslmode", "PGSSLMODE"),
-    ("sslrootcert", "PGSSLROOTCERT"),
-    ("sslcert", "PGSSLCERT"),
-    ("sslkey", "PGSSLKEY"),
-    ("application_name", "PGAPPNAME"),
-    ("connect_timeout", "PGCONNECT_TIMEOUT"),
-    ("target_session_attrs", "PGTARGETSESSIONATTRS"),
-    ("channel_binding", "PGCHANNELBINDING"),
-    ("options", "PGOPTIONS"),
-    ("keepalives", ""),
-    ("keepalives_idle", ""),
-    ("keepalives_interval", ""),
-    ("keepalives_count", ""),
-];
 
 /// The address of a PostgreSQL server: `postgres://[USER[:PASSWORD]@][HOST[:PORT][,…]][/DATABASE][?KEYWORD=VALUE&…]`, with
 /// libpq's keywords.
@@ -42,31 +20,25 @@ impl PostgresUrl {
     /// Parses the text that follows `postgres://`.
     pub(in crate::lease::store) fn parse(rest: &str) -> Result<Self, StoreError> {
         let mut values = BTreeMap::new();
-        let (address, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, database) = address.split_once('/').unwrap_or((address, ""));
-        let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
-        let (user, password) = match user.split_once(':') {
-            Some((user, password)) => (user, Some(password)),
-            None => (user, None),
-        };
-        let (hosts, ports) = split_hosts(hosts)?;
+        let written = Parts::of(rest).map_err(|reason| refused(&reason))?;
+        let (hosts, ports) = split_hosts(written.hosts)?;
         let ports = if ports.iter().all(String::is_empty) { String::new() } else { ports.join(",") };
         for (keyword, value) in [
-            ("user", decode(user)?),
-            ("password", password.map(decode).transpose()?.unwrap_or_default()),
+            ("user", decode(written.user)?),
+            ("password", written.password.map(decode).transpose()?.unwrap_or_default()),
             ("host", hosts.join(",")),
             ("port", ports),
-            ("dbname", decode(database)?),
+            ("dbname", decode(written.database)?),
         ] {
             if !value.is_empty() {
                 values.insert(keyword, value);
             }
         }
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let Some((keyword, value)) = pair.split_once('=') else {
-                return Err(refused(&format!("has '{}' where KEYWORD=VALUE stands", shown(pair))));
-            };
-            values.insert(known(keyword)?, decode(value)?);
+        for (keyword, value) in written.options().map_err(|reason| refused(&reason))? {
+            // A password that is not written as it should be may go on like another option.
+            if values.insert(keyword, decode(value)?).is_some() {
+                return Err(refused(&format!("says {keyword} twice: once is enough")));
+            }
         }
         Ok(Self(values))
     }
@@ -96,7 +68,8 @@ impl fmt::Display for PostgresUrl {
             f.write_str(&shown(host))?;
             let port = ports.get(place).or(ports.last().filter(|_| ports.len() == 1)).copied().unwrap_or("");
             if !port.is_empty() {
-                write!(f, ":{}", shown(port))?;
+                let is_one = port.parse::<u16>().is_ok();
+                write!(f, ":{}", if is_one { port } else { "…" })?;
             }
         }
         write!(f, "/{}", shown(value("dbname")))
@@ -107,14 +80,6 @@ impl fmt::Debug for PostgresUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-fn known(keyword: &str) -> Result<&'static str, StoreError> {
-    let found = KEYWORDS.iter().find(|(known, _)| *known == keyword);
-    found.map(|(known, _)| *known).ok_or_else(|| {
-        let all: Vec<_> = KEYWORDS.iter().map(|(known, _)| *known).collect();
-        refused(&format!("has the unknown keyword '{}'; known are {}", shown(keyword), all.join(", ")))
-    })
 }
 
 /// Splits a list of hosts into hosts and ports, in two lists of one length.
@@ -205,7 +170,7 @@ mod tests {
 
     #[test]
     fn no_password_is_shown() {
-        let url = parse("a:secret@h1:1,h2/db?password=secret&sslmode=disable");
+        let url = parse("a:secret@h1:1,h2/db?sslmode=disable");
         assert_eq!(url.to_string(), "postgres://a@h1:1,h2/db");
         assert_eq!(format!("{url:?}"), "postgres://a@h1:1,h2/db");
     }
@@ -213,7 +178,11 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused() {
         for (text, reason) in [
-            ("h/db?ssl=true", "unknown keyword 'ssl'"),
+            ("h/db?ssl=true", "unknown keyword as option 1"),
+            ("h/db?sslmode=require&pasword=x", "did you mean \"password\"?"),
+            ("a:b/c@h/db", "written as %2F"),
+            ("h/db?host=i", "says host twice"),
+            ("h/db?port=1&port=2", "says port twice"),
             ("h/db?sslmode", "KEYWORD=VALUE"),
             ("h/%zz", "two hex digits"),
             ("h/%2", "two hex digits"),

@@ -38,12 +38,22 @@ pub struct SqliteStore {
 
 impl SqliteStore {
     pub(super) fn new(file: &Path, options: StoreOptions) -> Result<Self, StoreError> {
-        if options.schema().is_some() {
-            return Err(StoreError::configuration("schema", "cannot be set: SQLite files have none; use table_prefix"));
-        }
+        Self::check(&options)?;
+        // Messages name the file so that it is found from anywhere.
+        let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let place = file.display().to_string();
-        let worker = Worker::start(file, options)?;
+        let worker = Worker::start(&file, options)?;
         Ok(Self { place, worker })
+    }
+
+    /// Refuses options that no file has.
+    pub(super) fn check(options: &StoreOptions) -> Result<(), StoreError> {
+        match options.schema() {
+            Some(_) => {
+                Err(StoreError::configuration("schema", "cannot be set: SQLite files have none; use table_prefix"))
+            }
+            None => Ok(()),
+        }
     }
 
     pub(super) async fn prepare(&mut self) -> Result<(), StoreError> {

@@ -236,6 +236,7 @@ impl World {
             timing: node.timing,
             leases,
             terms: node.disk.clone(),
+            floors: BTreeMap::new(),
             seed,
         };
         let mut contender = Contender::new(birth, Time::ORIGIN);

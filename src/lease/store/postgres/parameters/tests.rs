@@ -83,15 +83,19 @@ fn keepalives_can_be_set_and_switched_off() {
 fn what_cannot_be_meant_is_refused_by_name() {
     let hosts = ["h"; MAX_HOSTS + 1].join(",");
     for (url, reason) in [
-        ("h?sslmode=on", "sslmode 'on'"),
+        ("h?sslmode=on", "sslmode \"on\" is unknown; allowed is disable"),
         ("h?sslmode=allow", "verify-full"),
         ("h?sslmode=verify-full", "no authorities"),
         ("h?sslcert=/c", "needs sslkey"),
-        ("h:0", "port '0'"),
-        ("h:x", "port 'x'"),
+        ("h:0", "port is none"),
+        ("h:x", "port is none"),
+        ("a:1,h:x", "port (of host 2)"),
+        ("?host=a%40b", "name hosts alone"),
+        ("h/a%40b", "as if it were an address"),
+        ("h?dbname=postgres://h", "as if it were an address"),
         ("a,b?port=1,2,3", "one for all hosts"),
         ("h?target_session_attrs=standby", "leases are written"),
-        ("h?channel_binding=maybe", "channel_binding 'maybe'"),
+        ("h?channel_binding=maybe", "channel_binding \"maybe\" is unknown"),
         ("h?connect_timeout=soon", "a whole number"),
         (&hosts, "at most 8"),
     ] {
@@ -99,4 +103,14 @@ fn what_cannot_be_meant_is_refused_by_name() {
         assert!(error.contains(reason), "{url}: {error}");
     }
     assert!(with(&["h"; MAX_HOSTS].join(","), &[], &[]).is_ok());
+}
+
+#[test]
+fn a_word_in_the_wrong_place_is_repeated_only_if_it_is_like_a_right_one() {
+    assert!(refusal("h?sslmode=requir").contains("sslmode \"requir\" is unknown; allowed is disable, prefer, require"));
+    for url in
+        ["h?sslmode=S3cret", "h?connect_timeout=S3cret", "h?target_session_attrs=S3cret", "me:S3cret", "me:S3cret/d"]
+    {
+        assert!(!refusal(url).contains("S3cret"), "{}", refusal(url));
+    }
 }
