@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use headcount::NodeId;
 use headcount::core::Time;
 use headcount::lease::store::{Store, StoreOptions, StoreUrl};
-use headcount::lease::{Contender, ContenderBirth, LeaseName, LeaseTiming, Output, Wish};
+use headcount::lease::{Contender, ContenderInit, LeaseName, LeaseTiming, Output, Wish};
 
 /// Figures of all contenders.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ pub async fn contend(
     let mut bytes = [7; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let node = NodeId::new(&name).expect("a name");
-    let birth = ContenderBirth {
+    let init = ContenderInit {
         node,
         rpc_address: None,
         timing,
@@ -52,7 +52,7 @@ pub async fn contend(
         floors: BTreeMap::new(),
         seed: bytes,
     };
-    let mut contender = Contender::new(birth, now());
+    let mut contender = Contender::new(init, now());
     loop {
         contender.tick(now());
         drain(&mut contender, now());

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use super::ConfigError;
 use crate::core::OutOfRange;
-use crate::core::election::LeaseTiming as Pace;
-use crate::lease::{LeaseName, LeaseTiming, MAX_LEASES, TimingError, without_password};
+use crate::core::election::LeaseTiming;
+use crate::lease::{LeaseName, ContenderTiming, MAX_LEASES, TimingError, without_password};
 use crate::text::{MAX_SHOWN, visible};
 
 /// The greatest statement timeout that is chosen by default.
@@ -61,10 +61,10 @@ impl Default for LeaseConfig {
 
 impl LeaseConfig {
     /// Returns all durations, for leases of this timing.
-    pub fn timing(&self, pace: Pace) -> LeaseTiming {
-        let Pace { lease_duration, renewal_interval } = pace;
+    pub fn timing(&self, pace: LeaseTiming) -> ContenderTiming {
+        let LeaseTiming { lease_duration, renewal_interval } = pace;
         let usual_timeout = (renewal_interval / 2).clamp(LEAST_STATEMENT_TIMEOUT, USUAL_STATEMENT_TIMEOUT);
-        LeaseTiming {
+        ContenderTiming {
             lease_duration,
             renewal_interval,
             liveness_window: self.liveness_window.unwrap_or(renewal_interval * 2),
@@ -74,7 +74,7 @@ impl LeaseConfig {
     }
 
     /// Returns the problems of this section if the mode is `lease`.
-    pub(super) fn problems(&self, pace: Pace) -> Vec<ConfigError> {
+    pub(super) fn problems(&self, pace: LeaseTiming) -> Vec<ConfigError> {
         let mut problems = Vec::new();
         let names = self.names();
         match &self.url {
@@ -97,7 +97,7 @@ impl LeaseConfig {
     /// Makes the checks that an agent's store makes at its start: what the address says, and what the environment adds to
     /// it.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    fn check_store(&self, url: &DatabaseUrl, pace: Pace) -> Result<(), ConfigError> {
+    fn check_store(&self, url: &DatabaseUrl, pace: LeaseTiming) -> Result<(), ConfigError> {
         use crate::lease::store::{Store, StoreUrl};
         let (Ok(parsed), Ok(options)) = (url.0.parse::<StoreUrl>(), self.options(super::DEFAULT_CLUSTER, pace)) else {
             return Ok(());
@@ -107,7 +107,7 @@ impl LeaseConfig {
 
     #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "there is nothing to look at without a database")]
-    fn check_store(&self, _url: &DatabaseUrl, _pace: Pace) -> Result<(), ConfigError> {
+    fn check_store(&self, _url: &DatabaseUrl, _pace: LeaseTiming) -> Result<(), ConfigError> {
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl LeaseConfig {
     pub(crate) fn options(
         &self,
         cluster: &str,
-        pace: Pace,
+        pace: LeaseTiming,
     ) -> Result<crate::lease::store::StoreOptions, crate::lease::store::StoreError> {
         let options = crate::lease::store::StoreOptions::new(cluster)?.with_table_prefix(&self.table_prefix)?;
         let options = options.with_statement_timeout(self.timing(pace).statement_timeout)?;
@@ -248,7 +248,7 @@ mod tests {
     fn what_is_not_said_follows_from_the_lease() {
         let pace = crate::Config::new("a").expect("a name").leadership.timing;
         let usual = LeaseConfig::default().timing(pace);
-        assert_eq!(usual, LeaseTiming::of_lease(Duration::from_secs(15)));
+        assert_eq!(usual, ContenderTiming::of_lease(Duration::from_secs(15)));
         for profile in Profile::ALL {
             let pace = crate::Config::new("a").expect("a name").with_profile(profile).leadership.timing;
             assert_eq!(LeaseConfig::default().timing(pace).check(), Ok(()), "{profile}");

@@ -18,7 +18,7 @@ use crate::agent::lease::{ONE_MODE, OTHER_MODE_TOLD_AGAIN_AFTER, VotersHeard};
 use crate::agent::shared::Figures;
 use crate::core::election::Election;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-use crate::core::wire::LeaseWord;
+use crate::core::wire::LeaseUpdate;
 use crate::core::{Change, ChangeKind, Input, Output, Status, StopReason, Time};
 use crate::event::EventKind;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -39,7 +39,7 @@ impl Driver {
     }
 
     fn carry_out(&mut self, output: Output, now: Time) {
-        let Parts { core, socket, links, resolver, seeds, durability, shared, .. } = &mut self.parts;
+        let Parts { core, socket, links, resolver, seeds, state_writer, shared, .. } = &mut self.parts;
         match output {
             Output::Transmit { to, bytes } => {
                 // Counted where it failed. The protocol expects losses and repeats what matters.
@@ -74,7 +74,7 @@ impl Driver {
             }
             Output::Heard(id) => shared.directory().heard(&id, now, core.rtt(&id)),
             Output::Persist(durable) => {
-                durability.persist(durable);
+                state_writer.persist(durable);
                 self.is_unwritten |= self.writer_died;
             }
             Output::ResolveSeeds => {
@@ -89,10 +89,10 @@ impl Driver {
                 }
             }
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
-            Output::LeaseWord { word, is_of_elder } => {
+            Output::LeaseUpdate { word, is_of_elder } => {
                 if let Some(leases) = shared.leases() {
                     leases.hear(word, is_of_elder);
-                } else if is_of_elder && word.kind == LeaseWord::LED && word.lease.as_str() == LeaseName::DEFAULT {
+                } else if is_of_elder && word.kind == LeaseUpdate::LED && word.lease.as_str() == LeaseName::DEFAULT {
                     self.tell_led_by_lease(&word);
                 }
             }
@@ -107,7 +107,7 @@ impl Driver {
                 }
             }
             #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
-            Output::LeaseWord { .. } | Output::VotersHeard { .. } => {}
+            Output::LeaseUpdate { .. } | Output::VotersHeard { .. } => {}
             Output::Message(message) => {
                 #[cfg(feature = "agent")]
                 shared.outbox.look_at(&message, core.me().run, now);
@@ -124,7 +124,7 @@ impl Driver {
 
     /// Warns of a leader by a lease, where this node elects leaders by voters.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    fn tell_led_by_lease(&mut self, word: &LeaseWord) {
+    fn tell_led_by_lease(&mut self, word: &LeaseUpdate) {
         let Parts { core, shared, .. } = &self.parts;
         let now = Instant::now();
         if core.election().is_none() || self.told_of_lease.is_some_and(|told| now - told < OTHER_MODE_TOLD_AGAIN_AFTER)
@@ -132,7 +132,7 @@ impl Driver {
             return;
         }
         self.told_of_lease = Some(now);
-        let LeaseWord { node, term, .. } = word;
+        let LeaseUpdate { node, term, .. } = word;
         let text = format!(
             "{node} leads by a lease in a database (leadership.mode = \"lease\", term {term}), and {} is set to have voters elect \
              leaders (\"quorum\"): two nodes may lead at once; {ONE_MODE}",

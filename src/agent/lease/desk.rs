@@ -17,7 +17,7 @@ use super::figures::{Counted, LeaseFigures};
 use super::nodes::{LeaseNodes, LeaseNodesError};
 use crate::agent::clock::Clock;
 use crate::agent::leadership::{Leadership, Office};
-use crate::core::wire::LeaseWord;
+use crate::core::wire::LeaseUpdate;
 use crate::core::{LeadershipState, NodeId};
 use crate::lease::{LeaseName, MAX_LEASES, TooManyLeases};
 
@@ -59,7 +59,7 @@ pub(in crate::agent) enum Unproven {
 #[derive(Debug)]
 pub(super) enum Heard {
     /// A word about a lease, and whether it is of one whose word counts.
-    Word { word: LeaseWord, is_of_elder: bool },
+    Word { word: LeaseUpdate, is_of_elder: bool },
     /// Somebody leads by voters, who are none of this node's.
     Voters(VotersHeard),
 }
@@ -254,7 +254,7 @@ impl Leases {
     }
 
     /// A member told something.
-    pub(in crate::agent) fn hear(&self, word: LeaseWord, is_of_elder: bool) {
+    pub(in crate::agent) fn hear(&self, word: LeaseUpdate, is_of_elder: bool) {
         let _ = self.words.try_send(Heard::Word { word, is_of_elder });
     }
 
@@ -369,7 +369,7 @@ mod tests {
         let lease = crate::NodeId::new("default").expect("a name");
         for term in 0..=MAX_WORDS as u64 {
             let (lease, node) = (lease.clone(), lease.clone());
-            leases.hear(LeaseWord { lease, node, term, kind: LeaseWord::LED, nonce: 0 }, true);
+            leases.hear(LeaseUpdate { lease, node, term, kind: LeaseUpdate::LED, nonce: 0 }, true);
         }
         let taken = std::iter::from_fn(|| doors.words.try_recv().ok()).count();
         assert_eq!(taken, MAX_WORDS);

@@ -14,7 +14,7 @@ use super::nodes::{LeaseNodes, LeaseNodesError};
 use crate::agent::driver::Request;
 use crate::agent::leadership::{Confirmed, LeadershipWatch, LeaseInstant, Office};
 use crate::agent::{Agent, AgentError, ConfirmError, LeadError};
-use crate::core::wire::LeaseWord;
+use crate::core::wire::LeaseUpdate;
 use crate::core::{InvalidName, NodeId};
 use crate::lease::{LeaseName, TooManyLeases};
 
@@ -176,7 +176,7 @@ impl Agent {
         } else {
             let lease = NodeId::new(lease.as_str()).expect("a lease has a name of the same alphabet");
             let node = self.inner.config.name.clone();
-            let word = LeaseWord { lease, node, term: now.term, kind: LeaseWord::RESIGN, nonce };
+            let word = LeaseUpdate { lease, node, term: now.term, kind: LeaseUpdate::RESIGN, nonce };
             self.inner.requests.send(Request::TellLease(word)).await.map_err(|_| AgentError::Stopped)?;
         }
         let given_up = watch.wait_for(|seen| seen.term > now.term || seen.leader.is_none());

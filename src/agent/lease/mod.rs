@@ -51,7 +51,7 @@ use super::error::{Failure, StartError};
 use super::shared::Shared;
 use crate::config::Config;
 use crate::lease::store::{Store, StoreUrl};
-use crate::lease::{Contender, ContenderBirth, LeaseName};
+use crate::lease::{Contender, ContenderInit, LeaseName};
 
 pub(super) use desk::{Leases, VotersHeard};
 pub use figures::LeaseFigures;
@@ -95,7 +95,7 @@ pub(super) async fn start(
         );
         shared.journal.say(Level::INFO, text);
     }
-    let birth = ContenderBirth {
+    let init = ContenderInit {
         node: config.name.clone(),
         rpc_address,
         timing,
@@ -104,7 +104,7 @@ pub(super) async fn start(
         floors: BTreeMap::from([(LeaseName::default(), floor)]),
         seed,
     };
-    let contender = Contender::new(birth, clock.now());
+    let contender = Contender::new(init, clock.now());
     let (leases, doors) = Leases::open(Arc::clone(&shared.office), clock, &lease.leases, terms.known.clone());
     let leases = Arc::new(leases);
     shared.set_leases(Arc::clone(&leases));

@@ -30,11 +30,11 @@ use crate::agent::clock::Clock;
 use crate::agent::driver::Request;
 use crate::agent::leadership::{Leadership, LeaseInstant};
 use crate::agent::shared::Shared;
-use crate::core::wire::LeaseWord;
+use crate::core::wire::LeaseUpdate;
 use crate::core::{NodeId, Status, Time};
 use crate::event::EventKind;
 use crate::lease::store::StoreError;
-use crate::lease::{Answer, Claim, Contender, LeaseName, LeaseTiming, Output, Round, Step, Wish};
+use crate::lease::{Answer, Claim, Contender, LeaseName, ContenderTiming, Output, Round, Step, StepRequest};
 use talk::{Told, awaited};
 
 /// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended.
@@ -59,7 +59,7 @@ pub(super) struct Parts {
     pub(super) terms: Terms,
     pub(super) node: NodeId,
     pub(super) rpc_address: Option<SocketAddr>,
-    pub(super) timing: LeaseTiming,
+    pub(super) timing: ContenderTiming,
 }
 
 /// The task's state.
@@ -298,7 +298,7 @@ impl Task {
             node: node.clone(),
             rpc_address: *rpc_address,
             lease_duration: timing.lease_duration,
-            steps: vec![Step { lease: lease.clone(), wish: Wish::Watch }],
+            steps: vec![Step { lease: lease.clone(), request: StepRequest::Watch }],
         };
         let (brought, listed) = oneshot::channel();
         if courier.run(Errand::Nodes(look, brought)).is_err() {
@@ -334,7 +334,7 @@ impl Task {
                     self.parts.terms.keep(lease, term);
                 }
                 Output::Tell { lease, term, is_released } => {
-                    let kind = if is_released { LeaseWord::RELEASED } else { LeaseWord::LED };
+                    let kind = if is_released { LeaseUpdate::RELEASED } else { LeaseUpdate::LED };
                     self.tell_others(&lease, term, kind);
                 }
                 Output::Claim(claim) => self.publish(claim),
@@ -391,7 +391,7 @@ impl Task {
     }
 }
 
-fn sweep_interval(timing: &LeaseTiming) -> Duration {
+fn sweep_interval(timing: &ContenderTiming) -> Duration {
     (timing.row_ttl / 2).max(MIN_SWEEP_INTERVAL)
 }
 

@@ -9,7 +9,7 @@ use crate::core::envelope::{MessageId, Payload, Topic};
 use crate::core::limits::{FETCH_TIME, MAX_KEPT_OWN_BYTES};
 use crate::core::member::{NodeId, Tags};
 use crate::core::time::Time;
-use crate::core::wire::{LeaseWord, Refusal};
+use crate::core::wire::{LeaseUpdate, Refusal};
 
 /// Matches a [`Reply`] with its [`Command`]; drawn by the driver, below 2^63.
 pub type Ticket = u64;
@@ -104,7 +104,7 @@ pub enum Command {
         voters: Vec<NodeId>,
     },
     /// Spread news about a lease in a database to all other members. Best effort, and not answered.
-    TellLease(LeaseWord),
+    TellLease(LeaseUpdate),
     /// Keep the highest term that is known of a lease in a database, for the newcomers that this node brings in. Not
     /// answered.
     KeepLeaseTerm {

@@ -5,21 +5,21 @@
 //!
 //! Must not know: files.
 
-use super::{Action, Alarm, Election, NumberedView, Role, Surroundings, ViewRef};
+use super::{Action, Alarm, Election, NumberedView, Role, Context, ViewRef};
 
 impl Election {
     /// Gives the changed ballot to the disk.
     pub(super) fn persist(&mut self) {
         self.ballot.version += 1;
-        self.relief.is_due = false;
+        self.stored_promise.is_disk_outdated = false;
         // From now on the disk may hold either: what rests on a longer promise waits for this one.
         self.stored.promise = self.stored.promise.min(self.ballot.promise);
         self.actions.push_back(Action::Persist(self.ballot.clone()));
     }
 
     /// Takes note that the disk has the ballot of this version, or a newer one that was given out.
-    pub fn stored(&mut self, around: &Surroundings<'_>, version: u64) {
-        self.expire(around);
+    pub fn stored(&mut self, context: &Context<'_>, version: u64) {
+        self.expire(context);
         if version != self.ballot.version {
             // An older one: what rests on the newer one still waits.
             return;
@@ -31,24 +31,24 @@ impl Election {
         let awaited_own_disk = self.awaits_own_disk();
         self.stored = self.ballot.clone();
         if awaited_own_disk {
-            self.begin_voters_time(around);
+            self.begin_voters_time(context);
         }
-        self.pay_debts();
+        self.send_pending();
         self.announce_recovery();
-        self.tick(around);
-        if let Role::Standing(_) = self.role {
-            self.advance(around);
+        self.tick(context);
+        if let Role::Candidate(_) = self.role {
+            self.advance(context);
         }
         if let Role::Leading(_) = self.role {
-            self.count_acceptances(around);
+            self.count_acceptances(context);
         }
     }
 
     /// Takes note that the disk did not take what it was given last, which is tried again by whoever writes. If it has the ballot already,
     /// it was something else that was not taken, and nothing that a voter does rests on that: renewals write nothing. If
     /// the ballot is still to be written, this voter stands aside.
-    pub fn store_failed(&mut self, around: &Surroundings<'_>) {
-        self.expire(around);
+    pub fn store_failed(&mut self, context: &Context<'_>) {
+        self.expire(context);
         if self.stored.version == self.ballot.version {
             return;
         }
@@ -59,9 +59,9 @@ impl Election {
         match &self.role {
             Role::Leading(_) => {
                 self.withdraw_change();
-                self.resign_for(around, None);
+                self.resign_for(context, None);
             }
-            Role::Standing(_) => self.follow(around),
+            Role::Candidate(_) => self.follow(context),
             _ => {}
         }
     }

@@ -33,18 +33,18 @@
 //! | tokens are drawn before they are sent, never twice, and all that may stand in the row are named | a lost answer costs the lease; others see a renewed lease stand still | `drawn`, `asking` |
 //! | a lost acquisition is adopted by its token, counted from when it was sent, unless another holder was seen since or it was to be released | two valid claims | `answering` |
 //! | a token proves which agent holds the lease, a name does not | two agents with one name lead at once | `answering` |
-//! | a holder is waited for until its token stood for the longer of both leases by the contender's own clock | two valid claims when the store's clock steps | `standing` |
-//! | a lease that looks older than it is known to be is waited for just as long, from when that was seen | two valid claims after lost commits | `standing` |
+//! | a holder is waited for until its token stood for the longer of both leases by the contender's own clock | two valid claims when the store's clock steps | `history` |
+//! | a lease that looks older than it is known to be is waited for just as long, from when that was seen | two valid claims after lost commits | `history` |
 //! | nobody leads in a term that is not above the highest one known | a term is led twice after lost commits | `answering` |
-//! | a lease whose row is missing is waited for like one that is held | two valid claims after a row was deleted by hand | `standing` |
+//! | a lease whose row is missing is waited for like one that is held | two valid claims after a row was deleted by hand | `history` |
 //! | a leader says so again and again; one that hears of another in its own term stops | two lead for ever by two databases | `answering`, `mod` |
-//! | a leader that the store does not know, or whose term it gave to another, is waited for as long as it is heard | two databases take turns; who asks another database deposes a healthy leader | `standing` |
+//! | a leader that the store does not know, or whose term it gave to another, is waited for as long as it is heard | two databases take turns; who asks another database deposes a healthy leader | `history` |
 //! | a leader that is contradicted by a member whose word does not count proves its claim at once, and says so | two databases that nobody hears of | `mod` |
-//! | a newcomer among others listens for a renewal interval before it begins at the first term | a term is led twice after the database was emptied | `standing`, `mod` |
+//! | a newcomer among others listens for a renewal interval before it begins at the first term | a term is led twice after the database was emptied | `history`, `mod` |
 //! | terms count that were heard of before the lease was contended for | the same | `mod` |
 //! | led work has ended before a lease is released | two at work at once | `asking` |
 //! | a lease is taken above the highest term that voters gave, and not while somebody is heard to lead by voters | terms that fall, two leaders, where the mode is changed | `asking` |
-//! | a release is announced, and followed by a try at once | nobody leads for up to a renewal interval | `standing`, `asking` |
+//! | a release is announced, and followed by a try at once | nobody leads for up to a renewal interval | `history`, `asking` |
 //!
 //! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that the tests notice. Exploration that
 //! looks for no bug in particular finds most: random faults (`tests/chaos`), walks and every interleaving up to a bound
@@ -114,8 +114,8 @@ mod doors;
 mod drawn;
 pub(crate) mod flaw;
 mod leading;
-mod luck;
-mod standing;
+mod rng;
+mod history;
 mod timing;
 
 #[cfg(test)]
@@ -126,9 +126,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use alarm::ContenderAlarm;
-pub use doors::{Claim, ContenderBirth, Output, TooManyLeases};
+pub use doors::{Claim, ContenderInit, Output, TooManyLeases};
 pub use drawn::MAX_DRAWN;
-pub use timing::{LeaseTiming, TimingError};
+pub use timing::{ContenderTiming, TimingError};
 
 use super::{LeaseName, MAX_LEASES};
 use crate::core::election::LossReason;
@@ -136,7 +136,7 @@ use crate::core::{NodeId, Time};
 use asking::Flight;
 use contest::Contest;
 use flaw::{Flaw, Planted};
-use luck::Luck;
+use rng::ContenderRng;
 use timing::{DOUBTS_IN_RENEWAL, NOTICE_JITTER};
 
 /// The highest term: whole numbers are exact up to here in every program that reads them as JSON.
@@ -159,8 +159,8 @@ enum Stopping {
 pub struct Contender {
     node: NodeId,
     rpc_address: Option<SocketAddr>,
-    timing: LeaseTiming,
-    luck: Luck,
+    timing: ContenderTiming,
+    rng: ContenderRng,
     contests: BTreeMap<LeaseName, Contest>,
     /// The highest terms on disk, of leases that are not contended for.
     terms: BTreeMap<LeaseName, u64>,
@@ -185,14 +185,14 @@ impl Contender {
     ///
     /// # Panics
     /// If the timing does not fit together, or there are too many leases: its maker checks both.
-    pub fn new(birth: ContenderBirth, now: Time) -> Self {
-        let ContenderBirth { node, rpc_address, timing, leases, terms, floors, seed } = birth;
+    pub fn new(init: ContenderInit, now: Time) -> Self {
+        let ContenderInit { node, rpc_address, timing, leases, terms, floors, seed } = init;
         timing.check().expect("the timing is checked before the machine is born");
         let mut contender = Self {
             node,
             rpc_address,
             timing,
-            luck: Luck::new(seed),
+            rng: ContenderRng::new(seed),
             contests: BTreeMap::new(),
             terms,
             floors,
@@ -249,7 +249,7 @@ impl Contender {
     /// Returns the latest time at which to call [`Contender::tick`] and then [`Contender::begin`]; `None` if there is
     /// nothing to wait for.
     pub fn next_deadline(&self) -> Option<Time> {
-        let claims = self.contests.values().filter_map(|contest| contest.told.valid_until);
+        let claims = self.contests.values().filter_map(|contest| contest.published.valid_until);
         let round = (self.flight.is_none() && self.stopping != Stopping::Stopped).then(|| self.next_round());
         claims.chain(round).min()
     }
@@ -268,13 +268,13 @@ impl Contender {
             self.alarm(ContenderAlarm::TermLimit { lease, term });
             return;
         }
-        let delay = self.luck.part_of(NOTICE_JITTER);
+        let delay = self.rng.part_of(NOTICE_JITTER);
         let planted = self.planted;
         let Some(contest) = self.contests.get_mut(lease) else {
             return self.remember(lease, term);
         };
         let leader = (*by != self.node).then_some(by);
-        let is_other = !is_released && leader.is_some_and(|leader| contest.standing.is_given_to_another(term, leader));
+        let is_other = !is_released && leader.is_some_and(|leader| contest.history.is_given_to_another(term, leader));
         let is_own = contest.led.as_ref().is_some_and(|led| led.term == term);
         if is_own && !is_released && *by != self.node && !planted.has(Flaw::IgnoresRivals) {
             // One term, two leaders. The other one is told as well, so that neither goes on in it. The row is left to run
@@ -284,7 +284,7 @@ impl Contender {
             let (lease, other) = (lease.clone(), by.clone());
             self.outputs.push_back(Output::Tell { lease: lease.clone(), term, is_released: false });
             self.outputs.push_back(Output::Alarm(ContenderAlarm::TwoDatabases { lease, term, other }));
-        } else if !is_own && contest.standing.heard(now, leader, term, is_released) {
+        } else if !is_own && contest.history.heard(now, leader, term, is_released) {
             if contest.led.as_ref().is_some_and(|led| led.term < term) && !planted.has(Flaw::IgnoresHigherTerms) {
                 contest.lose(LossReason::Superseded);
             }
@@ -329,7 +329,7 @@ impl Contender {
     pub fn arrive(&mut self, now: Time) {
         self.expire(now);
         for contest in self.contests.values_mut() {
-            contest.standing.listen_until(now + self.timing.renewal_interval);
+            contest.history.listen_until(now + self.timing.renewal_interval);
         }
         self.publish(now);
     }
@@ -397,7 +397,7 @@ impl Contender {
     }
 
     /// Returns true if this node is not to lead, whatever the store says.
-    fn is_kept(&self) -> bool {
+    fn must_not_lead(&self) -> bool {
         self.is_draining || self.stopping != Stopping::No
     }
 
@@ -410,7 +410,7 @@ impl Contender {
 
     /// Returns the claims as they were reported last.
     pub fn claims(&self) -> impl Iterator<Item = &Claim> {
-        self.contests.values().map(|contest| &contest.told)
+        self.contests.values().map(|contest| &contest.published)
     }
 
     /// Returns the time for which the store has not answered, if it does not.
@@ -427,7 +427,7 @@ impl Contender {
     pub(crate) fn plant(&mut self, flaw: Flaw) {
         self.planted.plant(flaw);
         for contest in self.contests.values_mut() {
-            contest.standing.plant(self.planted);
+            contest.history.plant(self.planted);
         }
     }
 }

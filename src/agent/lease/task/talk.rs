@@ -19,7 +19,7 @@ use crate::agent::driver::Request;
 use crate::agent::lease::desk::{Heard, VotersHeard};
 use crate::agent::lease::{ONE_MODE, OTHER_MODE_TOLD_AGAIN_AFTER};
 use crate::core::NodeId;
-use crate::core::wire::LeaseWord;
+use crate::core::wire::LeaseUpdate;
 use crate::lease::store::StoreError;
 use crate::lease::{Answer, ContenderAlarm, LeaseName, Round};
 
@@ -71,14 +71,14 @@ impl Task {
 
     /// Hears a word about a lease. That it is free is believed of anybody if it is the term that is known: the database is asked,
     /// and knows better.
-    fn hear_word(&mut self, word: &LeaseWord, is_of_elder: bool) {
+    fn hear_word(&mut self, word: &LeaseUpdate, is_of_elder: bool) {
         let Ok(lease) = LeaseName::new(word.lease.as_str()) else { return };
         let now = self.parts.clock.now();
         let known = self.claim(&lease).map(|claim| (claim.term, claim.is_me));
         match word.kind {
-            LeaseWord::LED | LeaseWord::KNOWN | LeaseWord::TAUGHT if is_of_elder => {
+            LeaseUpdate::LED | LeaseUpdate::KNOWN | LeaseUpdate::TAUGHT if is_of_elder => {
                 // Whoever merely knows of a term is no rival of its leader.
-                let by = if word.kind == LeaseWord::LED { &word.node } else { &self.parts.node };
+                let by = if word.kind == LeaseUpdate::LED { &word.node } else { &self.parts.node };
                 self.parts.contender.heard(now, &lease, by, word.term, false);
                 if known.is_some_and(|(term, _)| term < word.term) {
                     // Who leads is in the database; not everybody looks there in the same moment.
@@ -88,14 +88,14 @@ impl Task {
                     self.parts.contender.hurry(now, &lease, by);
                 }
             }
-            LeaseWord::LED => self.parts.contender.doubted(now, &lease, &word.node, word.term),
-            LeaseWord::DECLINED if is_of_elder && self.is_leader(&lease, &word.node) => {
+            LeaseUpdate::LED => self.parts.contender.doubted(now, &lease, &word.node, word.term),
+            LeaseUpdate::DECLINED if is_of_elder && self.is_leader(&lease, &word.node) => {
                 self.parts.leases.decline(word.nonce);
             }
-            LeaseWord::RELEASED if is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
+            LeaseUpdate::RELEASED if is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
                 self.parts.contender.heard(now, &lease, &word.node, word.term, true);
             }
-            LeaseWord::RESIGN if is_of_elder && known == Some((word.term, true)) => {
+            LeaseUpdate::RESIGN if is_of_elder && known == Some((word.term, true)) => {
                 self.parts.shared.journal.say(Level::INFO, format!("asked to give the lease {lease} up"));
                 self.parts.contender.resign(now, &lease);
             }
@@ -109,7 +109,7 @@ impl Task {
         for (step, seen) in round.steps.iter().zip(&answer.steps) {
             let known = self.claim(&step.lease).map_or(0, |claim| claim.term);
             if let Some(nonce) = seen.nonce().filter(|_| seen.term < known) {
-                self.tell_word(&step.lease, known, LeaseWord::KNOWN, nonce);
+                self.tell_word(&step.lease, known, LeaseUpdate::KNOWN, nonce);
             }
         }
     }
@@ -142,7 +142,7 @@ impl Task {
 
     fn tell_word(&self, lease: &LeaseName, term: u64, kind: u8, nonce: u64) {
         let Ok(lease) = NodeId::new(lease.as_str()) else { return };
-        let word = LeaseWord { lease, node: self.parts.node.clone(), term, kind, nonce };
+        let word = LeaseUpdate { lease, node: self.parts.node.clone(), term, kind, nonce };
         self.request(Request::TellLease(word));
     }
 

@@ -16,7 +16,7 @@
 //! back at another address is a newcomer; its words are handed over as such, so that they can be reported, and depose
 //! nobody. A newcomer that asks for a resignation is told that it is not believed.
 //!
-//! Invariants: a message is not passed on again while [`MAX_LEASE_WORDS`] later ones are remembered, so that none
+//! Invariants: a message is not passed on again while [`MAX_LEASE_UPDATES`] later ones are remembered, so that none
 //! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] messages of others are accepted, however many a member sends.
 //! The message of a newcomer is accepted and not passed on: passed on, it would count as the word of the member that
 //! did.
@@ -28,34 +28,34 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::core::counters::Drop;
+use crate::core::counters::DropReason;
 use crate::core::doors::Output;
-use crate::core::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_WORDS};
+use crate::core::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES};
 use crate::core::member::NodeId;
 use crate::core::time::Time;
 use crate::core::view::Slot;
-use crate::core::wire::{LeaseWord, Message, PacketBuilder};
+use crate::core::wire::{LeaseUpdate, Message, PacketBuilder};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The messages that were received last, and the number of those received lately.
 #[derive(Debug, Default)]
-pub(in crate::core) struct LeaseWords {
+pub(in crate::core) struct LeaseUpdates {
     /// The messages, the oldest first.
-    heard: VecDeque<LeaseWord>,
+    heard: VecDeque<LeaseUpdate>,
     /// The start of the second in which messages of others are being counted, and their number.
     counted: (Time, u32),
     /// The highest terms of leases, as this node's own agent told them. At most [`MAX_LEASE_TERMS`].
     terms: BTreeMap<NodeId, u64>,
 }
 
-impl LeaseWords {
+impl LeaseUpdates {
     /// Notes a message; returns true if it was new.
-    fn is_news(&mut self, word: &LeaseWord) -> bool {
+    fn note_if_newer(&mut self, word: &LeaseUpdate) -> bool {
         if self.heard.contains(word) {
             return false;
         }
-        if self.heard.len() >= MAX_LEASE_WORDS {
+        if self.heard.len() >= MAX_LEASE_UPDATES {
             self.heard.pop_front();
         }
         self.heard.push_back(word.clone());
@@ -81,62 +81,62 @@ impl LeaseWords {
 
 impl Core {
     /// Sends a message of this agent to all others.
-    pub(in crate::core) fn tell_lease_word(&mut self, word: LeaseWord) {
-        if self.lease_words.is_news(&word) {
+    pub(in crate::core) fn tell_lease_update(&mut self, word: LeaseUpdate) {
+        if self.lease_updates.note_if_newer(&word) {
             self.pass_on(word, None);
         }
     }
 
     /// Handles a message that a member sent, or passed on.
-    pub(in crate::core) fn hear_lease_word(&mut self, from: Slot, word: &LeaseWord) {
-        if self.lease_words.heard.contains(word) {
+    pub(in crate::core) fn hear_lease_update(&mut self, from: Slot, word: &LeaseUpdate) {
+        if self.lease_updates.heard.contains(word) {
             return;
         }
-        if !self.lease_words.is_allowed(self.now) {
-            return self.counters.drop(Drop::RateLimited);
+        if !self.lease_updates.is_allowed(self.now) {
+            return self.counters.drop(DropReason::RateLimited);
         }
         let is_of_elder = self.counts_about_leases(from);
-        self.outputs.push_back(Output::LeaseWord { word: word.clone(), is_of_elder });
+        self.outputs.push_back(Output::LeaseUpdate { word: word.clone(), is_of_elder });
         if is_of_elder {
-            self.lease_words.is_news(word);
+            self.lease_updates.note_if_newer(word);
             if word.is_for_all() {
                 self.pass_on(word.clone(), Some(from));
             }
-        } else if word.kind == LeaseWord::RESIGN {
+        } else if word.kind == LeaseUpdate::RESIGN {
             let node = self.me().id.clone();
-            let answer = LeaseWord { node, kind: LeaseWord::DECLINED, ..word.clone() };
+            let answer = LeaseUpdate { node, kind: LeaseUpdate::DECLINED, ..word.clone() };
             let mut packet = self.packet_to(from);
-            packet.push(&Message::LeaseWord(Box::new(answer)));
+            packet.push(&Message::LeaseUpdate(Box::new(answer)));
             self.send_to(from, packet);
         }
     }
 
     /// Handles a message of the sponsor, before this node is Up. Whoever gives it the members may give it the terms.
-    pub(in crate::core) fn learn_lease_term(&mut self, word: &LeaseWord) {
-        if word.kind != LeaseWord::TAUGHT || self.lease_words.heard.contains(word) {
+    pub(in crate::core) fn learn_lease_term(&mut self, word: &LeaseUpdate) {
+        if word.kind != LeaseUpdate::TAUGHT || self.lease_updates.heard.contains(word) {
             return;
         }
-        if !self.lease_words.is_allowed(self.now) {
-            return self.counters.drop(Drop::RateLimited);
+        if !self.lease_updates.is_allowed(self.now) {
+            return self.counters.drop(DropReason::RateLimited);
         }
-        self.lease_words.is_news(word);
-        self.outputs.push_back(Output::LeaseWord { word: word.clone(), is_of_elder: true });
+        self.lease_updates.note_if_newer(word);
+        self.outputs.push_back(Output::LeaseUpdate { word: word.clone(), is_of_elder: true });
     }
 
     /// Tells a node that this one brings in the highest terms of all leases.
     pub(in crate::core) fn teach_lease_terms(&mut self, to: SocketAddr) {
         let node = self.me().id.clone();
-        let word = |(lease, term): (&NodeId, &u64)| LeaseWord {
+        let word = |(lease, term): (&NodeId, &u64)| LeaseUpdate {
             lease: lease.clone(),
             node: node.clone(),
             term: *term,
-            kind: LeaseWord::TAUGHT,
+            kind: LeaseUpdate::TAUGHT,
             nonce: 0,
         };
-        let words: Vec<_> = self.lease_words.terms.iter().map(word).collect();
+        let words: Vec<_> = self.lease_updates.terms.iter().map(word).collect();
         let mut open: Option<PacketBuilder> = None;
         for word in words {
-            let message = Message::LeaseWord(Box::new(word));
+            let message = Message::LeaseUpdate(Box::new(word));
             let mut packet = open.take().unwrap_or_else(|| self.packet(usize::MAX));
             if !packet.push(&message) {
                 self.transmit(to, packet);
@@ -150,8 +150,8 @@ impl Core {
         }
     }
 
-    fn pass_on(&mut self, word: LeaseWord, from: Option<Slot>) {
-        let message = Message::LeaseWord(Box::new(word));
+    fn pass_on(&mut self, word: LeaseUpdate, from: Option<Slot>) {
+        let message = Message::LeaseUpdate(Box::new(word));
         for target in self.flood_targets(from.is_none()) {
             if from != Some(target) {
                 let mut packet = self.packet_to(target);
@@ -167,24 +167,24 @@ mod tests {
     use super::*;
     use crate::core::member::NodeId;
 
-    fn word(term: u64) -> LeaseWord {
+    fn word(term: u64) -> LeaseUpdate {
         let name = |text| NodeId::new(text).expect("a name");
-        LeaseWord { lease: name("default"), node: name("a"), term, kind: 0, nonce: 0 }
+        LeaseUpdate { lease: name("default"), node: name("a"), term, kind: 0, nonce: 0 }
     }
 
     #[test]
     fn so_many_words_are_remembered_and_the_oldest_gives_way() {
-        let mut words = LeaseWords::default();
-        let most = MAX_LEASE_WORDS as u64;
-        assert!((0..most).all(|term| words.is_news(&word(term))));
-        assert!((0..most).all(|term| !words.is_news(&word(term))), "all are remembered");
-        assert!(words.is_news(&word(most)) && words.heard.len() == MAX_LEASE_WORDS);
-        assert!(!words.is_news(&word(1)) && words.is_news(&word(0)), "the oldest gave way");
+        let mut words = LeaseUpdates::default();
+        let most = MAX_LEASE_UPDATES as u64;
+        assert!((0..most).all(|term| words.note_if_newer(&word(term))));
+        assert!((0..most).all(|term| !words.note_if_newer(&word(term))), "all are remembered");
+        assert!(words.note_if_newer(&word(most)) && words.heard.len() == MAX_LEASE_UPDATES);
+        assert!(!words.note_if_newer(&word(1)) && words.note_if_newer(&word(0)), "the oldest gave way");
     }
 
     #[test]
     fn so_many_words_are_heard_in_a_second() {
-        let mut words = LeaseWords::default();
+        let mut words = LeaseUpdates::default();
         let now = Time::ORIGIN + SECOND * 7;
         assert!((0..LEASE_WORDS_PER_SECOND).all(|_| words.is_allowed(now)));
         assert!(!words.is_allowed(now + Duration::from_millis(999)));
