@@ -115,6 +115,15 @@ pub enum AgentError {
         /// The time after which its lease has run out, if its work does not end.
         within: Duration,
     },
+    /// The leader of a lease does not take this node's word yet.
+    #[error(
+        "{leader} leads, and does not take the word of this node, which came less than a minute ago and was not there before at \
+         this address: ask {leader} itself or a node that has been there for longer, or try again in a minute"
+    )]
+    NotBelieved {
+        /// The leader that was asked.
+        leader: NodeId,
+    },
     /// A lease goes to whoever takes it first.
     #[error("a lease goes to whoever takes it first: leave the successor's name out")]
     NoSuccessor,

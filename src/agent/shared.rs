@@ -7,7 +7,7 @@
 //!
 //! Must not know: the core, the socket.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -66,6 +66,8 @@ pub(super) struct Shared {
     pub(super) links: Arc<LinkCounters>,
     write_failures: Arc<AtomicU64>,
     figures: Mutex<Figures>,
+    /// True if no other member was there when this node became Up.
+    has_begun_alone: AtomicBool,
     /// This node's own status.
     status: watch::Sender<Status>,
     stop: watch::Sender<Option<Stop>>,
@@ -111,6 +113,7 @@ impl Shared {
             links,
             write_failures,
             figures: Mutex::default(),
+            has_begun_alone: AtomicBool::new(false),
             status: watch::Sender::new(Status::Joining),
             stop: watch::Sender::new(None),
             failure: OnceLock::new(),
@@ -171,6 +174,16 @@ impl Shared {
     /// Takes it to whoever looks, and to led work.
     pub(super) fn publish_leadership(&self, told: core::Leadership) {
         self.office.publish(Leadership::new(told, self.clock));
+    }
+
+    /// Notes that no other member was there when this node became Up, or that one was. Before its status is published.
+    pub(super) fn note_beginning(&self, is_alone: bool) {
+        self.has_begun_alone.store(is_alone, Ordering::Relaxed);
+    }
+
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(super) fn has_begun_alone(&self) -> bool {
+        self.has_begun_alone.load(Ordering::Relaxed)
     }
 
     pub(super) fn status(&self) -> watch::Receiver<Status> {

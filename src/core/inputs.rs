@@ -119,6 +119,7 @@ impl Core {
             Command::Recover { ticket, voters } => self.recover(ticket, voters),
             Command::FoundAnew { ticket, voters } => self.found_anew(ticket, voters),
             Command::TellLease(word) => self.tell_lease_update(word),
+            Command::KeepLeaseTerm { lease, term } => self.lease_updates.keep_term(lease, term),
             Command::Broadcast { .. }
             | Command::Send { .. }
             | Command::Request { .. }

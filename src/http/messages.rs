@@ -56,7 +56,7 @@ pub(super) async fn request(
 ) -> Result<Response, Refusal> {
     let Path((node, topic)) = path?;
     query.only(&["timeout_ms"])?;
-    let timeout = query.last("timeout_ms").map_or(Ok(REQUEST_TIMEOUT), patience)?;
+    let timeout = query.word("timeout_ms")?.map_or(Ok(REQUEST_TIMEOUT), patience)?;
     let asked = named(&node)?;
     let answer = app.agent.request(&asked, &topic, &body, timeout).await.map_err(|error| match error {
         // The topic is a good one, or nothing would have been sent.

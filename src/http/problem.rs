@@ -228,6 +228,9 @@ impl From<AgentError> for Refusal {
                 detail,
             )
             .hint("GET /v1/leader (`headcount leader`) says who follows; the leader's log names the work it waits for"),
+            AgentError::NotBelieved { .. } => {
+                Self::new(StatusCode::CONFLICT, "not-believed", "The leader does not believe this node yet", detail)
+            }
             AgentError::NoSuccessor | AgentError::Refused(CommandError::NoBroadcast { .. }) => Self::value(detail),
             AgentError::TooManyAddresses { .. } | AgentError::Refused(CommandError::Unreachable { .. }) => {
                 Self::value(detail)

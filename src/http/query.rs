@@ -59,19 +59,21 @@ impl Pairs {
             .filter(|text| !text.is_empty())
     }
 
-    /// Returns the last value of a key that may not be empty where it is given.
+    /// Returns the value of a key that may not be empty where it is given, nor be given twice.
     pub(super) fn word(&self, key: &str) -> Result<Option<&str>, Refusal> {
-        match self.0.iter().rev().find(|(name, _)| name == key) {
-            Some((_, value)) if value.is_empty() => {
+        let mut values = self.0.iter().filter(|(name, _)| name == key).map(|(_, value)| value.as_str());
+        match (values.next(), values.next()) {
+            (_, Some(_)) => Err(Refusal::query(format!("{key} is given more than once")).hint("name one")),
+            (Some(""), None) => {
                 Err(Refusal::query(format!("{key} is given and empty")).hint(format!("name one, or leave {key} out")))
             }
-            found => Ok(found.map(|(_, value)| value.as_str())),
+            (found, None) => Ok(found),
         }
     }
 
     /// Returns the value of a flag, `true` or `false`; false if it is missing.
     pub(super) fn flag(&self, key: &str) -> Result<bool, Refusal> {
-        match self.last(key) {
+        match self.word(key)? {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
             Some(other) => Err(Refusal::query(format!("{key} is true or false, found \"{}\"", other.escape_debug()))),
@@ -165,6 +167,8 @@ mod tests {
         assert!(pairs(&[("status", "up,upp")]).words("status", &Status::NAMES).is_err());
         assert!(pairs(&[("stauts", "up")]).only(&["status", "tag"]).is_err());
         assert!(pairs(&[("force", "yes")]).flag("force").is_err());
+        assert!(pairs(&[("confirm", "")]).flag("confirm").is_err(), "a program that means yes is not answered no");
+        assert!(pairs(&[("lease", "a"), ("lease", "b")]).word("lease").is_err());
         assert!(pairs(&[("node", "a b")]).nodes("node").is_err());
         assert!(pairs(&[("lease", "")]).word("lease").is_err());
         assert_eq!(pairs(&[("lease", "a")]).word("lease").ok(), Some(Some("a")));

@@ -443,6 +443,37 @@ pub async fn dropped_tables_are_made_again(bench: &Bench) {
     assert_eq!(node.one(above).await.term, 2);
 }
 
+pub async fn a_terms_row_that_is_deleted_is_written_again(bench: &Bench) {
+    let (mut holder, mut other) = (bench.node("a"), bench.node("b"));
+    holder
+        .ask(vec![("default", StepRequest::Acquire { drawn: Token(1), above: 6, expired: None, missing: None })])
+        .await;
+    let delete = || bench.sql("delete from {P}terms where lease = 'default'");
+    // Whatever is asked next: the leader is left alone, and the term goes on.
+    delete().await;
+    assert_eq!(holding(&other.watch().await), (Outcome::Watched, 7, Some(("a", 1, 7))));
+    delete().await;
+    assert_eq!(holding(&holder.one(renew(&[1], 2)).await), (Outcome::Renewed, 7, Some(("a", 2, 7))));
+    delete().await;
+    assert_eq!(holding(&other.one(acquire(3)).await), (Outcome::Held, 7, Some(("a", 2, 7))));
+    delete().await;
+    let released = holder.one(release(&[2])).await;
+    assert_eq!((holding(&released), released.is_free()), ((Outcome::Released, 7, None), true));
+    // Its own row is the only one that shows the term.
+    delete().await;
+    assert_eq!(holding(&holder.one(acquire(4)).await), (Outcome::Acquired, 8, Some(("a", 4, 8))));
+    delete().await;
+    bench.age(PAST).await;
+    assert_eq!(holding(&other.one(take_over(5, 4)).await), (Outcome::Acquired, 9, Some(("b", 5, 9))));
+    // The row that says so is left when others are swept.
+    delete().await;
+    other.one(release(&[5])).await;
+    bench.age(PAST).await;
+    bench.store().sweep(LEASE).await.expect("swept");
+    let seen = other.watch().await;
+    assert_eq!((seen.term, seen.is_free()), (9, true));
+}
+
 pub async fn tables_of_a_later_release_are_refused(bench: &Bench) {
     bench.node("a").watch().await;
     bench.sql("update {P}version set version = 99").await;

@@ -67,6 +67,7 @@ macro_rules! suite {
             a_clock_that_was_set_back_does_not_keep_a_lease_for_ever
             ten_at_once_make_the_tables
             dropped_tables_are_made_again
+            a_terms_row_that_is_deleted_is_written_again
             tables_of_a_later_release_are_refused
             rows_of_others_cannot_do_harm
         }

@@ -153,7 +153,10 @@ impl Driver {
         if *id == shared.me {
             match change.record.status {
                 Status::Joining => self.up_since = None,
-                Status::Up => self.up_since = self.up_since.or(Some(now)),
+                Status::Up => {
+                    self.up_since = self.up_since.or(Some(now));
+                    shared.note_beginning(core.has_begun_alone());
+                }
                 _ => {}
             }
         }

@@ -77,6 +77,9 @@ pub(in crate::agent) enum Request {
     /// [`Command::TellLease`].
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     TellLease(LeaseUpdate),
+    /// [`Command::KeepLeaseTerm`].
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    KeepLeaseTerm { lease: NodeId, term: u64 },
     /// [`Command::Leave`]; the answer is the end of the driver.
     Leave,
 }
@@ -89,6 +92,10 @@ impl Driver {
             Request::Leave => self.feed(Input::Command(Command::Leave)),
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
             Request::TellLease(word) => self.feed(Input::Command(Command::TellLease(word))),
+            #[cfg(any(feature = "sqlite", feature = "postgres"))]
+            Request::KeepLeaseTerm { lease, term } => {
+                self.feed(Input::Command(Command::KeepLeaseTerm { lease, term }));
+            }
             Request::Join { addresses, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::Join { ticket, addresses });
             }

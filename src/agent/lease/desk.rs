@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::figures::{Counted, LeaseFigures};
 use super::nodes::{LeaseNodes, LeaseNodesError};
@@ -25,6 +25,9 @@ use crate::lease::{LeaseName, MAX_LEASES, TooManyLeases};
 pub(super) const MAX_ASKS: usize = 64;
 /// Words of other agents that wait for the task.
 pub(super) const MAX_WORDS: usize = 256;
+
+/// Requests that leaders declined, and whose askers have not looked yet; older ones are lost.
+const MAX_DECLINED: usize = 16;
 
 /// What handles want of the task.
 #[derive(Debug)]
@@ -112,6 +115,8 @@ pub(in crate::agent) struct Leases {
     clock: Clock,
     asks: mpsc::Sender<Ask>,
     words: mpsc::Sender<Heard>,
+    /// Numbers of requests to resign that a leader declined.
+    declined: broadcast::Sender<u64>,
     pub(super) counted: Mutex<Counted>,
 }
 
@@ -134,7 +139,8 @@ impl Leases {
         }
         let configured = leases.iter().cloned().collect();
         let offices = Mutex::new(offices);
-        let opened = Self { offices, configured, terms, clock, asks, words, counted: Mutex::default() };
+        let declined = broadcast::Sender::new(MAX_DECLINED);
+        let opened = Self { offices, configured, terms, clock, asks, words, declined, counted: Mutex::default() };
         (opened, Doors { asks: ask_door, words: word_door })
     }
 
@@ -255,6 +261,17 @@ impl Leases {
     /// A member told of a leader by voters.
     pub(in crate::agent) fn hear_voters(&self, heard: VotersHeard) {
         let _ = self.words.try_send(Heard::Voters(heard));
+    }
+
+    /// A leader does not take this request to resign of this node.
+    pub(super) fn decline(&self, nonce: u64) {
+        // Nobody may wait any more.
+        let _ = self.declined.send(nonce);
+    }
+
+    /// The numbers of requests that are declined from now on.
+    pub(super) fn declined(&self) -> broadcast::Receiver<u64> {
+        self.declined.subscribe()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<LeaseName, Seat>> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rand::TryRng;
 use rand::rngs::SysRng;
-use tokio::sync::oneshot;
+use tokio::sync::{broadcast, oneshot};
 
 use super::desk::{Ask, Hold, Leases, Unproven};
 use super::nodes::{LeaseNodes, LeaseNodesError};
@@ -169,20 +169,34 @@ impl Agent {
         let office = leases.office(lease).ok_or(AgentError::NobodyLeads)?;
         let mut watch = office.watch();
         let now = watch.get();
-        if now.leader.is_none() {
-            return Err(AgentError::NobodyLeads);
-        }
+        let Some(leader) = now.leader.clone() else { return Err(AgentError::NobodyLeads) };
+        let (mut declined, nonce) = (leases.declined(), SysRng.try_next_u64().unwrap_or_default());
         if now.is_me {
             leases.ask(Ask::Resign(lease.clone())).await.map_err(|_| AgentError::Stopped)?;
         } else {
             let lease = NodeId::new(lease.as_str()).expect("a lease has a name of the same alphabet");
-            let nonce = SysRng.try_next_u64().unwrap_or_default();
             let node = self.inner.config.name.clone();
             let word = LeaseUpdate { lease, node, term: now.term, kind: LeaseUpdate::RESIGN, nonce };
             self.inner.requests.send(Request::TellLease(word)).await.map_err(|_| AgentError::Stopped)?;
         }
         let given_up = watch.wait_for(|seen| seen.term > now.term || seen.leader.is_none());
-        match tokio::time::timeout(RESIGN_PATIENCE, given_up).await {
+        let is_declined = async {
+            loop {
+                match declined.recv().await {
+                    Ok(number) if number == nonce => return,
+                    Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+                    _ => {}
+                }
+            }
+        };
+        let given_up = async {
+            tokio::select! {
+                given_up = tokio::time::timeout(RESIGN_PATIENCE, given_up) => Some(given_up),
+                () = is_declined => None,
+            }
+        };
+        let Some(given_up) = given_up.await else { return Err(AgentError::NotBelieved { leader }) };
+        match given_up {
             Ok(Some(_)) => Ok(()),
             Ok(None) => Err(AgentError::Stopped),
             Err(_) => {

@@ -104,6 +104,9 @@ impl Task {
         };
         let now = task.parts.clock.now();
         task.parts.contender.set_draining(now, true);
+        for (lease, term) in task.parts.terms.known.clone() {
+            task.keep_term(&lease, term);
+        }
         task.carry_out();
         task
     }
@@ -181,6 +184,10 @@ impl Task {
         self.parts.contender.claims().find(|claim| claim.lease == *lease)
     }
 
+    pub(super) fn is_leader(&self, lease: &LeaseName, node: &NodeId) -> bool {
+        self.claim(lease).is_some_and(|claim| claim.leader.as_ref() == Some(node))
+    }
+
     fn look_at_status(&mut self) {
         let status = *self.status.borrow_and_update();
         if matches!(status, Status::Up | Status::Suspect) {
@@ -190,6 +197,9 @@ impl Task {
             }
             self.is_member = true;
             let now = self.parts.clock.now();
+            if !self.parts.shared.has_begun_alone() {
+                self.parts.contender.arrive(now);
+            }
             self.parts.contender.set_draining(now, false);
             for claim in self.claims() {
                 self.parts.contender.hurry(now, &claim.lease, now);
@@ -319,7 +329,10 @@ impl Task {
     fn carry_out(&mut self) {
         while let Some(output) = self.parts.contender.poll() {
             match output {
-                Output::Persist { lease, term } => self.parts.terms.keep(lease, term),
+                Output::Persist { lease, term } => {
+                    self.keep_term(&lease, term);
+                    self.parts.terms.keep(lease, term);
+                }
                 Output::Tell { lease, term, is_released } => {
                     let kind = if is_released { LeaseUpdate::RELEASED } else { LeaseUpdate::LED };
                     self.tell_others(&lease, term, kind);

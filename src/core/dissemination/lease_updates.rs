@@ -5,6 +5,17 @@
 //! moment after, so successions are quick by these messages and do not depend on them. Leaders repeat theirs, which
 //! shows that all ask the same database; a repetition is a new message, by its nonce.
 //!
+//! **Newcomers** know no term, and a database that was emptied knows none either. So whoever brings a node in tells it the
+//! highest terms that it knows, with the first page of the view and once more when the newcomer is Up; words of others
+//! that come before that are not heard. These words go no further.
+//!
+//! **Words count that come from elders**, and from members that are back: a new run of a member whose word counted, under
+//! its name, at the address at which that one was, which it has proven. Otherwise a member that is restarted by itself on
+//! another database would not be believed for a minute, in which two lead. A stranger gains nothing by it: it must answer
+//! at the very address of a member that is gone, as it must answer at a seed's to be believed as a seed. A member that is
+//! back at another address is a newcomer; its words are handed over as such, so that they can be reported, and depose
+//! nobody. A newcomer that asks for a resignation is told that it is not believed.
+//!
 //! Invariants: a message is not passed on again while [`MAX_LEASE_UPDATES`] later ones are remembered, so that none
 //! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] messages of others are accepted, however many a member sends.
 //! The message of a newcomer is accepted and not passed on: passed on, it would count as the word of the member that
@@ -12,16 +23,18 @@
 //!
 //! Must not know: the meaning of a message, or the leases that there are.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::Core;
 use crate::core::counters::DropReason;
 use crate::core::doors::Output;
-use crate::core::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_UPDATES};
+use crate::core::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES};
+use crate::core::member::NodeId;
 use crate::core::time::Time;
 use crate::core::view::Slot;
-use crate::core::wire::{LeaseUpdate, Message};
+use crate::core::wire::{LeaseUpdate, Message, PacketBuilder};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -32,6 +45,8 @@ pub(in crate::core) struct LeaseUpdates {
     heard: VecDeque<LeaseUpdate>,
     /// The start of the second in which messages of others are being counted, and their number.
     counted: (Time, u32),
+    /// The highest terms of leases, as this node's own agent told them. At most [`MAX_LEASE_TERMS`].
+    terms: BTreeMap<NodeId, u64>,
 }
 
 impl LeaseUpdates {
@@ -45,6 +60,14 @@ impl LeaseUpdates {
         }
         self.heard.push_back(word.clone());
         true
+    }
+
+    /// Keeps the highest term of a lease.
+    pub(in crate::core) fn keep_term(&mut self, lease: NodeId, term: u64) {
+        if self.terms.len() < MAX_LEASE_TERMS || self.terms.contains_key(&lease) {
+            let kept = self.terms.entry(lease).or_default();
+            *kept = term.max(*kept);
+        }
     }
 
     /// Returns true if one more message of others may be accepted in this second.
@@ -72,11 +95,58 @@ impl Core {
         if !self.lease_updates.is_allowed(self.now) {
             return self.counters.drop(DropReason::RateLimited);
         }
-        let is_of_elder = self.is_elder(from);
+        let is_of_elder = self.counts_about_leases(from);
         self.outputs.push_back(Output::LeaseUpdate { word: word.clone(), is_of_elder });
         if is_of_elder {
             self.lease_updates.note_if_newer(word);
-            self.pass_on(word.clone(), Some(from));
+            if word.is_for_all() {
+                self.pass_on(word.clone(), Some(from));
+            }
+        } else if word.kind == LeaseUpdate::RESIGN {
+            let node = self.me().id.clone();
+            let answer = LeaseUpdate { node, kind: LeaseUpdate::DECLINED, ..word.clone() };
+            let mut packet = self.packet_to(from);
+            packet.push(&Message::LeaseUpdate(Box::new(answer)));
+            self.send_to(from, packet);
+        }
+    }
+
+    /// Handles a message of the sponsor, before this node is Up. Whoever gives it the members may give it the terms.
+    pub(in crate::core) fn learn_lease_term(&mut self, word: &LeaseUpdate) {
+        if word.kind != LeaseUpdate::TAUGHT || self.lease_updates.heard.contains(word) {
+            return;
+        }
+        if !self.lease_updates.is_allowed(self.now) {
+            return self.counters.drop(DropReason::RateLimited);
+        }
+        self.lease_updates.note_if_newer(word);
+        self.outputs.push_back(Output::LeaseUpdate { word: word.clone(), is_of_elder: true });
+    }
+
+    /// Tells a node that this one brings in the highest terms of all leases.
+    pub(in crate::core) fn teach_lease_terms(&mut self, to: SocketAddr) {
+        let node = self.me().id.clone();
+        let word = |(lease, term): (&NodeId, &u64)| LeaseUpdate {
+            lease: lease.clone(),
+            node: node.clone(),
+            term: *term,
+            kind: LeaseUpdate::TAUGHT,
+            nonce: 0,
+        };
+        let words: Vec<_> = self.lease_updates.terms.iter().map(word).collect();
+        let mut open: Option<PacketBuilder> = None;
+        for word in words {
+            let message = Message::LeaseUpdate(Box::new(word));
+            let mut packet = open.take().unwrap_or_else(|| self.packet(usize::MAX));
+            if !packet.push(&message) {
+                self.transmit(to, packet);
+                packet = self.packet(usize::MAX);
+                packet.push(&message);
+            }
+            open = Some(packet);
+        }
+        if let Some(packet) = open {
+            self.transmit(to, packet);
         }
     }
 

@@ -105,6 +105,14 @@ pub enum Command {
     },
     /// Spread news about a lease in a database to all other members. Best effort, and not answered.
     TellLease(LeaseUpdate),
+    /// Keep the highest term that is known of a lease in a database, for the newcomers that this node brings in. Not
+    /// answered.
+    KeepLeaseTerm {
+        /// The lease's name.
+        lease: NodeId,
+        /// The term.
+        term: u64,
+    },
     /// Send a message to every live member.
     Broadcast {
         /// The ticket for the reply.

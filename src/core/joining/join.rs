@@ -448,8 +448,9 @@ impl Core {
 
     /// Joining → Up, at the same incarnation.
     pub(super) fn become_up(&mut self) {
+        let was_alone = self.view.live().is_empty();
         let is_founder = match &self.phase {
-            Phase::Joining(joining) => joining.founding.answered() > 0 || self.view.live().is_empty(),
+            Phase::Joining(joining) => joining.founding.answered() > 0 || was_alone,
             _ => false,
         };
         self.phase = Phase::Up;
@@ -462,7 +463,7 @@ impl Core {
         }
         self.transfer = None;
         self.local_health.start(self.now);
-        self.arrivals.start(self.now, is_founder);
+        self.arrivals.start(self.now, is_founder, was_alone);
         self.rewrite_myself(self.view.record(View::ME).with_status(Status::Up));
         self.announce_by_calls();
         self.start_gossip();

@@ -235,6 +235,11 @@ impl Core {
         self.transfer.as_ref().is_some_and(is_it)
     }
 
+    /// Returns true if this sender brings this node in: it is Joining, and pulls that node's view.
+    pub(in crate::core) fn is_joining_by(&self, sender: Sender) -> bool {
+        matches!(self.phase, Phase::Joining(_)) && self.is_pulling_from(sender)
+    }
+
     fn pull_next(&mut self) {
         let Some(transfer) = &mut self.transfer else { return };
         transfer.awaited = PAGES_IN_FLIGHT;
@@ -334,6 +339,9 @@ impl Core {
         // An admitted joiner is served: a place lost to a slow network is not held against it.
         self.serving.begin(sender.run, to, self.now);
         self.serving.pulled(sender.run, after, self.now);
+        if after.is_none() {
+            self.teach_lease_terms(to);
+        }
         let mut after = after.cloned();
         for _ in 0..pages {
             if !self.serving.allow(self.now) {

@@ -100,6 +100,8 @@ pub const MAX_TOMBSTONES: usize = 65_536;
 pub const MAX_RECENT_UPDATES: usize = 256;
 /// The greatest number of messages about leases that are remembered, so that none is passed on twice.
 pub const MAX_LEASE_UPDATES: usize = 256;
+/// The greatest number of leases whose highest terms are kept for newcomers.
+pub const MAX_LEASE_TERMS: usize = 64;
 /// The greatest number of messages of others about leases that are accepted and passed on in one second.
 pub const LEASE_WORDS_PER_SECOND: u32 = 64;
 /// The greatest number of version texts that are shared by the records of members; a cluster has one, or two during an

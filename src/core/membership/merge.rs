@@ -134,6 +134,7 @@ impl Core {
         self.reobserve(slot);
         self.watch(slot);
         self.settle(slot, from);
+        self.teach_who_came(slot, joiner.proven);
         Some(hash)
     }
 
@@ -175,14 +176,16 @@ impl Core {
         } else if held.status == Status::Suspect && record.status == Status::Down {
             self.counters.suspicions_confirmed += 1;
         }
+        let mut is_ours = false;
         let peer = if is_new_run {
             self.timers.cancel(Timer::Judge(held.run));
             self.timers.cancel(Timer::Heartbeat(held.run));
-            self.arrivals.note_arrival(self.now, slot);
+            self.meet_new_run(slot);
             self.keepsakes.forget(held.run);
             self.homes.forget(held.run);
             let mut peer = Peer::new(sign);
             peer.proven = self.joiners.take(&record).proven;
+            is_ours = peer.proven;
             if let Some(jump) = self.view.entry(slot).peer.rare().last_jump {
                 peer.rare_mut().last_jump = Some(jump);
             }
@@ -210,6 +213,7 @@ impl Core {
         self.view.peer_mut(slot).method = method;
         self.judge_anew(slot, held);
         self.settle(slot, from);
+        self.teach_who_came(slot, is_ours);
         let was_forced = held.status == Status::Left(crate::core::member::LeaveReason::Forced);
         let has_left = matches!(self.view.record(slot).status, Status::Left(_));
         let has_raised = self.view.record(slot).incarnation > held.incarnation;
@@ -402,6 +406,13 @@ impl Core {
     }
 
     /// Spreads the update after any change of a member's record.
+    /// Tells a node that this one has brought in what it may have missed before it was Up.
+    fn teach_who_came(&mut self, slot: Slot, is_ours: bool) {
+        if is_ours && self.view.record(slot).status == Status::Up {
+            self.teach_lease_terms(self.view.record(slot).address);
+        }
+    }
+
     fn settle(&mut self, slot: Slot, from: Option<Slot>) {
         self.changed_at = self.now;
         if !matches!(self.phase, crate::core::Phase::Joining(_)) && !self.is_withheld(slot) {

@@ -28,6 +28,7 @@
 //! Must not know: the reason for a removal.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -56,9 +57,13 @@ pub(in crate::core) struct Arrivals {
     up_since: Option<Time>,
     /// True if this node was there before its cluster, or found it at the same moment as others.
     is_founder: bool,
+    /// True if nobody else was there when this node became Up.
+    was_alone: bool,
     /// The times at which members came, by their slots, if that was less than [`SETTLE`] ago and after this node was
     /// Up. Empty if there are none.
     young: Vec<Option<Moment>>,
+    /// The addresses at which the earlier runs of those of them were whose word about leases counted.
+    back: BTreeMap<Slot, SocketAddr>,
 }
 
 /// Milliseconds after this node was Up, modulo 2^32: unambiguous as long as they are forgotten within weeks.
@@ -79,8 +84,8 @@ impl Moment {
 
 impl Arrivals {
     /// Notes that this node is Up: the members that are there now came before it.
-    pub(in crate::core) fn start(&mut self, now: Time, is_founder: bool) {
-        *self = Self { up_since: Some(now), is_founder, young: Vec::new() };
+    pub(in crate::core) fn start(&mut self, now: Time, is_founder: bool, was_alone: bool) {
+        *self = Self { up_since: Some(now), is_founder, was_alone, young: Vec::new(), back: BTreeMap::new() };
     }
 
     /// Notes the time at which a new run came.
@@ -96,6 +101,7 @@ impl Arrivals {
     }
 
     pub(in crate::core) fn forget(&mut self, slot: Slot) {
+        self.back.remove(&slot);
         if let Some(came) = self.young.get_mut(slot as usize) {
             *came = None;
         }
@@ -106,6 +112,8 @@ impl Arrivals {
         let Some(up_since) = self.up_since else { return };
         let is_young = |came: &Moment| came.ago(now, up_since) < SETTLE;
         let mut any = false;
+        let young = &self.young;
+        self.back.retain(|slot, _| young.get(*slot as usize).copied().flatten().as_ref().is_some_and(is_young));
         for came in &mut self.young {
             *came = came.filter(is_young);
             any |= came.is_some();
@@ -177,6 +185,11 @@ impl Removals {
 }
 
 impl Core {
+    /// Returns true if there were no other members when this node became Up: nobody knew more than it.
+    pub fn has_begun_alone(&self) -> bool {
+        self.arrivals.was_alone
+    }
+
     /// Returns true if a member has been known for a while, or is at an address where this node was told to look for
     /// members.
     pub(in crate::core) fn is_settled(&self, slot: Slot) -> bool {
@@ -213,6 +226,22 @@ impl Core {
         let mine = came(slot);
         let is_before = |other: &Slot| *other != slot && (self.is_elder_beside_others(*other) || came(*other) < mine);
         self.view.live().iter().copied().filter(is_before).take(MIN_ELDERS).count() < MIN_ELDERS
+    }
+
+    /// Returns true if a member's word counts about leases: that of an elder, and of one that is back.
+    pub(in crate::core) fn counts_about_leases(&self, slot: Slot) -> bool {
+        let entry = self.view.entry(slot);
+        let is_back = entry.peer.proven && self.arrivals.back.get(&slot) == Some(&entry.record.address);
+        is_back || self.is_elder(slot)
+    }
+
+    /// Notes that a member is about to be another run, which came at this moment. If the word of the run that is held
+    /// counts, that of the new one counts about leases once it has proven the same address, whoever bore the name between.
+    pub(super) fn meet_new_run(&mut self, slot: Slot) {
+        if self.arrivals.up_since.is_some() && self.is_elder(slot) {
+            self.arrivals.back.insert(slot, self.view.record(slot).address);
+        }
+        self.arrivals.note_arrival(self.now, slot);
     }
 
     /// Returns true if a member is an elder for another reason than being among the first [`MIN_ELDERS`].

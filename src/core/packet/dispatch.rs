@@ -75,6 +75,7 @@ impl Core {
             Message::Page { after, more } if self.is_pulling_from(*sender) => {
                 self.page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
+            Message::LeaseUpdate(word) if self.is_joining_by(*sender) => self.learn_lease_term(&word),
             Message::WhoHolds { .. } if std::mem::replace(&mut answer.has_asked_for_holder, true) => {
                 self.counters.drop(DropReason::RateLimited);
             }

@@ -31,6 +31,7 @@ pub(super) struct Node {
     /// What it gave out about leaders.
     pub(super) leadership: Vec<(Time, Output)>,
     pub(super) lease_updates: Vec<LeaseUpdate>,
+    pub(super) believed_words: Vec<LeaseUpdate>,
     /// Words of leaders by voters, where none are elected here.
     pub(super) voters_heard: Vec<(bool, Option<(NodeId, Term)>)>,
     pub(super) stopped: Option<StopReason>,
@@ -221,6 +222,7 @@ impl Net {
             partitions: Vec::new(),
             leadership: Vec::new(),
             lease_updates: Vec::new(),
+            believed_words: Vec::new(),
             voters_heard: Vec::new(),
             stopped: None,
             seeds,
@@ -330,7 +332,10 @@ impl Net {
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
                 Output::Heard(_) => {}
-                Output::LeaseUpdate { word, .. } => node.lease_updates.push(word),
+                Output::LeaseUpdate { word, is_of_elder } => {
+                    node.believed_words.extend(Some(&word).filter(|_| is_of_elder).cloned());
+                    node.lease_updates.push(word);
+                }
                 Output::VotersHeard { is_led, leader, .. } => node.voters_heard.push((is_led, leader)),
                 // Unless wires are laid, this is a network without TCP: everything must work without links.
                 Output::OpenLink { link, to } => {

@@ -4,7 +4,7 @@ use super::liars::Liar;
 use super::net::{Net, id, ms};
 use crate::core::counters::DropReason;
 use crate::core::doors::Command;
-use crate::core::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_UPDATES, SETTLE};
+use crate::core::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, SETTLE};
 use crate::core::settings::Profile;
 use crate::core::wire::{LeaseUpdate, Message};
 
@@ -43,6 +43,93 @@ fn the_word_of_a_newcomer_is_heard_and_goes_no_further() {
     Liar::new(1).says(&mut net, 0, &[Message::LeaseUpdate(Box::new(word(7)))]);
     net.run(ms(300));
     assert!(net.nodes.iter().all(|node| !node.lease_updates.is_empty()));
+}
+
+#[test]
+fn a_newcomer_is_taught_the_terms_that_its_sponsor_knows_and_nobody_passes_them_on() {
+    for members in [1, 5, 40] {
+        let mut net = Net::cluster(Profile::Local, members);
+        for node in 0..members {
+            net.command(node, Command::KeepLeaseTerm { lease: id("billing"), term: 5 });
+            net.command(node, Command::KeepLeaseTerm { lease: id("billing"), term: 4 });
+            net.command(node, Command::KeepLeaseTerm { lease: id("default"), term: 9 });
+        }
+        let new = net.add("new", members, &[0]);
+        net.run_until(ms(3_000), "the newcomer is in", Net::all_agree);
+        net.run(ms(1_000));
+        let heard = &net.nodes[new].lease_updates;
+        let told: Vec<_> = heard.iter().map(|word| (word.lease.as_str(), word.term, word.kind)).collect();
+        assert_eq!(told, [("billing", 5, LeaseUpdate::TAUGHT), ("default", 9, LeaseUpdate::TAUGHT)], "of {members}");
+        assert!(net.nodes[..members].iter().all(|node| node.lease_updates.is_empty()));
+    }
+}
+
+#[test]
+fn a_newcomer_is_taught_the_terms_of_as_many_leases_as_are_kept() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    for node in 0..2 {
+        for lease in 0..=MAX_LEASE_TERMS {
+            let lease = id(&format!("a-rather-long-name-of-a-lease-that-makes-for-many-packets-{lease:03}"));
+            net.command(node, Command::KeepLeaseTerm { lease, term: 7 });
+        }
+    }
+    let new = net.add("new", 2, &[0]);
+    net.run_until(ms(3_000), "the newcomer is in", Net::all_agree);
+    assert_eq!(net.nodes[new].lease_updates.len(), MAX_LEASE_TERMS);
+}
+
+/// The names of the nodes that believe a word of this node, if it says it now.
+fn believers(net: &mut Net, speaker: usize, term: u64) -> Vec<String> {
+    net.command(speaker, Command::TellLease(word(term)));
+    net.run(ms(500));
+    let believes = |node: &&super::net::Node| node.believed_words.contains(&word(term));
+    net.running().filter(believes).map(|node| node.core.me().id.to_string()).collect()
+}
+
+#[test]
+fn a_member_that_is_restarted_at_its_address_is_believed_at_once_and_nobody_else_is() {
+    let mut net = Net::cluster(Profile::Local, 5);
+    net.run(SETTLE + SETTLE);
+    // Killed or asked to leave; and once more, though it has not settled since.
+    for term in 1..4 {
+        let place = net.nodes.iter().rposition(|node| node.core.me().id == id("n3")).expect("it was added");
+        if term == 1 {
+            net.command(place, Command::Leave);
+            net.run(ms(1_000));
+        }
+        net.kill(place);
+        net.run(ms(1_000));
+        let back = net.add("n3", 3, &[0]);
+        net.run_until(ms(3_000), "back", Net::all_agree);
+        net.run(ms(500));
+        assert_eq!(believers(&mut net, back, term), ["n0", "n1", "n2", "n4"], "{term}");
+    }
+    // Another name at that address, that name at another address, and somebody new.
+    net.kill(4);
+    net.run(ms(1_000));
+    for (name, host, term) in [("x", 4, 10), ("n4", 94, 11), ("y", 95, 12)] {
+        let new = net.add(name, host, &[0]);
+        net.run_until(ms(3_000), "in", Net::all_agree);
+        net.run(ms(500));
+        assert_eq!(believers(&mut net, new, term), [""; 0], "{name} at {host}");
+        net.kill(new);
+        net.run(ms(1_000));
+    }
+}
+
+#[test]
+fn a_newcomer_that_asks_for_a_resignation_is_told_that_it_is_not_believed() {
+    let mut net = Net::cluster(Profile::Local, 5);
+    net.run(SETTLE + SETTLE);
+    let new = net.add("new", 5, &[0]);
+    net.run(ms(3_000));
+    let word = LeaseUpdate { lease: id("default"), node: id("new"), term: 7, kind: LeaseUpdate::RESIGN, nonce: 99 };
+    net.command(new, Command::TellLease(word.clone()));
+    net.run(ms(500));
+    let declined = |word: &LeaseUpdate| (word.kind, word.term, word.nonce) == (LeaseUpdate::DECLINED, 7, 99);
+    let by: Vec<_> = net.nodes[new].lease_updates.iter().filter(|word| declined(word)).map(|word| &word.node).collect();
+    assert_eq!(by.len(), 5, "{by:?}");
+    assert!(net.nodes[..5].iter().all(|node| !node.lease_updates.iter().any(declined)), "it goes to the asker alone");
 }
 
 #[test]

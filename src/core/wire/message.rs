@@ -416,6 +416,16 @@ impl LeaseUpdate {
     pub const RESIGN: u8 = 2;
     /// This term has been led, though the sender's database has a lower one: terms go on above it.
     pub const KNOWN: u8 = 3;
+    /// This term has been led: told by a sponsor to a newcomer, and not passed on.
+    pub const TAUGHT: u8 = 4;
+    /// The receiver, which asked the leader of this term to give the lease up, is not believed by the sender. The nonce is
+    /// that of the request. Not passed on.
+    pub const DECLINED: u8 = 5;
+
+    /// Returns true if it is for all members, and passed on.
+    pub const fn is_for_all(&self) -> bool {
+        !matches!(self.kind, Self::TAUGHT | Self::DECLINED)
+    }
 }
 
 /// A node's knowledge of the candidates for founding a cluster, see [`Message::Seeking`].

@@ -46,6 +46,15 @@ pub enum ContenderAlarm {
         /// The other node.
         other: NodeId,
     },
+    /// Another node says that it leads in a term that this node's store did not give to it: it asks another database.
+    OtherDatabase {
+        /// The lease.
+        lease: LeaseName,
+        /// The term.
+        term: u64,
+        /// The other node.
+        other: NodeId,
+    },
     /// The lease's rows hold what cannot be read.
     Unreadable {
         /// The lease.
@@ -81,6 +90,7 @@ impl ContenderAlarm {
             Self::ReachableAgain => "store reachable again",
             Self::ClockStepped { .. } => "store's clock stepped",
             Self::TwoDatabases { .. } => "two databases",
+            Self::OtherDatabase { .. } => "another database",
             Self::Unreadable { .. } => "row unreadable",
             Self::TermsExhausted { .. } => "terms exhausted",
             Self::NameTwice { .. } => "name twice",
@@ -119,6 +129,12 @@ impl fmt::Display for ContenderAlarm {
                 "two databases: {other} leads by lease {lease:?} in term {term}, which this node was given as well; this \
                  node leads no more, and whoever leads next does so in a higher term; check that leadership.lease.url \
                  names the same database on all nodes: for a file its absolute path, and no hard link or mount of it"
+            ),
+            Self::OtherDatabase { lease, term, other } => write!(
+                f,
+                "two databases: {other} says that it leads by lease {lease:?} in term {term}, and this node's database says \
+                 otherwise; as long as that is so, two may lead; check that leadership.lease.url names the same database on \
+                 all nodes, and that {other} is one of yours"
             ),
             Self::Unreadable { lease } => write!(
                 f,

@@ -60,6 +60,8 @@ pub(super) struct Contest {
     pub(super) fell_below: Option<u64>,
     /// A token under this node's name that was not drawn here.
     pub(super) foreign_token: Option<Token>,
+    /// The time at which the claim was last contradicted by a member whose word does not count.
+    pub(super) doubted: Option<Time>,
 }
 
 impl Contest {
@@ -82,6 +84,7 @@ impl Contest {
             published,
             fell_below: None,
             foreign_token: None,
+            doubted: None,
         }
     }
 

@@ -45,6 +45,12 @@ pub(crate) enum Flaw {
     IgnoresRivals,
     /// Word of a living leader whose term the store does not know is counted once.
     WaitsForFirstWordOnly,
+    /// Word of a leader whose term the store gave to another node is no reason to wait.
+    TrustsTheRowsName,
+    /// A newcomer takes what nobody is known to have led before anybody could tell it of a term.
+    DeafOnArrival,
+    /// Terms of leases that are not contended for are not remembered.
+    ForgetsOthersTerms,
     /// Terms that the store does not know do not count.
     TermOfStoreAlone,
     /// A contender that acquires the lease leads, whatever term was heard of meanwhile.

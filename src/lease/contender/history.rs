@@ -3,11 +3,12 @@
 //!
 //! | known of the lease | it may be taken |
 //! |---|---|
-//! | no term was ever led | at once |
+//! | no term was ever led | at once; by a newcomer among others once it has listened to them for a while |
 //! | the highest term was given up: so reported, or the row of that very term says so | at once |
 //! | its row is missing | once it was missing for a whole lease, by this clock |
 //! | a node holds it | once the same token has stood for a whole lease, by this clock; the store adds: and has expired |
 //! | the store knows less than was known before | as above, and not before a whole lease after that was first seen, nor after the last word of that term's leader |
+//! | the store gave the known term to another node than the one that says it leads in it | as above, and not before a whole lease after the last word of the latter |
 //!
 //! A whole lease is the longest that was seen or that this node has itself: the holder's claim is shorter by the
 //! margin.
@@ -76,6 +77,8 @@ pub(super) struct LeaseHistory {
     /// … and the lost term that was waited for.
     waited_for: u64,
     longest: Duration,
+    /// The time until which a newcomer listens to the members, who may know terms that it does not.
+    listens_until: Option<Time>,
     planted: Planted,
 }
 
@@ -91,6 +94,7 @@ impl LeaseHistory {
             barred_until: None,
             waited_for: 0,
             longest: own_lease,
+            listens_until: None,
             planted,
         }
     }
@@ -112,15 +116,32 @@ impl LeaseHistory {
         self.last_seen.as_ref()
     }
 
-    /// Takes a report of a term. Returns true if it is news.
-    pub(super) fn heard(&mut self, now: Time, term: u64, is_given_up: bool) -> bool {
+    /// Leaves a lease of which nothing is known alone until then.
+    pub(super) fn listen_until(&mut self, until: Time) {
+        self.listens_until = Some(until);
+    }
+
+    /// Returns the time until which a newcomer that knows no term listens.
+    fn listens(&self, now: Time) -> Option<Time> {
+        self.listens_until.filter(|until| self.known == 0 && now < *until && !self.planted.has(Flaw::DeafOnArrival))
+    }
+
+    /// Returns true if the store shows this term as given to another node than this one.
+    pub(super) fn is_given_to_another(&self, term: u64, leader: &NodeId) -> bool {
+        self.last_seen.as_ref().is_some_and(|last_seen| last_seen.term == term && last_seen.node != *leader)
+    }
+
+    /// Takes a report of a term, by the node that leads or led in it, or (`None`) by one that merely knows of it. Returns
+    /// true if it is news.
+    pub(super) fn heard(&mut self, now: Time, by: Option<&NodeId>, term: u64, is_given_up: bool) -> bool {
         let is_news = term > self.known || (term == self.known && is_given_up && !self.is_given_up);
         if is_news {
             (self.known, self.is_given_up, self.since) = (term, is_given_up, now);
         } else if term == self.known
             && !self.is_given_up
-            && self.stored.is_some_and(|stored| stored < term)
-            && !self.planted.has(Flaw::WaitsForFirstWordOnly)
+            && (self.stored.is_some_and(|stored| stored < term) && !self.planted.has(Flaw::WaitsForFirstWordOnly)
+                || by.is_some_and(|leader| self.is_given_to_another(term, leader))
+                    && !self.planted.has(Flaw::TrustsTheRowsName))
         {
             // A leader that says so again has renewed: it lives, by another database than this node's.
             self.bar(now);
@@ -209,7 +230,7 @@ impl LeaseHistory {
         if self.planted.has(Flaw::TakesWhatLooksFree) && self.last_seen.is_none() {
             return Taking::Free;
         }
-        if self.is_barred(now) {
+        if self.is_barred(now) || self.listens(now).is_some() {
             return Taking::No;
         }
         match &self.last_seen {
@@ -229,6 +250,9 @@ impl LeaseHistory {
     /// Returns the time from which the lease may be taken as things stand, the store's clock included; `None` if it is
     /// not known yet.
     pub(super) fn opens_at(&self, now: Time, own_lease: Duration) -> Option<Time> {
+        if let Some(until) = self.listens(now) {
+            return Some(until);
+        }
         let from = match &self.last_seen {
             Some(last_seen) => self.stands_until(last_seen, own_lease).max(expires(last_seen)),
             None if let Some((_, since)) = self.missing
@@ -328,6 +352,10 @@ mod tests {
         Seen { outcome: Outcome::Watched, term, holder: Some(holder), is_released: false }
     }
 
+    fn a() -> NodeId {
+        NodeId::new("a").expect("a name")
+    }
+
     fn free(term: u64) -> Seen {
         Seen { outcome: Outcome::Watched, term, holder: None, is_released: term > 0 }
     }
@@ -379,14 +407,39 @@ mod tests {
     fn a_leader_that_is_heard_again_and_again_and_that_the_store_does_not_know_is_waited_for() {
         let mut history = history();
         see(&mut history, 0, &free(1));
-        history.heard(at(1), 7, false);
+        history.heard(at(1), Some(&a()), 7, false);
         see(&mut history, 2, &free(1));
-        history.heard(at(16), 7, false);
+        history.heard(at(16), Some(&a()), 7, false);
         assert_eq!(history.may_take(at(30), LEASE), Taking::No);
         assert_eq!(history.may_take(at(31), LEASE), Taking::Free, "it is silent");
-        history.heard(at(32), 7, true);
-        history.heard(at(33), 7, false);
+        history.heard(at(32), Some(&a()), 7, true);
+        history.heard(at(33), Some(&a()), 7, false);
         assert_eq!(history.may_take(at(33), LEASE), Taking::Free, "what it said before it gave up came late");
+    }
+
+    #[test]
+    fn a_leader_whose_term_the_store_gave_to_another_is_waited_for_as_long_as_it_is_heard() {
+        let mut history = history();
+        see(&mut history, 0, &held("b", 1, 1, LEASE));
+        history.heard(at(10), Some(&a()), 1, false);
+        see(&mut history, 14, &held("b", 1, 1, LEASE));
+        assert_eq!(history.may_take(at(24), LEASE), Taking::No, "b is gone, and a leads");
+        assert_eq!(history.may_take(at(25), LEASE), Taking::FreeOrExpired(Token(1)), "a is silent");
+        history.heard(at(26), NodeId::new("b").ok().as_ref(), 1, false);
+        history.heard(at(26), None, 1, false);
+        assert_eq!(history.may_take(at(26), LEASE), Taking::FreeOrExpired(Token(1)), "the row says how long b lives");
+    }
+
+    #[test]
+    fn a_newcomer_listens_before_it_takes_what_nobody_is_known_to_have_led() {
+        let mut history = history();
+        history.listen_until(at(5));
+        assert_eq!((history.may_take(at(0), LEASE), history.opens_at(at(0), LEASE)), (Taking::No, Some(at(5))));
+        see(&mut history, 1, &free(0));
+        assert_eq!(history.may_take(at(4), LEASE), Taking::No);
+        assert_eq!(history.may_take(at(5), LEASE), Taking::Free);
+        see(&mut history, 2, &free(3));
+        assert_eq!(history.may_take(at(2), LEASE), Taking::Free, "the store knows of a term: there is nothing to ask");
     }
 
     #[test]
@@ -402,7 +455,7 @@ mod tests {
     #[test]
     fn a_holder_that_was_seen_is_waited_for_though_a_higher_term_was_given_up() {
         let mut history = history();
-        history.heard(at(0), 9, true);
+        history.heard(at(0), Some(&a()), 9, true);
         see(&mut history, 1, &held("a", 1, 6, LEASE));
         see(&mut history, 2, &free(5));
         assert_eq!(history.may_take(at(16), LEASE), Taking::No);
@@ -412,7 +465,7 @@ mod tests {
     #[test]
     fn a_release_that_was_told_of_and_is_not_in_the_row_is_none() {
         let mut history = history();
-        history.heard(at(1), 1, true);
+        history.heard(at(1), Some(&a()), 1, true);
         see(&mut history, 1, &held("a", 1, 1, LEASE));
         assert_eq!(history.may_take(at(1), LEASE), Taking::Free, "that answer may be older than the word");
         see(&mut history, 2, &held("a", 1, 1, LEASE));
@@ -424,7 +477,7 @@ mod tests {
     #[test]
     fn a_term_that_is_only_heard_of_is_looked_for_before_anything_is_taken() {
         let mut history = history();
-        history.heard(at(5), 3, false);
+        history.heard(at(5), Some(&a()), 3, false);
         assert_eq!(history.may_take(at(100), LEASE), Taking::No);
         history.saw(&free(2), at(4), at(6));
         assert_eq!(history.may_take(at(100), LEASE), Taking::No, "that round was handed out before");

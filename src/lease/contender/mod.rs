@@ -38,7 +38,10 @@
 //! | nobody leads in a term that is not above the highest one known | a term is led twice after lost commits | `answering` |
 //! | a lease whose row is missing is waited for like one that is held | two valid claims after a row was deleted by hand | `history` |
 //! | a leader says so again and again; one that hears of another in its own term stops | two lead for ever by two databases | `answering`, `mod` |
-//! | a leader that the store does not know is waited for as long as it is heard | two databases take turns | `history` |
+//! | a leader that the store does not know, or whose term it gave to another, is waited for as long as it is heard | two databases take turns; who asks another database deposes a healthy leader | `history` |
+//! | a leader that is contradicted by a member whose word does not count proves its claim at once, and says so | two databases that nobody hears of | `mod` |
+//! | a newcomer among others listens for a renewal interval before it begins at the first term | a term is led twice after the database was emptied | `history`, `mod` |
+//! | terms count that were heard of before the lease was contended for | the same | `mod` |
 //! | led work has ended before a lease is released | two at work at once | `asking` |
 //! | a lease is taken above the highest term that voters gave, and not while somebody is heard to lead by voters | terms that fall, two leaders, where the mode is changed | `asking` |
 //! | a release is announced, and followed by a try at once | nobody leads for up to a renewal interval | `history`, `asking` |
@@ -60,7 +63,8 @@
 //! | a lease that looks older than it is known to be is waited for, from when that was seen | `TakesWhatLooksFree`; `WaitsFromHearsay` | chaos, model; `directed` alone |
 //! | nobody leads in a term that is not above all known | `TermOfStoreAlone`, `LeadsBelowKnownTerm` | chaos |
 //! | a missing row is waited for | `TakesWhatIsMissing` | chaos |
-//! | of two leaders in one term none leads on, and one that is heard is waited for | `IgnoresRivals`, `WaitsForFirstWordOnly` | `directed` alone |
+//! | of two leaders in one term none leads on, and one that is heard is waited for | `IgnoresRivals`, `WaitsForFirstWordOnly`, `TrustsTheRowsName` | `apart` alone |
+//! | a newcomer listens, and terms count that were heard of before | `DeafOnArrival`, `ForgetsOthersTerms` | `directed` alone |
 //! | above the terms of voters, and not beside a leader of theirs | `TermOfStoreAlone`, `LeadsBesideVoters` | `directed` alone |
 //! | led work ends before a release; a drained node never leads | `ReleasesBeforeWorkEnds`, `LeadsWhenDraining` | chaos |
 //! | a release is announced, and followed by a try at once | `DeafToReleases` | `directed` alone |
@@ -80,6 +84,20 @@
 //! lease later one of the two, or anybody else, leads again, in a term above: all have heard of the one before. Who asks
 //! the other database hears that leader again and again, finds that its own store does not know the term, and waits.
 //! (A leader by more leases than are told of at one time is heard less often: then the databases may take turns.)
+//!
+//! **Words that do not count.** A node that was restarted on another database may lead there, in a higher term, within
+//! moments. Members believe it if its word counted before and it is back at its address (see `core::dissemination`); then
+//! the leader below stops. If it came to another address, or is new, its word is handed to
+//! [`doubted`](Contender::doubted), and deposes nobody: whoever merely reaches a port must not end a leader's term, and a
+//! third member could not confirm the word either, since it asks the leader's database. So the leader proves its claim
+//! there and raises the alarm, and two lead until the newcomer has settled, a minute later. Nor does the newcomer yield to
+//! the lower term: it holds the higher one, by which systems that were given it refuse the other leader.
+//!
+//! **Newcomers** know nothing, and a database that was emptied does not either. Whoever brings a node in tells it the terms
+//! that it knows, before the node is a member. Words may be lost, so a newcomer of which nobody told anything listens for a
+//! renewal interval more, if it did not begin alone; by then a leader that lives has said so. After that it begins at the
+//! first term, as on any new database. Where all words to it are lost and nobody leads, the term is given again.
+//!
 //! The price is that of every word that is believed: a member that lies can depose a leader, in its own term now as it
 //! could in a higher one before; it can never make a second one. Agents that do not gossip with each other notice
 //! nothing.
@@ -119,7 +137,7 @@ use asking::Flight;
 use contest::Contest;
 use flaw::{Flaw, Planted};
 use rng::ContenderRng;
-use timing::NOTICE_JITTER;
+use timing::{DOUBTS_IN_RENEWAL, NOTICE_JITTER};
 
 /// The highest term: whole numbers are exact up to here in every program that reads them as JSON.
 pub const MAX_TERM: u64 = (1 << 53) - 1;
@@ -253,8 +271,10 @@ impl Contender {
         let delay = self.rng.part_of(NOTICE_JITTER);
         let planted = self.planted;
         let Some(contest) = self.contests.get_mut(lease) else {
-            return;
+            return self.remember(lease, term);
         };
+        let leader = (*by != self.node).then_some(by);
+        let is_other = !is_released && leader.is_some_and(|leader| contest.history.is_given_to_another(term, leader));
         let is_own = contest.led.as_ref().is_some_and(|led| led.term == term);
         if is_own && !is_released && *by != self.node && !planted.has(Flaw::IgnoresRivals) {
             // One term, two leaders. The other one is told as well, so that neither goes on in it. The row is left to run
@@ -264,13 +284,32 @@ impl Contender {
             let (lease, other) = (lease.clone(), by.clone());
             self.outputs.push_back(Output::Tell { lease: lease.clone(), term, is_released: false });
             self.outputs.push_back(Output::Alarm(ContenderAlarm::TwoDatabases { lease, term, other }));
-        } else if !is_own && contest.history.heard(now, term, is_released) {
+        } else if !is_own && contest.history.heard(now, leader, term, is_released) {
             if contest.led.as_ref().is_some_and(|led| led.term < term) && !planted.has(Flaw::IgnoresHigherTerms) {
                 contest.lose(LossReason::Superseded);
             }
             if is_released && !planted.has(Flaw::DeafToReleases) {
                 contest.due = contest.due.min(now + delay);
             }
+        } else if is_other && !is_own {
+            let (lease, other) = (lease.clone(), by.clone());
+            self.outputs.push_back(Output::Alarm(ContenderAlarm::OtherDatabase { lease, term, other }));
+        }
+        self.publish(now);
+    }
+
+    /// Takes the report that this node leads in this term, by a member whose word does not count. A leader that it
+    /// contradicts proves its own claim by a renewal at once, as often as is reasonable, and raises the alarm.
+    pub fn doubted(&mut self, now: Time, lease: &LeaseName, by: &NodeId, term: u64) {
+        self.expire(now);
+        let pause = self.timing.renewal_interval / DOUBTS_IN_RENEWAL;
+        let Some(contest) = self.contests.get_mut(lease) else { return };
+        let is_rival = contest.led.as_ref().is_some_and(|led| led.term <= term) && *by != self.node;
+        if is_rival && contest.doubted.is_none_or(|last| now.since(last) >= pause) {
+            contest.doubted = Some(now);
+            contest.due = contest.due.min(now);
+            let (lease, other) = (lease.clone(), by.clone());
+            self.alarm(ContenderAlarm::OtherDatabase { lease, term, other });
         }
         self.publish(now);
     }
@@ -283,6 +322,28 @@ impl Contender {
             contest.led_elsewhere_until = contest.led_elsewhere_until.max(Some(until));
         }
         self.publish(now);
+    }
+
+    /// Notes that this node has just become a member among others. They may know terms of which it has not heard: by
+    /// leases of which neither it nor the store knows any, it does not lead for a renewal interval.
+    pub fn arrive(&mut self, now: Time) {
+        self.expire(now);
+        for contest in self.contests.values_mut() {
+            contest.history.listen_until(now + self.timing.renewal_interval);
+        }
+        self.publish(now);
+    }
+
+    /// Remembers a term of a lease that is not contended for here: it may be some day, and others ask this node.
+    fn remember(&mut self, lease: &LeaseName, term: u64) {
+        let has_room = self.terms.len() < MAX_LEASES || self.terms.contains_key(lease);
+        if has_room && !self.planted.has(Flaw::ForgetsOthersTerms) {
+            let known = self.terms.entry(lease.clone()).or_default();
+            if *known < term {
+                *known = term;
+                self.outputs.push_back(Output::Persist { lease: lease.clone(), term });
+            }
+        }
     }
 
     /// Asks about this lease by the given time: a caller waits for the answer, or there is news of it.

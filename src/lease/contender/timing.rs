@@ -25,6 +25,9 @@ pub(super) const TOLD_AGAIN: u32 = 4;
 /// The largest number of leases that others are told of again at one time; the rest follows with later renewals. Members
 /// take only so many words in a second, and successions are worth more.
 pub(super) const MAX_TOLD_AGAIN: usize = 16;
+/// The number of times in a renewal interval that a leader proves its claim since a member contradicts it whose word does
+/// not count.
+pub(super) const DOUBTS_IN_RENEWAL: u32 = 4;
 /// The difference between a store's clock and this node's above which it is called stepped, beside the difference that
 /// bad clocks make.
 pub(super) const STEP_TOLERANCE: Duration = Duration::from_secs(1);

@@ -44,6 +44,10 @@ pub enum LeaseFault {
     FailOver(usize),
     /// An empty database takes over.
     Empty,
+    /// An empty database takes over, and a node that has lost its disk joins.
+    EmptyForNewcomer(usize),
+    /// The terms row of the lease is deleted.
+    DeleteTerms,
 }
 
 impl LeaseFault {
@@ -75,6 +79,12 @@ impl LeaseFault {
             LeaseFault::ClockBack(by) => world.step_stores_clock(*by, false),
             LeaseFault::FailOver(commits) => world.fail_store_over(Some(*commits)),
             LeaseFault::Empty => world.fail_store_over(None),
+            LeaseFault::EmptyForNewcomer(node) => {
+                world.crash(*node);
+                world.lose_disk(*node);
+                world.fail_store_over(None) && world.start(*node)
+            }
+            LeaseFault::DeleteTerms => world.delete_terms(),
         }
     }
 }
@@ -107,6 +117,10 @@ impl fmt::Display for LeaseFault {
             LeaseFault::ClockBack(by) => write!(f, "the database's clock is put {by:.1?} back"),
             LeaseFault::FailOver(commits) => write!(f, "a replica takes over that lacks {commits} commits"),
             LeaseFault::Empty => f.write_str("an empty database takes over"),
+            LeaseFault::EmptyForNewcomer(node) => {
+                write!(f, "an empty database takes over, and {node} comes back without its disk")
+            }
+            LeaseFault::DeleteTerms => f.write_str("the terms row is deleted"),
         }
     }
 }
@@ -125,6 +139,14 @@ impl Schedule {
             let fault = fault(&mut random, schedule.variation.contenders);
             schedule.operations.push((at, Operation::Lease(fault)));
         }
+        // Rare things of which one in a run is enough.
+        let at = random.duration(begin, schedule.heal_at);
+        let rare = match random.below(4) {
+            0 => Some(LeaseFault::EmptyForNewcomer(random.index(schedule.variation.contenders))),
+            1 => Some(LeaseFault::DeleteTerms),
+            _ => None,
+        };
+        schedule.operations.extend(rare.map(|fault| (at, Operation::Lease(fault))));
         schedule.operations.sort_by_key(|(at, _)| *at);
         schedule
     }
@@ -185,7 +207,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(kinds.len(), 14, "{kinds:?}");
+        assert_eq!(kinds.len(), 16, "{kinds:?}");
     }
 
     /// `HEADCOUNT_CONTENDERS=1000` runs more seeds, `HEADCOUNT_CONTENDERS_SEED=17` one of them with all that happens.
@@ -259,7 +281,6 @@ mod tests {
         planted_leader_whose_claim_does_not_end_is_caught: NoExpiry from 0 by LeaseClaimsEndInTime;
         planted_takeover_at_the_stores_expiry_is_caught: TakesAtExpiry from 4 by OneLeaseClaimAtATime;
         planted_trust_in_what_looks_free_is_caught: TakesWhatLooksFree from 100 by OneLeaseClaimAtATime;
-        planted_trust_in_the_own_name_is_caught: TakesBackOwnName from 200 by OneLeaderPerLeaseTerm, OneLeaseClaimAtATime;
         planted_leader_that_ignores_rejections_is_caught: IgnoresRejection from 0 by DeposedLeadersStop;
         planted_leader_that_ignores_higher_terms_is_caught: IgnoresHigherTerms from 3 by DeposedLeadersStop;
         planted_leader_that_leads_on_in_its_term_is_caught: LeadsOnInItsTerm from 3 by OneLeaderPerLeaseTerm;

@@ -82,6 +82,8 @@ pub struct LeaseReached {
     pub words: u64,
     /// Claims beside another one that the rules do not reach.
     pub beyond: u64,
+    /// Claims beside another one by another database.
+    pub apart: u64,
 }
 
 impl AddAssign for LeaseReached {
@@ -100,6 +102,7 @@ impl AddAssign for LeaseReached {
         self.paused += other.paused;
         self.words += other.words;
         self.beyond += other.beyond;
+        self.apart += other.apart;
     }
 }
 
@@ -109,6 +112,8 @@ pub(crate) struct LeaseWatch {
     processes: BTreeMap<usize, Process>,
     /// Grants of the database, true for those that began a term …
     granted: BTreeMap<Token, bool>,
+    /// The database that made each grant.
+    granted_by: BTreeMap<Token, usize>,
     /// … and those of them that it has lost.
     erased: BTreeMap<Token, bool>,
     /// The first claim in each term: whose, of which process, and on what grant.
@@ -152,13 +157,14 @@ impl LeaseWatch {
         &mut self,
         node: usize,
         process: u64,
-        lease: &LeaseName,
+        (lease, database): (&LeaseName, usize),
         (before, is_takeover): (Option<Token>, bool),
         seen: &Seen,
     ) -> Option<Finding> {
         if let (Outcome::Acquired | Outcome::Renewed, Some(holder)) = (seen.outcome, &seen.holder) {
             let is_acquisition = seen.outcome == Outcome::Acquired;
             self.granted.insert(holder.token, is_acquisition);
+            self.granted_by.insert(holder.token, database);
             let term = (lease.clone(), seen.term);
             if is_acquisition && !self.given.insert(term.clone()) {
                 self.twice.insert(term);
@@ -261,7 +267,9 @@ impl LeaseWatch {
         }
         let rivals = self.processes.iter().filter(|(other, _)| **other != node);
         for (other, rival) in rivals.filter_map(|(other, process)| Some((other, process.holds(now, lease)?))) {
-            if self.is_beyond(process, *other, lease, held, rival) {
+            if self.are_apart(held.grant, rival.grant) {
+                self.reached.apart += 1;
+            } else if self.is_beyond(process, *other, lease, held, rival) {
                 self.reached.beyond += 1;
             } else {
                 let detail = format!("it claims term {} of {lease} beside {other} in {}", held.term, rival.term);
@@ -271,7 +279,7 @@ impl LeaseWatch {
         let is_erased = |grant: &Option<Token>| grant.is_some_and(|grant| self.erased.get(&grant) == Some(&true));
         match self.leaders.get(&key) {
             Some((first, number, grant)) if (*first, *number) != (node, process.number) => {
-                if !is_erased(grant) && !is_erased(&held.grant) {
+                if !is_erased(grant) && !is_erased(&held.grant) && !self.are_apart(*grant, held.grant) {
                     let detail = format!("term {} of {lease} is led by {first} and by {node}", held.term);
                     found = broken(Invariant::OneLeaderPerLeaseTerm, detail);
                 }
@@ -284,6 +292,12 @@ impl LeaseWatch {
         }
         self.processes.get_mut(&node)?.work.insert(key);
         found
+    }
+
+    /// Returns true if two databases made these grants. At most one claim stands by each.
+    fn are_apart(&self, one: Option<Token>, other: Option<Token>) -> bool {
+        let by = |grant: Option<Token>| self.granted_by.get(&grant?);
+        by(one).zip(by(other)).is_some_and(|(one, other)| one != other)
     }
 
     /// The rules reach whoever saw a grant, or heard of the term that it began, as the highest; nobody else's claim is held
@@ -343,6 +357,13 @@ impl LeaseWatch {
         let mut holders = self.processes.iter().filter(|(_, process)| process.holds(now, lease).is_some());
         let leader = holders.next()?.0;
         holders.next().is_none().then_some(*leader)
+    }
+
+    /// The nodes with a valid claim to a lease, and their terms.
+    #[cfg(test)]
+    pub(crate) fn leaders(&self, now: Nanos, lease: &LeaseName) -> Vec<(usize, u64)> {
+        let held = |(node, process): (&usize, &Process)| Some((*node, process.holds(now, lease)?.term));
+        self.processes.iter().filter_map(held).collect()
     }
 
     /// The time at which the first claim since then began.

@@ -37,6 +37,7 @@ pub struct Lost {
 struct Row {
     node: NodeId,
     token: Token,
+    term: u64,
     lease: Duration,
     expires: Duration,
 }
@@ -45,9 +46,18 @@ struct Row {
 struct Tables {
     terms: BTreeMap<LeaseName, u64>,
     holders: BTreeMap<LeaseName, Row>,
+    /// The terms of rows that say that their holders gave the lease up.
+    released: BTreeMap<LeaseName, u64>,
     /// The leases whose rows were deleted by hand since they were acquired last.
     deleted: BTreeSet<LeaseName>,
     nodes: BTreeMap<NodeId, (Option<SocketAddr>, Duration)>,
+}
+
+impl Tables {
+    /// The highest term that a lease's rows show.
+    fn shown(&self, lease: &LeaseName) -> Option<u64> {
+        self.holders.get(lease).map(|row| row.term).max(self.released.get(lease).copied())
+    }
 }
 
 /// A commit: the tables before it, and the grants in it.
@@ -136,8 +146,28 @@ impl Database {
     pub fn delete(&mut self, lease: &LeaseName) {
         let before = self.tables.clone();
         self.tables.holders.remove(lease);
+        self.tables.released.remove(lease);
         self.tables.deleted.insert(lease.clone());
         self.commit(before, Vec::new());
+    }
+
+    /// Deletes a lease's term, as a person would. Its rows stay; the highest term among them is what is left to go by.
+    /// Returns false, and deletes nothing, if there is none.
+    pub fn delete_term(&mut self, lease: &LeaseName) -> bool {
+        let before = self.tables.clone();
+        let is_shown = self.tables.shown(lease).is_some();
+        if is_shown {
+            self.tables.terms.remove(lease);
+            self.commit(before, Vec::new());
+        }
+        is_shown
+    }
+
+    /// Sets the term of a lease that nobody holds, and which its last holder gave up.
+    #[cfg(test)]
+    pub(crate) fn set_term(&mut self, lease: &LeaseName, term: u64) {
+        self.tables.terms.insert(lease.clone(), term);
+        self.tables.released.insert(lease.clone(), term);
     }
 
     /// Deletes liveness rows older than `row_ttl`.
@@ -174,7 +204,7 @@ impl Database {
     }
 
     fn term(&self, lease: &LeaseName) -> u64 {
-        self.tables.terms.get(lease).copied().unwrap_or(0)
+        self.tables.terms.get(lease).copied().or_else(|| self.tables.shown(lease)).unwrap_or(0)
     }
 
     /// Executes a round, as a whole.
@@ -212,9 +242,10 @@ impl Database {
     fn step(&mut self, clock: Duration, round: &Round, lease: &LeaseName, request: &StepRequest) -> Outcome {
         let row = self.tables.holders.get(lease);
         let is_own = |held: &[Token]| row.is_some_and(|row| row.node == round.node && held.contains(&row.token));
-        let write = |token| Row {
+        let write = |token, term| Row {
             node: round.node.clone(),
             token,
+            term,
             lease: round.lease_duration,
             expires: clock + round.lease_duration,
         };
@@ -229,9 +260,10 @@ impl Database {
                     return Outcome::Held;
                 }
                 let term = self.term(lease).max(*above) + 1;
-                let row = write(*drawn);
+                let row = write(*drawn, term);
                 self.tables.terms.insert(lease.clone(), term);
                 self.tables.holders.insert(lease.clone(), row);
+                self.tables.released.remove(lease);
                 self.tables.deleted.remove(lease);
                 Outcome::Acquired
             }
@@ -239,7 +271,7 @@ impl Database {
                 if !is_own(held) || row.is_some_and(|row| row.expires <= clock) {
                     return Outcome::Rejected;
                 }
-                let row = write(*drawn);
+                let row = write(*drawn, row.map_or(0, |row| row.term));
                 self.tables.holders.insert(lease.clone(), row);
                 Outcome::Renewed
             }
@@ -247,7 +279,9 @@ impl Database {
                 if !is_own(held) {
                     return Outcome::Rejected;
                 }
-                self.tables.holders.remove(lease);
+                if let Some(row) = self.tables.holders.remove(lease) {
+                    self.tables.released.insert(lease.clone(), row.term);
+                }
                 Outcome::Released
             }
         }
@@ -336,6 +370,17 @@ mod tests {
         let missing = |term| StepRequest::Acquire { drawn: Token(3), above: 0, expired: None, missing: Some(term) };
         assert_eq!(ask(&mut database, 2, "b", missing(7)).outcome, Outcome::Held, "another one");
         assert_eq!(ask(&mut database, 2, "b", missing(1)).term, 2);
+    }
+
+    #[test]
+    fn a_term_that_was_deleted_is_what_the_rows_show() {
+        let (mut database, lease) = (Database::new(), LeaseName::default());
+        assert!(!database.delete_term(&lease), "there is none");
+        ask(&mut database, 0, "a", acquire(1, None));
+        assert!(database.delete_term(&lease));
+        assert_eq!(ask(&mut database, 1, "a", StepRequest::Release { held: vec![Token(1)] }).term, 1);
+        assert!(ask(&mut database, 1, "b", StepRequest::Watch).is_free() && database.delete_term(&lease));
+        assert_eq!(ask(&mut database, 2, "b", acquire(2, None)).term, 2);
     }
 
     #[test]

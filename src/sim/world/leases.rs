@@ -6,6 +6,8 @@
 //! Invariants: worlds without contenders draw no figure and hold no event because of any of this; one round of a contender
 //! is under way at a time. Must not know: what a contender decides, and why.
 
+#[cfg(test)]
+mod apart;
 mod doing;
 mod way;
 
@@ -61,7 +63,8 @@ impl LeaseOptions {
 #[derive(Debug)]
 pub(super) struct Leases {
     options: LeaseOptions,
-    database: Database,
+    /// The database that all nodes ask, and another one, which some ask by mistake.
+    databases: [Database; 2],
     way: Way,
     random: Random,
     places: Vec<Place>,
@@ -74,6 +77,8 @@ struct Place {
     agent: Option<Agent>,
     /// The database does not hear it until then.
     cut_until: Nanos,
+    /// The database that it asks.
+    database: usize,
 }
 
 /// A contender and what drives it.
@@ -150,13 +155,13 @@ impl World {
     /// Sets leases up for the nodes to come.
     pub(super) fn open_leases(&mut self) {
         let Some(options) = self.options.leases.clone() else { return };
-        let mut database = Database::new();
+        let mut databases = [Database::new(), Database::new()];
         if options.sweeps_free {
-            database.let_sweeps_free();
+            databases[0].let_sweeps_free();
         }
         let random = Random::new(self.options.seed, Purpose::Leases);
         let places = (0..options.contenders).map(|_| Place::default()).collect();
-        self.leases = Some(Box::new(Leases { options, database, way: Way::default(), random, places }));
+        self.leases = Some(Box::new(Leases { options, databases, way: Way::default(), random, places }));
     }
 
     pub(super) fn is_contending(&self, node: usize) -> bool {
@@ -222,6 +227,9 @@ impl World {
         if let Some(checker) = &mut self.checker {
             checker.leases.born(node, number, clock, &terms);
         }
+        for (lease, term) in &terms {
+            self.keep_lease_term(node, lease, *term);
+        }
         self.contend(node, |contender, now| contender.set_draining(now, true));
         self.turn(node);
     }
@@ -250,7 +258,11 @@ impl World {
         let Some(agent) = self.agent(node).filter(|agent| is_up && agent.member_since.is_none()) else { return };
         agent.member_since = Some(now);
         let names = self.lease_names();
+        let is_alone = self.core(node).is_some_and(Core::has_begun_alone);
         self.contend(node, |contender, now| {
+            if !is_alone {
+                contender.arrive(now);
+            }
             contender.set_draining(now, false);
             for lease in &names {
                 contender.hurry(now, lease, now);
@@ -349,8 +361,8 @@ impl World {
     pub(crate) fn lease_divergence(&self) -> Option<String> {
         let (leases, checker) = (self.leases.as_ref()?, self.checker.as_ref()?);
         for lease in &leases.options.leases {
-            let (term, token) = leases.database.look(lease);
-            let Some(holder) = leases.database.holder(lease) else {
+            let (term, token) = leases.databases[0].look(lease);
+            let Some(holder) = leases.databases[0].holder(lease) else {
                 return Some(format!("nobody holds {lease} in the database"));
             };
             for node in 0..leases.places.len() {

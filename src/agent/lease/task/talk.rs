@@ -76,7 +76,7 @@ impl Task {
         let now = self.parts.clock.now();
         let known = self.claim(&lease).map(|claim| (claim.term, claim.is_me));
         match word.kind {
-            LeaseUpdate::LED | LeaseUpdate::KNOWN if is_of_elder => {
+            LeaseUpdate::LED | LeaseUpdate::KNOWN | LeaseUpdate::TAUGHT if is_of_elder => {
                 // Whoever merely knows of a term is no rival of its leader.
                 let by = if word.kind == LeaseUpdate::LED { &word.node } else { &self.parts.node };
                 self.parts.contender.heard(now, &lease, by, word.term, false);
@@ -87,6 +87,10 @@ impl Task {
                     let by = now + spread.mul_f64(f64::from(part) / f64::from(u32::MAX));
                     self.parts.contender.hurry(now, &lease, by);
                 }
+            }
+            LeaseUpdate::LED => self.parts.contender.doubted(now, &lease, &word.node, word.term),
+            LeaseUpdate::DECLINED if is_of_elder && self.is_leader(&lease, &word.node) => {
+                self.parts.leases.decline(word.nonce);
             }
             LeaseUpdate::RELEASED if is_of_elder || known.is_some_and(|(term, _)| term == word.term) => {
                 self.parts.contender.heard(now, &lease, &word.node, word.term, true);
@@ -139,9 +143,20 @@ impl Task {
     fn tell_word(&self, lease: &LeaseName, term: u64, kind: u8, nonce: u64) {
         let Ok(lease) = NodeId::new(lease.as_str()) else { return };
         let word = LeaseUpdate { lease, node: self.parts.node.clone(), term, kind, nonce };
+        self.request(Request::TellLease(word));
+    }
+
+    /// Keeps a term for the newcomers that this node brings in.
+    pub(super) fn keep_term(&self, lease: &LeaseName, term: u64) {
+        if let Ok(lease) = NodeId::new(lease.as_str()) {
+            self.request(Request::KeepLeaseTerm { lease, term });
+        }
+    }
+
+    fn request(&self, request: Request) {
         let Some(driver) = self.parts.driver.upgrade() else { return };
         // At once if there is room, so that the goodbye comes after it.
-        if let Err(mpsc::error::TrySendError::Full(request)) = driver.try_send(Request::TellLease(word)) {
+        if let Err(mpsc::error::TrySendError::Full(request)) = driver.try_send(request) {
             tokio::spawn(async move { driver.send(request).await });
         }
     }

@@ -126,6 +126,8 @@ impl Session<'_> {
                 vec![(cluster, text.clone()), (&lease, text.clone()), (expired, text.clone()), (now, time.clone())],
             ));
         }
+        statements
+            .push(Statement::new(&self.statements.restore, vec![(cluster, text.clone()), (&lease, text.clone())]));
         statements.push(Statement::new(
             &self.statements.take,
             vec![

@@ -3,6 +3,7 @@
 //! Invariants: plain statements that leave nothing in the session; settings are local to the transaction. Every comparison
 //! with a row is made here, with the one time of the round.
 
+use crate::lease::store::schema::MAX_TERM;
 use crate::lease::store::unchanged::MAX_UNCHANGED;
 use crate::lease::store::{MAX_NODES, StoreOptions};
 
@@ -30,6 +31,7 @@ pub(super) struct Statements {
     pub(super) renew: String,
     pub(super) release: String,
     pub(super) clear: String,
+    pub(super) restore: String,
     pub(super) take: String,
     pub(super) count: String,
     pub(super) look: String,
@@ -74,6 +76,12 @@ impl Statements {
                  where cluster = $1 and lease = $2 and is_leader and lease_token = $3 and (expires_at <= $4
                  or expires_at > $4 + least(greatest(lease_ms, 0), {MOST_MS}) * interval '1 millisecond')"
             ),
+            // If somebody deleted a lease's term, the rows of leases show the terms that were given.
+            restore: format!(
+                "insert into {terms} (cluster, lease, term) select cluster, lease, max(term) from {leases}
+                 where cluster = $1 and lease = $2 and term between 1 and {MAX_TERM} group by cluster, lease
+                 on conflict (cluster, lease) do nothing"
+            ),
             // If two rounds do this at once, the second waits for the first and violates the unique index. If the row of
             // the highest term is missing, only a contender takes it that saw that term's missing ($8).
             take: format!(
@@ -103,13 +111,22 @@ impl Statements {
                  returning counted.term"
             ),
             look: format!(
-                "select t.term, h.node_id, h.lease_token, h.term, h.lease_ms,
+                "with w as (
+                   select u.lease, u.place, t.term is null as is_missing, coalesce(t.term, (
+                     select max(m.term) from {leases} m where m.cluster = $1 and m.lease = u.lease
+                     and m.term between 1 and {MAX_TERM})) as term
+                   from unnest($2::text[]) with ordinality as u (lease, place)
+                   left join {terms} t on t.cluster = $1 and t.lease = u.lease),
+                 restored as (
+                   insert into {terms} (cluster, lease, term) select $1, w.lease, w.term from w
+                   where w.is_missing and w.term is not null order by w.lease
+                   on conflict (cluster, lease) do nothing)
+                 select w.term, h.node_id, h.lease_token, h.term, h.lease_ms,
                  case when isfinite(h.expires_at) then floor(extract(epoch from (h.expires_at - $3)) * 1000)::bigint
                  when h.expires_at > $3 then {MOST_MS} else 0 end,
                  exists (select 1 from {leases} r where r.cluster = $1 and r.lease = w.lease
-                   and not r.is_leader and r.term = t.term)
-                 from unnest($2::text[]) with ordinality as w (lease, place)
-                 left join {terms} t on t.cluster = $1 and t.lease = w.lease
+                   and not r.is_leader and r.term = w.term)
+                 from w
                  left join {leases} h on h.cluster = $1 and h.lease = w.lease and h.is_leader
                  order by w.place"
             ),

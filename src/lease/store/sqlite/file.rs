@@ -141,7 +141,19 @@ fn refuse_many_paths(_path: &Path) -> Result<(), StoreError> {
 #[cfg(unix)]
 fn is_mount_point(path: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
-    let Ok(mounts) = fs::read("/proc/self/mountinfo") else { return false };
+    let mounts = match fs::read("/proc/self/mountinfo") {
+        Ok(mounts) => mounts,
+        Err(error) => {
+            if cfg!(target_os = "linux") {
+                let path = path.display();
+                tracing::warn!(
+                    "the list of mounts cannot be read (/proc/self/mountinfo: {error}), so that nobody knows if {path} is mounted \
+                     alone, which splits its log: if it is in a container, mount the directory that it lies in, and /proc"
+                );
+            }
+            return false;
+        }
+    };
     is_among_mounts(&mounts, path.as_os_str().as_bytes())
 }
 

@@ -28,6 +28,7 @@ pub(super) struct Statements {
     release: String,
     leader: String,
     term: String,
+    restore: String,
     released: String,
     nodes: String,
     sweep_nodes: String,
@@ -81,6 +82,12 @@ impl Statements {
                  where cluster = ?1 and lease = ?2 and is_leader"
             ),
             term: format!("select term from {terms} where cluster = ?1 and lease = ?2"),
+            // Somebody deleted it: the rows of leases show the terms that were given.
+            restore: format!(
+                "insert into {terms} (cluster, lease, term) select cluster, lease, max(term) from {leases}
+                 where cluster = ?1 and lease = ?2 and term between 1 and {MAX_TERM} group by cluster, lease
+                 on conflict (cluster, lease) do nothing"
+            ),
             released: format!(
                 "select exists (select 1 from {leases} l join {terms} t on t.cluster = l.cluster and t.lease = l.lease
                  where l.cluster = ?1 and l.lease = ?2 and not l.is_leader and l.term = t.term)"
@@ -127,9 +134,14 @@ impl Statements {
                 expires_in_ms: expires_at.saturating_sub(now.0),
             })
         };
+        let stored = || transaction.query_row(&self.term, key, |row| row.get(0)).optional();
         let look = || {
+            let term = match stored()? {
+                None if transaction.execute(&self.restore, key)? > 0 => stored()?,
+                term => term,
+            };
             Ok(LeaseRows {
-                term: transaction.query_row(&self.term, key, |row| row.get(0)).optional()?,
+                term,
                 leader: transaction.query_row(&self.leader, key, leader).optional()?,
                 is_released: transaction.query_row(&self.released, key, |row| row.get(0))?,
             })
@@ -285,6 +297,7 @@ impl Statements {
         let StepRequest::Acquire { drawn, above, expired, missing } = request else { return Ok(Outcome::Held) };
         let Asking { cluster, node, lease_ms, expires_at, now } = asking;
         let lease = lease.as_str();
+        transaction.execute(&self.restore, params![cluster, lease])?;
         let stored = transaction.query_row(&self.term, params![cluster, lease], |row| row.get(0)).optional();
         let stored: i64 = match stored {
             Ok(stored) => stored.unwrap_or(0),

@@ -129,6 +129,7 @@ impl World {
         let now = self.now;
         match output {
             Output::Persist { lease, term } => {
+                self.keep_lease_term(node, &lease, term);
                 let Some(leases) = &mut self.leases else { return };
                 let after = leases.random.duration(Duration::from_micros(500), Duration::from_millis(5));
                 self.happens_after(node, after, Happening::Stored { lease, term });
@@ -136,7 +137,8 @@ impl World {
             Output::Tell { lease, term, is_released } => {
                 let kind = if is_released { LeaseUpdate::RELEASED } else { LeaseUpdate::LED };
                 if let Ok(lease) = NodeId::new(lease.as_str()) {
-                    let word = LeaseUpdate { lease, node: self.nodes[node].id.clone(), term, kind, nonce: 0 };
+                    // A leader says the same again and again.
+                    let word = LeaseUpdate { lease, node: self.nodes[node].id.clone(), term, kind, nonce: now };
                     self.offer(node, Waiting::Command(Command::TellLease(word)));
                 }
             }
@@ -175,6 +177,13 @@ impl World {
         self.happens_after(node, after, Happening::WorkEnded { lease, term });
     }
 
+    /// Gives a term to the core, for the newcomers that it brings in.
+    pub(super) fn keep_lease_term(&mut self, node: usize, lease: &LeaseName, term: u64) {
+        if let Ok(lease) = NodeId::new(lease.as_str()) {
+            self.offer(node, Waiting::Command(Command::KeepLeaseTerm { lease, term }));
+        }
+    }
+
     fn store_term(&mut self, node: usize, lease: LeaseName, term: u64) {
         if self.nodes[node].disk_full_until > self.now {
             return self.happens_after(node, Duration::from_millis(100), Happening::Stored { lease, term });
@@ -194,7 +203,11 @@ impl World {
         let known = agent.contender.claims().find(|claim| claim.lease == lease).map(|claim| claim.term);
         let is_released = word.kind == LeaseUpdate::RELEASED;
         let is_believed = is_of_elder || is_released && known == Some(word.term);
-        if !is_believed || !matches!(word.kind, LeaseUpdate::LED | LeaseUpdate::RELEASED | LeaseUpdate::KNOWN) {
+        if word.kind == LeaseUpdate::LED && !is_believed {
+            self.contend(node, |contender, now| contender.doubted(now, &lease, &word.node, word.term));
+        }
+        let is_about_terms = matches!(word.kind, LeaseUpdate::LED | LeaseUpdate::KNOWN | LeaseUpdate::TAUGHT);
+        if !is_believed || !(is_about_terms || is_released) {
             return;
         }
         self.watch_leases(node, |watch| {
@@ -202,7 +215,8 @@ impl World {
             None
         });
         // Whoever merely knows of a term is no rival of its leader.
-        let by = if word.kind == LeaseUpdate::KNOWN { self.nodes[node].id.clone() } else { word.node.clone() };
+        let is_leaders = matches!(word.kind, LeaseUpdate::LED | LeaseUpdate::RELEASED);
+        let by = if is_leaders { word.node.clone() } else { self.nodes[node].id.clone() };
         self.contend(node, |contender, now| contender.heard(now, &lease, &by, word.term, is_released));
         self.watch_leases(node, |watch| watch.heard(node, &lease, word.term));
         if !is_released && known.is_some_and(|known| known < word.term) {

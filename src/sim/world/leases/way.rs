@@ -100,9 +100,11 @@ impl World {
         }
         let delay = leases.way.delay(now, &mut leases.random);
         let happens = |what| Event::Lease(LeaseEvent::Happens { node, process, what });
-        let before: Vec<_> = round.steps.iter().map(|step| leases.database.look(&step.lease).1).collect();
-        leases.database.set_read_only(now < leases.way.read_only_until);
-        let Ok(answer) = leases.database.execute(Duration::from_nanos(now), round) else {
+        let place = leases.places[node].database;
+        let database = &mut leases.databases[place];
+        let before: Vec<_> = round.steps.iter().map(|step| database.look(&step.lease).1).collect();
+        database.set_read_only(now < leases.way.read_only_until);
+        let Ok(answer) = database.execute(Duration::from_nanos(now), round) else {
             return self.push(now + delay, happens(Happening::Fail { number, is_known: true }));
         };
         let is_grant = |outcome| matches!(outcome, Outcome::Acquired | Outcome::Renewed);
@@ -112,7 +114,7 @@ impl World {
         let is_broken = !is_lost && leases.way.is_drawn(now, &mut leases.random, |fault| fault.broken);
         for ((step, seen), before) in round.steps.iter().zip(&answer.steps).zip(before) {
             let asked = (before, matches!(step.request, StepRequest::Acquire { .. }));
-            self.watch_leases(node, |watch| watch.answers(node, process, &step.lease, asked, seen));
+            self.watch_leases(node, |watch| watch.answers(node, process, (&step.lease, place), asked, seen));
         }
         self.watch_leases(node, |watch| {
             watch.reached.lost_answers += if is_lost || is_broken { grants } else { 0 };
@@ -131,7 +133,8 @@ impl World {
         let is_open = now >= leases.way.down_until.max(leases.way.read_only_until).max(leases.places[node].cut_until);
         if is_open && sent >= leases.way.healed_at {
             let row_ttl = leases.options.timing.row_ttl;
-            leases.database.sweep(Duration::from_nanos(now), row_ttl);
+            let place = leases.places[node].database;
+            leases.databases[place].sweep(Duration::from_nanos(now), row_ttl);
         }
     }
 
@@ -175,9 +178,9 @@ impl World {
     pub fn step_stores_clock(&mut self, by: Duration, is_forward: bool) -> bool {
         self.leases.as_mut().is_some_and(|leases| {
             if is_forward {
-                leases.database.step_forward(by);
+                leases.databases[0].step_forward(by);
             } else {
-                leases.database.step_back(by);
+                leases.databases[0].step_back(by);
             }
             true
         })
@@ -188,8 +191,8 @@ impl World {
     pub fn fail_store_over(&mut self, commits: Option<usize>) -> bool {
         let Some(leases) = &mut self.leases else { return false };
         let lost = match commits {
-            Some(commits) => leases.database.fail_over(commits),
-            None => leases.database.replace(),
+            Some(commits) => leases.databases[0].fail_over(commits),
+            None => leases.databases[0].replace(),
         };
         leases.way.read_only_until = 0;
         let lost: Vec<_> = lost.into_iter().map(|lost| (lost.token, lost.is_acquisition)).collect();
@@ -197,6 +200,20 @@ impl World {
             checker.leases.loses(lost, commits.is_none());
         }
         true
+    }
+
+    /// This node asks this one of two databases from now on, as if its configuration were another one: to be called before it is
+    /// started. Returns true if it contends.
+    pub fn ask_database(&mut self, node: usize, database: usize) -> bool {
+        self.leases.as_mut().and_then(|leases| leases.places.get_mut(node)).is_some_and(|place| {
+            place.database = database;
+            true
+        })
+    }
+
+    /// The terms row of a lease is deleted by hand. Returns true if there is one, and a row that shows the term all the same.
+    pub fn delete_terms(&mut self) -> bool {
+        self.leases.as_mut().is_some_and(|leases| leases.databases[0].delete_term(&leases.options.leases[0]))
     }
 
     /// The database and the way to it are well from now on; what was under way is lost.
