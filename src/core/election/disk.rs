@@ -33,7 +33,12 @@ impl Election {
         if awaited_own_disk {
             self.begin_voters_time(around);
         }
+        let owed_vote = self.owed_vote.clone();
         self.pay_debts();
+        if let Some((_, candidate, _)) = owed_vote.filter(|_| self.owed_vote.is_none()) {
+            self.leave_time_to_lead(around, candidate);
+        }
+        self.count_late_votes(around);
         self.announce_recovery();
         self.tick(around);
         if let Role::Standing(_) = self.role {

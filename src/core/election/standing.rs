@@ -108,6 +108,7 @@ impl Election {
         #[cfg(test)]
         if self.has(super::flaw::Flaw::NoQuestions) {
             self.vote_for(self.ballot.identity, term);
+            self.open_poll(term);
             return self.enter(around, Stage::Vote);
         }
         self.stand_on(around);
@@ -195,13 +196,14 @@ impl Election {
         let is_newer = Some(newest) > self.newest();
         #[cfg(test)]
         let is_newer = is_newer && !self.has(super::flaw::Flaw::NoViewCheck);
+        // No voter votes for a candidate that has accepted less than itself: such an answer is false.
+        let is_sound = !(is_granted && is_newer);
+        let is_noted = is_granted && is_sound && self.note_vote(speaker, term);
         match &self.role {
-            // No voter votes for a candidate that has accepted less than itself: such an answer is false.
-            Role::Standing(campaign)
-                if campaign.stage == Stage::Vote && campaign.term == term && !(is_granted && is_newer) =>
-            {
+            Role::Standing(campaign) if campaign.stage == Stage::Vote && campaign.term == term && is_sound => {
                 self.count(around, speaker, is_granted);
             }
+            _ if is_noted => self.count_late_votes(around),
             _ => self.ignored += 1,
         }
     }
@@ -262,6 +264,7 @@ impl Election {
                 Stage::Query => self.enter(around, Stage::PreVote),
                 Stage::PreVote => {
                     self.vote_for(me, term);
+                    self.open_poll(term);
                     self.enter(around, Stage::Vote);
                 }
                 Stage::Vote => self.begin_to_lead(around),
@@ -285,7 +288,7 @@ impl Election {
 
     /// Returns the time that a stage may take: longer after each attempt in vain, since the other voters may be far
     /// away.
-    fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         (self.timing.patience() * 2u32.pow(self.failures.min(6))).min(self.timing.lease_duration / 2)
     }
 

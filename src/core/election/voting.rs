@@ -35,7 +35,7 @@ impl Election {
         from: &NodeId,
         (attempt, term, newest): (u32, Term, ViewRef),
     ) {
-        let is_granted = self.may_vote(around, speaker, from, term, newest);
+        let is_granted = self.may_vote(around, speaker, from, term, newest) && self.may_back(around, speaker);
         if is_granted {
             self.give_way(around, speaker);
             // Two candidates that stand at once may split the votes: a voter that is about to stand waits for this one.
@@ -59,7 +59,6 @@ impl Election {
                 self.step_down(around, LossReason::Superseded);
                 self.vote_for(speaker, term);
                 self.follow(around);
-                self.stand_at = self.stand_at.max(around.now + self.timing.patience());
             }
             self.owed_vote = Some((from.clone(), speaker, term));
             return self.pay_debts();

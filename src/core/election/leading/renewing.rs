@@ -28,6 +28,7 @@ impl Election {
         let view = accepted.under(term);
         self.leader = Some(me);
         self.failures = 0;
+        self.votes = None;
         self.role = Role::Leading(Box::new(Leading {
             term,
             sequence: 0,

@@ -20,6 +20,8 @@ struct Mischief {
     differing_leases: bool,
     changes_electorate: bool,
     fills_disks: bool,
+    /// Some disks take a tenth to half a lease for a write, then and after everything else is healed.
+    slows_disks: bool,
 }
 
 /// Runs with random faults for a while, then heals; returns violations of safety, or that the cluster does not come
@@ -40,6 +42,12 @@ fn run(seed: u64, mischief: Mischief) -> Vec<String> {
         if mischief.differing_leases && parliament.rng.random_bool(0.5) {
             let lease_duration = LEASE * parliament.rng.random_range(1..=3);
             parliament.nodes[node].timing = LeaseTiming { lease_duration, renewal_interval: lease_duration / 4 };
+        }
+    }
+    if mischief.slows_disks {
+        for node in 0..parliament.nodes.len() {
+            let most = parliament.rng.random_range(200 * MS..=1_000 * MS);
+            parliament.nodes[node].write_delay = parliament.rng.random_bool(0.5).then_some((most / 2, most));
         }
     }
     parliament.start_all();
@@ -230,6 +238,12 @@ fn disks_that_fill_up_under_faults_are_safe_and_leave_nobody_aside() {
 #[test]
 fn changing_the_electorate_on_disks_that_fill_up_is_safe_and_leaves_a_leader() {
     is_kept(Mischief { changes_electorate: true, fills_disks: true, ..Mischief::default() });
+}
+
+#[test]
+fn slow_disks_under_faults_are_safe_and_leave_a_leader() {
+    is_kept(Mischief { slows_disks: true, ..Mischief::default() });
+    is_kept(Mischief { slows_disks: true, fills_disks: true, changes_electorate: true, ..Mischief::default() });
 }
 
 #[test]
