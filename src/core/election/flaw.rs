@@ -74,6 +74,8 @@ pub(crate) enum Flaw {
     ForgetsLateVotes,
     /// A voter stands, and grants pre-votes, as soon as its vote for another is stored.
     GivesNoTimeToLead,
+    /// A leader whose disk fails resigns although nobody else could be elected.
+    ResignsToNobody,
     /// A leaving leader does not take back a change in flight.
     LeavesAtOnce,
 }

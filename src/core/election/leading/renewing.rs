@@ -176,6 +176,7 @@ impl Election {
             self.number(around);
         }
         self.prefer(around);
+        self.resign_to_those_that_store(around);
     }
 
     /// Lets a voter leave. If the claim stands without it, it is free at once, also after a restart, and what it acknowledged

@@ -66,7 +66,7 @@ fn run(seed: u64, mischief: Mischief) -> Vec<String> {
     if !is_led {
         violations.push("nobody leads after healing".to_owned());
     }
-    parliament.run_for(Duration::from_secs(1));
+    parliament.run_for(Duration::from_secs(if mischief.slows_disks { 4 } else { 1 }));
     if parliament.nodes.iter().flat_map(|node| &node.election).any(Election::is_aside) {
         violations.push("a voter stands aside of a disk that works".to_owned());
     }
